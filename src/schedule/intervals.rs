@@ -1,0 +1,256 @@
+//! The one shape of all generated schedules: a first sweep that saves the start of each interval, then, from the last interval to the
+//! first, Revolve inside it with the slots that it may use. One interval is Revolve; as many slots as states is store-all or zCut;
+//! one slot per interval is the published Uniform.
+
+use super::revolve::{self, Range};
+use super::{flags, Action, Kind};
+use crate::error::{fail, Result};
+
+#[derive(Clone, Copy, Debug)]
+enum Spacing {
+    /// `count` intervals that start at round(i n / count), halves to even.
+    Even(u32),
+    /// Intervals of this length; the last one may be shorter.
+    Length(u32),
+}
+
+/// A division of `steps` states into intervals, and the slots for each.
+#[derive(Clone, Debug)]
+pub(super) struct Intervals {
+    pub steps: u32,
+    spacing: Spacing,
+    count: u32,
+    /// Snapshots stored at a time, at most.
+    snapshots: u32,
+    /// Slots inside an interval, its start's included, at most.
+    inner: u32,
+}
+
+impl Intervals {
+    pub fn whole(steps: u32, snapshots: u32) -> Self {
+        Self::even(steps, 1, snapshots, u32::MAX)
+    }
+
+    pub fn even(steps: u32, count: u32, snapshots: u32, inner: u32) -> Self {
+        Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner }
+    }
+
+    pub fn of_length(steps: u32, length: u32, snapshots: u32, inner: u32) -> Result<Self> {
+        let count = steps.div_ceil(length);
+        // A last interval of one state is reversed from the live state: nothing of it is stored.
+        let stored = count - u32::from(steps - (count - 1) * length == 1);
+        if stored > snapshots {
+            let least = steps.div_ceil(snapshots);
+            return fail!(
+                Config,
+                "snapshots = {snapshots}: {steps} steps in chunks of {length} have {stored} starts to store; raise the snapshots to \
+                 {stored} or the chunk to {least}"
+            );
+        }
+        Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner })
+    }
+
+    /// Even intervals, their number chosen for the fewest forward steps; all slots that are free work inside.
+    pub fn fewest_steps(steps: u32, snapshots: u32, inner: u32) -> Self {
+        Self::cheapest(steps, snapshots, |count| Some(Self::even(steps, count, snapshots, inner)))
+    }
+
+    /// Intervals of one length with `inner` slots in each (0: all that the starts leave), chosen for the fewest forward steps.
+    pub fn fewest_steps_fixed(steps: u32, snapshots: u32, inner: u32) -> Self {
+        Self::cheapest(steps, snapshots, |count| {
+            let length = steps.div_ceil(count);
+            let left = (snapshots + 1).checked_sub(steps.div_ceil(length))?;
+            let slots = if inner == 0 { left } else { inner.min(snapshots) };
+            (slots >= 1 && slots <= left).then(|| Self::of_length(steps, length, snapshots, slots).ok())?
+        })
+    }
+
+    /// The cheapest of the divisions that `make` offers. Tries every count up to 64 and then counts 3 % apart, and refines around the best:
+    /// the cost is smooth in the count, and its evaluation is a closed form.
+    fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
+        let most = snapshots.min(steps);
+        let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));
+        let mut counts = Vec::new();
+        let mut count = 1u32;
+        while count <= most {
+            counts.push(count);
+            count += 1.max(count / 32);
+        }
+        let coarse = counts.into_iter().filter_map(cost).min().map_or(1, |(_, count)| count);
+        let reach = coarse / 32 + 1;
+        let best = (coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most)).filter_map(cost).min();
+        best.and_then(|(_, count)| make(count)).unwrap_or_else(|| Self::whole(steps, snapshots))
+    }
+
+    /// The first state of interval `i`; `steps` for i = count.
+    fn start(&self, i: u32) -> u32 {
+        if i >= self.count {
+            return self.steps;
+        }
+        match self.spacing {
+            Spacing::Length(length) => i * length,
+            Spacing::Even(count) => {
+                let (product, count) = (i as u64 * self.steps as u64, count as u64);
+                let (whole, twice) = (product / count, product % count * 2);
+                (whole + u64::from(twice > count || (twice == count && whole % 2 == 1))) as u32
+            }
+        }
+    }
+
+    fn length(&self, i: u32) -> u32 {
+        self.start(i + 1) - self.start(i)
+    }
+
+    /// Slots that may reverse interval `i`: those that the starts before it leave free.
+    fn slots(&self, i: u32) -> u32 {
+        self.snapshots.saturating_sub(i).clamp(1, self.inner)
+    }
+
+    pub fn longest(&self) -> u32 {
+        match self.spacing {
+            Spacing::Length(length) => length,
+            Spacing::Even(count) => self.steps.div_ceil(count),
+        }
+    }
+
+    /// Plain forward steps: the sweep over all intervals but the last, and the reversal of each.
+    pub fn forward_steps(&self) -> u64 {
+        let sweep = self.start(self.count - 1) as u64;
+        let inside: u64 = (0..self.count).map(|i| revolve::forward_steps(self.length(i) as u64, self.slots(i) as u64)).sum();
+        sweep + inside
+    }
+}
+
+/// What follows once the live state has reached `goal`.
+#[derive(Clone, Debug)]
+enum Next {
+    /// In the first sweep, at the start of the current interval.
+    Start,
+    /// The top range is live at its base.
+    Split,
+    /// The live state begins the range, which is stored and reversed next.
+    Save(Range),
+    /// The live state is the only one above the top range's rest.
+    Reverse,
+    /// The top range's base must be restored.
+    Restore,
+    Terminated,
+}
+
+/// The actions of `Intervals`.
+#[derive(Clone, Debug)]
+pub(super) struct Sweep {
+    intervals: Intervals,
+    /// The interval that is swept or reversed.
+    interval: u32,
+    /// Ranges being reversed, innermost last.
+    ranges: Vec<Range>,
+    /// The time step of the live state, and the one to reach before `next`.
+    live: u32,
+    goal: u32,
+    next: Next,
+}
+
+impl Sweep {
+    pub fn new(intervals: Intervals) -> Self {
+        Sweep { intervals, interval: 0, ranges: Vec::new(), live: 0, goal: 0, next: Next::Start }
+    }
+
+    fn range(&self) -> Range {
+        let i = self.interval;
+        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
+    }
+
+    /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to reverse the last interval.
+    fn start(&mut self) -> Option<Action> {
+        let at = self.live;
+        if self.interval + 1 < self.intervals.count {
+            self.interval += 1;
+            self.goal = self.intervals.start(self.interval);
+            return Some(Action::new(Kind::Save, at));
+        }
+        let range = self.range();
+        self.next = Next::Split;
+        let save = range.len > 1;
+        self.ranges.push(range);
+        save.then(|| Action::new(Kind::Save, at))
+    }
+
+    /// Splits the top range and heads for the split; a range of one state is reversed at once.
+    fn split(&mut self) -> Option<Action> {
+        let top = self.ranges.last_mut()?;
+        if top.len == 1 {
+            let at = top.base;
+            self.ranges.pop();
+            self.next = Next::Restore;
+            return Some(Action::new(Kind::Backward, at));
+        }
+        let upper = top.split();
+        self.goal = upper.base;
+        self.next = if upper.len > 1 { Next::Save(upper) } else { Next::Reverse };
+        None
+    }
+
+    /// Restores the top range's base, or the start of the interval before the current one; ends after the first interval.
+    fn restore(&mut self) -> Action {
+        if self.ranges.is_empty() {
+            if self.interval == 0 {
+                self.next = Next::Terminated;
+                return Action::new(Kind::Terminate, 0);
+            }
+            self.interval -= 1;
+            let range = self.range();
+            self.ranges.push(range);
+        }
+        let (base, len) = self.ranges.last().map_or((0, 0), |top| (top.base, top.len));
+        (self.live, self.goal) = (base, base);
+        self.next = Next::Split;
+        Action::new(Kind::Restore, base).with(flags::LAST_USE, len == 1)
+    }
+
+    fn saves_at_goal(&self) -> bool {
+        match self.next {
+            Next::Save(_) => true,
+            Next::Start => self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1,
+            _ => false,
+        }
+    }
+}
+
+impl Iterator for Sweep {
+    type Item = Action;
+
+    #[inline]
+    fn next(&mut self) -> Option<Action> {
+        loop {
+            if self.live < self.goal {
+                self.live += 1;
+                let arrives = self.live == self.goal;
+                return Some(Action::new(Kind::Forward, self.live).with(flags::NEXT_IS_SAVE, arrives && self.saves_at_goal()));
+            }
+            let action = match std::mem::replace(&mut self.next, Next::Split) {
+                Next::Start => {
+                    self.next = Next::Start;
+                    self.start()
+                }
+                Next::Split => self.split(),
+                Next::Save(range) => {
+                    self.ranges.push(range);
+                    Some(Action::new(Kind::Save, self.live))
+                }
+                Next::Reverse => {
+                    self.next = Next::Restore;
+                    Some(Action::new(Kind::Backward, self.live))
+                }
+                Next::Restore => Some(self.restore()),
+                Next::Terminated => {
+                    self.next = Next::Terminated;
+                    return None;
+                }
+            };
+            if action.is_some() {
+                return action;
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Schedules: what an adjoint code has to do, and in which order, to visit n states backwards with few of them stored.
+//!
+//! States are u(0)..u(n). `FORWARD ts` computes u(ts) from u(ts-1); `SAVE ts` stores the live state u(ts); `RESTORE ts` makes it live again;
+//! `BACKWARD ts` is the adjoint of the step ts -> ts+1 and needs u(ts) live. A schedule issues BACKWARD for n-1, ..., 0, each once. No FORWARD
+//! produces u(n). Nothing here knows of sizes or devices; every algorithm yields one action per call in O(1), with O(snapshots) memory.
+
+mod intervals;
+mod revolve;
+pub mod trace;
+mod validate;
+
+use crate::error::{fail, Result};
+use intervals::{Intervals, Sweep};
+use std::sync::Arc;
+
+pub use revolve::{adjust, beta, forward_steps, writes};
+pub use trace::Trace;
+pub use validate::{validate, Summary};
+
+/// What the application has to do next. The numbers are GPUZIP 2.x's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Kind {
+    /// Compute u(ts) from u(ts-1).
+    Forward = 0,
+    /// u(ts) is live: store it.
+    Save = 1,
+    /// Make u(ts) live from its snapshot.
+    Restore = 2,
+    /// u(ts) is live: do the adjoint of the step ts -> ts+1.
+    Backward = 3,
+    /// The sweep is over.
+    Terminate = 4,
+    /// The schedule cannot go on; the last error says why. Never part of a valid schedule.
+    Error = 5,
+}
+
+/// Hints that come with an action; see the constants.
+pub mod flags {
+    /// FORWARD: this step was computed before in this sweep.
+    pub const RECOMPUTE: u32 = 1;
+    /// BACKWARD: the first of the sweep.
+    pub const FIRST_BACKWARD: u32 = 2;
+    /// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it, so nothing is stored.
+    pub const LAST_USE: u32 = 4;
+    /// FORWARD: the state that it computes will be saved.
+    pub const NEXT_IS_SAVE: u32 = 8;
+}
+
+/// One action of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// What to do.
+    pub kind: Kind,
+    /// The time step of the state that the action produces or needs.
+    pub ts: u32,
+    /// See [`flags`].
+    pub flags: u32,
+}
+
+impl Action {
+    fn new(kind: Kind, ts: u32) -> Self {
+        Action { kind, ts, flags: 0 }
+    }
+
+    fn with(mut self, flag: u32, on: bool) -> Self {
+        self.flags |= if on { flag } else { 0 };
+        self
+    }
+}
+
+/// The algorithm that a schedule follows. The numbers are those of `checkpointing_algorithm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Algorithm {
+    /// A recorded schedule, read from a file.
+    Trace = 0,
+    /// Binomial checkpointing: fewest recomputed steps for a number of snapshots.
+    Revolve = 1,
+    /// Checkpoints at equal distance; the slots that are free reverse each interval by Revolve.
+    Uniform = 2,
+    /// zCut (reconstructed): chunk starts first, then every state of one chunk at a time.
+    Zcut = 3,
+    /// Checkpoints at equal distance, and a fixed number of slots that reverse each interval by Revolve.
+    TwoLevel = 5,
+    /// Every state that is needed again.
+    StoreAll = 6,
+}
+
+impl Algorithm {
+    /// All algorithms, in the order of their numbers.
+    pub const ALL: [Algorithm; 6] = [Self::Trace, Self::Revolve, Self::Uniform, Self::Zcut, Self::TwoLevel, Self::StoreAll];
+
+    /// The name that the command line and the configuration use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Revolve => "revolve",
+            Self::Uniform => "uniform",
+            Self::Zcut => "zcut",
+            Self::TwoLevel => "two-level",
+            Self::StoreAll => "store-all",
+        }
+    }
+}
+
+/// A schedule with all its parameters decided: plain data, from which the actions can be generated any number of times.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Time steps, n.
+    pub steps: u32,
+    /// Snapshots that may be stored at one time, at most.
+    pub snapshots: u32,
+    /// Length of a chunk or interval; 0 where the algorithm has none.
+    pub chunk: u32,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Intervals(Intervals),
+    Trace(Arc<Trace>),
+}
+
+/// Time steps beyond this number do not fit the ABI's 32-bit `ts`.
+pub const MAX_STEPS: u32 = i32::MAX as u32;
+
+fn check(steps: u32, snapshots: u32) -> Result<()> {
+    if steps == 0 || steps > MAX_STEPS {
+        return fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps");
+    }
+    if snapshots == 0 {
+        return fail!(Config, "snapshots = 0: this algorithm needs the number of snapshots, at least 1");
+    }
+    Ok(())
+}
+
+impl Schedule {
+    fn of(algorithm: Algorithm, snapshots: u32, chunk: u32, intervals: Intervals) -> Self {
+        Schedule { algorithm, steps: intervals.steps, snapshots, chunk, form: Form::Intervals(intervals) }
+    }
+
+    /// Revolve with `snapshots` slots, the initial state's included.
+    pub fn revolve(steps: u32, snapshots: u32) -> Result<Self> {
+        check(steps, snapshots)?;
+        Ok(Self::of(Algorithm::Revolve, snapshots, 0, Intervals::whole(steps, snapshots)))
+    }
+
+    /// Every state but the last, each saved once.
+    pub fn store_all(steps: u32) -> Result<Self> {
+        check(steps, 1)?;
+        let snapshots = (steps - 1).max(1);
+        Ok(Self::of(Algorithm::StoreAll, snapshots, 0, Intervals::whole(steps, snapshots)))
+    }
+
+    /// Equal intervals. Of the `snapshots` slots, some hold the starts of the intervals, and all that are free at a time reverse the
+    /// current interval by Revolve; the number of intervals is the one with the fewest forward steps.
+    pub fn uniform(steps: u32, snapshots: u32) -> Result<Self> {
+        check(steps, snapshots)?;
+        let intervals = Intervals::fewest_steps(steps, snapshots, u32::MAX);
+        Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
+    }
+
+    /// Uniform as GPUZIP 2.x's authors published it: `snapshots` checkpoints at round(i n / snapshots), and every BACKWARD restores the
+    /// last one and steps forward again. Quadratic in the interval: a baseline for comparison.
+    pub fn uniform_published(steps: u32, snapshots: u32) -> Result<Self> {
+        check(steps, snapshots)?;
+        let intervals = Intervals::even(steps, snapshots.min(steps), snapshots, 1);
+        Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
+    }
+
+    /// zCut with chunks of `chunk` states (0: the smallest m with ceil(n/m) + m <= snapshots). The first sweep saves the start of each
+    /// chunk; then, from the last chunk to the first, every state of one chunk is saved and reversed. `snapshots` = 0 takes as many as
+    /// the chunks need. With fewer than that, the slots that there are reverse each chunk by Revolve.
+    pub fn zcut(steps: u32, snapshots: u32, chunk: u32) -> Result<Self> {
+        check(steps, 1)?;
+        let need = |m: u32| steps.div_ceil(m) as u64 + m as u64;
+        let chunk = match (chunk, snapshots) {
+            (0, 0) => (steps as f64).sqrt().ceil() as u32,
+            (0, s) => {
+                let root = (steps as f64).sqrt().ceil() as u32;
+                (1..=root).find(|&m| need(m) <= s as u64).unwrap_or_else(|| Intervals::fewest_steps(steps, s, u32::MAX).longest())
+            }
+            (m, _) => m.min(steps),
+        };
+        let snapshots = if snapshots == 0 { need(chunk).min((steps - 1).max(1) as u64) as u32 } else { snapshots };
+        let intervals = Intervals::of_length(steps, chunk, snapshots, u32::MAX)?;
+        Ok(Self::of(Algorithm::Zcut, snapshots, chunk, intervals))
+    }
+
+    /// Checkpoints every `chunk` states, and Revolve inside each interval with `inner` slots, its checkpoint's included. `chunk` = 0 takes
+    /// the interval with the fewest forward steps, `inner` = 0 all slots that the checkpoints leave. At most
+    /// ceil(n / chunk) - 1 + inner snapshots are stored at a time, which must not exceed `snapshots`.
+    pub fn two_level(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
+        check(steps, snapshots)?;
+        let intervals = if chunk == 0 {
+            Intervals::fewest_steps_fixed(steps, snapshots, inner)
+        } else {
+            let chunk = chunk.min(steps);
+            let left = snapshots.saturating_sub(steps.div_ceil(chunk) - 1);
+            let inner = if inner == 0 { left.max(1) } else { inner };
+            if inner > left {
+                return fail!(
+                    Config,
+                    "snapshots = {snapshots}: {steps} steps in intervals of {chunk} with {inner} slots inside need {}; raise the \
+                     snapshots or the interval",
+                    steps.div_ceil(chunk) as u64 - 1 + inner as u64
+                );
+            }
+            Intervals::of_length(steps, chunk, snapshots, inner)?
+        };
+        Ok(Self::of(Algorithm::TwoLevel, snapshots, intervals.longest(), intervals))
+    }
+
+    /// A recorded schedule.
+    pub fn trace(trace: Arc<Trace>) -> Self {
+        let Summary { backward_steps, max_live, .. } = trace.summary;
+        Schedule { algorithm: Algorithm::Trace, steps: backward_steps as u32, snapshots: max_live, chunk: 0, form: Form::Trace(trace) }
+    }
+
+    /// The actions from the first to TERMINATE.
+    pub fn actions(&self) -> Actions {
+        let source = match &self.form {
+            Form::Intervals(intervals) => Source::Sweep(Sweep::new(intervals.clone())),
+            Form::Trace(trace) => Source::Trace { trace: trace.clone(), next: 0 },
+        };
+        Actions { source, furthest: 0, reversing: false }
+    }
+
+    /// Plain forward steps, without generating the schedule where a formula exists.
+    pub fn forward_steps(&self) -> u64 {
+        match &self.form {
+            Form::Intervals(intervals) => intervals.forward_steps(),
+            Form::Trace(trace) => trace.summary.forward_steps,
+        }
+    }
+}
+
+/// The actions of a schedule, one at a time.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    source: Source,
+    furthest: u32,
+    reversing: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Sweep(Sweep),
+    Trace { trace: Arc<Trace>, next: usize },
+}
+
+impl Iterator for Actions {
+    type Item = Action;
+
+    #[inline]
+    fn next(&mut self) -> Option<Action> {
+        let mut action = match &mut self.source {
+            Source::Sweep(sweep) => sweep.next()?,
+            Source::Trace { trace, next } => {
+                *next += 1;
+                *trace.actions.get(*next - 1)?
+            }
+        };
+        match action.kind {
+            Kind::Forward if action.ts <= self.furthest => action.flags |= flags::RECOMPUTE,
+            Kind::Forward => self.furthest = action.ts,
+            Kind::Backward if !self.reversing => {
+                self.reversing = true;
+                action.flags |= flags::FIRST_BACKWARD;
+            }
+            _ => {}
+        }
+        Some(action)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Revolve: binomial checkpointing, optimal in forward steps and, among those, in snapshot writes.
+//!
+//! Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Stumm & Walther, "MultiStage approaches for optimal offline
+//! checkpointing", SIAM J. Sci. Comput. 31 (2009). Written from the papers' formulas: beta(s, r) = C(s + r, s) is the longest range that
+//! `s` snapshots (the one at its start included) reverse with no step taken more than `r` times.
+
+/// beta(s, r) = C(s + r, s), saturating at `u64::MAX`; 0 where an argument is negative.
+pub fn beta(s: i64, r: i64) -> u64 {
+    if s < 0 || r < 0 {
+        return 0;
+    }
+    let (low, high) = (s.min(r) as u128, s.max(r) as u128);
+    let mut value: u128 = 1;
+    for k in 1..=low {
+        value = value * (high + k) / k;
+        if value > u64::MAX as u128 {
+            return u64::MAX;
+        }
+    }
+    value as u64
+}
+
+/// The repetition number r(n, s): beta(s, r-1) < n <= beta(s, r), for n >= 2.
+fn repetitions(n: u64, s: u64) -> i64 {
+    let mut depth = Depth::shallowest(s);
+    depth.deepen(n);
+    depth.r as i64
+}
+
+/// Least plain forward steps that reverse `n` states with `s` snapshots: t(n, s) = r n - beta(s+1, r-1).
+pub fn forward_steps(n: u64, s: u64) -> u64 {
+    if n <= 1 {
+        return 0;
+    }
+    let s = s.clamp(1, n - 1);
+    if s == 1 {
+        return n * (n - 1) / 2;
+    }
+    let r = repetitions(n, s);
+    r as u64 * n - beta(s as i64 + 1, r - 1)
+}
+
+/// Least snapshot writes among the schedules with `forward_steps(n, s)`, the initial state's included; 0 for a single state.
+pub fn writes(n: u64, s: u64) -> u64 {
+    if n <= 1 {
+        return 0;
+    }
+    let s = s.clamp(1, n - 1);
+    if s == 1 {
+        return 1;
+    }
+    let r = repetitions(n, s);
+    beta(s as i64 - 1, r - 1).max(n - beta(s as i64, r - 1))
+}
+
+/// GPUZIP 2.x's rule for the number of snapshots, whatever memory there is: the least s with beta(s, s) >= n.
+pub fn adjust(n: u64) -> u32 {
+    (1..).find(|&s| beta(s, s) >= n).map_or(1, |s| s as u32)
+}
+
+/// The repetition number of a range and beta(s, r-1), carried from range to sub-range so that each step costs O(1).
+#[derive(Clone, Copy, Debug)]
+struct Depth {
+    s: u64,
+    r: u64,
+    /// beta(s, r-1)
+    below: u64,
+}
+
+impl Depth {
+    fn shallowest(s: u64) -> Self {
+        Depth { s, r: 1, below: 1 }
+    }
+
+    /// Raises r until beta(s, r) >= n.
+    fn deepen(&mut self, n: u64) {
+        loop {
+            let next = (self.below as u128 * (self.s + self.r) as u128 / self.r as u128) as u64;
+            if next >= n {
+                return;
+            }
+            self.r += 1;
+            self.below = next;
+        }
+    }
+
+    /// Lowers r until beta(s, r-1) < n.
+    fn rise(&mut self, n: u64) {
+        while self.below >= n && self.r > 1 {
+            self.below = self.below * (self.r - 1) / (self.s + self.r - 1);
+            self.r -= 1;
+        }
+    }
+
+    /// The depth of the same r with one snapshot less.
+    fn narrower(&self) -> Self {
+        Depth { s: self.s - 1, r: self.r, below: self.below * self.s / (self.s + self.r - 1) }
+    }
+}
+
+/// A range of states that is being reversed: `len` states from `base` on, whose first one is stored (if len > 1).
+#[derive(Clone, Debug)]
+pub(super) struct Range {
+    pub base: u32,
+    pub len: u32,
+    /// Snapshots that the range may hold, the one at `base` included.
+    slots: u32,
+    depth: Depth,
+}
+
+impl Range {
+    pub fn new(base: u32, len: u32, slots: u32) -> Self {
+        let slots = slots.clamp(1, (len - 1).max(1));
+        let mut depth = Depth::shallowest(slots as u64);
+        if slots > 1 && slots + 1 < len {
+            depth.deepen(len as u64);
+        }
+        Range { base, len, slots, depth }
+    }
+
+    /// Splits the range at its best next snapshot: keeps the part below it and returns the part from it on.
+    ///
+    /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n - beta(s-1, r)) and
+    /// min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes of the two parts, as functions of j, are piecewise linear
+    /// with slopes -1 and 0 left and right of `a`, and 0 and 1 left and right of `b`, so they are fewest from min(a, b) on. The
+    /// smallest such j is taken: it keeps the snapshots close together, and a cache moves least.
+    pub fn split(&mut self) -> Range {
+        let (n, s) = (self.len as u64, self.slots as u64);
+        let j = if self.slots == 1 {
+            n - 1
+        } else if s + 1 >= n {
+            1
+        } else {
+            self.depth.rise(n);
+            let Depth { r, below, .. } = self.depth;
+            let s_r2 = below * (r - 1) / (s + r - 1); // beta(s, r-2)
+            let s1_r = below * s / r; // beta(s-1, r)
+            let s1_r1 = below * s / (s + r - 1); // beta(s-1, r-1)
+            let s2_r1 = s1_r1 * (s - 1) / (s + r - 2); // beta(s-2, r-1)
+            let s1_r2 = s1_r1 * (r - 1) / (s + r - 2); // beta(s-1, r-2)
+            let low = s_r2.max(n.saturating_sub(s1_r));
+            let high = below.min(n - s1_r1);
+            let a = n.saturating_sub(s1_r1 + s2_r1);
+            let b = s_r2 + s1_r2;
+            a.min(b).clamp(low, high)
+        };
+        let upper = (n - j) as u32;
+        let mut depth = if self.slots > 1 { self.depth.narrower() } else { self.depth };
+        depth.rise(upper as u64);
+        self.len = j as u32;
+        Range { base: self.base + self.len, len: upper, slots: self.slots.saturating_sub(1).clamp(1, (upper - 1).max(1)), depth }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lexicographic minimum of (steps, writes beside the first) by dynamic programming over every advance.
+    fn dp(n_max: usize, s_max: usize) -> Vec<Vec<(u64, u64)>> {
+        let mut best = vec![vec![(0, 0); s_max + 1]; n_max + 1];
+        for n in 2..=n_max {
+            best[n][1] = ((n * (n - 1) / 2) as u64, 0);
+            for s in 2..=s_max {
+                best[n][s] = (1..n)
+                    .map(|j| {
+                        let (right, left) = (best[n - j][s - 1], best[j][s]);
+                        (j as u64 + right.0 + left.0, u64::from(n - j > 1) + right.1 + left.1)
+                    })
+                    .min()
+                    .unwrap();
+            }
+        }
+        best
+    }
+
+    #[test]
+    fn closed_forms_equal_the_dynamic_programme() {
+        let best = dp(300, 20);
+        for n in 2..=300u64 {
+            for s in 1..=20u64 {
+                let (t, w) = best[n as usize][s as usize];
+                assert_eq!((forward_steps(n, s), writes(n, s)), (t, w + 1), "n = {n}, s = {s}");
+            }
+        }
+    }
+
+    #[test]
+    fn published_values() {
+        for (n, s, t) in [(3001, 7, 18004), (3751, 8, 21252), (6751, 8, 42568), (3751, 149, 7351), (6751, 177, 13323)] {
+            assert_eq!(forward_steps(n, s), t);
+        }
+        for (n, s, t, q) in [
+            (1000, 10, 3636, 714),
+            (10_000, 50, 28_622, 8674),
+            (100_000, 100, 294_747, 94_849),
+            (1_000_000, 10, 11_647_922, 353_354),
+            (1_000_000, 100, 3_817_896, 823_149),
+        ] {
+            assert_eq!((forward_steps(n, s), writes(n, s)), (t, q));
+        }
+        for (n, s) in [(1000, 7), (2000, 7), (3001, 7), (3751, 8), (4000, 8), (6751, 8), (1, 1), (2, 1), (3, 2)] {
+            assert_eq!(adjust(n), s, "n = {n}");
+        }
+    }
+
+    #[test]
+    fn binomials_saturate() {
+        assert_eq!(beta(-1, 3), 0);
+        assert_eq!(beta(3, 2), 10);
+        assert_eq!(beta(1 << 40, 4), u64::MAX);
+    }
+}

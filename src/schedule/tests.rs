@@ -1,0 +1,285 @@
+use super::revolve::Range;
+use super::*;
+use crate::error::Code;
+use proptest::prelude::*;
+
+fn counts(schedule: &Schedule) -> Summary {
+    let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots)).unwrap();
+    assert_eq!(summary.forward_steps, schedule.forward_steps(), "closed form of {schedule:?}");
+    assert_eq!(summary.backward_steps, schedule.steps as u64);
+    summary
+}
+
+fn text(schedule: &Schedule) -> String {
+    let mut out = Vec::new();
+    trace::write(schedule.actions(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn the_sequence_that_everything_must_serve() {
+    let expected = "0 SAVE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+    assert_eq!(text(&Schedule::revolve(3, 1).unwrap()), expected);
+}
+
+#[test]
+fn revolve_is_optimal_in_steps_and_writes() {
+    for n in 1..=300 {
+        for s in 1..=20 {
+            let summary = counts(&Schedule::revolve(n, s).unwrap());
+            assert_eq!(summary.forward_steps, forward_steps(n as u64, s as u64), "n = {n}, s = {s}");
+            assert_eq!(summary.saves, writes(n as u64, s as u64), "n = {n}, s = {s}");
+            assert_eq!(summary.restores, n as u64 - 1);
+        }
+    }
+}
+
+/// The smallest advance among those that are optimal in steps and writes, by trying all of them.
+fn smallest_best_advance(n: u64, s: u64) -> u64 {
+    let cost = |j: u64| {
+        let (upper, lower) = (n - j, j);
+        let steps = j + forward_steps(upper, s - 1) + forward_steps(lower, s);
+        (steps, u64::from(upper > 1) + writes(upper, s - 1).saturating_sub(1) + writes(lower, s).saturating_sub(1), j)
+    };
+    (1..n).map(cost).min().unwrap().2
+}
+
+#[test]
+fn revolve_takes_the_smallest_best_advance() {
+    for n in 3..=200u32 {
+        for s in 2..(n - 1).min(30) {
+            let first_split = Range::new(0, n, s).split().base;
+            assert_eq!(first_split as u64, smallest_best_advance(n as u64, s as u64), "n = {n}, s = {s}");
+        }
+    }
+}
+
+#[test]
+fn large_schedules_are_optimal() {
+    for (n, s) in [(3001, 7), (3751, 8), (6751, 8), (3751, 149), (10_000, 50), (100_000, 100), (1_000_000, 10), (1_000_000, 100)] {
+        let summary = counts(&Schedule::revolve(n, s).unwrap());
+        assert_eq!((summary.forward_steps, summary.saves), (forward_steps(n as u64, s as u64), writes(n as u64, s as u64)));
+    }
+    // The published counts of GPUZIP 2.x's three timed data sets.
+    for (n, s, forwards, saves) in [(3001, 7, 18_004, 1285), (6751, 8, 42_568, 3432), (3751, 8, 21_252, 1716)] {
+        let summary = counts(&Schedule::revolve(n, s).unwrap());
+        assert_eq!((summary.forward_steps, summary.saves, summary.restores), (forwards, saves, n as u64 - 1));
+    }
+}
+
+#[test]
+fn one_state_needs_no_snapshot() {
+    for schedule in
+        [Schedule::revolve(1, 5), Schedule::store_all(1), Schedule::uniform(1, 1), Schedule::zcut(1, 0, 0), Schedule::two_level(1, 1, 0, 0)]
+    {
+        assert_eq!(text(&schedule.unwrap()), "0 BACKWARD\n0 TERMINATE\n");
+    }
+}
+
+#[test]
+fn store_all_computes_each_state_once() {
+    for n in [2, 3, 17, 1000] {
+        let summary = counts(&Schedule::store_all(n).unwrap());
+        assert_eq!(
+            summary,
+            Summary {
+                forward_steps: n as u64 - 1,
+                saves: n as u64 - 1,
+                restores: n as u64 - 1,
+                backward_steps: n as u64,
+                max_live: n - 1,
+                actions: 4 * n as u64 - 2
+            }
+        );
+    }
+}
+
+#[test]
+fn uniform_is_correct_and_not_quadratic() {
+    for n in 1..=120 {
+        for s in 1..=40 {
+            let ours = counts(&Schedule::uniform(n, s).unwrap());
+            let published = counts(&Schedule::uniform_published(n, s).unwrap());
+            assert!(ours.forward_steps <= published.forward_steps, "n = {n}, s = {s}");
+        }
+    }
+    // At least 2 sqrt(n) snapshots hold the starts and one whole interval: every state is computed at most twice.
+    for (n, s) in [(100, 20), (3751, 123), (3751, 149), (10_000, 200), (1_000_000, 2000)] {
+        let summary = counts(&Schedule::uniform(n, s).unwrap());
+        assert!(summary.forward_steps <= 2 * n as u64, "n = {n}, s = {s}: {}", summary.forward_steps);
+    }
+    // With sqrt(n), Revolve's optimum is 2.5 n already; equal intervals come within a quarter of it.
+    let summary = counts(&Schedule::uniform(10_000, 100).unwrap());
+    assert!(summary.forward_steps as f64 <= 1.25 * forward_steps(10_000, 100) as f64, "{}", summary.forward_steps);
+    // The published reading is quadratic in the interval.
+    let published = counts(&Schedule::uniform_published(10_000, 100).unwrap());
+    assert_eq!(published.forward_steps, 9900 + 100 * 99 * 100 / 2);
+}
+
+#[test]
+fn published_uniform_restores_once_for_every_backward() {
+    let actions: Vec<_> = Schedule::uniform_published(20, 4).unwrap().actions().collect();
+    let saves: Vec<_> = actions.iter().filter(|a| a.kind == Kind::Save).map(|a| a.ts).collect();
+    assert_eq!(saves, [0, 5, 10, 15]);
+    assert_eq!(actions.iter().filter(|a| a.kind == Kind::Restore).count(), 19);
+}
+
+#[test]
+fn uniform_starts_are_rounded_half_to_even() {
+    let saves = |n, s| -> Vec<u32> {
+        Schedule::uniform_published(n, s).unwrap().actions().filter(|a| a.kind == Kind::Save).map(|a| a.ts).collect()
+    };
+    assert_eq!(saves(10, 4), [0, 2, 5, 8]); // 0, 2.5, 5, 7.5
+    assert_eq!(saves(7, 2), [0, 4]); // 3.5 -> 4
+}
+
+#[test]
+fn zcut_has_its_published_counts() {
+    for (n, m) in [(3751u32, 35u32), (1000, 32), (100, 10), (37, 7), (12, 20), (12, 1)] {
+        let schedule = Schedule::zcut(n, 0, m).unwrap();
+        let summary = counts(&schedule);
+        let (n, m) = (n as u64, m.min(n) as u64);
+        let chunks = n.div_ceil(m);
+        let last = n - (chunks - 1) * m;
+        assert_eq!(summary.forward_steps, 2 * n - last - chunks, "n = {n}, m = {m}");
+        assert!(summary.max_live as u64 <= chunks + m);
+        if m > 1 {
+            let single = u64::from(last == 1);
+            assert_eq!(summary.saves, n - chunks - single, "n = {n}, m = {m}");
+        }
+    }
+    assert_eq!(Schedule::zcut(10_000, 200, 0).unwrap().chunk, 100);
+    assert_eq!(Schedule::zcut(3751, 149, 0).unwrap().chunk, 33);
+    // Too few slots for a whole chunk: the ones there are reverse it by Revolve.
+    counts(&Schedule::zcut(200, 12, 0).unwrap());
+    counts(&Schedule::zcut(200, 25, 10).unwrap());
+    let error = Schedule::zcut(200, 12, 10).unwrap_err();
+    assert_eq!(error.code, Code::Config);
+    assert!(error.message.contains("snapshots = 12") && error.message.contains("20"), "{error}");
+}
+
+#[test]
+fn two_level_has_its_formula() {
+    for (n, length, c) in [(3751u32, 26u32, 4u32), (100, 7, 3), (37, 7, 1), (12, 20, 4), (3751, 8, 8)] {
+        let count = n.div_ceil(length);
+        let schedule = Schedule::two_level(n, count - 1 + c, length, c).unwrap();
+        let summary = counts(&schedule);
+        let (k, l) = (count as u64, length.min(n) as u64);
+        let last = n as u64 - (k - 1) * l;
+        assert_eq!(summary.forward_steps, (k - 1) * l + (k - 1) * forward_steps(l, c as u64) + forward_steps(last, c as u64));
+    }
+    for (n, s) in [(3751, 149), (100, 5), (100, 99), (100, 1), (5, 200)] {
+        counts(&Schedule::two_level(n, s, 0, 0).unwrap());
+    }
+    assert!(Schedule::two_level(3751, 100, 26, 4).unwrap_err().message.contains("148"));
+}
+
+#[test]
+fn every_schedule_survives_a_round_trip_through_a_trace() {
+    for schedule in [
+        Schedule::revolve(100, 5),
+        Schedule::uniform(100, 12),
+        Schedule::uniform_published(40, 4),
+        Schedule::zcut(100, 0, 10),
+        Schedule::two_level(100, 20, 0, 4),
+        Schedule::store_all(30),
+    ] {
+        let schedule = schedule.unwrap();
+        let trace = Trace::read(text(&schedule).as_bytes(), Some(schedule.steps)).unwrap();
+        let replay = Schedule::trace(Arc::new(trace));
+        assert!(replay.actions().eq(schedule.actions()), "flags too: {schedule:?}");
+    }
+}
+
+#[test]
+fn traces_are_read_strictly() {
+    for (input, part) in [
+        ("", "no BACKWARD"),
+        ("0 SAVE\n", "no BACKWARD"),
+        ("0 BACKWARD\n", "without TERMINATE"),
+        ("0 BACKWARD\n0 TERMINATE\n0 BACKWARD\n", "reverses 2"),
+        ("0 BACKWARD\n0 TERMINATE\n0 TERMINATE\n", "after TERMINATE"),
+        ("0 BACKWARD 1\n0 TERMINATE\n", "line 1"),
+        ("0 BACKWARD\n0 JUMP\n", "line 2: \"JUMP\""),
+        ("0 backward\n", "\"backward\""),
+        ("-1 BACKWARD\n", "\"-1\""),
+        ("4294967296 BACKWARD\n", "4294967296"),
+        ("0 RESTORE\n0 BACKWARD\n0 TERMINATE\n", "no snapshot of it is stored"),
+        ("1 SAVE\n0 BACKWARD\n0 TERMINATE\n", "live state is 0"),
+        ("2 FORWARD\n0 BACKWARD\n0 TERMINATE\n", "live state is 0"),
+        ("99 RESTORE\n0 BACKWARD\n0 TERMINATE\n", "no snapshot"),
+    ] {
+        let error = Trace::read(input.as_bytes(), Some(1)).unwrap_err();
+        assert!(
+            error.message.contains(part) || Trace::read(input.as_bytes(), None).unwrap_err().message.contains(part),
+            "{input:?}: {error}"
+        );
+    }
+    let long = vec![b'0'; 1 << 20];
+    assert!(Trace::read(&long[..], None).unwrap_err().message.contains("longer"));
+    let words = "0 SAVE_INTERMEDIARY\n1 FORWARD\n\n1 FIRSTURN\n0 RESTORE\n0 BACKWARD\n0 TERMINATE";
+    assert_eq!(Trace::read(words.as_bytes(), Some(2)).unwrap().summary.saves, 1);
+    assert_eq!(Trace::load("/no/such/trace".as_ref(), None).unwrap_err().code, Code::Io);
+}
+
+#[test]
+fn a_save_that_nobody_restores_is_marked() {
+    let input = "0 SAVE\n1 FORWARD\n1 SAVE\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+    let trace = Trace::read(input.as_bytes(), None).unwrap();
+    assert_eq!(trace.summary.max_live, 1);
+    assert_eq!(trace.actions[2].flags & flags::LAST_USE, flags::LAST_USE);
+}
+
+#[test]
+fn parameters_are_checked() {
+    assert_eq!(Schedule::revolve(0, 1).unwrap_err().code, Code::Argument);
+    assert_eq!(Schedule::revolve(u32::MAX, 1).unwrap_err().code, Code::Argument);
+    assert_eq!(Schedule::revolve(10, 0).unwrap_err().code, Code::Config);
+    assert_eq!(Schedule::uniform(10, 0).unwrap_err().code, Code::Config);
+}
+
+#[test]
+fn the_validator_sees_every_broken_rule() {
+    let good: Vec<Action> = Schedule::revolve(12, 3).unwrap().actions().collect();
+    assert!(validate(good.iter().copied(), 12, Some(3)).is_ok());
+    assert!(validate(good.iter().copied(), 12, Some(2)).is_err(), "the limit");
+    assert!(validate(good.iter().copied(), 13, Some(3)).is_err(), "the number of steps");
+    for i in 0..good.len() {
+        let mut missing = good.clone();
+        missing.remove(i);
+        assert!(validate(missing, 12, Some(3)).is_err(), "without action {i}");
+        let mut doubled = good.clone();
+        doubled.insert(i, good[i]);
+        // A RESTORE said twice is harmless unless its first one freed the snapshot.
+        let harmless = good[i].kind == Kind::Restore && good[i].flags & flags::LAST_USE == 0;
+        assert_eq!(validate(doubled, 12, Some(3)).is_ok(), harmless, "action {i} twice");
+        for flag in [flags::RECOMPUTE, flags::FIRST_BACKWARD, flags::LAST_USE, flags::NEXT_IS_SAVE] {
+            let mut lying = good.clone();
+            lying[i].flags ^= flag;
+            let used = matches!(
+                (good[i].kind, flag),
+                (Kind::Forward, flags::RECOMPUTE | flags::NEXT_IS_SAVE)
+                    | (Kind::Backward, flags::FIRST_BACKWARD)
+                    | (Kind::Restore | Kind::Save, flags::LAST_USE)
+            );
+            assert!(!used || validate(lying, 12, Some(3)).is_err(), "flag {flag} of action {i}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_schedule_is_valid(n in 1u32..3000, s in 1u32..200, m in 0u32..100, c in 0u32..20) {
+        counts(&Schedule::revolve(n, s).unwrap());
+        counts(&Schedule::uniform(n, s).unwrap());
+        if let Ok(schedule) = Schedule::zcut(n, s, m) { counts(&schedule); }
+        counts(&Schedule::zcut(n, 0, m).unwrap());
+        if let Ok(schedule) = Schedule::two_level(n, s, m, c) { counts(&schedule); }
+    }
+
+    #[test]
+    fn parsers_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), lines in "([0-9]{0,3} ?(FORWARD|SAVE|RESTORE|BACKWARD|TERMINATE)?\n){0,20}") {
+        let _ = Trace::read(&bytes[..], None);
+        let _ = Trace::read(lines.as_bytes(), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Recorded schedules in GPUZIP 2.x's format: one `<timestep> <ACTION>` per line, ACTION one of FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE),
+//! RESTORE, BACKWARD, FIRSTURN (= BACKWARD) and TERMINATE. Read strictly; blank lines are allowed, nothing else is.
+
+use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
+use crate::error::{fail, Result};
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+/// A recorded schedule, valid and with its flags.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    pub(super) actions: Vec<Action>,
+    /// Its counts.
+    pub summary: Summary,
+}
+
+/// The most actions that a trace may have; a longer file is refused before it fills the memory.
+const MAX_ACTIONS: usize = 1 << 28;
+
+impl Trace {
+    /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to take it from the file.
+    pub fn load(path: &Path, steps: Option<u32>) -> Result<Self> {
+        let place = path.display();
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
+            Err(e) => return fail!(Io, "trace file {place}: {e}"),
+        };
+        Self::read(io::BufReader::new(file), steps).map_err(|e| e.within(format_args!("trace file {place}")))
+    }
+
+    /// Reads a trace as `load` does.
+    pub fn read(mut input: impl BufRead, steps: Option<u32>) -> Result<Self> {
+        let mut actions = Vec::new();
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            // A longest valid line is far below this; a file without line ends must not fill the memory.
+            let limit: u64 = 256;
+            match io::Read::take(&mut input, limit).read_until(b'\n', &mut line) {
+                Ok(0) => break,
+                Ok(_) if line.len() as u64 == limit => return fail!(Parse, "line {number}: is longer than {limit} bytes"),
+                Ok(_) => {}
+                Err(e) => return fail!(Io, "line {number}: {e}"),
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim();
+            if text.is_empty() {
+                continue;
+            }
+            if actions.len() >= MAX_ACTIONS {
+                return fail!(Parse, "line {number}: more than {MAX_ACTIONS} actions");
+            }
+            actions.push(parse(text).map_err(|e| e.within(format_args!("line {number}")))?);
+        }
+        Self::new(actions, steps)
+    }
+
+    /// Checks a sequence of actions and sets its flags.
+    pub fn new(mut actions: Vec<Action>, steps: Option<u32>) -> Result<Self> {
+        let reversed = actions.iter().filter(|a| a.kind == Kind::Backward).count() as u32;
+        let steps = steps.unwrap_or(reversed);
+        if reversed != steps {
+            return fail!(Schedule, "reverses {reversed} time steps; the application has {steps}");
+        }
+        if steps == 0 {
+            return fail!(Schedule, "has no BACKWARD");
+        }
+        set_flags(&mut actions, steps);
+        // RECOMPUTE and FIRST_BACKWARD are set, as for every schedule, when the actions are generated.
+        let unchecked = std::sync::Arc::new(Trace { actions, summary: Summary { backward_steps: steps as u64, ..Summary::default() } });
+        let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
+        let actions = std::sync::Arc::try_unwrap(unchecked).map_or_else(|shared| shared.actions.clone(), |trace| trace.actions);
+        Ok(Trace { actions, summary })
+    }
+}
+
+/// NEXT_IS_SAVE by looking one action ahead, LAST_USE by one pass from the end.
+fn set_flags(actions: &mut [Action], steps: u32) {
+    let mut needed = vec![false; steps as usize];
+    let mut next: Option<(Kind, u32)> = None;
+    for action in actions.iter_mut().rev() {
+        let ts = action.ts;
+        let Some(needed) = needed.get_mut(ts as usize) else { continue };
+        let flag = match action.kind {
+            Kind::Forward if next == Some((Kind::Save, ts)) => flags::NEXT_IS_SAVE,
+            Kind::Restore if !std::mem::replace(needed, true) => flags::LAST_USE,
+            Kind::Save if !std::mem::replace(needed, false) => flags::LAST_USE,
+            _ => 0,
+        };
+        action.flags |= flag;
+        next = Some((action.kind, ts));
+    }
+}
+
+fn parse(text: &str) -> Result<Action> {
+    let mut words = text.split_ascii_whitespace();
+    let (Some(ts), Some(name), None) = (words.next(), words.next(), words.next()) else {
+        return fail!(Parse, "{text:?} is not `<timestep> <ACTION>`");
+    };
+    let kind = match name {
+        "FORWARD" => Kind::Forward,
+        "SAVE" | "SAVE_INTERMEDIARY" => Kind::Save,
+        "RESTORE" => Kind::Restore,
+        "BACKWARD" | "FIRSTURN" => Kind::Backward,
+        "TERMINATE" => Kind::Terminate,
+        _ => return fail!(Parse, "{name:?} is no action: use FORWARD, SAVE, RESTORE, BACKWARD, FIRSTURN or TERMINATE"),
+    };
+    match ts.parse::<u32>() {
+        Ok(value) if value <= MAX_STEPS => Ok(Action::new(kind, value)),
+        _ => fail!(Parse, "{ts:?} is no time step: use 0 to {MAX_STEPS}"),
+    }
+}
+
+/// The word of an action in a trace file.
+pub fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Forward => "FORWARD",
+        Kind::Save => "SAVE",
+        Kind::Restore => "RESTORE",
+        Kind::Backward => "BACKWARD",
+        Kind::Terminate => "TERMINATE",
+        Kind::Error => "ERROR",
+    }
+}
+
+/// Writes a schedule as a trace.
+pub fn write(actions: impl IntoIterator<Item = Action>, mut out: impl Write) -> io::Result<()> {
+    for action in actions {
+        writeln!(out, "{} {}", action.ts, name(action.kind))?;
+    }
+    out.flush()
+}
