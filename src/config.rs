@@ -1,0 +1,131 @@
+//! The configuration: what it holds once it is checked, and how its `key = value` files are read.
+
+use crate::error::{fail, Result};
+use crate::plan::Policy;
+use crate::schedule::Algorithm;
+use std::path::PathBuf;
+
+/// A checked configuration. Zero means "not set" throughout.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The algorithm; `None` lets the library choose (`auto`).
+    pub algorithm: Option<Algorithm>,
+    /// Snapshots stored at a time, at most; 0: what fits the budgets, or what the algorithm needs.
+    pub snapshots: u32,
+    /// Chunk of zCut, interval of two-level, in states; 0: chosen.
+    pub chunk: u32,
+    /// GPUZIP 2.x's rule for the number of snapshots, whatever the budgets.
+    pub adjust_snapshots: bool,
+    /// Uniform as GPUZIP 2.x published it.
+    pub uniform_published: bool,
+    /// The trace file of `Algorithm::Trace`.
+    pub trace_file: Option<PathBuf>,
+    /// Device cache slots; with a device budget, at most.
+    pub cache: u32,
+    /// The replacement policy.
+    pub policy: Policy,
+    /// Bytes of device memory for the cache.
+    pub device_budget: u64,
+    /// Bytes of host memory for snapshots.
+    pub host_budget: u64,
+    /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
+    pub link_bandwidth: f64,
+    /// Write one line per shot to the performance log.
+    pub performance_log: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            algorithm: None,
+            snapshots: 0,
+            chunk: 0,
+            adjust_snapshots: false,
+            uniform_published: false,
+            trace_file: None,
+            cache: 0,
+            policy: Policy::Clairvoyant,
+            device_budget: 0,
+            host_budget: 0,
+            link_bandwidth: 0.0,
+            performance_log: false,
+        }
+    }
+}
+
+/// A line of a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its line number, from 1.
+    pub line: usize,
+    /// What stands left of the `=`.
+    pub key: String,
+    /// What stands right of it, without quotes.
+    pub value: String,
+}
+
+/// Reads `key = value` lines; `#` begins a comment, unless inside double quotes. A key may stand once.
+pub fn parse(text: &str) -> Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        let content = strip_comment(content).trim();
+        if content.is_empty() {
+            continue;
+        }
+        let Some((key, value)) = content.split_once('=') else {
+            return fail!(Parse, "line {line}: {content:?} is not `key = value`");
+        };
+        let (key, value) = (key.trim(), value.trim().trim_end_matches(';').trim());
+        let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
+        if key.is_empty() {
+            return fail!(Parse, "line {line}: no key before the `=`");
+        }
+        if let Some(first) = entries.iter().find(|e| e.key == key) {
+            return fail!(Parse, "line {line}: {key} was set in line {} already", first.line);
+        }
+        entries.push(Entry { line, key: key.into(), value: value.into() });
+    }
+    Ok(entries)
+}
+
+fn strip_comment(line: &str) -> &str {
+    let mut quoted = false;
+    for (i, c) in line.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '#' if !quoted => return &line[..i],
+            _ => {}
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_comments_and_quotes() {
+        let text = "# GPUZIP\n\ncheckpointing_algorithm = 1 # revolve\r\n trace_file_path=\"a # b.txt\"\nfloat_kind = float;\n";
+        let entries = parse(text).unwrap();
+        let pairs: Vec<_> = entries.iter().map(|e| (e.line, e.key.as_str(), e.value.as_str())).collect();
+        assert_eq!(pairs, [(3, "checkpointing_algorithm", "1"), (4, "trace_file_path", "a # b.txt"), (5, "float_kind", "float")]);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, part) in [("a = 1\nb\n", "line 2: \"b\""), ("= 1", "line 1: no key"), ("a=1\n\na=2", "line 3: a was set in line 1")] {
+            let error = parse(text).unwrap_err();
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".{0,200}", lines in "([a-z]{0,3} ?=? ?[\"#0-9a-z]{0,4}\n){0,10}") {
+            let _ = parse(&text);
+            let _ = parse(&lines);
+        }
+    }
+}

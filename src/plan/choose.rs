@@ -1,0 +1,190 @@
+//! From a configuration to a schedule and its plans.
+
+use super::{Index, Plan, Policy};
+use crate::config::Config;
+use crate::error::{fail, Result};
+use crate::schedule::{adjust, Algorithm, Schedule, Trace};
+use std::sync::Arc;
+
+/// What one session offers: the bytes of its snapshots, and where they may be.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// Bytes of one snapshot.
+    pub slot_bytes: u64,
+    /// Slots of the device cache; `None`: as many as there are snapshots.
+    pub cache: Option<u32>,
+    /// Slots of the host pool; `None`: as many as the plan needs.
+    pub host: Option<u32>,
+    /// The replacement policy.
+    pub policy: Policy,
+}
+
+impl Sizes {
+    /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes.
+    ///
+    /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set. The host pool
+    /// has what `host_budget` holds; without one, what the plan needs, or nothing if only a device budget decides the snapshots.
+    pub fn new(config: &Config, slot_bytes: u64) -> Self {
+        let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let cache = match (config.device_budget, config.cache) {
+            (0, 0) if config.algorithm.is_none() => None,
+            (0, cache) => Some(cache),
+            (budget, 0) => Some(slots(budget)),
+            (budget, most) => Some(slots(budget).min(most)),
+        };
+        let host = match config.host_budget {
+            0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => Some(0),
+            0 => None,
+            budget => Some(slots(budget)),
+        };
+        Sizes { slot_bytes, cache, host, policy: config.policy }
+    }
+
+    fn plan(&self, index: &Index, snapshots: u32) -> Plan {
+        Plan::of(index, self.cache.unwrap_or(snapshots), self.policy)
+    }
+
+    fn admits(&self, plan: &Plan) -> bool {
+        self.host.is_none_or(|slots| plan.host_slots <= slots)
+    }
+
+    /// An error that says what the plan needs, if it does not fit.
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        if self.admits(plan) {
+            return Ok(());
+        }
+        fail!(
+            Budget,
+            "the plan stores {} snapshots of {} bytes in host memory, and host_budget holds {}: raise host_budget to {} bytes or the device \
+             cache, or lower checkpointing_snaps",
+            plan.host_slots,
+            self.slot_bytes,
+            self.host.unwrap_or(0),
+            plan.host_slots as u64 * self.slot_bytes
+        )
+    }
+}
+
+/// A schedule and, for each session, its plan.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// One plan per session, in their order.
+    pub plans: Vec<Arc<Plan>>,
+}
+
+/// Decides schedule and plans for `steps` time steps and the given sessions.
+///
+/// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
+/// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is store-all if every state fits the snapshots or
+/// budgets, else Revolve.
+pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
+    if config.algorithm == Some(Algorithm::Trace) {
+        let Some(path) = &config.trace_file else {
+            return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path");
+        };
+        let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
+        return finish(schedule, sessions);
+    }
+    let all = steps.saturating_sub(1).max(1);
+    let snapshots = match config.snapshots {
+        _ if config.adjust_snapshots => adjust(steps as u64).min(all),
+        0 => match most_that_fits(config, steps, sessions)? {
+            Some(choice) => return Ok(choice),
+            None => default_snapshots(config, steps)?,
+        },
+        set => set,
+    };
+    finish(make(config, steps, snapshots, inner_slots(sessions))?, sessions)
+}
+
+/// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.
+fn inner_slots(sessions: &[Sizes]) -> u32 {
+    sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
+}
+
+fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Schedule> {
+    let all = steps.saturating_sub(1).max(1);
+    match config.algorithm {
+        None if snapshots >= all => Schedule::store_all(steps),
+        None | Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
+        Some(Algorithm::StoreAll) => Schedule::store_all(steps),
+        Some(Algorithm::Uniform) if config.uniform_published => Schedule::uniform_published(steps, snapshots),
+        Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
+        Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
+        Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
+        Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
+    }
+}
+
+fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
+    match config.algorithm {
+        None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
+        Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
+        Some(algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel)) => {
+            fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
+        }
+    }
+}
+
+fn finish(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+    let choice = plan_all(schedule, sessions)?;
+    for (sizes, plan) in sessions.iter().zip(&choice.plans) {
+        sizes.check(plan)?;
+    }
+    Ok(choice)
+}
+
+/// Plans a schedule for every session; sessions with the same cache share a plan.
+fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+    let mut plans: Vec<Arc<Plan>> = Vec::new();
+    if !sessions.is_empty() {
+        let index = Index::new(&schedule)?;
+        for sizes in sessions {
+            let cache = sizes.cache.unwrap_or(schedule.snapshots);
+            let same = plans.iter().find(|p| p.cache == cache && p.policy == sizes.policy).cloned();
+            plans.push(same.unwrap_or_else(|| Arc::new(sizes.plan(&index, schedule.snapshots))));
+        }
+    }
+    Ok(Choice { schedule, plans })
+}
+
+/// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has a budget.
+///
+/// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
+fn most_that_fits(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Choice>> {
+    let bounds = sessions.iter().filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
+    let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
+        return Ok(None);
+    };
+    let all = steps.saturating_sub(1).max(1);
+    let (mut low, mut high) = (low.min(all), high.min(all));
+    let attempt = |snapshots: u32| -> Result<Option<Choice>> {
+        if snapshots == 0 {
+            return Ok(None);
+        }
+        let choice = plan_all(make(config, steps, snapshots, inner_slots(sessions))?, sessions)?;
+        let fits = sessions.iter().zip(&choice.plans).all(|(sizes, plan)| sizes.admits(plan));
+        Ok(fits.then_some(choice))
+    };
+    let mut best = attempt(high)?;
+    if best.is_none() {
+        best = attempt(low)?;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match attempt(middle)? {
+                Some(choice) => (low, best) = (middle, Some(choice)),
+                None => high = middle,
+            }
+        }
+    }
+    match best {
+        Some(choice) => Ok(Some(choice)),
+        None => fail!(
+            Budget,
+            "no schedule fits the budgets: one snapshot has {} bytes; raise device_budget or host_budget to at least that",
+            sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0)
+        ),
+    }
+}

@@ -1,0 +1,54 @@
+//! The next-use index: for every SAVE and RESTORE of a schedule, when its snapshot is needed next.
+
+use super::NONE;
+use crate::error::{fail, Result};
+use crate::schedule::{Kind, Schedule};
+
+/// A SAVE or RESTORE.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// The state.
+    pub ts: u32,
+    /// SAVE, or else RESTORE.
+    pub save: bool,
+    /// The next RESTORE of the same snapshot, or [`NONE`].
+    pub next: u32,
+    /// Forward and backward steps before this event.
+    pub clock: u64,
+}
+
+/// All SAVEs and RESTOREs of a schedule, in order.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// The events.
+    pub events: Vec<Event>,
+    /// Number of states, n.
+    pub states: usize,
+}
+
+impl Index {
+    /// Runs through the schedule once, and back once through its events.
+    pub fn new(schedule: &Schedule) -> Result<Self> {
+        let mut events = Vec::new();
+        let mut clock = 0;
+        for action in schedule.actions() {
+            match action.kind {
+                Kind::Forward | Kind::Backward => clock += 1,
+                Kind::Save | Kind::Restore => {
+                    events.push(Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock });
+                }
+                Kind::Terminate | Kind::Error => {}
+            }
+        }
+        if events.len() >= NONE as usize {
+            return fail!(Budget, "{} saves and restores: a plan holds at most {}; raise the snapshots", events.len(), NONE - 1);
+        }
+        let states = schedule.steps as usize;
+        let mut upcoming = vec![NONE; states];
+        for (e, event) in events.iter_mut().enumerate().rev() {
+            let this = if event.save { NONE } else { e as u32 };
+            event.next = std::mem::replace(&mut upcoming[event.ts as usize], this);
+        }
+        Ok(Index { events, states })
+    }
+}

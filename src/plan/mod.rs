@@ -1,0 +1,205 @@
+//! Plans: a schedule plus, for every snapshot, where it lives and when it moves.
+//!
+//! A snapshot is written once and read a known number of times, so its place can be decided before the run: device cache slots are
+//! given by a replacement policy (`replace`), host slots by what that policy leaves without a place. A plan is plain data: it holds one
+//! [`Step`] per SAVE and RESTORE and the order in which transfers are issued, and can be played for any number of shots.
+
+mod choose;
+mod index;
+mod replace;
+
+use crate::error::Result;
+use crate::schedule::Schedule;
+use std::fmt;
+
+pub use choose::{choose, Choice, Sizes};
+pub use index::{Event, Index};
+
+/// "No slot", "no further use": the absence of an index.
+pub const NONE: u32 = u32::MAX;
+
+/// How the device cache chooses what to replace. The numbers are those of the configuration's `policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Policy {
+    /// By the known schedule: dead snapshots first, then the one needed furthest in the future. A snapshot is written back only if it
+    /// will be fetched, and a fetch is issued as soon as its slot is free.
+    Clairvoyant = 0,
+    /// GPUZIP 2.x's published baseline: least recently used, every save written back, prefetches found by a dry run (PSA) and issued
+    /// once the slot used last but one is free, as its code does, which keeps the lead short however large the cache.
+    Lru = 1,
+}
+
+impl Policy {
+    /// The name that the command line and the configuration use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Clairvoyant => "clairvoyant",
+            Policy::Lru => "lru",
+        }
+    }
+}
+
+/// Where one SAVE or RESTORE takes place.
+///
+/// SAVE: into `slot`, and from there to `host` if it has one; without a slot straight to `host`; with neither, nothing is stored, since
+/// nobody will restore it. RESTORE: from `slot`, into which it is fetched from `host` if it has one; without a slot straight from `host`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The device cache slot, or [`NONE`].
+    pub slot: u32,
+    /// The host slot, or [`NONE`].
+    pub host: u32,
+}
+
+/// A host-to-device transfer into the slot of the RESTORE `event`, to be issued right after the event `issue_after`; if both are the
+/// same, when the RESTORE asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fetch {
+    /// The event after which the slot is free and the snapshot is on its way to the host.
+    pub issue_after: u32,
+    /// The RESTORE that needs it: the deadline.
+    pub event: u32,
+}
+
+/// What a plan moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// SAVE events.
+    pub saves: u64,
+    /// RESTORE events.
+    pub restores: u64,
+    /// Restores found in the device cache without any transfer.
+    pub hits: u64,
+    /// Restores whose snapshot has to come from the host: restores = hits + misses.
+    pub misses: u64,
+    /// Misses whose transfer is issued ahead of the restore.
+    pub prefetches: u64,
+    /// Host-to-device transfers.
+    pub h2d: u64,
+    /// Device-to-host transfers.
+    pub d2h: u64,
+    /// Forward and backward steps between the issue of a prefetch and its use: the least, 0 if there is no prefetch.
+    pub min_lead: u64,
+    /// The same: the mean.
+    pub mean_lead: f64,
+}
+
+/// A transfer plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The policy that made it.
+    pub policy: Policy,
+    /// Device cache slots that the policy could use.
+    pub cache: u32,
+    /// Device cache slots that it does use.
+    pub device_slots: u32,
+    /// Host slots that it uses.
+    pub host_slots: u32,
+    /// One step per SAVE and RESTORE, in the order of the schedule.
+    pub steps: Vec<Step>,
+    /// Transfers to the device in the order of their issue, those issued together by deadline.
+    pub fetches: Vec<Fetch>,
+    /// Its totals.
+    pub counts: Counts,
+}
+
+impl Plan {
+    /// Plans `schedule` for a device cache of `cache` slots.
+    pub fn new(schedule: &Schedule, cache: u32, policy: Policy) -> Result<Self> {
+        Ok(Self::of(&Index::new(schedule)?, cache, policy))
+    }
+
+    /// Plans an indexed schedule.
+    pub fn of(index: &Index, cache: u32, policy: Policy) -> Self {
+        let mut plan = replace::replace(index, cache, policy);
+        plan.fetches.sort_unstable();
+        plan.place_on_host(index);
+        plan.count(index);
+        plan
+    }
+
+    /// Gives host slots to the snapshots that need one. A host slot is taken at the SAVE and free again after the last RESTORE that reads
+    /// it, when the transfer has certainly ended; any order of lifetimes is possible, and the lowest free slots are reused first.
+    fn place_on_host(&mut self, index: &Index) {
+        let (states, write_all) = (index.states, self.policy == Policy::Lru);
+        let mut needed = vec![false; states];
+        let mut last_read = vec![false; self.steps.len()];
+        for (e, event) in index.events.iter().enumerate().rev() {
+            let needed = &mut needed[event.ts as usize];
+            let step = &mut self.steps[e];
+            if !event.save {
+                let reads = step.host != NONE;
+                last_read[e] = if write_all { event.next == NONE } else { reads && !*needed };
+                *needed |= reads;
+            } else {
+                let direct = step.slot == NONE && event.next != NONE;
+                step.host = if direct || *needed || write_all { 0 } else { NONE };
+                last_read[e] = step.host != NONE && event.next == NONE;
+                *needed = false;
+            }
+        }
+        let mut place = vec![NONE; states];
+        let mut free = Vec::new();
+        for (e, event) in index.events.iter().enumerate() {
+            let step = &mut self.steps[e];
+            let place = &mut place[event.ts as usize];
+            if event.save && step.host != NONE {
+                *place = free.pop().unwrap_or(self.host_slots);
+                self.host_slots = self.host_slots.max(*place + 1);
+            }
+            if step.host != NONE {
+                step.host = *place;
+            }
+            if last_read[e] {
+                free.push(*place);
+            }
+        }
+    }
+
+    fn count(&mut self, index: &Index) {
+        let mut counts = Counts::default();
+        for (step, event) in self.steps.iter().zip(&index.events) {
+            let moves = u64::from(step.host != NONE);
+            if event.save {
+                counts.saves += 1;
+                counts.d2h += moves;
+            } else {
+                counts.restores += 1;
+                counts.h2d += moves;
+            }
+        }
+        counts.misses = counts.h2d;
+        counts.hits = counts.restores - counts.h2d;
+        let clock = |e: u32| index.events[e as usize].clock;
+        let leads = self.fetches.iter().filter(|f| f.issue_after < f.event).map(|f| clock(f.event) - clock(f.issue_after));
+        let (mut sum, mut least) = (0u128, u64::MAX);
+        for lead in leads {
+            counts.prefetches += 1;
+            sum += lead as u128;
+            least = least.min(lead);
+        }
+        if counts.prefetches > 0 {
+            counts.min_lead = least;
+            counts.mean_lead = sum as f64 / counts.prefetches as f64;
+        }
+        self.counts = counts;
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = |name: &str, slot: u32| if slot == NONE { String::new() } else { format!(" {name} {slot}") };
+        let mut fetches = self.fetches.iter().peekable();
+        for (e, step) in self.steps.iter().enumerate() {
+            writeln!(f, "{e}:{}{}", place("slot", step.slot), place("host", step.host))?;
+            while let Some(fetch) = fetches.next_if(|fetch| fetch.issue_after <= e as u32) {
+                writeln!(f, "  fetch for {}", fetch.event)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Which device slot holds which snapshot, and when: the replacement policies.
+
+use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The device cache in a dry run without data.
+struct Cache<'a> {
+    index: &'a Index,
+    capacity: u32,
+    /// Slots in use so far; the ones above are empty.
+    used: u32,
+    /// The state in each slot, and the last event that touched it.
+    content: Vec<u32>,
+    last_use: Vec<u32>,
+    /// The slot of each state, or NONE.
+    place: Vec<u32>,
+    /// The SAVE event of each state's current snapshot.
+    saved: Vec<u32>,
+    /// Slots in the order that the policy evicts by: next use (clairvoyant) or last use (lru).
+    order: BTreeMap<u32, u32>,
+    /// Slots whose snapshot is not needed again, in the order of their death (clairvoyant).
+    dead: VecDeque<u32>,
+    fetches: Vec<Fetch>,
+}
+
+const READ_FROM_HOST: u32 = 0;
+
+/// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the host has some `host`.
+pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Plan {
+    let mut cache = Cache {
+        index,
+        capacity,
+        used: 0,
+        content: Vec::new(),
+        last_use: Vec::new(),
+        place: vec![NONE; index.states],
+        saved: vec![NONE; index.states],
+        order: BTreeMap::new(),
+        dead: VecDeque::new(),
+        fetches: Vec::new(),
+    };
+    let steps = (0..index.events.len() as u32)
+        .map(|e| match policy {
+            _ if capacity == 0 => cache.without(e),
+            Policy::Clairvoyant => cache.clairvoyant(e),
+            Policy::Lru => cache.lru(e),
+        })
+        .collect();
+    Plan { policy, cache: capacity, device_slots: cache.used, host_slots: 0, steps, fetches: cache.fetches, counts: Counts::default() }
+}
+
+impl Cache<'_> {
+    fn without(&self, e: u32) -> Step {
+        Step { slot: NONE, host: if self.index.events[e as usize].save { NONE } else { READ_FROM_HOST } }
+    }
+
+    /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed furthest in the future, unless that is
+    /// itself. A save takes the slot that died last (the others leave fetches more lead), a fetch the one that died first.
+    fn clairvoyant(&mut self, e: u32) -> Step {
+        let event = self.index.events[e as usize];
+        let ts = event.ts as usize;
+        let (slot, host) = if event.save {
+            self.saved[ts] = e;
+            if event.next == NONE {
+                return Step { slot: NONE, host: NONE };
+            }
+            let slot = self.dead.pop_back().or_else(|| self.empty()).or_else(|| self.evict_furthest(event.next));
+            (slot, NONE)
+        } else if self.place[ts] != NONE {
+            self.order.remove(&e);
+            (Some(self.place[ts]), NONE)
+        } else {
+            let slot = self.empty().or_else(|| self.dead.pop_front()).or_else(|| self.evict_furthest(event.next));
+            if let Some(slot) = slot {
+                self.fetches.push(Fetch { issue_after: self.free_since(slot).max(self.saved[ts]), event: e });
+            }
+            (slot, READ_FROM_HOST)
+        };
+        let Some(slot) = slot else { return Step { slot: NONE, host } };
+        self.hold(slot, event.ts, e);
+        if event.next == NONE {
+            self.place[ts] = NONE;
+            self.dead.push_back(slot);
+        } else {
+            self.order.insert(event.next, slot);
+        }
+        Step { slot, host }
+    }
+
+    /// Least recently used, as published: dead snapshots age like all others.
+    fn lru(&mut self, e: u32) -> Step {
+        let event = self.index.events[e as usize];
+        let ts = event.ts as usize;
+        let hit = !event.save && self.place[ts] != NONE;
+        if event.save {
+            self.saved[ts] = e;
+        }
+        let slot = if hit {
+            self.place[ts]
+        } else {
+            let last_but_one = self.order.keys().rev().nth(1).copied();
+            let slot = self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
+            if !event.save {
+                let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
+                self.fetches.push(Fetch { issue_after: free.max(self.saved[ts]), event: e });
+            }
+            slot
+        };
+        if hit {
+            self.order.remove(&self.last_use[slot as usize]);
+        }
+        self.hold(slot, event.ts, e);
+        self.order.insert(e, slot);
+        Step { slot, host: if event.save || hit { NONE } else { READ_FROM_HOST } }
+    }
+
+    fn empty(&mut self) -> Option<u32> {
+        (self.used < self.capacity).then(|| {
+            self.used += 1;
+            self.content.push(NONE);
+            self.last_use.push(NONE);
+            self.used - 1
+        })
+    }
+
+    /// The slot whose snapshot is needed furthest in the future, if that is later than `next`.
+    fn evict_furthest(&mut self, next: u32) -> Option<u32> {
+        let furthest = self.order.last_entry()?;
+        (*furthest.key() > next).then(|| furthest.remove())
+    }
+
+    /// The last event that touched a slot; 0, where nothing can have been saved yet, if none did.
+    fn free_since(&self, slot: u32) -> u32 {
+        match self.last_use[slot as usize] {
+            NONE => 0,
+            e => e,
+        }
+    }
+
+    fn hold(&mut self, slot: u32, ts: u32, e: u32) {
+        let content = std::mem::replace(&mut self.content[slot as usize], ts);
+        if content != NONE && content != ts && self.place[content as usize] == slot {
+            self.place[content as usize] = NONE;
+        }
+        self.place[ts as usize] = slot;
+        self.last_use[slot as usize] = e;
+    }
+}
