@@ -22,12 +22,12 @@ pub struct Sizes {
 impl Sizes {
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes.
     ///
-    /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set. The host pool
-    /// has what `host_budget` holds; without one, what the plan needs, or nothing if only a device budget decides the snapshots.
+    /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set; for `auto`
+    /// with nothing set, it has room for all snapshots. The host pool has what `host_budget` holds; without one, what the plan needs, or nothing if only a device budget decides the snapshots.
     pub fn new(config: &Config, slot_bytes: u64) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let cache = match (config.device_budget, config.cache) {
-            (0, 0) if config.algorithm.is_none() => None,
+            (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
             (0, cache) => Some(cache),
             (budget, 0) => Some(slots(budget)),
             (budget, most) => Some(slots(budget).min(most)),

@@ -1,0 +1,151 @@
+//! The schedule that sessions share: its parameters, its plans, and the cursor that says which action is current.
+
+use crate::config::Config;
+use crate::error::{fail, Result};
+use crate::plan::{choose, Choice, Plan, Sizes};
+use crate::schedule::{validate, Action, Actions, Kind, Schedule, MAX_STEPS};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The current action, and where in the sweep it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick {
+    /// Which sweep: rewinding begins a new one.
+    pub sweep: u64,
+    /// Actions since the rewind, the first is 0.
+    pub it: i64,
+    /// SAVEs and RESTOREs before this action: the index of its step in the plan.
+    pub event: usize,
+    /// The action.
+    pub action: Action,
+}
+
+/// A schedule with a cursor, driven by one caller and followed by any number of sessions.
+pub struct Cursor {
+    config: Config,
+    steps: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Sessions attached before the schedule was decided.
+    sessions: Vec<Sizes>,
+    decided: Option<Choice>,
+    actions: Option<Actions>,
+    sweep: u64,
+    event: usize,
+    current: Option<Tick>,
+}
+
+impl Cursor {
+    /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
+    pub fn new(config: Config, steps: i64) -> Result<Self> {
+        let valid = u32::try_from(steps).ok().filter(|&n| (1..=MAX_STEPS).contains(&n));
+        let Some(steps) = valid else {
+            return fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps");
+        };
+        let state = State { sessions: Vec::new(), decided: None, actions: None, sweep: 0, event: 0, current: None };
+        Ok(Cursor { config, steps, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, State>> {
+        self.state.lock().or_else(|_| fail!(Poisoned, "the schedule is unusable after an internal error"))
+    }
+
+    /// Time steps, n.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// The configuration it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Announces a session. Before the schedule is decided its sizes count in the decision; later its plan must fit what is decided.
+    /// Returns the current sweep.
+    pub fn attach(&self, sizes: &Sizes) -> Result<u64> {
+        let mut state = self.lock()?;
+        match &state.decided {
+            None => state.sessions.push(sizes.clone()),
+            Some(choice) => {
+                plan_for(choice, sizes)?;
+            }
+        }
+        Ok(state.sweep)
+    }
+
+    /// Decides schedule and plans now, if they are not yet, and returns the schedule.
+    pub fn decide(&self) -> Result<Schedule> {
+        Ok(self.lock()?.decide(&self.config, self.steps)?.schedule.clone())
+    }
+
+    /// The plan for a session with these sizes.
+    pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Plan>> {
+        plan_for(self.lock()?.decide(&self.config, self.steps)?, sizes)
+    }
+
+    /// Moves on to the next action.
+    pub fn advance(&self) -> Result<Tick> {
+        let mut state = self.lock()?;
+        if state.actions.is_none() {
+            let actions = state.decide(&self.config, self.steps)?.schedule.actions();
+            state.actions = Some(actions);
+        }
+        let Some(action) = state.actions.as_mut().and_then(Iterator::next) else {
+            return fail!(State, "the sweep has terminated: only setup is valid now");
+        };
+        let it = state.current.map_or(0, |tick| tick.it + 1);
+        let tick = Tick { sweep: state.sweep, it, event: state.event, action };
+        state.event += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
+        state.current = Some(tick);
+        Ok(tick)
+    }
+
+    /// The current action, if the sweep has begun.
+    pub fn current(&self) -> Result<Option<Tick>> {
+        Ok(self.lock()?.current)
+    }
+
+    /// Goes back to before the first action, and returns the sweep that begins. At the beginning already, nothing changes: every session of
+    /// a shared schedule may ask for it.
+    pub fn rewind(&self) -> Result<u64> {
+        let mut state = self.lock()?;
+        if state.current.is_some() {
+            state.sweep += 1;
+            (state.actions, state.current, state.event) = (None, None, 0);
+        }
+        Ok(state.sweep)
+    }
+}
+
+impl State {
+    fn decide(&mut self, config: &Config, steps: u32) -> Result<&Choice> {
+        if self.decided.is_none() {
+            if self.sessions.is_empty() && config.algorithm.is_none() {
+                log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
+            }
+            let choice = choose(config, steps, &self.sessions)?;
+            let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
+            if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
+                validate(choice.schedule.actions(), steps, Some(snapshots))?;
+            }
+            log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name());
+            self.decided = Some(choice);
+        }
+        match &self.decided {
+            Some(choice) => Ok(choice),
+            None => fail!(State, "no schedule"),
+        }
+    }
+}
+
+/// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits them.
+fn plan_for(choice: &Choice, sizes: &Sizes) -> Result<Arc<Plan>> {
+    let cache = sizes.cache.unwrap_or(choice.schedule.snapshots);
+    let plan = match choice.plans.iter().find(|p| p.cache == cache && p.policy == sizes.policy) {
+        Some(plan) => plan.clone(),
+        None => Arc::new(Plan::new(&choice.schedule, cache, sizes.policy)?),
+    };
+    sizes.check(&plan)?;
+    Ok(plan)
+}

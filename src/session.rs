@@ -1,0 +1,335 @@
+//! The session: one application (or one device of it) that follows a schedule and gives and takes snapshots.
+//!
+//! One straight line: action -> step of the plan -> tier -> codec -> device.
+
+use crate::codec::Raw;
+use crate::config::Config;
+use crate::cursor::{Cursor, Tick};
+use crate::device::{AppMemory, HostDevice, Traffic};
+use crate::error::{fail, Result};
+use crate::plan::{Fetch, Plan, Sizes, NONE};
+use crate::schedule::{trace, Action, Kind};
+use crate::snapshot::{Field, Layout};
+use crate::stats::Stats;
+use crate::tier::Tiers;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A field of the application: its shape, and where it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct AppField {
+    /// Shape and type, which must be those given at init.
+    pub field: Field,
+    /// Its memory; `None` if the application named none.
+    pub memory: Option<AppMemory>,
+}
+
+/// One session.
+pub struct Session {
+    cursor: Arc<Cursor>,
+    config: Config,
+    layout: Layout,
+    sizes: Sizes,
+    engine: Option<Engine>,
+    /// The sweep that this session takes part in, and its current action there.
+    sweep: u64,
+    tick: Option<Tick>,
+    /// Whether the current SAVE or RESTORE is done.
+    served: bool,
+    /// When the application got its current action.
+    since: Instant,
+    stats: Stats,
+    process: u32,
+}
+
+/// A plan and the tiers that it is played on.
+struct Engine {
+    plan: Arc<Plan>,
+    tiers: Tiers,
+    /// The first fetch that is not issued yet.
+    next_fetch: usize,
+    /// The device's traffic before this sweep.
+    traffic_before: Traffic,
+}
+
+impl Session {
+    /// A session of its own, on a schedule of its own.
+    pub fn new(config: Config, steps: i64, fields: Vec<Field>) -> Result<Self> {
+        let cursor = Arc::new(Cursor::new(config.clone(), steps)?);
+        let mut session = Self::attach(cursor, config, fields)?;
+        session.engine()?;
+        Ok(session)
+    }
+
+    /// Another session on a schedule. Its memory is allocated with its first action.
+    pub fn attach(cursor: Arc<Cursor>, config: Config, fields: Vec<Field>) -> Result<Self> {
+        let layout = Layout::new(fields)?;
+        let sizes = Sizes::new(&config, layout.slot_bytes);
+        if config.device_budget > 0 && sizes.cache == Some(0) {
+            log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
+        }
+        let sweep = cursor.attach(&sizes)?;
+        Ok(Session {
+            cursor,
+            config,
+            layout,
+            sizes,
+            engine: None,
+            sweep,
+            tick: None,
+            served: true,
+            since: Instant::now(),
+            stats: Stats::default(),
+            process: std::process::id(),
+        })
+    }
+
+    /// The schedule that it follows.
+    pub fn cursor(&self) -> &Arc<Cursor> {
+        &self.cursor
+    }
+
+    /// The plan that it plays.
+    pub fn plan(&mut self) -> Result<Arc<Plan>> {
+        Ok(self.engine()?.plan.clone())
+    }
+
+    /// Bytes of one snapshot.
+    pub fn slot_bytes(&self) -> u64 {
+        self.layout.slot_bytes
+    }
+
+    fn engine(&mut self) -> Result<&mut Engine> {
+        if self.engine.is_none() {
+            let plan = self.cursor.plan(&self.sizes)?;
+            let device = Box::new(HostDevice::new(self.config.link_bandwidth)?);
+            let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
+            log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
+            self.engine = Some(Engine { plan, tiers, next_fetch: 0, traffic_before: Traffic::default() });
+        }
+        match &mut self.engine {
+            Some(engine) => Ok(engine),
+            None => fail!(State, "no engine"),
+        }
+    }
+
+    /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
+    pub fn setup(&mut self) -> Result<()> {
+        self.check_process()?;
+        let engine = self.engine()?;
+        engine.tiers.clear()?;
+        engine.next_fetch = 0;
+        engine.traffic_before = engine.tiers.device().traffic();
+        self.sweep = self.cursor.rewind()?;
+        (self.tick, self.served) = (None, true);
+        self.stats = Stats::default();
+        Ok(())
+    }
+
+    /// The next action: advances the schedule and follows it.
+    pub fn get_action(&mut self) -> Result<Tick> {
+        self.check_process()?;
+        self.check_served()?;
+        self.check_position(self.cursor.current()?.map_or(-1, |tick| tick.it))?;
+        self.engine()?;
+        let tick = self.cursor.advance()?;
+        self.follow(tick);
+        Ok(tick)
+    }
+
+    /// Follows the schedule to its current action, which must be `it`. If it is there already, nothing happens.
+    pub fn dispatch(&mut self, it: i64) -> Result<()> {
+        self.check_process()?;
+        let current = self.cursor.current()?;
+        let Some(tick) = current.filter(|tick| tick.it == it) else {
+            return fail!(State, "dispatch to action {it}: the schedule is at action {}", current.map_or(-1, |tick| tick.it));
+        };
+        if self.tick.is_some_and(|mine| (mine.sweep, mine.it) == (tick.sweep, it)) {
+            return Ok(());
+        }
+        self.check_served()?;
+        self.check_position(it - 1)?;
+        self.engine()?;
+        self.follow(tick);
+        Ok(())
+    }
+
+    /// This session must be at action `it` of the schedule's current sweep to go on.
+    fn check_position(&self, it: i64) -> Result<()> {
+        let mine = self.tick.map_or(-1, |tick| tick.it);
+        if self.sweep != self.cursor.current()?.map_or(self.sweep, |tick| tick.sweep) {
+            return fail!(State, "the schedule was rewound: call setup for this session too");
+        }
+        if mine != it {
+            return fail!(State, "this session is at action {mine}, the schedule was at {it}: dispatch every action, or call setup");
+        }
+        Ok(())
+    }
+
+    fn check_served(&self) -> Result<()> {
+        match self.tick {
+            Some(Tick { action: Action { kind, ts, .. }, it, .. }) if !self.served => {
+                let call = if kind == Kind::Save { "save" } else { "retrieve" };
+                fail!(State, "action {it}, {} {ts}, was not served: call {call} before the next action", trace::name(kind))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() != self.process {
+            return fail!(Forked, "this session belongs to the process that made it: make a new one after fork");
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, tick: Tick) {
+        self.account();
+        self.tick = Some(tick);
+        self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
+        match tick.action.kind {
+            Kind::Forward => self.stats.forward_steps += 1,
+            Kind::Backward => self.stats.backward_steps += 1,
+            Kind::Terminate => self.log_performance(),
+            _ => {}
+        }
+        self.since = Instant::now();
+    }
+
+    /// The time since the current action was handed out is the application's, if it is one that computes.
+    fn account(&mut self) {
+        let elapsed = || self.since.elapsed().as_secs_f64();
+        match self.tick.map(|tick| tick.action.kind) {
+            Some(Kind::Forward) => self.stats.forward += elapsed(),
+            Some(Kind::Backward) => self.stats.backward += elapsed(),
+            _ => {}
+        }
+    }
+
+    /// Stores the live state u(ts).
+    pub fn save(&mut self, ts: i64, fields: &[AppField]) -> Result<()> {
+        let (tick, memory) = self.expect(Kind::Save, ts, fields)?;
+        let begin = Instant::now();
+        let engine = self.engine()?;
+        let step = engine.plan.steps[tick.event];
+        engine.tiers.save(step, &memory)?;
+        engine.issue_after(tick.event)?;
+        let written = step.host != NONE;
+        let stored = written || step.slot != NONE;
+        self.stats.saves += 1;
+        self.stats.d2h += u64::from(written);
+        self.stats.write_backs_avoided += u64::from(!written);
+        self.stats.raw_bytes += self.layout.raw_bytes;
+        self.stats.stored_bytes += if stored { self.layout.slot_bytes } else { 0 };
+        self.served = true;
+        self.stats.save += begin.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Makes u(ts) live in the fields.
+    pub fn retrieve(&mut self, ts: i64, fields: &[AppField]) -> Result<()> {
+        let (tick, memory) = self.expect(Kind::Restore, ts, fields)?;
+        let begin = Instant::now();
+        let engine = self.engine()?;
+        let step = engine.plan.steps[tick.event];
+        let moved = u64::from(step.host != NONE);
+        let prefetched = moved == 1 && step.slot != NONE && engine.is_issued(tick.event);
+        engine.issue_for(tick.event)?;
+        let late = prefetched && engine.tiers.is_late(step);
+        engine.tiers.restore(step, &memory)?;
+        engine.issue_after(tick.event)?;
+        self.stats.restores += 1;
+        self.stats.misses += moved;
+        self.stats.h2d += moved;
+        self.stats.hits += 1 - moved;
+        self.stats.prefetches += u64::from(prefetched);
+        self.stats.late_prefetches += u64::from(late);
+        self.served = true;
+        self.stats.restore += begin.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Checks that the current action is `kind` of `ts` and still to be served, and that the fields are those of the session.
+    fn expect(&self, kind: Kind, ts: i64, fields: &[AppField]) -> Result<(Tick, Vec<AppMemory>)> {
+        self.check_process()?;
+        let call = if kind == Kind::Save { "save" } else { "retrieve" };
+        let Some(tick) = self.tick else {
+            return fail!(State, "{call} of state {ts} before the first action");
+        };
+        let action = tick.action;
+        if action.kind != kind || action.ts as i64 != ts {
+            return fail!(State, "{call} of state {ts}: the current action is {} {}", trace::name(action.kind), action.ts);
+        }
+        if self.served {
+            return fail!(State, "{call} of state {ts}: it is done already");
+        }
+        if fields.len() != self.layout.fields.len() {
+            return fail!(Shape, "{} fields: the session has {}", fields.len(), self.layout.fields.len());
+        }
+        let mut memory = Vec::with_capacity(fields.len());
+        for (i, (given, expected)) in fields.iter().zip(&self.layout.fields).enumerate() {
+            if given.field.n != expected.n || given.field.scalar != expected.scalar {
+                return fail!(
+                    Shape,
+                    "field {i} is {:?} of {:?}: the session has {:?} of {:?}",
+                    given.field.n,
+                    given.field.scalar,
+                    expected.n,
+                    expected.scalar
+                );
+            }
+            match given.memory {
+                Some(given) => memory.push(given),
+                None => return fail!(Argument, "field {i}: data is NULL"),
+            }
+        }
+        Ok((tick, memory))
+    }
+
+    /// The statistics of this sweep so far.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        stats.stall = stats.save + stats.restore;
+        if let Some(engine) = &self.engine {
+            let traffic = engine.tiers.device().traffic();
+            stats.h2d_bytes = traffic.h2d_bytes - engine.traffic_before.h2d_bytes;
+            stats.d2h_bytes = traffic.d2h_bytes - engine.traffic_before.d2h_bytes;
+            stats.peak_device_bytes = engine.plan.device_slots as u64 * self.layout.slot_bytes;
+            stats.peak_host_bytes = engine.plan.host_slots as u64 * self.layout.slot_bytes;
+        }
+        stats
+    }
+
+    fn log_performance(&self) {
+        if self.config.performance_log {
+            if let Err(e) = crate::perf_log::append(&self.stats()) {
+                log::warn!("performance log: {e}");
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the transfer for the RESTORE `event` was issued before now.
+    fn is_issued(&self, event: usize) -> bool {
+        self.plan.fetches.get(self.next_fetch).is_none_or(|fetch| fetch.event as usize != event)
+    }
+
+    /// Issues the transfer for the RESTORE `event`, if it is one on demand.
+    fn issue_for(&mut self, event: usize) -> Result<()> {
+        self.issue_while(|fetch| fetch.event as usize == event)
+    }
+
+    /// Issues the transfers that may begin once `event` is done.
+    fn issue_after(&mut self, event: usize) -> Result<()> {
+        self.issue_while(|fetch| fetch.issue_after as usize <= event)
+    }
+
+    fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
+        while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
+            self.tiers.fetch(self.plan.steps[fetch.event as usize])?;
+            self.next_fetch += 1;
+        }
+        Ok(())
+    }
+}

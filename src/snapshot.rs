@@ -1,0 +1,127 @@
+//! The shape of a state: its fields, and where each lies in a raw snapshot.
+
+use crate::error::{fail, Result};
+
+/// The type of a field's values. The numbers are those of `gpuzip_field_t.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Scalar {
+    /// 32-bit IEEE.
+    F32 = 0,
+    /// 64-bit IEEE.
+    F64 = 1,
+}
+
+impl Scalar {
+    /// Bytes of one value.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Scalar::F32 => 4,
+            Scalar::F64 => 8,
+        }
+    }
+}
+
+/// One contiguous array of the state, n1 fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Extents; 1 where a dimension is not used.
+    pub n: [u64; 3],
+    /// Type of the values.
+    pub scalar: Scalar,
+    /// The field whose previous time level this one is, if any.
+    pub previous_of: Option<u32>,
+}
+
+impl Field {
+    /// Its size in bytes, unless that does not fit the address space.
+    pub fn bytes(&self) -> Option<u64> {
+        let values = self.n.iter().try_fold(1u64, |product, &n| product.checked_mul(n))?;
+        values.checked_mul(self.scalar.bytes()).filter(|&bytes| bytes <= isize::MAX as u64)
+    }
+}
+
+/// Most fields of one state: far beyond any code, and small enough that a stray count is noticed.
+pub const MAX_FIELDS: usize = 1024;
+
+/// Fields begin at multiples of this within a snapshot: vector loads and bulk copies are aligned.
+const ALIGNMENT: u64 = 256;
+
+/// The fields of a state and their places in a raw snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// The offset of each field in a raw snapshot, in bytes.
+    pub offsets: Vec<u64>,
+    /// Bytes of the fields themselves.
+    pub raw_bytes: u64,
+    /// Bytes of a raw snapshot, padding included.
+    pub slot_bytes: u64,
+}
+
+impl Layout {
+    /// Places the fields one after the other.
+    pub fn new(fields: Vec<Field>) -> Result<Self> {
+        if fields.is_empty() || fields.len() > MAX_FIELDS {
+            return fail!(Argument, "nfields = {}: a state has 1 to {MAX_FIELDS} fields", fields.len());
+        }
+        let mut offsets = Vec::with_capacity(fields.len());
+        let (mut raw_bytes, mut end) = (0u64, 0u64);
+        for (i, field) in fields.iter().enumerate() {
+            let [n1, n2, n3] = field.n;
+            if field.n.contains(&0) {
+                return fail!(Argument, "field {i}: its extents are {n1} x {n2} x {n3}; give 1 to a dimension that is not used");
+            }
+            let Some(bytes) = field.bytes() else {
+                return fail!(Argument, "field {i}: {n1} x {n2} x {n3} values do not fit the address space");
+            };
+            if let Some(k) = field.previous_of {
+                let pair = fields.get(k as usize);
+                if k as usize == i || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar) {
+                    return fail!(Argument, "field {i}: role = {}: no other field {k} of the same shape and type", k as u64 + 1);
+                }
+            }
+            offsets.push(end);
+            raw_bytes = raw_bytes.saturating_add(bytes);
+            end = end.saturating_add(bytes.next_multiple_of(ALIGNMENT));
+        }
+        if end > isize::MAX as u64 {
+            return fail!(Argument, "the {} fields together do not fit the address space", fields.len());
+        }
+        Ok(Layout { fields, offsets, raw_bytes, slot_bytes: end })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(n: [u64; 3], scalar: Scalar) -> Field {
+        Field { n, scalar, previous_of: None }
+    }
+
+    #[test]
+    fn unequal_fields_are_placed_apart() {
+        let layout =
+            Layout::new(vec![field([3, 1, 1], Scalar::F32), field([10, 10, 1], Scalar::F64), field([1, 1, 1], Scalar::F32)]).unwrap();
+        assert_eq!(layout.offsets, [0, 256, 256 + 1024]);
+        assert_eq!((layout.raw_bytes, layout.slot_bytes), (12 + 800 + 4, 256 + 1024 + 256));
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        for (fields, part) in [
+            (vec![], "nfields = 0"),
+            (vec![field([0, 1, 1], Scalar::F32)], "0 x 1 x 1"),
+            (vec![field([u64::MAX, 2, 1], Scalar::F32)], "address space"),
+            (vec![field([1 << 60, 1, 1], Scalar::F64)], "address space"),
+            (vec![field([1 << 60, 1, 1], Scalar::F32); 8], "together"),
+            (vec![Field { previous_of: Some(1), ..field([4, 1, 1], Scalar::F32) }, field([5, 1, 1], Scalar::F32)], "role = 2"),
+            (vec![Field { previous_of: Some(0), ..field([4, 1, 1], Scalar::F32) }], "role = 1"),
+        ] {
+            let error = Layout::new(fields).unwrap_err();
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}

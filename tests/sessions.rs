@@ -1,0 +1,268 @@
+//! Whole sweeps on the host backend: every restored state must be the one that was saved, bit for bit, whatever the schedule, the policy,
+//! the tiers and the timing.
+
+use gpuzip::config::Config;
+use gpuzip::cursor::Cursor;
+use gpuzip::device::AppMemory;
+use gpuzip::error::Code;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::session::{AppField, Session};
+use gpuzip::snapshot::{Field, Scalar};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// An application whose every step depends on every bit of the state before.
+struct App {
+    fields: Vec<(Field, Vec<u8>)>,
+}
+
+impl App {
+    fn new(shapes: &[Field], seed: u8) -> Self {
+        let fill = |f: &Field| (0..f.bytes().unwrap()).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect();
+        App { fields: shapes.iter().map(|f| (*f, fill(f))).collect() }
+    }
+
+    fn forward(&mut self) {
+        for (_, data) in &mut self.fields {
+            let mut carry = *data.last().unwrap();
+            for byte in data.iter_mut() {
+                carry = carry.rotate_left(3) ^ byte.wrapping_mul(5).wrapping_add(17);
+                *byte = carry;
+            }
+        }
+    }
+
+    fn state(&self) -> Vec<Vec<u8>> {
+        self.fields.iter().map(|(_, data)| data.clone()).collect()
+    }
+
+    fn spoil(&mut self) {
+        self.fields.iter_mut().for_each(|(_, data)| data.fill(0xee));
+    }
+
+    fn app_fields(&mut self) -> Vec<AppField> {
+        let one = |(field, data): &mut (Field, Vec<u8>)| {
+            // SAFETY: the vector outlives the call that the field is made for, and nothing else touches it meanwhile.
+            let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
+            AppField { field: *field, memory: Some(memory) }
+        };
+        self.fields.iter_mut().map(one).collect()
+    }
+}
+
+fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
+    let scalar = |double| if double { Scalar::F64 } else { Scalar::F32 };
+    sizes.iter().map(|&(n, double)| Field { n: [n, 1 + n % 3, 1 + n % 2], scalar: scalar(double), previous_of: None }).collect()
+}
+
+/// Runs `shots` sweeps with one session per seed, all on one schedule, and checks every reversed state against a store-everything run.
+fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
+    let cursor = Arc::new(Cursor::new(config.clone(), steps as i64).unwrap());
+    let mut sessions: Vec<Session> =
+        seeds.iter().map(|_| Session::attach(cursor.clone(), config.clone(), shapes.to_vec()).unwrap()).collect();
+    let plan = sessions[0].plan().unwrap();
+    for shot in 0..shots {
+        let mut apps: Vec<App> = seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
+        let all: Vec<Vec<_>> = apps
+            .iter()
+            .map(|app| {
+                let mut twin = App { fields: app.fields.clone() };
+                (0..steps).map(|_| (twin.state(), twin.forward()).0).collect()
+            })
+            .collect();
+        sessions.iter_mut().for_each(|s| s.setup().unwrap());
+        let mut reversed = steps;
+        loop {
+            let tick = sessions[0].get_action().unwrap();
+            let ts = tick.action.ts as i64;
+            for ((session, app), all) in sessions.iter_mut().zip(&mut apps).zip(&all) {
+                session.dispatch(tick.it).unwrap();
+                match tick.action.kind {
+                    Kind::Forward => app.forward(),
+                    Kind::Save => session.save(ts, &app.app_fields()).unwrap(),
+                    Kind::Restore => {
+                        app.spoil();
+                        session.retrieve(ts, &app.app_fields()).unwrap();
+                        assert_eq!(app.state(), all[ts as usize], "state {ts}");
+                    }
+                    Kind::Backward => assert_eq!(app.state(), all[ts as usize], "state {ts} to reverse"),
+                    Kind::Terminate | Kind::Error => {}
+                }
+            }
+            reversed -= u32::from(tick.action.kind == Kind::Backward);
+            if tick.action.kind == Kind::Terminate {
+                break;
+            }
+        }
+        assert_eq!(reversed, 0);
+        let slot = sessions[0].slot_bytes();
+        for session in &sessions {
+            let (stats, counts) = (session.stats(), plan.counts);
+            assert_eq!((stats.saves, stats.restores), (counts.saves, counts.restores));
+            assert_eq!((stats.hits, stats.misses, stats.prefetches), (counts.hits, counts.misses, counts.prefetches));
+            assert_eq!((stats.h2d, stats.d2h), (counts.h2d, counts.d2h));
+            assert!(stats.late_prefetches <= stats.prefetches);
+            assert_eq!(stats.write_backs_avoided, counts.saves - counts.d2h);
+            assert!(stats.h2d_bytes <= counts.h2d * slot && stats.h2d_bytes * 64 >= counts.h2d, "what crossed is what was planned");
+            assert!(stats.d2h_bytes <= counts.d2h * slot && stats.d2h_bytes * 64 >= counts.d2h);
+            assert_eq!(stats.peak_device_bytes, plan.device_slots as u64 * slot);
+            assert!(stats.stall <= stats.save + stats.restore);
+        }
+    }
+}
+
+fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
+    Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
+}
+
+#[test]
+fn every_algorithm_policy_and_capacity() {
+    let shapes = shapes(&[(37, false), (5, true)]);
+    for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll] {
+        for policy in [Policy::Clairvoyant, Policy::Lru] {
+            for cache in 0..=8 {
+                run(&config(algorithm, 12, cache, policy), 61, &shapes, &[1, 77], 2);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn random_sessions_restore_every_state(
+        algorithm in 0usize..6, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
+        sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
+    ) {
+        let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
+        let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
+        let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
+        let snapshots = if algorithm == Algorithm::TwoLevel { snapshots + cache } else { snapshots };
+        run(&Config { uniform_published: published, chunk, ..config(algorithm, snapshots, cache, policy) }, steps, &shapes(&sizes), &seeds, shots);
+    }
+
+    /// A slow link makes transfers overlap with everything that follows them.
+    #[test]
+    fn slow_links_change_nothing(seed in any::<u8>(), cache in 0u32..6, snapshots in 2u32..10, lru: bool) {
+        let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
+        let config = Config { link_bandwidth: 5e7, ..config(Algorithm::Revolve, snapshots, cache, policy) };
+        run(&config, 24, &shapes(&[(40, true)]), &[seed], 1);
+    }
+}
+
+#[test]
+fn a_slow_link_takes_its_time() {
+    let shape = [Field { n: [25_000, 1, 1], scalar: Scalar::F32, previous_of: None }];
+    let config = Config { link_bandwidth: 1e7, ..config(Algorithm::Revolve, 3, 0, Policy::Clairvoyant) };
+    let mut session = Session::new(config, 4, shape.to_vec()).unwrap();
+    let mut app = App::new(&shape, 3);
+    session.setup().unwrap();
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Save => session.save(action.ts as i64, &app.app_fields()).unwrap(),
+            Kind::Restore => session.retrieve(action.ts as i64, &app.app_fields()).unwrap(),
+            Kind::Terminate => break,
+            _ => {}
+        }
+    }
+    let stats = session.stats();
+    let ideal = (stats.h2d_bytes + stats.d2h_bytes) as f64 / 1e7;
+    assert_eq!(stats.h2d_bytes + stats.d2h_bytes, 600_000);
+    assert!(stats.stall >= ideal, "{} s for {} s of transfers", stats.stall, ideal);
+}
+
+#[test]
+fn wrong_order_is_an_error_that_changes_nothing() {
+    let shape = shapes(&[(10, false)]);
+    let mut session = Session::new(config(Algorithm::Revolve, 1, 1, Policy::Clairvoyant), 3, shape.clone()).unwrap();
+    let mut app = App::new(&shape, 9);
+    let state = app.state();
+    let code = |result: gpuzip::error::Result<()>| result.unwrap_err().code;
+    // Upstream's defect 11: retrieve before save.
+    assert_eq!(code(session.retrieve(0, &app.app_fields())), Code::State);
+    assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
+    assert_eq!(code(session.retrieve(0, &app.app_fields())), Code::State);
+    assert_eq!(code(session.save(1, &app.app_fields())), Code::State);
+    assert_eq!(code(session.save(0, &[])), Code::Shape);
+    assert_eq!(session.get_action().unwrap_err().code, Code::State, "the save is not done");
+    session.save(0, &app.app_fields()).unwrap();
+    assert_eq!(code(session.save(0, &app.app_fields())), Code::State);
+    let mut other = App::new(&shapes(&[(11, false)]), 1);
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Restore => {
+                assert_eq!(code(session.retrieve(action.ts as i64, &other.app_fields())), Code::Shape);
+                app.spoil();
+                session.retrieve(action.ts as i64, &app.app_fields()).unwrap();
+                assert_eq!(app.state(), state);
+            }
+            Kind::Terminate => break,
+            _ => {}
+        }
+    }
+    assert_eq!(session.get_action().unwrap_err().code, Code::State, "after TERMINATE");
+    assert_eq!(code(session.dispatch(0)), Code::State);
+    session.setup().unwrap();
+    assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
+}
+
+#[test]
+fn sessions_out_of_step_are_told() {
+    let shape = shapes(&[(10, false)]);
+    let config = config(Algorithm::Revolve, 2, 2, Policy::Clairvoyant);
+    let cursor = Arc::new(Cursor::new(config.clone(), 9).unwrap());
+    let attach = || Session::attach(cursor.clone(), config.clone(), shape.clone()).unwrap();
+    let (mut a, mut b) = (attach(), attach());
+    let mut app = App::new(&shape, 4);
+    assert_eq!(a.get_action().unwrap().it, 0);
+    a.save(0, &app.app_fields()).unwrap();
+    assert_eq!(a.get_action().unwrap().it, 1);
+    assert_eq!(b.dispatch(0).unwrap_err().code, Code::State, "the schedule is past it");
+    assert_eq!(b.dispatch(1).unwrap_err().code, Code::State, "a missed SAVE");
+    // A session that comes too late waits for the next shot.
+    let mut c = attach();
+    assert_eq!(c.dispatch(1).unwrap_err().code, Code::State);
+    for session in [&mut a, &mut b, &mut c] {
+        session.setup().unwrap();
+    }
+    assert_eq!(b.get_action().unwrap().it, 0);
+    a.dispatch(0).unwrap();
+    c.dispatch(0).unwrap();
+    c.dispatch(0).unwrap();
+}
+
+#[test]
+fn budgets_decide_snapshots_and_are_kept() {
+    let shape = [Field { n: [1000, 1, 1], scalar: Scalar::F32, previous_of: None }];
+    let slot = 4096u64;
+    for (algorithm, device, host) in
+        [(None, 4, 10), (None, 0, 5), (None, 3, 0), (Some(Algorithm::Revolve), 2, 20), (Some(Algorithm::Uniform), 5, 10), (None, 100, 300)]
+    {
+        let config = Config { algorithm, device_budget: device * slot, host_budget: host * slot, ..Config::default() };
+        let mut session = Session::new(config.clone(), 300, shape.to_vec()).unwrap();
+        let plan = session.plan().unwrap();
+        assert!(plan.device_slots as u64 <= device && plan.host_slots as u64 <= host, "{} + {} slots", plan.device_slots, plan.host_slots);
+        let snapshots = session.cursor().decide().unwrap().snapshots as u64;
+        assert!(snapshots >= host.min(299) && snapshots >= device.min(299), "{snapshots} of {device} + {host}");
+        run(&config, 300, &shape, &[1], 1);
+    }
+    let refuse = |config: Config| Session::new(config, 300, shape.to_vec()).err().unwrap();
+    let error = refuse(Config { device_budget: 100, ..Config::default() });
+    assert_eq!(error.code, Code::Budget);
+    assert!(error.message.contains("4096"), "{error}");
+    let error = refuse(Config { snapshots: 20, cache: 1, host_budget: 3 * slot, ..Config::default() });
+    assert_eq!(error.code, Code::Budget);
+    assert!(error.message.contains("host_budget"), "{error}");
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    let shape = [Field { n: [1 << 50, 1, 1], scalar: Scalar::F64, previous_of: None }];
+    let error = Session::new(config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant), 100, shape.to_vec()).err().unwrap();
+    assert_eq!(error.code, Code::Memory);
+    assert!(error.message.contains("bytes"), "{error}");
+}
