@@ -1,8 +1,17 @@
 //! Link options of `libgpuzip.so`: its soname, and no unloading (worker threads may still run in it).
 
+use std::path::Path;
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let major = std::env::var("CARGO_PKG_VERSION_MAJOR").unwrap_or_default();
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libgpuzip.so.{major}");
+    let soname = format!("libgpuzip.so.{major}");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{soname}");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+
+    // A program that links the library where cargo leaves it looks for the soname there. Best effort: an installed library needs none of it.
+    let out = std::env::var("OUT_DIR").unwrap_or_default();
+    if let Some(profile) = Path::new(&out).ancestors().nth(3) {
+        let _ = std::os::unix::fs::symlink("libgpuzip.so", profile.join(soname));
+    }
 }

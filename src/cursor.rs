@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::{choose, Choice, Plan, Sizes};
-use crate::schedule::{validate, Action, Actions, Kind, Schedule, MAX_STEPS};
+use crate::schedule::{check_steps, validate, Action, Actions, Kind, Schedule};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The current action, and where in the sweep it stands.
@@ -39,10 +39,7 @@ struct State {
 impl Cursor {
     /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
-        let valid = u32::try_from(steps).ok().filter(|&n| (1..=MAX_STEPS).contains(&n));
-        let Some(steps) = valid else {
-            return fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps");
-        };
+        let steps = check_steps(steps)?;
         let state = State { sessions: Vec::new(), decided: None, actions: None, sweep: 0, event: 0, current: None };
         Ok(Cursor { config, steps, state: Mutex::new(state) })
     }

@@ -2,7 +2,11 @@
 //!
 //! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small engine plays that plan against a device; a
 //! thin C ABI hands the engine to C, C++ and Fortran.
+//!
+//! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
+//! [`snapshot`] and [`device`]; [`stats`] and [`error`].
 
+pub mod capi;
 pub mod codec;
 pub mod config;
 pub mod cursor;
@@ -15,3 +19,6 @@ pub mod session;
 pub mod snapshot;
 pub mod stats;
 pub mod tier;
+
+/// The version of the C ABI. It changes when a program built against an older header could misbehave.
+pub const ABI_VERSION: u32 = 1;

@@ -127,10 +127,16 @@ enum Form {
 /// Time steps beyond this number do not fit the ABI's 32-bit `ts`.
 pub const MAX_STEPS: u32 = i32::MAX as u32;
 
-fn check(steps: u32, snapshots: u32) -> Result<()> {
-    if steps == 0 || steps > MAX_STEPS {
-        return fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps");
+/// A number of time steps that schedules can be made for.
+pub fn check_steps(steps: i64) -> Result<u32> {
+    match u32::try_from(steps) {
+        Ok(valid) if (1..=MAX_STEPS).contains(&valid) => Ok(valid),
+        _ => fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps"),
     }
+}
+
+fn check(steps: u32, snapshots: u32) -> Result<()> {
+    check_steps(steps as i64)?;
     if snapshots == 0 {
         return fail!(Config, "snapshots = 0: this algorithm needs the number of snapshots, at least 1");
     }

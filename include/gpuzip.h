@@ -1,0 +1,923 @@
+/* gpuzip: checkpointing for adjoint codes.
+ *
+ * Generated from the library's sources; do not edit. Conventions:
+ *  - Every call returns a gpuzip_status_t: 0 is success, negative is an error, whose text gpuzip_last_error() has for this thread.
+ *  - Outputs come last and are written only on success. No call exits, aborts or throws.
+ *  - Handles are checked: a stale one is an error. A session may be used by one thread at a time; calls on it are serialised.
+ *  - The library copies what it is given (configuration, strings, shapes); field memory is used during the call only.
+ */
+
+#ifndef GPUZIP_H
+#define GPUZIP_H
+
+#include <stdint.h>
+
+/*
+ Success.
+ */
+#define GPUZIP_OK 0
+
+/*
+ A pointer is NULL, or a number is outside its range.
+ */
+#define GPUZIP_ERR_ARGUMENT -101
+
+/*
+ A configuration value is impossible, or contradicts another one.
+ */
+#define GPUZIP_ERR_CONFIG -102
+
+/*
+ The value is valid, but this version of the library cannot do what it asks for.
+ */
+#define GPUZIP_ERR_UNSUPPORTED -103
+
+/*
+ The fields differ in number, shape or type from those given at init.
+ */
+#define GPUZIP_ERR_SHAPE -104
+
+/*
+ The call does not fit the current action. Nothing has changed.
+ */
+#define GPUZIP_ERR_STATE -201
+
+/*
+ The handle was never made, or is finalized.
+ */
+#define GPUZIP_ERR_HANDLE -202
+
+/*
+ The handle belongs to the parent of this forked process.
+ */
+#define GPUZIP_ERR_FORKED -203
+
+/*
+ An allocation failed.
+ */
+#define GPUZIP_ERR_MEMORY -301
+
+/*
+ The plan does not fit the budgets.
+ */
+#define GPUZIP_ERR_BUDGET -302
+
+/*
+ A file cannot be read or written.
+ */
+#define GPUZIP_ERR_IO -401
+
+/*
+ A configuration or trace file is malformed.
+ */
+#define GPUZIP_ERR_PARSE -402
+
+/*
+ A schedule breaks the rules of checkpointing.
+ */
+#define GPUZIP_ERR_SCHEDULE -403
+
+/*
+ The device failed.
+ */
+#define GPUZIP_ERR_DEVICE -501
+
+/*
+ A defect in gpuzip was caught.
+ */
+#define GPUZIP_ERR_PANIC -901
+
+/*
+ An earlier defect left this handle unusable; finalize it.
+ */
+#define GPUZIP_ERR_POISONED -902
+
+/*
+ Compute u(ts) from u(ts-1).
+ */
+#define GPUZIP_ACTION_FORWARD 0
+
+/*
+ u(ts) is live: call `gpuzip_save`.
+ */
+#define GPUZIP_ACTION_SAVE 1
+
+/*
+ Call `gpuzip_retrieve`: u(ts) is live afterwards.
+ */
+#define GPUZIP_ACTION_RESTORE 2
+
+/*
+ u(ts) is live: do the adjoint of the step ts -> ts+1.
+ */
+#define GPUZIP_ACTION_BACKWARD 3
+
+/*
+ The sweep is over.
+ */
+#define GPUZIP_ACTION_TERMINATE 4
+
+/*
+ The schedule cannot go on. No valid schedule contains it.
+ */
+#define GPUZIP_ACTION_ERROR 5
+
+/*
+ FORWARD: this step was computed before in this sweep; do not record receivers again.
+ */
+#define GPUZIP_FLAG_RECOMPUTE 1
+
+/*
+ BACKWARD: the first of the sweep.
+ */
+#define GPUZIP_FLAG_FIRST_BACKWARD 2
+
+/*
+ RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+ */
+#define GPUZIP_FLAG_LAST_USE 4
+
+/*
+ FORWARD: the state that it computes will be saved.
+ */
+#define GPUZIP_FLAG_NEXT_IS_SAVE 8
+
+/*
+ Replay a recorded schedule from `trace_file_path`.
+ */
+#define GPUZIP_ALGORITHM_TRACE 0
+
+/*
+ Binomial checkpointing.
+ */
+#define GPUZIP_ALGORITHM_REVOLVE 1
+
+/*
+ Checkpoints at equal distance, Revolve with the free slots inside each interval.
+ */
+#define GPUZIP_ALGORITHM_UNIFORM 2
+
+/*
+ zCut (reconstructed).
+ */
+#define GPUZIP_ALGORITHM_ZCUT 3
+
+/*
+ The library chooses: store-all if every state fits, else Revolve.
+ */
+#define GPUZIP_ALGORITHM_AUTO 4
+
+/*
+ Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+ */
+#define GPUZIP_ALGORITHM_TWO_LEVEL 5
+
+/*
+ Every state.
+ */
+#define GPUZIP_ALGORITHM_STORE_ALL 6
+
+/*
+ Replacement by the known schedule.
+ */
+#define GPUZIP_POLICY_CLAIRVOYANT 0
+
+/*
+ GPUZIP 2.x's published LRU and PSA, for comparison.
+ */
+#define GPUZIP_POLICY_LRU 1
+
+/*
+ 32-bit IEEE values.
+ */
+#define GPUZIP_TYPE_F32 0
+
+/*
+ 64-bit IEEE values.
+ */
+#define GPUZIP_TYPE_F64 1
+
+/*
+ A schedule with its cursor; several sessions may follow it.
+ */
+typedef struct gpuzip_schedule_t gpuzip_schedule_t;
+
+/*
+ A session: one device of one application.
+ */
+typedef struct gpuzip_t gpuzip_t;
+
+/*
+ The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason), positive numbers are success
+ with a warning.
+ */
+typedef int32_t gpuzip_status_t;
+
+/*
+ Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.
+ `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
+ */
+typedef void (*gpuzip_log_callback_t)(int32_t level,
+                                      const char *message,
+                                      void *user);
+
+/*
+ The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means there what it means in GPUZIP 2.x.
+ Block 2, from `struct_size` on, is gpuzip's; zero means the default. `gpuzip_config_init` fills in gpuzip's own defaults.
+ */
+typedef struct gpuzip_config_t {
+  /*
+   GPUZIP_ALGORITHM_*.
+   */
+  int32_t checkpointing_algorithm;
+  /*
+   Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
+   GPUZIP's number). Uniform and two-level need it, or a budget.
+   */
+  int32_t checkpointing_snaps;
+  /*
+   Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
+   */
+  int32_t cache_capacity;
+  /*
+   0: none. This version stores raw snapshots only.
+   */
+  int32_t compressor;
+  /*
+   What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
+   */
+  int32_t log_level;
+  /*
+   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+   */
+  int32_t enable_performance_log;
+  /*
+   1: log compression ratios.
+   */
+  int32_t enable_compression_rate_log;
+  /*
+   A hint for compressed sizes.
+   */
+  float compression_factor;
+  /*
+   The file of GPUZIP_ALGORITHM_TRACE.
+   */
+  char *trace_file_path;
+  /*
+   Accepted for compatibility; `log_level` decides.
+   */
+  int32_t revolve_log_level;
+  /*
+   zfp: bits per value.
+   */
+  int32_t zfp_bit_rate;
+  /*
+   cuSZp: error bound.
+   */
+  double cuszp_err_bound;
+  /*
+   "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
+   */
+  const char *float_kind;
+  /*
+   Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+   */
+  int32_t bitcomp_delta_config;
+  /*
+   Bitcomp: the fraction of mode 0.
+   */
+  double bitcomp_range_fraction;
+  /*
+   Bitcomp: the standard deviations of mode 1.
+   */
+  double bitcomp_num_sigma;
+  /*
+   Bitcomp: the delta of mode 2.
+   */
+  double bitcomp_delta;
+  /*
+   Bitcomp: 0 default, 1 sparse.
+   */
+  int32_t bitcomp_algorithm;
+  /*
+   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and the C++ constructor. 0: only block 1 is read.
+   */
+  uint64_t struct_size;
+  /*
+   0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
+   */
+  int32_t backend;
+  /*
+   0: the device of the fields; k+1: device k. Must be 0 on the host backend.
+   */
+  int32_t device;
+  /*
+   Bytes of device memory for the cache; 0: `cache_capacity` decides.
+   */
+  uint64_t device_budget;
+  /*
+   Bytes of host memory for snapshots; 0: what the plan needs.
+   */
+  uint64_t host_budget;
+  /*
+   Bytes of disk for snapshots; 0: none (no disk tier in this version).
+   */
+  uint64_t disk_budget;
+  /*
+   GPUZIP_POLICY_*.
+   */
+  int32_t policy;
+  /*
+   Codecs: 0 relative to each field's maximum, 1 absolute, 2 relative to its range, 3 target PSNR in dB.
+   */
+  int32_t error_bound_mode;
+  /*
+   Codecs: the bound; 0: 1e-3.
+   */
+  double error_bound;
+  /*
+   Codecs, NaN and Inf: 0 store exactly, 1 error.
+   */
+  int32_t nonfinite;
+  /*
+   Actions that the host may run ahead of a GPU; 0: 64.
+   */
+  int32_t max_in_flight;
+  /*
+   1: several FORWARDs in one action (not in this version).
+   */
+  int32_t range_actions;
+  /*
+   Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
+   */
+  int32_t snapshot_rule;
+  /*
+   zCut: states per chunk; two-level: states per interval; 0: chosen.
+   */
+  int32_t schedule_chunk;
+  /*
+   Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
+   */
+  int32_t uniform_reading;
+  /*
+   Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+   */
+  double link_bandwidth;
+  /*
+   A profile for `auto` (not in this version).
+   */
+  const char *profile_path;
+  /*
+   A file for the timeline (not in this version).
+   */
+  const char *trace_out;
+  /*
+   A directory for restart files (not in this version).
+   */
+  const char *persist_dir;
+  /*
+   Share of the run time that persistence may take.
+   */
+  double persist_overhead;
+  /*
+   Seconds that a requested stop may take.
+   */
+  double stop_budget_s;
+  /*
+   Zero.
+   */
+  uint64_t reserved[16];
+#ifdef __cplusplus
+  /* In C++ a configuration starts as GPUZIP 2.x's defaults: all zero. */
+  gpuzip_config_t()
+  {
+    unsigned char *bytes = reinterpret_cast<unsigned char *>(this);
+    for (unsigned long i = 0; i < sizeof(gpuzip_config_t); ++i) bytes[i] = 0;
+    struct_size = sizeof(gpuzip_config_t);
+  }
+#endif
+} gpuzip_config_t;
+
+/*
+ What the application has to do next.
+ */
+typedef struct gpuzip_action_t {
+  /*
+   GPUZIP_ACTION_*.
+   */
+  int32_t type;
+  /*
+   The time step of the state that the action produces or needs, 0..n.
+   */
+  int32_t ts;
+  /*
+   The last time step of a range of FORWARDs; equal to `ts` in this version.
+   */
+  int32_t ts_end;
+  /*
+   GPUZIP_FLAG_*, or-ed.
+   */
+  uint32_t flags;
+  /*
+   Actions since setup; the first is 0.
+   */
+  int64_t it;
+  /*
+   Zero.
+   */
+  uint64_t reserved[2];
+} gpuzip_action_t;
+
+/*
+ A schedule and, for a session, its plan and memory, as numbers.
+ */
+typedef struct gpuzip_summary_t {
+  /*
+   sizeof(gpuzip_summary_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+   */
+  int32_t algorithm;
+  /*
+   GPUZIP_POLICY_*.
+   */
+  int32_t policy;
+  /*
+   Time steps, n.
+   */
+  int32_t steps;
+  /*
+   Snapshots that may be stored at a time.
+   */
+  int32_t snapshots;
+  /*
+   Device cache slots.
+   */
+  int32_t cache;
+  /*
+   States per chunk or interval; 0 if the algorithm has none.
+   */
+  int32_t chunk;
+  /*
+   FORWARD actions.
+   */
+  uint64_t forward_steps;
+  /*
+   SAVE actions.
+   */
+  uint64_t saves;
+  /*
+   RESTORE actions.
+   */
+  uint64_t restores;
+  /*
+   BACKWARD actions.
+   */
+  uint64_t backward_steps;
+  /*
+   Snapshots stored at a time, at most.
+   */
+  uint64_t max_live;
+  /*
+   All actions, TERMINATE included.
+   */
+  uint64_t actions;
+  /*
+   Transfers from host to device memory.
+   */
+  uint64_t h2d;
+  /*
+   Transfers from device to host memory.
+   */
+  uint64_t d2h;
+  /*
+   Restores found in the device cache without a transfer.
+   */
+  uint64_t hits;
+  /*
+   Restores that need a transfer.
+   */
+  uint64_t misses;
+  /*
+   Misses whose transfer is issued ahead of the restore.
+   */
+  uint64_t prefetches;
+  /*
+   Forward and backward steps between issue and use of a prefetch: the least, 0 if there is none.
+   */
+  uint64_t min_lead;
+  /*
+   The same: the mean.
+   */
+  double mean_lead;
+  /*
+   Bytes of one snapshot.
+   */
+  uint64_t slot_bytes;
+  /*
+   Device memory of the cache.
+   */
+  uint64_t device_bytes;
+  /*
+   Host memory of the snapshots.
+   */
+  uint64_t host_bytes;
+  /*
+   Zero.
+   */
+  uint64_t reserved[8];
+} gpuzip_summary_t;
+
+/*
+ One contiguous array of the state, n1 fastest.
+ */
+typedef struct gpuzip_field_t {
+  /*
+   Its memory, owned by the caller. May be NULL where only the shape counts.
+   */
+  void *data;
+  /*
+   Extent of the fastest dimension, in values.
+   */
+  uint64_t n1;
+  /*
+   Extent of the second dimension; 1 if there is none.
+   */
+  uint64_t n2;
+  /*
+   Extent of the slowest dimension; 1 if there is none.
+   */
+  uint64_t n3;
+  /*
+   GPUZIP_TYPE_F32 or GPUZIP_TYPE_F64.
+   */
+  int32_t type;
+  /*
+   0: a quantity of its own; k+1: the previous time level of field k.
+   */
+  int32_t role;
+  /*
+   Zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_field_t;
+
+/*
+ What one session counted and timed since the last setup.
+ */
+typedef struct gpuzip_stats_t {
+  /*
+   sizeof(gpuzip_stats_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   FORWARD actions.
+   */
+  uint64_t forward_steps;
+  /*
+   SAVE actions served.
+   */
+  uint64_t saves;
+  /*
+   RESTORE actions served.
+   */
+  uint64_t restores;
+  /*
+   BACKWARD actions.
+   */
+  uint64_t backward_steps;
+  /*
+   Restores found in the device cache without a transfer.
+   */
+  uint64_t hits;
+  /*
+   Restores that needed a transfer: restores = hits + misses.
+   */
+  uint64_t misses;
+  /*
+   Misses whose transfer was issued ahead of the restore.
+   */
+  uint64_t prefetches;
+  /*
+   Prefetches that had not ended when their restore came.
+   */
+  uint64_t late_prefetches;
+  /*
+   Transfers from host to device memory.
+   */
+  uint64_t h2d;
+  /*
+   Transfers from device to host memory.
+   */
+  uint64_t d2h;
+  /*
+   Bytes from host to device memory.
+   */
+  uint64_t h2d_bytes;
+  /*
+   Bytes from device to host memory.
+   */
+  uint64_t d2h_bytes;
+  /*
+   Bytes written to and read from disk.
+   */
+  uint64_t disk_bytes;
+  /*
+   Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+   */
+  uint64_t write_backs_avoided;
+  /*
+   Bytes of the fields saved.
+   */
+  uint64_t raw_bytes;
+  /*
+   Bytes of the snapshots made of them.
+   */
+  uint64_t stored_bytes;
+  /*
+   Device memory taken.
+   */
+  uint64_t peak_device_bytes;
+  /*
+   Host memory taken.
+   */
+  uint64_t peak_host_bytes;
+  /*
+   Seconds of the application's FORWARDs.
+   */
+  double forward;
+  /*
+   Seconds of the application's BACKWARDs.
+   */
+  double backward;
+  /*
+   Seconds in save.
+   */
+  double save;
+  /*
+   Seconds in retrieve.
+   */
+  double restore;
+  /*
+   Seconds of compression.
+   */
+  double compress;
+  /*
+   Seconds of decompression.
+   */
+  double decompress;
+  /*
+   Seconds that the application's stream waited for gpuzip. On the host backend: in save and retrieve.
+   */
+  double stall;
+  /*
+   Seconds that the host waited because it was `max_in_flight` actions ahead.
+   */
+  double run_ahead_wait;
+  /*
+   Zero.
+   */
+  uint64_t reserved[8];
+} gpuzip_stats_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif /* __cplusplus */
+
+/*
+ The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did. The text lives until
+ the next call of this thread that fails; success does not clear it.
+ */
+const char *gpuzip_last_error(void);
+
+/*
+ A short name of a status. Never NULL; lives for ever.
+ */
+const char *gpuzip_status_string(gpuzip_status_t status);
+
+/*
+ The version of the library, "major.minor.patch". Lives for ever.
+ */
+const char *gpuzip_version(void);
+
+/*
+ The version of the ABI: a program runs with every library of the same number.
+ */
+uint32_t gpuzip_abi_version(void);
+
+/*
+ The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives for ever.
+ */
+const char *gpuzip_algorithm_name(int32_t algorithm);
+
+/*
+ Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `gpuzip_init`, `gpuzip_attach` and
+ `gpuzip_schedule_create` set it to the `log_level` of their configuration. The variable GPUZIP_LOG filters what goes to stderr.
+ */
+gpuzip_status_t gpuzip_set_log_level(int32_t level);
+
+/*
+ Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to stderr again. `user` is handed to the
+ callback as it is and must outlive its registration.
+ */
+gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
+                                        void *user);
+
+/*
+ Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no compression, log level WARN.
+
+ Pointers:
+ `config` is NULL or points to memory for a configuration.
+ */
+gpuzip_status_t gpuzip_config_init(struct gpuzip_config_t *config);
+
+/*
+ Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named), then the
+ environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. Algorithm, compressor and policy may be given by name, byte
+ counts with a suffix K, M, G or T (powers of 1024). What is loaded belongs to the library until `gpuzip_config_free`. On an error
+ `*config` is unchanged.
+
+ Pointers:
+ `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
+ */
+gpuzip_status_t gpuzip_config_load(const char *path,
+                                   struct gpuzip_config_t *config);
+
+/*
+ Frees what `gpuzip_config_load` loaded, and resets `*config` to the defaults. Freeing twice is harmless; a configuration of
+ block 1 only owns nothing and stays as it is.
+
+ Pointers:
+ `config` is NULL or points to an initialised configuration.
+ */
+gpuzip_status_t gpuzip_config_free(struct gpuzip_config_t *config);
+
+/*
+ Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is copied, strings included. If budgets
+ decide the number of snapshots, that is settled at the first action, when all sessions are attached; without sessions `auto` is Revolve
+ with GPUZIP's number of snapshots. On success `*schedule` is a handle, to be given back with `gpuzip_schedule_release`.
+
+ Pointers:
+ `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
+ */
+gpuzip_status_t gpuzip_schedule_create(const struct gpuzip_config_t *config,
+                                       int32_t steps,
+                                       struct gpuzip_schedule_t **schedule);
+
+/*
+ Moves the cursor to the next action and writes it to `*action`. Sessions follow with `gpuzip_dispatch`. After TERMINATE only a rewind
+ is valid.
+
+ Pointers:
+ `action` is NULL or points to an action.
+ */
+gpuzip_status_t gpuzip_schedule_get_action(struct gpuzip_schedule_t *schedule,
+                                           struct gpuzip_action_t *action);
+
+/*
+ Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
+ */
+gpuzip_status_t gpuzip_schedule_rewind(struct gpuzip_schedule_t *schedule);
+
+/*
+ The numbers of a schedule, by one pass over it. The fields that belong to a plan are 0.
+
+ Pointers:
+ `summary` is NULL or points to a summary whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_schedule_summary(struct gpuzip_schedule_t *schedule,
+                                        struct gpuzip_summary_t *summary);
+
+/*
+ Gives a schedule handle back. Sessions that follow the schedule keep it alive.
+ */
+gpuzip_status_t gpuzip_schedule_release(struct gpuzip_schedule_t *schedule);
+
+/*
+ Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
+
+ `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the `nfields` fields of a state: their
+ shapes, types and roles count, their data may be NULL. On success `*handle` is the session, to be given back with `gpuzip_finalize`.
+
+ Pointers:
+ `config` and `handle` are NULL or valid; `fields` points to `nfields` fields.
+ */
+gpuzip_status_t gpuzip_init(const struct gpuzip_config_t *config,
+                            int32_t steps,
+                            const struct gpuzip_field_t *fields,
+                            uint32_t nfields,
+                            struct gpuzip_t **handle);
+
+/*
+ Makes a session that follows `schedule` together with others, one per device. `config` gives its tiers and policy; the schedule's own
+ configuration gives the algorithm. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+
+ Pointers:
+ As `gpuzip_init`.
+ */
+gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
+                              const struct gpuzip_config_t *config,
+                              const struct gpuzip_field_t *fields,
+                              uint32_t nfields,
+                              struct gpuzip_t **handle);
+
+/*
+ The schedule that a session follows, as a handle of its own: give it back with `gpuzip_schedule_release`.
+
+ Pointers:
+ `schedule` is NULL or points to a handle's place.
+ */
+gpuzip_status_t gpuzip_get_schedule(struct gpuzip_t *handle,
+                                    struct gpuzip_schedule_t **schedule);
+
+/*
+ Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan is kept. Call it before each shot, for
+ every session of a schedule; a new session needs none before its first.
+ */
+gpuzip_status_t gpuzip_setup(struct gpuzip_t *handle);
+
+/*
+ Moves the schedule to its next action, follows it with this session, and writes it to `*action`. An action that asks for a save or a
+ retrieve must be served before the next one. After TERMINATE only `gpuzip_setup` is valid.
+
+ Pointers:
+ `action` is NULL or points to an action.
+ */
+gpuzip_status_t gpuzip_get_action(struct gpuzip_t *handle,
+                                  struct gpuzip_action_t *action);
+
+/*
+ Follows the schedule to its current action, which must be number `it`. For the sessions whose schedule somebody else advances; for a
+ session that is there already it does nothing.
+ */
+gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
+                                int64_t it);
+
+/*
+ Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
+ call. On the host backend `stream` is NULL, and the fields have been read on return.
+
+ Pointers:
+ `fields` points to `nfields` fields whose data is readable.
+ */
+gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
+                            int32_t ts,
+                            const struct gpuzip_field_t *fields,
+                            uint32_t nfields,
+                            void *stream);
+
+/*
+ Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On the host backend `stream` is NULL, and the fields have
+ been written on return.
+
+ Pointers:
+ `fields` points to `nfields` fields whose data is writable.
+ */
+gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
+                                int32_t ts,
+                                const struct gpuzip_field_t *fields,
+                                uint32_t nfields,
+                                void *stream);
+
+/*
+ What this session counted and timed since its last setup.
+
+ Pointers:
+ `stats` is NULL or points to statistics whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_stats(struct gpuzip_t *handle,
+                             struct gpuzip_stats_t *stats);
+
+/*
+ What was decided for this session: schedule, plan and memory.
+
+ Pointers:
+ `summary` is NULL or points to a summary whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_summary(struct gpuzip_t *handle,
+                               struct gpuzip_summary_t *summary);
+
+/*
+ What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
+
+ Pointers:
+ As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
+                                       int32_t steps,
+                                       const struct gpuzip_field_t *fields,
+                                       uint32_t nfields,
+                                       struct gpuzip_summary_t *summary);
+
+/*
+ Frees a session once its transfers are done. The handle is invalid afterwards.
+ */
+gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
+
+#ifdef __cplusplus
+}  /* extern "C" */
+#endif  /* __cplusplus */
+
+#endif  /* GPUZIP_H */

@@ -1,0 +1,370 @@
+//! The configuration: defaults, files and variables, and its check.
+
+use super::entry::{entry, not_null, text, write};
+use super::logging::set_level;
+use super::types::*;
+use crate::config::{parse, Config};
+use crate::error::{fail, Error, Result};
+use crate::plan::Policy;
+use crate::schedule::Algorithm;
+use std::collections::HashMap;
+use std::ffi::{c_char, CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+const ZERO: gpuzip_config_t = gpuzip_config_t {
+    checkpointing_algorithm: 0,
+    checkpointing_snaps: 0,
+    cache_capacity: 0,
+    compressor: 0,
+    log_level: 0,
+    enable_performance_log: 0,
+    enable_compression_rate_log: 0,
+    compression_factor: 0.0,
+    trace_file_path: std::ptr::null_mut(),
+    revolve_log_level: 0,
+    zfp_bit_rate: 0,
+    cuszp_err_bound: 0.0,
+    float_kind: null(),
+    bitcomp_delta_config: 0,
+    bitcomp_range_fraction: 0.0,
+    bitcomp_num_sigma: 0.0,
+    bitcomp_delta: 0.0,
+    bitcomp_algorithm: 0,
+    struct_size: std::mem::size_of::<gpuzip_config_t>() as u64,
+    backend: 0,
+    device: 0,
+    device_budget: 0,
+    host_budget: 0,
+    disk_budget: 0,
+    policy: 0,
+    error_bound_mode: 0,
+    error_bound: 0.0,
+    nonfinite: 0,
+    max_in_flight: 0,
+    range_actions: 0,
+    snapshot_rule: 0,
+    schedule_chunk: 0,
+    uniform_reading: 0,
+    link_bandwidth: 0.0,
+    profile_path: null(),
+    trace_out: null(),
+    persist_dir: null(),
+    persist_overhead: 0.0,
+    stop_budget_s: 0.0,
+    reserved: [0; 16],
+};
+
+const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
+
+/// Strings that loaded configurations point to, by the number that each keeps in its last reserved word.
+static OWNED: LazyLock<Mutex<HashMap<u64, Vec<CString>>>> = LazyLock::new(Mutex::default);
+static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
+const OWNER: usize = 15;
+
+/// Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no compression, log level WARN.
+///
+/// # Safety
+/// `config` is NULL or points to memory for a configuration.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_config_init(config: *mut gpuzip_config_t) -> gpuzip_status_t {
+    // SAFETY: by this function's contract.
+    entry("gpuzip_config_init", || unsafe { write(config, "config", DEFAULT) })
+}
+
+/// Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named), then the
+/// environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. Algorithm, compressor and policy may be given by name, byte
+/// counts with a suffix K, M, G or T (powers of 1024). What is loaded belongs to the library until `gpuzip_config_free`. On an error
+/// `*config` is unchanged.
+///
+/// # Safety
+/// `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_config_load(path: *const c_char, config: *mut gpuzip_config_t) -> gpuzip_status_t {
+    entry("gpuzip_config_load", || {
+        not_null(config, "config")?;
+        // SAFETY: `path` is a string if it is not NULL.
+        let path = if path.is_null() { None } else { Some(unsafe { text(path, "path") }?) };
+        let (mut loaded, mut strings) = (DEFAULT, Vec::new());
+        if let Some(path) = path {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
+            load_file(&mut loaded, path, &mut strings).map_err(|e| e.within(format_args!("config file {}", path.display())))?;
+        }
+        for key in KEYS {
+            let name = format!("GPUZIP_{}", key.to_uppercase());
+            if let Some(value) = std::env::var_os(&name) {
+                set(&mut loaded, key, &value.to_string_lossy(), &mut strings).map_err(|e| e.within(name))?;
+            }
+        }
+        if !strings.is_empty() {
+            loaded.reserved[OWNER] = NEXT_OWNER.fetch_add(1, Ordering::Relaxed);
+            OWNED.lock().unwrap_or_else(PoisonError::into_inner).insert(loaded.reserved[OWNER], strings);
+        }
+        // SAFETY: by this function's contract.
+        unsafe { write(config, "config", loaded) }
+    })
+}
+
+/// Frees what `gpuzip_config_load` loaded, and resets `*config` to the defaults. Freeing twice is harmless; a configuration of
+/// block 1 only owns nothing and stays as it is.
+///
+/// # Safety
+/// `config` is NULL or points to an initialised configuration.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpuzip_status_t {
+    entry("gpuzip_config_free", || {
+        // SAFETY: by this function's contract.
+        let given = unsafe { read(config) }?;
+        OWNED.lock().unwrap_or_else(PoisonError::into_inner).remove(&given.reserved[OWNER]);
+        // SAFETY: by this function's contract.
+        match unsafe { size_of_caller(config) } {
+            0 => Ok(()),
+            // SAFETY: the caller's struct has our size.
+            _ => unsafe { write(config, "config", DEFAULT) },
+        }
+    })
+}
+
+fn load_file(config: &mut gpuzip_config_t, path: &Path, strings: &mut Vec<CString>) -> Result<()> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) => return fail!(Io, "{e}"),
+    };
+    for item in parse(&text)? {
+        set(config, &item.key, &item.value, strings).map_err(|e| e.within(format_args!("line {}", item.line)))?;
+    }
+    Ok(())
+}
+
+/// A field of the configuration, by type.
+enum Slot<'a> {
+    Int(&'a mut i32),
+    Float(&'a mut f32),
+    Double(&'a mut f64),
+    Bytes(&'a mut u64),
+    Text(&'a mut *const c_char),
+    Path(&'a mut *mut c_char),
+}
+
+macro_rules! keys {
+    ($($kind:ident: $($key:ident),*;)*) => {
+        /// The keys of configuration files and variables: the fields' names.
+        const KEYS: &[&str] = &[$($(stringify!($key)),*),*];
+
+        fn slot<'a>(config: &'a mut gpuzip_config_t, key: &str) -> Option<Slot<'a>> {
+            match key {
+                $($(stringify!($key) => Some(Slot::$kind(&mut config.$key)),)*)*
+                _ => None,
+            }
+        }
+    };
+}
+
+keys! {
+    Int: checkpointing_algorithm, checkpointing_snaps, cache_capacity, compressor, log_level, enable_performance_log,
+         enable_compression_rate_log, revolve_log_level, zfp_bit_rate, bitcomp_delta_config, bitcomp_algorithm, backend, device, policy,
+         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading;
+    Float: compression_factor;
+    Double: cuszp_err_bound, bitcomp_range_fraction, bitcomp_num_sigma, bitcomp_delta, error_bound, link_bandwidth, persist_overhead,
+            stop_budget_s;
+    Bytes: device_budget, host_budget, disk_budget;
+    Text: float_kind, profile_path, trace_out, persist_dir;
+    Path: trace_file_path;
+}
+
+/// Values that have names, beside their numbers.
+const NAMES: &[(&str, &[(&str, i32)])] = &[
+    (
+        "checkpointing_algorithm",
+        &[
+            ("trace", GPUZIP_ALGORITHM_TRACE),
+            ("revolve", GPUZIP_ALGORITHM_REVOLVE),
+            ("uniform", GPUZIP_ALGORITHM_UNIFORM),
+            ("zcut", GPUZIP_ALGORITHM_ZCUT),
+            ("auto", GPUZIP_ALGORITHM_AUTO),
+            ("two-level", GPUZIP_ALGORITHM_TWO_LEVEL),
+            ("two_level", GPUZIP_ALGORITHM_TWO_LEVEL),
+            ("store-all", GPUZIP_ALGORITHM_STORE_ALL),
+            ("store_all", GPUZIP_ALGORITHM_STORE_ALL),
+        ],
+    ),
+    ("compressor", &[("none", 0)]),
+    ("policy", &[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]),
+    ("backend", &[("host", 1), ("cuda", 2)]),
+    ("log_level", &[("DEBUG", 0), ("INFO", 1), ("WARN", 2), ("ERROR", 3)]),
+    ("enable_performance_log", &[("false", 0), ("true", 1)]),
+    ("enable_compression_rate_log", &[("false", 0), ("true", 1)]),
+];
+
+fn set(config: &mut gpuzip_config_t, key: &str, value: &str, strings: &mut Vec<CString>) -> Result<()> {
+    let Some(slot) = slot(config, key) else {
+        return fail!(Config, "unknown key {key:?}: keys are the fields of gpuzip_config_t");
+    };
+    let bad = |what: &str| -> Error { Error::new(crate::error::Code::Config, format!("{key} = {value:?}: {what}")) };
+    let finite = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite());
+    let mut own = || match CString::new(value) {
+        Ok(text) => {
+            // The string's bytes stay where they are when the CString moves.
+            let pointer = text.as_ptr();
+            strings.push(text);
+            Ok(pointer)
+        }
+        Err(_) => Err(bad("contains a NUL")),
+    };
+    match slot {
+        Slot::Int(slot) => *slot = named(key, value).or_else(|| value.parse().ok()).ok_or_else(|| bad("is no integer or known name"))?,
+        Slot::Float(slot) => *slot = finite(value).ok_or_else(|| bad("is no number"))? as f32,
+        Slot::Double(slot) => *slot = finite(value).ok_or_else(|| bad("is no number"))?,
+        Slot::Bytes(slot) => *slot = bytes(value).ok_or_else(|| bad("is no byte count: use digits and K, M, G or T"))?,
+        Slot::Text(slot) => *slot = own()?,
+        Slot::Path(slot) => *slot = own()?.cast_mut(),
+    }
+    Ok(())
+}
+
+fn named(key: &str, value: &str) -> Option<i32> {
+    let (_, names) = NAMES.iter().find(|(name, _)| *name == key)?;
+    names.iter().find(|(name, _)| *name == value).map(|(_, number)| *number)
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    digits.trim_end().parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The size that the caller's struct says it has.
+///
+/// # Safety
+/// `config` points to a configuration, of block 1 at least with `struct_size`.
+unsafe fn size_of_caller(config: *const gpuzip_config_t) -> u64 {
+    // SAFETY: `struct_size` ends block 1 and has the same place in every version.
+    unsafe { (&raw const (*config).struct_size).read_unaligned() }
+}
+
+/// A copy of the caller's struct: all of it, or block 1 if that is all it has.
+///
+/// # Safety
+/// As `size_of_caller`, or `config` is NULL.
+unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
+    not_null(config, "config")?;
+    // SAFETY: not NULL, by this function's contract a configuration.
+    let size = unsafe { size_of_caller(config) };
+    let mut copy = ZERO;
+    let known = match size {
+        0 => std::mem::offset_of!(gpuzip_config_t, struct_size),
+        size if size == ZERO.struct_size => size as usize,
+        size => {
+            return fail!(
+                Config,
+                "config->struct_size = {size}: this library knows {} (and 0, block 1 only); call gpuzip_config_init first",
+                ZERO.struct_size
+            )
+        }
+    };
+    // SAFETY: the caller's struct has at least `known` bytes, and so has ours.
+    unsafe { std::ptr::copy_nonoverlapping(config.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
+    Ok(copy)
+}
+
+/// Reads and checks a configuration, and sets the log level that it asks for.
+///
+/// # Safety
+/// `config` is NULL or points to a configuration whose strings are NULL or valid.
+pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let given = unsafe { read(config) }?;
+    set_level(given.log_level)?;
+    check_supported(&given)?;
+    // SAFETY: by this function's contract.
+    let (trace, float_kind) = unsafe { (path_of(given.trace_file_path), path_of(given.float_kind)) };
+    if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
+        return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
+    }
+    Ok(Config {
+        algorithm: algorithm_of(given.checkpointing_algorithm)?,
+        snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
+        chunk: count("schedule_chunk", given.schedule_chunk)?,
+        adjust_snapshots: one_of("snapshot_rule", given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)")?,
+        uniform_published: one_of("uniform_reading", given.uniform_reading, "0 (ours) or 1 (as published)")?,
+        trace_file: trace.map(|path| Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).to_path_buf()),
+        cache: count("cache_capacity", given.cache_capacity)?,
+        policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
+        device_budget: given.device_budget,
+        host_budget: given.host_budget,
+        link_bandwidth: bandwidth(given.link_bandwidth)?,
+        performance_log: given.enable_performance_log != 0,
+    })
+}
+
+/// # Safety
+/// `pointer` is NULL or a string that outlives the result.
+unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: by this function's contract.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}
+
+fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
+    if number == GPUZIP_ALGORITHM_AUTO {
+        return Ok(None);
+    }
+    match Algorithm::ALL.into_iter().find(|a| *a as i32 == number) {
+        Some(algorithm) => Ok(Some(algorithm)),
+        None if (7..=9).contains(&number) => fail!(
+            Unsupported,
+            "checkpointing_algorithm = {number}: multistage, hrevolve and online are not in this version; use 0 to 6 (GPUZIP_ALGORITHM_*)"
+        ),
+        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6 (GPUZIP_ALGORITHM_*)"),
+    }
+}
+
+fn count(name: &str, value: i32) -> Result<u32> {
+    u32::try_from(value).or_else(|_| fail!(Config, "{name} = {value}: it cannot be negative"))
+}
+
+fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        _ => fail!(Config, "{name} = {value}: use {choices}"),
+    }
+}
+
+fn bandwidth(value: f64) -> Result<f64> {
+    if value.is_finite() && (value == 0.0 || value >= 1.0) {
+        return Ok(value);
+    }
+    fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
+}
+
+/// Refuses what this version has no code for: nothing that is asked for is silently left out.
+fn check_supported(c: &gpuzip_config_t) -> Result<()> {
+    let ints = [
+        ("compressor", c.compressor, "snapshots are stored raw; use 0"),
+        ("range_actions", c.range_actions, "every FORWARD is one step; use 0"),
+        ("device", c.device, "the host backend has no devices; use 0"),
+    ];
+    if let Some((name, value, remedy)) = ints.into_iter().find(|(_, value, _)| *value != 0) {
+        return fail!(Unsupported, "{name} = {value}: not in this version: {remedy}");
+    }
+    if !matches!(c.backend, 0 | 1) {
+        return fail!(Unsupported, "backend = {}: this version has the host backend only; use 0 or 1", c.backend);
+    }
+    if c.disk_budget != 0 {
+        return fail!(Unsupported, "disk_budget = {}: this version has no disk tier; use 0", c.disk_budget);
+    }
+    let files = [("profile_path", c.profile_path), ("trace_out", c.trace_out), ("persist_dir", c.persist_dir)];
+    if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
+        return fail!(Unsupported, "{name}: not in this version; leave it NULL");
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What every entry shares: panics become statuses, errors keep their text per thread, pointers are checked.
+
+use super::types::*;
+use crate::error::{fail, Code, Error, Result};
+use std::cell::RefCell;
+use std::ffi::{c_char, CStr, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// Runs an entry: nothing unwinds out of it, and its error becomes the thread's last error.
+pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        #[cfg(test)]
+        super::tests::panic_if_armed(name);
+        body()
+    }));
+    let error = match result {
+        Ok(Ok(())) => return GPUZIP_OK,
+        Ok(Err(error)) => error,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            Error::new(Code::Panic, format!("internal error, please report it: {}", text.unwrap_or("unknown")))
+        }
+    };
+    let text = format!("{name}: {error}").replace('\0', "?");
+    log::debug!("{text}");
+    // A thread that is ending has no last error any more.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    error.code as gpuzip_status_t
+}
+
+/// The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did. The text lives until
+/// the next call of this thread that fails; success does not clear it.
+#[no_mangle]
+pub extern "C" fn gpuzip_last_error() -> *const c_char {
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// A short name of a status. Never NULL; lives for ever.
+#[no_mangle]
+pub extern "C" fn gpuzip_status_string(status: gpuzip_status_t) -> *const c_char {
+    let text = match status {
+        GPUZIP_OK => c"success",
+        GPUZIP_ERR_ARGUMENT => c"invalid argument",
+        GPUZIP_ERR_CONFIG => c"impossible configuration",
+        GPUZIP_ERR_UNSUPPORTED => c"not supported by this version",
+        GPUZIP_ERR_SHAPE => c"fields do not match the session",
+        GPUZIP_ERR_STATE => c"call does not fit the current action",
+        GPUZIP_ERR_HANDLE => c"invalid handle",
+        GPUZIP_ERR_FORKED => c"handle of the parent process",
+        GPUZIP_ERR_MEMORY => c"out of memory",
+        GPUZIP_ERR_BUDGET => c"budgets exceeded",
+        GPUZIP_ERR_IO => c"input or output failed",
+        GPUZIP_ERR_PARSE => c"malformed file",
+        GPUZIP_ERR_SCHEDULE => c"invalid schedule",
+        GPUZIP_ERR_DEVICE => c"device failed",
+        GPUZIP_ERR_PANIC => c"internal error",
+        GPUZIP_ERR_POISONED => c"handle unusable after an internal error",
+        status if status > 0 => c"success with a warning",
+        _ => c"unknown status",
+    };
+    text.as_ptr()
+}
+
+/// The version of the library, "major.minor.patch". Lives for ever.
+#[no_mangle]
+pub extern "C" fn gpuzip_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// The version of the ABI: a program runs with every library of the same number.
+#[no_mangle]
+pub extern "C" fn gpuzip_abi_version() -> u32 {
+    crate::ABI_VERSION
+}
+
+/// The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives for ever.
+#[no_mangle]
+pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
+    let name = match algorithm {
+        GPUZIP_ALGORITHM_TRACE => c"trace",
+        GPUZIP_ALGORITHM_REVOLVE => c"revolve",
+        GPUZIP_ALGORITHM_UNIFORM => c"uniform",
+        GPUZIP_ALGORITHM_ZCUT => c"zcut",
+        GPUZIP_ALGORITHM_AUTO => c"auto",
+        GPUZIP_ALGORITHM_TWO_LEVEL => c"two-level",
+        GPUZIP_ALGORITHM_STORE_ALL => c"store-all",
+        _ => c"unknown",
+    };
+    name.as_ptr()
+}
+
+/// Writes an output that is not NULL.
+///
+/// # Safety
+/// `out` is NULL or points to memory for a `T`.
+pub(super) unsafe fn write<T>(out: *mut T, name: &str, value: T) -> Result<()> {
+    not_null(out, name)?;
+    // SAFETY: not NULL, and so memory for a T by this function's contract.
+    unsafe { out.write_unaligned(value) };
+    Ok(())
+}
+
+pub(super) fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
+    if pointer.is_null() {
+        return fail!(Argument, "{name} is NULL");
+    }
+    Ok(())
+}
+
+/// Writes as much of an output struct as the caller's header knows; what it has beyond ours becomes zero.
+///
+/// # Safety
+/// `out` is NULL or points to a struct that begins with its size, as `T` does.
+pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Result<()> {
+    not_null(out, name)?;
+    let ours = std::mem::size_of::<T>();
+    // SAFETY: not NULL; the struct begins with its size by this function's contract.
+    let theirs = unsafe { out.cast::<u64>().read_unaligned() };
+    if theirs < 8 || theirs > 1 << 16 {
+        return fail!(Argument, "{name}->struct_size = {theirs}: set it to the sizeof of the struct before the call");
+    }
+    let theirs = theirs as usize;
+    // SAFETY: both structs begin with their size; the caller's has `theirs` bytes, `value` has `ours`.
+    unsafe {
+        (&raw mut value).cast::<u64>().write_unaligned(theirs as u64);
+        out.cast::<u8>().write_bytes(0, theirs);
+        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), out.cast::<u8>(), theirs.min(ours));
+    }
+    Ok(())
+}
+
+/// A C string that is not NULL.
+///
+/// # Safety
+/// `text` is NULL or a NUL-terminated string that outlives the result.
+pub(super) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a CStr> {
+    not_null(text, name)?;
+    // SAFETY: not NULL, and so a string by this function's contract.
+    Ok(unsafe { CStr::from_ptr(text) })
+}

@@ -1,0 +1,22 @@
+//! The C ABI: every `extern "C"` of the library. Each checks and converts its arguments, calls the session and maps errors to statuses.
+
+// The names are those of the C header.
+#![allow(non_camel_case_types)]
+
+mod config;
+mod entry;
+mod handles;
+mod logging;
+mod schedule;
+mod session;
+mod types;
+
+pub use config::*;
+pub use entry::*;
+pub use logging::*;
+pub use schedule::*;
+pub use session::*;
+pub use types::*;
+
+#[cfg(test)]
+mod tests;

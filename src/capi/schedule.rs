@@ -1,0 +1,112 @@
+//! Schedules by themselves, and shared by several sessions.
+
+use super::config::checked;
+use super::entry::{entry, write, write_sized};
+use super::handles;
+use super::types::*;
+use crate::cursor::{Cursor, Tick};
+use crate::error::Result;
+use crate::plan::Plan;
+use crate::schedule::{validate, Schedule};
+use std::sync::Arc;
+
+/// An action as the ABI says it.
+pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
+    let Tick { it, action, .. } = tick;
+    let ts = action.ts as i32;
+    gpuzip_action_t { r#type: action.kind as i32, ts, ts_end: ts, flags: action.flags, it, reserved: [0; 2] }
+}
+
+/// The numbers of a schedule and, if there is one, of its plan for snapshots of `slot_bytes`.
+pub(super) fn summarize(schedule: &Schedule, plan: Option<(&Plan, u64)>) -> Result<gpuzip_summary_t> {
+    let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
+    let mut summary = gpuzip_summary_t {
+        algorithm: schedule.algorithm as i32,
+        steps: schedule.steps as i32,
+        snapshots: i32::try_from(schedule.snapshots).unwrap_or(i32::MAX),
+        chunk: i32::try_from(schedule.chunk).unwrap_or(i32::MAX),
+        forward_steps: counts.forward_steps,
+        saves: counts.saves,
+        restores: counts.restores,
+        backward_steps: counts.backward_steps,
+        max_live: counts.max_live as u64,
+        actions: counts.actions,
+        ..Default::default()
+    };
+    if let Some((plan, slot_bytes)) = plan {
+        summary.policy = plan.policy as i32;
+        summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);
+        summary.h2d = plan.counts.h2d;
+        summary.d2h = plan.counts.d2h;
+        summary.hits = plan.counts.hits;
+        summary.misses = plan.counts.misses;
+        summary.prefetches = plan.counts.prefetches;
+        summary.min_lead = plan.counts.min_lead;
+        summary.mean_lead = plan.counts.mean_lead;
+        summary.slot_bytes = slot_bytes;
+        summary.device_bytes = slot_bytes * plan.device_slots as u64;
+        summary.host_bytes = slot_bytes * plan.host_slots as u64;
+    }
+    Ok(summary)
+}
+
+/// Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is copied, strings included. If budgets
+/// decide the number of snapshots, that is settled at the first action, when all sessions are attached; without sessions `auto` is Revolve
+/// with GPUZIP's number of snapshots. On success `*schedule` is a handle, to be given back with `gpuzip_schedule_release`.
+///
+/// # Safety
+/// `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_schedule_create(
+    config: *const gpuzip_config_t,
+    steps: i32,
+    schedule: *mut *mut gpuzip_schedule_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_schedule_create", || {
+        super::entry::not_null(schedule, "schedule")?;
+        // SAFETY: by this function's contract.
+        let cursor = Cursor::new(unsafe { checked(config) }?, steps as i64)?;
+        // SAFETY: by this function's contract.
+        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))) }
+    })
+}
+
+/// Moves the cursor to the next action and writes it to `*action`. Sessions follow with `gpuzip_dispatch`. After TERMINATE only a rewind
+/// is valid.
+///
+/// # Safety
+/// `action` is NULL or points to an action.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_schedule_get_action(schedule: *mut gpuzip_schedule_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+    entry("gpuzip_schedule_get_action", || {
+        super::entry::not_null(action, "action")?;
+        let next = action_of(handles::schedule(schedule)?.advance()?);
+        // SAFETY: by this function's contract.
+        unsafe { write(action, "action", next) }
+    })
+}
+
+/// Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
+#[no_mangle]
+pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
+    entry("gpuzip_schedule_rewind", || handles::schedule(schedule)?.rewind().map(drop))
+}
+
+/// The numbers of a schedule, by one pass over it. The fields that belong to a plan are 0.
+///
+/// # Safety
+/// `summary` is NULL or points to a summary whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
+    entry("gpuzip_schedule_summary", || {
+        let value = summarize(&handles::schedule(schedule)?.decide()?, None)?;
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(summary, "summary", value) }
+    })
+}
+
+/// Gives a schedule handle back. Sessions that follow the schedule keep it alive.
+#[no_mangle]
+pub extern "C" fn gpuzip_schedule_release(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
+    entry("gpuzip_schedule_release", || handles::remove_schedule(schedule))
+}

@@ -1,0 +1,288 @@
+//! Sessions: the core loop.
+
+use super::config::checked;
+use super::entry::{entry, not_null, write, write_sized};
+use super::handles::{self, with_session};
+use super::schedule::{action_of, summarize};
+use super::types::*;
+use crate::device::AppMemory;
+use crate::error::{fail, Result};
+use crate::plan::{choose, Sizes};
+use crate::schedule::check_steps;
+use crate::session::{AppField, Session};
+use crate::snapshot::{Field, Layout, Scalar, MAX_FIELDS};
+use crate::stats::Stats;
+use std::ffi::c_void;
+
+/// The fields of a call, with their memory.
+///
+/// # Safety
+/// `fields` is NULL or points to `nfields` fields, whose data, where not NULL, is memory for their values.
+unsafe fn app_fields(fields: *const gpuzip_field_t, nfields: u32) -> Result<Vec<AppField>> {
+    not_null(fields, "fields")?;
+    if nfields as usize > MAX_FIELDS {
+        return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");
+    }
+    let convert = |i: u32| {
+        // SAFETY: i < nfields, by this function's contract.
+        let given = unsafe { fields.add(i as usize).read_unaligned() };
+        let field = field_of(&given).map_err(|e| e.within(format_args!("field {i}")))?;
+        let Some(bytes) = field.bytes().filter(|_| !given.data.is_null()) else {
+            return Ok(AppField { field, memory: None });
+        };
+        // SAFETY: the caller of the ABI promises this memory for the field.
+        let memory = unsafe { AppMemory::new(given.data.cast(), bytes as usize) };
+        Ok(AppField { field, memory: Some(memory) })
+    };
+    (0..nfields).map(convert).collect()
+}
+
+fn field_of(given: &gpuzip_field_t) -> Result<Field> {
+    let scalar = match given.r#type {
+        GPUZIP_TYPE_F32 => Scalar::F32,
+        GPUZIP_TYPE_F64 => Scalar::F64,
+        other => return fail!(Argument, "type = {other}: use GPUZIP_TYPE_F32 (0) or GPUZIP_TYPE_F64 (1)"),
+    };
+    let previous_of = match given.role {
+        0 => None,
+        role if role > 0 => Some(role as u32 - 1),
+        role => return fail!(Argument, "role = {role}: 0, or k+1 for the previous time level of field k"),
+    };
+    Ok(Field { n: [given.n1, given.n2, given.n3], scalar, previous_of })
+}
+
+/// The shapes of the fields; their memory does not count.
+///
+/// # Safety
+/// As `app_fields`.
+unsafe fn shapes(fields: *const gpuzip_field_t, nfields: u32) -> Result<Vec<Field>> {
+    // SAFETY: by this function's contract.
+    Ok(unsafe { app_fields(fields, nfields) }?.into_iter().map(|f| f.field).collect())
+}
+
+fn no_stream(stream: *const c_void) -> Result<()> {
+    if !stream.is_null() {
+        return fail!(Argument, "stream = {stream:p}: on the host backend the calling thread is the stream; give NULL");
+    }
+    Ok(())
+}
+
+/// Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
+///
+/// `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the `nfields` fields of a state: their
+/// shapes, types and roles count, their data may be NULL. On success `*handle` is the session, to be given back with `gpuzip_finalize`.
+///
+/// # Safety
+/// `config` and `handle` are NULL or valid; `fields` points to `nfields` fields.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_init(
+    config: *const gpuzip_config_t,
+    steps: i32,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    handle: *mut *mut gpuzip_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_init", || {
+        not_null(handle, "handle")?;
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
+        let session = Session::new(config, steps as i64, fields)?;
+        // SAFETY: by this function's contract.
+        unsafe { write(handle, "handle", handles::add_session(session)) }
+    })
+}
+
+/// Makes a session that follows `schedule` together with others, one per device. `config` gives its tiers and policy; the schedule's own
+/// configuration gives the algorithm. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+///
+/// # Safety
+/// As `gpuzip_init`.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_attach(
+    schedule: *mut gpuzip_schedule_t,
+    config: *const gpuzip_config_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    handle: *mut *mut gpuzip_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_attach", || {
+        not_null(handle, "handle")?;
+        let cursor = handles::schedule(schedule)?;
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
+        let session = Session::attach(cursor, config, fields)?;
+        // SAFETY: by this function's contract.
+        unsafe { write(handle, "handle", handles::add_session(session)) }
+    })
+}
+
+/// The schedule that a session follows, as a handle of its own: give it back with `gpuzip_schedule_release`.
+///
+/// # Safety
+/// `schedule` is NULL or points to a handle's place.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_get_schedule(handle: *mut gpuzip_t, schedule: *mut *mut gpuzip_schedule_t) -> gpuzip_status_t {
+    entry("gpuzip_get_schedule", || {
+        not_null(schedule, "schedule")?;
+        let cursor = with_session(handle, |session| Ok(session.cursor().clone()))?;
+        // SAFETY: by this function's contract.
+        unsafe { write(schedule, "schedule", handles::add_schedule(cursor)) }
+    })
+}
+
+/// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan is kept. Call it before each shot, for
+/// every session of a schedule; a new session needs none before its first.
+#[no_mangle]
+pub extern "C" fn gpuzip_setup(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_setup", || with_session(handle, Session::setup))
+}
+
+/// Moves the schedule to its next action, follows it with this session, and writes it to `*action`. An action that asks for a save or a
+/// retrieve must be served before the next one. After TERMINATE only `gpuzip_setup` is valid.
+///
+/// # Safety
+/// `action` is NULL or points to an action.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_get_action(handle: *mut gpuzip_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+    entry("gpuzip_get_action", || {
+        not_null(action, "action")?;
+        let next = action_of(with_session(handle, Session::get_action)?);
+        // SAFETY: by this function's contract.
+        unsafe { write(action, "action", next) }
+    })
+}
+
+/// Follows the schedule to its current action, which must be number `it`. For the sessions whose schedule somebody else advances; for a
+/// session that is there already it does nothing.
+#[no_mangle]
+pub extern "C" fn gpuzip_dispatch(handle: *mut gpuzip_t, it: i64) -> gpuzip_status_t {
+    entry("gpuzip_dispatch", || with_session(handle, |session| session.dispatch(it)))
+}
+
+/// Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
+/// call. On the host backend `stream` is NULL, and the fields have been read on return.
+///
+/// # Safety
+/// `fields` points to `nfields` fields whose data is readable.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_save(
+    handle: *mut gpuzip_t,
+    ts: i32,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_save", || {
+        no_stream(stream)?;
+        // SAFETY: by this function's contract.
+        let fields = unsafe { app_fields(fields, nfields) }?;
+        with_session(handle, |session| session.save(ts as i64, &fields))
+    })
+}
+
+/// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On the host backend `stream` is NULL, and the fields have
+/// been written on return.
+///
+/// # Safety
+/// `fields` points to `nfields` fields whose data is writable.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_retrieve(
+    handle: *mut gpuzip_t,
+    ts: i32,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_retrieve", || {
+        no_stream(stream)?;
+        // SAFETY: by this function's contract.
+        let fields = unsafe { app_fields(fields, nfields) }?;
+        with_session(handle, |session| session.retrieve(ts as i64, &fields))
+    })
+}
+
+/// What this session counted and timed since its last setup.
+///
+/// # Safety
+/// `stats` is NULL or points to statistics whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_stats(handle: *mut gpuzip_t, stats: *mut gpuzip_stats_t) -> gpuzip_status_t {
+    entry("gpuzip_stats", || {
+        let value = with_session(handle, |session| Ok(stats_of(&session.stats())))?;
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(stats, "stats", value) }
+    })
+}
+
+fn stats_of(stats: &Stats) -> gpuzip_stats_t {
+    gpuzip_stats_t {
+        forward_steps: stats.forward_steps,
+        saves: stats.saves,
+        restores: stats.restores,
+        backward_steps: stats.backward_steps,
+        hits: stats.hits,
+        misses: stats.misses,
+        prefetches: stats.prefetches,
+        late_prefetches: stats.late_prefetches,
+        h2d: stats.h2d,
+        d2h: stats.d2h,
+        h2d_bytes: stats.h2d_bytes,
+        d2h_bytes: stats.d2h_bytes,
+        write_backs_avoided: stats.write_backs_avoided,
+        raw_bytes: stats.raw_bytes,
+        stored_bytes: stats.stored_bytes,
+        peak_device_bytes: stats.peak_device_bytes,
+        peak_host_bytes: stats.peak_host_bytes,
+        forward: stats.forward,
+        backward: stats.backward,
+        save: stats.save,
+        restore: stats.restore,
+        stall: stats.stall,
+        ..Default::default()
+    }
+}
+
+/// What was decided for this session: schedule, plan and memory.
+///
+/// # Safety
+/// `summary` is NULL or points to a summary whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
+    entry("gpuzip_summary", || {
+        let value = with_session(handle, |session| {
+            let plan = session.plan()?;
+            summarize(&session.cursor().decide()?, Some((&plan, session.slot_bytes())))
+        })?;
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(summary, "summary", value) }
+    })
+}
+
+/// What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
+///
+/// # Safety
+/// As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_memory_required(
+    config: *const gpuzip_config_t,
+    steps: i32,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    summary: *mut gpuzip_summary_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_memory_required", || {
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
+        let slot_bytes = Layout::new(fields)?.slot_bytes;
+        let choice = choose(&config, check_steps(steps as i64)?, &[Sizes::new(&config, slot_bytes)])?;
+        let value = summarize(&choice.schedule, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(summary, "summary", value) }
+    })
+}
+
+/// Frees a session once its transfers are done. The handle is invalid afterwards.
+#[no_mangle]
+pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_finalize", || handles::remove_session(handle))
+}

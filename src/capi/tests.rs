@@ -1,0 +1,1 @@
+pub(super) fn panic_if_armed(_: &str) {}

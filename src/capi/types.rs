@@ -1,0 +1,343 @@
+//! The structs and constants of the ABI. Their layouts are frozen: tests/layout.rs and tests/c/layout.c hold the offsets.
+
+use std::ffi::{c_char, c_void};
+
+/// The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason), positive numbers are success
+/// with a warning.
+pub type gpuzip_status_t = i32;
+
+/// Success.
+pub const GPUZIP_OK: i32 = 0;
+/// A pointer is NULL, or a number is outside its range.
+pub const GPUZIP_ERR_ARGUMENT: i32 = -101;
+/// A configuration value is impossible, or contradicts another one.
+pub const GPUZIP_ERR_CONFIG: i32 = -102;
+/// The value is valid, but this version of the library cannot do what it asks for.
+pub const GPUZIP_ERR_UNSUPPORTED: i32 = -103;
+/// The fields differ in number, shape or type from those given at init.
+pub const GPUZIP_ERR_SHAPE: i32 = -104;
+/// The call does not fit the current action. Nothing has changed.
+pub const GPUZIP_ERR_STATE: i32 = -201;
+/// The handle was never made, or is finalized.
+pub const GPUZIP_ERR_HANDLE: i32 = -202;
+/// The handle belongs to the parent of this forked process.
+pub const GPUZIP_ERR_FORKED: i32 = -203;
+/// An allocation failed.
+pub const GPUZIP_ERR_MEMORY: i32 = -301;
+/// The plan does not fit the budgets.
+pub const GPUZIP_ERR_BUDGET: i32 = -302;
+/// A file cannot be read or written.
+pub const GPUZIP_ERR_IO: i32 = -401;
+/// A configuration or trace file is malformed.
+pub const GPUZIP_ERR_PARSE: i32 = -402;
+/// A schedule breaks the rules of checkpointing.
+pub const GPUZIP_ERR_SCHEDULE: i32 = -403;
+/// The device failed.
+pub const GPUZIP_ERR_DEVICE: i32 = -501;
+/// A defect in gpuzip was caught.
+pub const GPUZIP_ERR_PANIC: i32 = -901;
+/// An earlier defect left this handle unusable; finalize it.
+pub const GPUZIP_ERR_POISONED: i32 = -902;
+
+/// Compute u(ts) from u(ts-1).
+pub const GPUZIP_ACTION_FORWARD: i32 = 0;
+/// u(ts) is live: call `gpuzip_save`.
+pub const GPUZIP_ACTION_SAVE: i32 = 1;
+/// Call `gpuzip_retrieve`: u(ts) is live afterwards.
+pub const GPUZIP_ACTION_RESTORE: i32 = 2;
+/// u(ts) is live: do the adjoint of the step ts -> ts+1.
+pub const GPUZIP_ACTION_BACKWARD: i32 = 3;
+/// The sweep is over.
+pub const GPUZIP_ACTION_TERMINATE: i32 = 4;
+/// The schedule cannot go on. No valid schedule contains it.
+pub const GPUZIP_ACTION_ERROR: i32 = 5;
+
+/// FORWARD: this step was computed before in this sweep; do not record receivers again.
+pub const GPUZIP_FLAG_RECOMPUTE: u32 = 1;
+/// BACKWARD: the first of the sweep.
+pub const GPUZIP_FLAG_FIRST_BACKWARD: u32 = 2;
+/// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+pub const GPUZIP_FLAG_LAST_USE: u32 = 4;
+/// FORWARD: the state that it computes will be saved.
+pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
+
+/// Replay a recorded schedule from `trace_file_path`.
+pub const GPUZIP_ALGORITHM_TRACE: i32 = 0;
+/// Binomial checkpointing.
+pub const GPUZIP_ALGORITHM_REVOLVE: i32 = 1;
+/// Checkpoints at equal distance, Revolve with the free slots inside each interval.
+pub const GPUZIP_ALGORITHM_UNIFORM: i32 = 2;
+/// zCut (reconstructed).
+pub const GPUZIP_ALGORITHM_ZCUT: i32 = 3;
+/// The library chooses: store-all if every state fits, else Revolve.
+pub const GPUZIP_ALGORITHM_AUTO: i32 = 4;
+/// Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;
+/// Every state.
+pub const GPUZIP_ALGORITHM_STORE_ALL: i32 = 6;
+
+/// Replacement by the known schedule.
+pub const GPUZIP_POLICY_CLAIRVOYANT: i32 = 0;
+/// GPUZIP 2.x's published LRU and PSA, for comparison.
+pub const GPUZIP_POLICY_LRU: i32 = 1;
+
+/// 32-bit IEEE values.
+pub const GPUZIP_TYPE_F32: i32 = 0;
+/// 64-bit IEEE values.
+pub const GPUZIP_TYPE_F64: i32 = 1;
+
+/// A session: one device of one application.
+pub struct gpuzip_t {
+    _opaque: [u8; 0],
+}
+
+/// A schedule with its cursor; several sessions may follow it.
+pub struct gpuzip_schedule_t {
+    _opaque: [u8; 0],
+}
+
+/// One contiguous array of the state, n1 fastest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_field_t {
+    /// Its memory, owned by the caller. May be NULL where only the shape counts.
+    pub data: *mut c_void,
+    /// Extent of the fastest dimension, in values.
+    pub n1: u64,
+    /// Extent of the second dimension; 1 if there is none.
+    pub n2: u64,
+    /// Extent of the slowest dimension; 1 if there is none.
+    pub n3: u64,
+    /// GPUZIP_TYPE_F32 or GPUZIP_TYPE_F64.
+    pub r#type: i32,
+    /// 0: a quantity of its own; k+1: the previous time level of field k.
+    pub role: i32,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// What the application has to do next.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct gpuzip_action_t {
+    /// GPUZIP_ACTION_*.
+    pub r#type: i32,
+    /// The time step of the state that the action produces or needs, 0..n.
+    pub ts: i32,
+    /// The last time step of a range of FORWARDs; equal to `ts` in this version.
+    pub ts_end: i32,
+    /// GPUZIP_FLAG_*, or-ed.
+    pub flags: u32,
+    /// Actions since setup; the first is 0.
+    pub it: i64,
+    /// Zero.
+    pub reserved: [u64; 2],
+}
+
+/// The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means there what it means in GPUZIP 2.x.
+/// Block 2, from `struct_size` on, is gpuzip's; zero means the default. `gpuzip_config_init` fills in gpuzip's own defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_config_t {
+    /// GPUZIP_ALGORITHM_*.
+    pub checkpointing_algorithm: i32,
+    /// Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
+    /// GPUZIP's number). Uniform and two-level need it, or a budget.
+    pub checkpointing_snaps: i32,
+    /// Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
+    pub cache_capacity: i32,
+    /// 0: none. This version stores raw snapshots only.
+    pub compressor: i32,
+    /// What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
+    pub log_level: i32,
+    /// 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+    pub enable_performance_log: i32,
+    /// 1: log compression ratios.
+    pub enable_compression_rate_log: i32,
+    /// A hint for compressed sizes.
+    pub compression_factor: f32,
+    /// The file of GPUZIP_ALGORITHM_TRACE.
+    pub trace_file_path: *mut c_char,
+    /// Accepted for compatibility; `log_level` decides.
+    pub revolve_log_level: i32,
+    /// zfp: bits per value.
+    pub zfp_bit_rate: i32,
+    /// cuSZp: error bound.
+    pub cuszp_err_bound: f64,
+    /// "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
+    pub float_kind: *const c_char,
+    /// Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+    pub bitcomp_delta_config: i32,
+    /// Bitcomp: the fraction of mode 0.
+    pub bitcomp_range_fraction: f64,
+    /// Bitcomp: the standard deviations of mode 1.
+    pub bitcomp_num_sigma: f64,
+    /// Bitcomp: the delta of mode 2.
+    pub bitcomp_delta: f64,
+    /// Bitcomp: 0 default, 1 sparse.
+    pub bitcomp_algorithm: i32,
+    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and the C++ constructor. 0: only block 1 is read.
+    pub struct_size: u64,
+    /// 0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
+    pub backend: i32,
+    /// 0: the device of the fields; k+1: device k. Must be 0 on the host backend.
+    pub device: i32,
+    /// Bytes of device memory for the cache; 0: `cache_capacity` decides.
+    pub device_budget: u64,
+    /// Bytes of host memory for snapshots; 0: what the plan needs.
+    pub host_budget: u64,
+    /// Bytes of disk for snapshots; 0: none (no disk tier in this version).
+    pub disk_budget: u64,
+    /// GPUZIP_POLICY_*.
+    pub policy: i32,
+    /// Codecs: 0 relative to each field's maximum, 1 absolute, 2 relative to its range, 3 target PSNR in dB.
+    pub error_bound_mode: i32,
+    /// Codecs: the bound; 0: 1e-3.
+    pub error_bound: f64,
+    /// Codecs, NaN and Inf: 0 store exactly, 1 error.
+    pub nonfinite: i32,
+    /// Actions that the host may run ahead of a GPU; 0: 64.
+    pub max_in_flight: i32,
+    /// 1: several FORWARDs in one action (not in this version).
+    pub range_actions: i32,
+    /// Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
+    pub snapshot_rule: i32,
+    /// zCut: states per chunk; two-level: states per interval; 0: chosen.
+    pub schedule_chunk: i32,
+    /// Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
+    pub uniform_reading: i32,
+    /// Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+    pub link_bandwidth: f64,
+    /// A profile for `auto` (not in this version).
+    pub profile_path: *const c_char,
+    /// A file for the timeline (not in this version).
+    pub trace_out: *const c_char,
+    /// A directory for restart files (not in this version).
+    pub persist_dir: *const c_char,
+    /// Share of the run time that persistence may take.
+    pub persist_overhead: f64,
+    /// Seconds that a requested stop may take.
+    pub stop_budget_s: f64,
+    /// Zero.
+    pub reserved: [u64; 16],
+}
+
+/// What one session counted and timed since the last setup.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_stats_t {
+    /// sizeof(gpuzip_stats_t), set by the caller.
+    pub struct_size: u64,
+    /// FORWARD actions.
+    pub forward_steps: u64,
+    /// SAVE actions served.
+    pub saves: u64,
+    /// RESTORE actions served.
+    pub restores: u64,
+    /// BACKWARD actions.
+    pub backward_steps: u64,
+    /// Restores found in the device cache without a transfer.
+    pub hits: u64,
+    /// Restores that needed a transfer: restores = hits + misses.
+    pub misses: u64,
+    /// Misses whose transfer was issued ahead of the restore.
+    pub prefetches: u64,
+    /// Prefetches that had not ended when their restore came.
+    pub late_prefetches: u64,
+    /// Transfers from host to device memory.
+    pub h2d: u64,
+    /// Transfers from device to host memory.
+    pub d2h: u64,
+    /// Bytes from host to device memory.
+    pub h2d_bytes: u64,
+    /// Bytes from device to host memory.
+    pub d2h_bytes: u64,
+    /// Bytes written to and read from disk.
+    pub disk_bytes: u64,
+    /// Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+    pub write_backs_avoided: u64,
+    /// Bytes of the fields saved.
+    pub raw_bytes: u64,
+    /// Bytes of the snapshots made of them.
+    pub stored_bytes: u64,
+    /// Device memory taken.
+    pub peak_device_bytes: u64,
+    /// Host memory taken.
+    pub peak_host_bytes: u64,
+    /// Seconds of the application's FORWARDs.
+    pub forward: f64,
+    /// Seconds of the application's BACKWARDs.
+    pub backward: f64,
+    /// Seconds in save.
+    pub save: f64,
+    /// Seconds in retrieve.
+    pub restore: f64,
+    /// Seconds of compression.
+    pub compress: f64,
+    /// Seconds of decompression.
+    pub decompress: f64,
+    /// Seconds that the application's stream waited for gpuzip. On the host backend: in save and retrieve.
+    pub stall: f64,
+    /// Seconds that the host waited because it was `max_in_flight` actions ahead.
+    pub run_ahead_wait: f64,
+    /// Zero.
+    pub reserved: [u64; 8],
+}
+
+/// A schedule and, for a session, its plan and memory, as numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_summary_t {
+    /// sizeof(gpuzip_summary_t), set by the caller.
+    pub struct_size: u64,
+    /// GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+    pub algorithm: i32,
+    /// GPUZIP_POLICY_*.
+    pub policy: i32,
+    /// Time steps, n.
+    pub steps: i32,
+    /// Snapshots that may be stored at a time.
+    pub snapshots: i32,
+    /// Device cache slots.
+    pub cache: i32,
+    /// States per chunk or interval; 0 if the algorithm has none.
+    pub chunk: i32,
+    /// FORWARD actions.
+    pub forward_steps: u64,
+    /// SAVE actions.
+    pub saves: u64,
+    /// RESTORE actions.
+    pub restores: u64,
+    /// BACKWARD actions.
+    pub backward_steps: u64,
+    /// Snapshots stored at a time, at most.
+    pub max_live: u64,
+    /// All actions, TERMINATE included.
+    pub actions: u64,
+    /// Transfers from host to device memory.
+    pub h2d: u64,
+    /// Transfers from device to host memory.
+    pub d2h: u64,
+    /// Restores found in the device cache without a transfer.
+    pub hits: u64,
+    /// Restores that need a transfer.
+    pub misses: u64,
+    /// Misses whose transfer is issued ahead of the restore.
+    pub prefetches: u64,
+    /// Forward and backward steps between issue and use of a prefetch: the least, 0 if there is none.
+    pub min_lead: u64,
+    /// The same: the mean.
+    pub mean_lead: f64,
+    /// Bytes of one snapshot.
+    pub slot_bytes: u64,
+    /// Device memory of the cache.
+    pub device_bytes: u64,
+    /// Host memory of the snapshots.
+    pub host_bytes: u64,
+    /// Zero.
+    pub reserved: [u64; 8],
+}
+
+/// Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.
+/// `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
+pub type gpuzip_log_callback_t = Option<unsafe extern "C" fn(level: i32, message: *const c_char, user: *mut c_void)>;

@@ -1,0 +1,65 @@
+//! What several test programs share: paths, compilers, and running things.
+#![allow(dead_code)] // Each test program uses a part of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// An empty folder for one test.
+pub fn tempdir(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Runs a command that must succeed.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
+    output
+}
+
+/// Its standard output.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a program can be started; says so if not, since its test is skipped.
+pub fn have(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// The folder with `libgpuzip.so`, as `cargo build --release` makes it; built once if need be.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        run(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release", "--quiet", "--workspace"]));
+        root().join("target/release")
+    })
+}
+
+/// Compiles a C program against the library and returns its path. `flags` come before the source.
+pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> PathBuf {
+    let program = dir.join(source.file_stem().unwrap());
+    let lib = library().display().to_string();
+    run(Command::new(compiler)
+        .args(flags)
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
+    program
+}
