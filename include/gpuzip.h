@@ -687,8 +687,8 @@ extern "C" {
 #endif /* __cplusplus */
 
 /*
- The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did. The text lives until
- the next call of this thread that fails; success does not clear it.
+ The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did; success does not clear
+ it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
  */
 const char *gpuzip_last_error(void);
 

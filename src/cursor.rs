@@ -45,7 +45,10 @@ impl Cursor {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
-        self.state.lock().or_else(|_| fail!(Poisoned, "the schedule is unusable after an internal error"))
+        match self.state.lock() {
+            Ok(state) => Ok(state),
+            Err(_) => fail!(Poisoned, "the schedule is unusable after an internal error"),
+        }
     }
 
     /// Time steps, n.

@@ -54,7 +54,8 @@ fn every_exported_function_is_documented() {
     let lines: Vec<&str> = header.lines().collect();
     let mut functions = 0;
     for (i, line) in lines.iter().enumerate() {
-        let declares = !line.starts_with([' ', '*', '/', '#']) && line.contains("gpuzip_") && line.contains('(') && !line.contains("typedef");
+        let declares =
+            !line.starts_with([' ', '*', '/', '#']) && line.contains("gpuzip_") && line.contains('(') && !line.contains("typedef");
         if declares {
             functions += 1;
             assert!(lines[i - 1].trim_end().ends_with("*/"), "{line} has no documentation");
@@ -62,4 +63,3 @@ fn every_exported_function_is_documented() {
     }
     assert!(functions >= 20, "{functions} functions found");
 }
-

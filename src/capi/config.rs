@@ -7,13 +7,13 @@ use crate::config::{parse, Config};
 use crate::error::{fail, Error, Result};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 const ZERO: gpuzip_config_t = gpuzip_config_t {
     checkpointing_algorithm: 0,
@@ -61,7 +61,7 @@ const ZERO: gpuzip_config_t = gpuzip_config_t {
 const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
 
 /// Strings that loaded configurations point to, by the number that each keeps in its last reserved word.
-static OWNED: LazyLock<Mutex<HashMap<u64, Vec<CString>>>> = LazyLock::new(Mutex::default);
+static OWNED: Mutex<BTreeMap<u64, Vec<CString>>> = Mutex::new(BTreeMap::new());
 static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
 const OWNER: usize = 15;
 
@@ -329,7 +329,10 @@ fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
 }
 
 fn count(name: &str, value: i32) -> Result<u32> {
-    u32::try_from(value).or_else(|_| fail!(Config, "{name} = {value}: it cannot be negative"))
+    match u32::try_from(value) {
+        Ok(count) => Ok(count),
+        Err(_) => fail!(Config, "{name} = {value}: it cannot be negative"),
+    }
 }
 
 fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {

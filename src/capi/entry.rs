@@ -2,12 +2,27 @@
 
 use super::types::*;
 use crate::error::{fail, Code, Error, Result};
-use std::cell::RefCell;
-use std::ffi::{c_char, CStr, CString};
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+/// Longest error text that is kept, its NUL included.
+const LAST_ERROR_BYTES: usize = 2048;
+
 thread_local! {
-    static LAST_ERROR: RefCell<CString> = RefCell::default();
+    /// A place that never moves: a pointer to it stays valid, whatever fails next.
+    static LAST_ERROR: UnsafeCell<[u8; LAST_ERROR_BYTES]> = const { UnsafeCell::new([0; LAST_ERROR_BYTES]) };
+}
+
+fn set_last_error(text: &str) {
+    let length = (0..LAST_ERROR_BYTES.min(text.len() + 1)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    // SAFETY: the buffer is this thread's own, the text is elsewhere, and it is cut to leave room for the NUL.
+    let copy = |last: &UnsafeCell<[u8; LAST_ERROR_BYTES]>| unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), last.get().cast::<u8>(), length);
+        last.get().cast::<u8>().add(length).write(0);
+    };
+    // A thread that is ending has no last error any more.
+    let _ = LAST_ERROR.try_with(copy);
 }
 
 /// Runs an entry: nothing unwinds out of it, and its error becomes the thread's last error.
@@ -27,16 +42,15 @@ pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_sta
     };
     let text = format!("{name}: {error}").replace('\0', "?");
     log::debug!("{text}");
-    // A thread that is ending has no last error any more.
-    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = CString::new(text).unwrap_or_default());
+    set_last_error(&text);
     error.code as gpuzip_status_t
 }
 
-/// The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did. The text lives until
-/// the next call of this thread that fails; success does not clear it.
+/// The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did; success does not clear
+/// it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
 #[no_mangle]
 pub extern "C" fn gpuzip_last_error() -> *const c_char {
-    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST_ERROR.try_with(|last| last.get().cast::<c_char>().cast_const()).unwrap_or(c"".as_ptr())
 }
 
 /// A short name of a status. Never NULL; lives for ever.
@@ -121,7 +135,7 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
     let ours = std::mem::size_of::<T>();
     // SAFETY: not NULL; the struct begins with its size by this function's contract.
     let theirs = unsafe { out.cast::<u64>().read_unaligned() };
-    if theirs < 8 || theirs > 1 << 16 {
+    if !(8..=1 << 16).contains(&theirs) {
         return fail!(Argument, "{name}->struct_size = {theirs}: set it to the sizeof of the struct before the call");
     }
     let theirs = theirs as usize;

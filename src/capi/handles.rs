@@ -4,18 +4,18 @@ use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::cursor::Cursor;
 use crate::error::{fail, Result};
 use crate::session::Session;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The live handles of one kind.
 struct Table<T> {
-    live: LazyLock<RwLock<HashMap<usize, Arc<T>>>>,
+    live: RwLock<BTreeMap<usize, Arc<T>>>,
     kind: &'static str,
 }
 
-static SESSIONS: Table<Mutex<Session>> = Table { live: LazyLock::new(RwLock::default), kind: "gpuzip_t" };
-static SCHEDULES: Table<Cursor> = Table { live: LazyLock::new(RwLock::default), kind: "gpuzip_schedule_t" };
+static SESSIONS: Table<Mutex<Session>> = Table { live: RwLock::new(BTreeMap::new()), kind: "gpuzip_t" };
+static SCHEDULES: Table<Cursor> = Table { live: RwLock::new(BTreeMap::new()), kind: "gpuzip_schedule_t" };
 
 /// Numbers are never used twice, and never by both kinds.
 static NEXT: AtomicUsize = AtomicUsize::new(0x1000);

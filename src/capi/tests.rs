@@ -1,1 +1,471 @@
-pub(super) fn panic_if_armed(_: &str) {}
+use super::*;
+use std::cell::Cell;
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::io::Write as _;
+use std::mem::size_of;
+use std::ptr::{null, null_mut};
+use std::sync::Mutex;
+
+thread_local! {
+    static ARMED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Called at the beginning of every entry of the test build.
+pub(super) fn panic_if_armed(name: &str) {
+    if ARMED.get() {
+        panic!("injected into {name}");
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: the text is this thread's own.
+    unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned()
+}
+
+fn config() -> gpuzip_config_t {
+    let mut config = std::mem::MaybeUninit::uninit();
+    // SAFETY: init fills the whole struct.
+    unsafe {
+        assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
+        config.assume_init()
+    }
+}
+
+fn revolve(snaps: i32, cache: i32) -> gpuzip_config_t {
+    gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE, checkpointing_snaps: snaps, cache_capacity: cache, ..config() }
+}
+
+fn field(data: &mut [f32]) -> gpuzip_field_t {
+    gpuzip_field_t {
+        data: data.as_mut_ptr().cast(),
+        n1: data.len() as u64,
+        n2: 1,
+        n3: 1,
+        r#type: GPUZIP_TYPE_F32,
+        role: 0,
+        reserved: [0; 4],
+    }
+}
+
+fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> (i32, *mut gpuzip_t) {
+    let mut handle = null_mut();
+    // SAFETY: all pointers are to live Rust values.
+    let status = unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
+    (status, handle)
+}
+
+fn action(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
+    let mut action = gpuzip_action_t::default();
+    // SAFETY: as above.
+    (unsafe { gpuzip_get_action(handle, &mut action) }, action)
+}
+
+/// Every function of the ABI that returns a status, called with arguments that are as invalid as can be.
+#[allow(clippy::type_complexity, unused_unsafe)] // Some entries take no pointers.
+fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
+    macro_rules! calls {
+        ($($name:ident($($argument:expr),*);)*) => {
+            // SAFETY: NULL is an argument that every entry checks.
+            vec![$((stringify!($name), Box::new(|| unsafe { $name($($argument),*) }) as Box<dyn Fn() -> i32>)),*]
+        };
+    }
+    calls! {
+        gpuzip_set_log_level(-1);
+        gpuzip_set_log_callback(None, null_mut());
+        gpuzip_config_init(null_mut());
+        gpuzip_config_load(null(), null_mut());
+        gpuzip_config_free(null_mut());
+        gpuzip_schedule_create(null(), 1, null_mut());
+        gpuzip_schedule_get_action(null_mut(), null_mut());
+        gpuzip_schedule_rewind(null_mut());
+        gpuzip_schedule_summary(null_mut(), null_mut());
+        gpuzip_schedule_release(null_mut());
+        gpuzip_init(null(), 1, null(), 0, null_mut());
+        gpuzip_attach(null_mut(), null(), null(), 0, null_mut());
+        gpuzip_get_schedule(null_mut(), null_mut());
+        gpuzip_setup(null_mut());
+        gpuzip_get_action(null_mut(), null_mut());
+        gpuzip_dispatch(null_mut(), 0);
+        gpuzip_save(null_mut(), 0, null(), 0, null_mut());
+        gpuzip_retrieve(null_mut(), 0, null(), 0, null_mut());
+        gpuzip_stats(null_mut(), null_mut());
+        gpuzip_summary(null_mut(), null_mut());
+        gpuzip_memory_required(null(), 1, null(), 0, null_mut());
+        gpuzip_finalize(null_mut());
+    }
+}
+
+#[test]
+fn the_table_of_entries_is_complete() {
+    let header = include_str!("../../include/gpuzip.h");
+    let declared = header.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
+    let mut declared: Vec<&str> = declared.collect();
+    let mut called: Vec<&str> = entries().iter().map(|(name, _)| *name).collect();
+    declared.sort_unstable();
+    called.sort_unstable();
+    assert_eq!(declared, called);
+}
+
+#[test]
+fn a_panic_in_any_entry_is_caught() {
+    for (name, call) in entries() {
+        ARMED.set(true);
+        let status = call();
+        ARMED.set(false);
+        assert_eq!(status, GPUZIP_ERR_PANIC, "{name}");
+        assert!(last_error().contains(&format!("injected into {name}")), "{}", last_error());
+    }
+}
+
+#[test]
+fn null_is_refused_everywhere() {
+    for (name, call) in entries() {
+        if name != "gpuzip_set_log_callback" {
+            let status = call();
+            assert!(matches!(status, GPUZIP_ERR_ARGUMENT | GPUZIP_ERR_CONFIG), "{name}: {status}");
+            assert!(last_error().starts_with(name), "{}", last_error());
+        }
+    }
+    let (mut data, config) = (vec![0f32; 4], revolve(2, 1));
+    let fields = [field(&mut data)];
+    assert_eq!(init(&config, 5, &[]).0, GPUZIP_ERR_ARGUMENT);
+    let (status, handle) = init(&config, 5, &fields);
+    assert_eq!(status, GPUZIP_OK);
+    assert_eq!(action(handle).1.type_of(), GPUZIP_ACTION_SAVE);
+    let nowhere = [gpuzip_field_t { data: null_mut(), ..fields[0] }];
+    // SAFETY: valid pointers, NULL data.
+    unsafe {
+        assert_eq!(gpuzip_save(handle, 0, nowhere.as_ptr(), 1, null_mut()), GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains("field 0: data is NULL"));
+        assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), 1, 0x8 as *mut c_void), GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains("stream"));
+        assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), u32::MAX, null_mut()), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), 1, null_mut()), GPUZIP_OK);
+    }
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+}
+
+impl gpuzip_action_t {
+    fn type_of(&self) -> i32 {
+        self.r#type
+    }
+}
+
+#[test]
+fn handles_are_checked() {
+    let mut data = vec![0f32; 4];
+    let (_, handle) = init(&revolve(2, 1), 5, &[field(&mut data)]);
+    assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+    // A handle of the other kind.
+    assert_eq!(gpuzip_schedule_rewind(handle.cast()), GPUZIP_ERR_HANDLE);
+    let mut schedule = null_mut();
+    // SAFETY: valid pointers.
+    assert_eq!(unsafe { gpuzip_get_schedule(handle, &mut schedule) }, GPUZIP_OK);
+    assert_eq!(gpuzip_finalize(schedule.cast()), GPUZIP_ERR_HANDLE);
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+    for status in [gpuzip_finalize(handle), gpuzip_setup(handle), gpuzip_dispatch(handle, 0), action(handle).0] {
+        assert_eq!(status, GPUZIP_ERR_HANDLE);
+    }
+    assert!(last_error().contains("finalized"), "{}", last_error());
+    assert_eq!(gpuzip_setup(0xdead_beef as *mut gpuzip_t), GPUZIP_ERR_HANDLE);
+    assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK, "the schedule has a handle of its own");
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_ERR_HANDLE);
+}
+
+#[test]
+fn a_poisoned_session_says_so_and_can_be_finalized() {
+    let mut data = vec![0f32; 4];
+    let (_, handle) = init(&revolve(2, 1), 5, &[field(&mut data)]);
+    let status = entry("test", || handles::with_session(handle, |_| -> crate::error::Result<()> { panic!("inside") }));
+    assert_eq!(status, GPUZIP_ERR_PANIC);
+    assert_eq!(gpuzip_setup(handle), GPUZIP_ERR_POISONED);
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    let mut data = vec![0f32; 4];
+    let good = field(&mut data);
+    for (bad, part) in [
+        (gpuzip_field_t { n1: 0, ..good }, "0 x 1 x 1"),
+        (gpuzip_field_t { n1: u64::MAX, ..good }, "address space"),
+        (gpuzip_field_t { n1: 1 << 32, n2: 1 << 32, ..good }, "address space"),
+        (gpuzip_field_t { r#type: 7, ..good }, "type = 7"),
+        (gpuzip_field_t { role: -1, ..good }, "role = -1"),
+        (gpuzip_field_t { role: 5, ..good }, "role = 5"),
+    ] {
+        assert_eq!(init(&revolve(2, 1), 5, &[bad]).0, GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+    for steps in [0, -1, i32::MIN] {
+        assert_eq!(init(&revolve(2, 1), steps, &[good]).0, GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains(&format!("steps = {steps}")), "{}", last_error());
+    }
+}
+
+#[test]
+fn bad_configurations_name_the_field() {
+    let mut data = vec![0f32; 4];
+    let fields = [field(&mut data)];
+    type Change = fn(&mut gpuzip_config_t);
+    let cases: [(Change, i32, &str); 19] = [
+        (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
+        (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
+        (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
+        (|c| (c.checkpointing_algorithm, c.checkpointing_snaps) = (2, 0), GPUZIP_ERR_CONFIG, "checkpointing_snaps = 0"),
+        (|c| c.checkpointing_snaps = -3, GPUZIP_ERR_CONFIG, "checkpointing_snaps = -3"),
+        (|c| c.cache_capacity = -1, GPUZIP_ERR_CONFIG, "cache_capacity = -1"),
+        (|c| c.compressor = 1, GPUZIP_ERR_UNSUPPORTED, "compressor = 1"),
+        (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
+        (|c| c.backend = 2, GPUZIP_ERR_UNSUPPORTED, "backend = 2"),
+        (|c| c.device = 1, GPUZIP_ERR_UNSUPPORTED, "device = 1"),
+        (|c| c.disk_budget = 9, GPUZIP_ERR_UNSUPPORTED, "disk_budget = 9"),
+        (|c| c.policy = 2, GPUZIP_ERR_CONFIG, "policy = 2"),
+        (|c| c.snapshot_rule = 2, GPUZIP_ERR_CONFIG, "snapshot_rule = 2"),
+        (|c| c.uniform_reading = -1, GPUZIP_ERR_CONFIG, "uniform_reading = -1"),
+        (|c| c.schedule_chunk = -1, GPUZIP_ERR_CONFIG, "schedule_chunk = -1"),
+        (|c| c.range_actions = 1, GPUZIP_ERR_UNSUPPORTED, "range_actions = 1"),
+        (|c| c.link_bandwidth = f64::NAN, GPUZIP_ERR_CONFIG, "link_bandwidth = NaN"),
+        (|c| c.struct_size = 64, GPUZIP_ERR_CONFIG, "gpuzip_config_init"),
+        (|c| c.struct_size += 8, GPUZIP_ERR_CONFIG, "struct_size"),
+    ];
+    for (change, status, part) in cases {
+        let mut config = revolve(3, 1);
+        change(&mut config);
+        assert_eq!(init(&config, 20, &fields).0, status, "{part}");
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+    let config = gpuzip_config_t { float_kind: c"half".as_ptr(), ..revolve(3, 1) };
+    assert_eq!(init(&config, 20, &fields).0, GPUZIP_ERR_CONFIG);
+    assert!(last_error().contains("half"));
+    let path = CString::new("/no/such/trace").unwrap().into_raw();
+    let config = gpuzip_config_t { checkpointing_algorithm: 0, trace_file_path: path, ..config };
+    let config = gpuzip_config_t { float_kind: null(), ..config };
+    assert_eq!(init(&config, 20, &fields).0, GPUZIP_ERR_IO);
+    assert!(last_error().contains("/no/such/trace"), "{}", last_error());
+    // SAFETY: made by `into_raw` above; freed once.
+    drop(unsafe { CString::from_raw(path) });
+}
+
+#[test]
+fn a_zeroed_block_one_is_enough_for_old_binaries() {
+    let mut data = vec![0f32; 4];
+    let mut config = revolve(3, 1);
+    config.struct_size = 0;
+    config.policy = 99; // not read
+    let (status, handle) = init(&config, 20, &[field(&mut data)]);
+    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+    gpuzip_finalize(handle);
+    // SAFETY: a valid configuration of block 1.
+    assert_eq!(unsafe { gpuzip_config_free(&mut config) }, GPUZIP_OK);
+    assert_eq!(config.policy, 99, "block 2 is not touched");
+}
+
+/// The environment is shared by all tests of the process.
+static ENVIRONMENT: Mutex<()> = Mutex::new(());
+
+fn load(content: &str) -> (i32, gpuzip_config_t) {
+    let mut file = tempfile(content);
+    let (path, mut loaded) = (CString::new(file.0.to_str().unwrap()).unwrap(), config());
+    // SAFETY: valid pointers.
+    let status = unsafe { gpuzip_config_load(path.as_ptr(), &mut loaded) };
+    file.1.flush().unwrap();
+    std::fs::remove_file(&file.0).unwrap();
+    (status, loaded)
+}
+
+fn tempfile(content: &str) -> (std::path::PathBuf, std::fs::File) {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("gpuzip-{}-{}.cfg", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    let mut file = std::fs::File::create(&path).unwrap();
+    file.write_all(content.as_bytes()).unwrap();
+    (path, file)
+}
+
+#[test]
+fn files_and_variables_are_loaded() {
+    let _guard = ENVIRONMENT.lock();
+    let (status, mut loaded) = load(
+        "# GPUZIP's own format\ncheckpointing_algorithm = zcut\ncheckpointing_snaps=12\nenable_performance_log = true\n\
+         compression_factor = 2.5\ntrace_file_path = \"a b.txt\"\nbitcomp_delta = 1e-8\ndevice_budget = 3G\npolicy = lru\n",
+    );
+    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+    assert_eq!((loaded.checkpointing_algorithm, loaded.checkpointing_snaps, loaded.enable_performance_log), (3, 12, 1));
+    assert_eq!((loaded.compression_factor, loaded.bitcomp_delta, loaded.device_budget), (2.5, 1e-8, 3 << 30));
+    assert_eq!(loaded.policy, GPUZIP_POLICY_LRU);
+    // SAFETY: the string lives until the configuration is freed.
+    assert_eq!(unsafe { CStr::from_ptr(loaded.trace_file_path) }, c"a b.txt");
+    // SAFETY: a valid configuration, freed twice.
+    unsafe {
+        assert_eq!(gpuzip_config_free(&mut loaded), GPUZIP_OK);
+        assert!(loaded.trace_file_path.is_null());
+        assert_eq!(gpuzip_config_free(&mut loaded), GPUZIP_OK);
+    }
+    std::env::set_var("GPUZIP_CACHE_CAPACITY", "7");
+    let (status, loaded) = load("cache_capacity = 3\n");
+    std::env::remove_var("GPUZIP_CACHE_CAPACITY");
+    assert_eq!((status, loaded.cache_capacity), (GPUZIP_OK, 7), "variables win over the file");
+    std::env::set_var("GPUZIP_POLICY", "random");
+    let status = load("").0;
+    std::env::remove_var("GPUZIP_POLICY");
+    assert_eq!(status, GPUZIP_ERR_CONFIG);
+    assert!(last_error().contains("GPUZIP_POLICY: policy = \"random\""), "{}", last_error());
+}
+
+#[test]
+fn bad_files_name_the_culprit() {
+    let _guard = ENVIRONMENT.lock();
+    for (content, status, part) in [
+        ("cache_capacity = many\n", GPUZIP_ERR_CONFIG, "line 1: cache_capacity = \"many\""),
+        ("\ncache_capacty = 3\n", GPUZIP_ERR_CONFIG, "line 2: unknown key \"cache_capacty\""),
+        ("cache_capacity 3\n", GPUZIP_ERR_PARSE, "line 1"),
+        ("cache_capacity = 99999999999\n", GPUZIP_ERR_CONFIG, "99999999999"),
+        ("device_budget = 99999999999T\n", GPUZIP_ERR_CONFIG, "byte count"),
+        ("device_budget = -1\n", GPUZIP_ERR_CONFIG, "byte count"),
+        ("error_bound = inf\n", GPUZIP_ERR_CONFIG, "error_bound"),
+        ("bitcomp_delta = 1,5\n", GPUZIP_ERR_CONFIG, "1,5"),
+        ("checkpointing_algorithm = Revolve\n", GPUZIP_ERR_CONFIG, "Revolve"),
+        ("struct_size = 3\n", GPUZIP_ERR_CONFIG, "struct_size"),
+    ] {
+        let (got, loaded) = load(content);
+        assert_eq!(got, status, "{content}");
+        assert!(last_error().contains(part), "{}", last_error());
+        assert_eq!(loaded.cache_capacity, 0, "unchanged on an error");
+    }
+    let mut config = config();
+    // SAFETY: valid pointers.
+    assert_eq!(unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) }, GPUZIP_ERR_IO);
+    assert!(last_error().contains("/no/such/config"));
+}
+
+#[test]
+fn output_structs_may_be_older_or_newer() {
+    let mut data = vec![0f32; 4];
+    let (_, handle) = init(&revolve(2, 1), 5, &[field(&mut data)]);
+    let mut buffer = vec![0xffu8; size_of::<gpuzip_stats_t>() + 64];
+    for size in [8, 40, size_of::<gpuzip_stats_t>(), size_of::<gpuzip_stats_t>() + 64] {
+        buffer.fill(0xff);
+        buffer[..8].copy_from_slice(&(size as u64).to_ne_bytes());
+        // SAFETY: the buffer has the size that it says.
+        assert_eq!(unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) }, GPUZIP_OK);
+        let known = size.min(size_of::<gpuzip_stats_t>());
+        assert!(buffer[8..known.min(136)].iter().all(|&b| b == 0), "no counts yet, size {size}");
+        assert!(buffer[known..size].iter().all(|&b| b == 0), "what we do not know is zero, size {size}");
+        assert!(buffer[size..].iter().all(|&b| b == 0xff), "nothing beyond, size {size}");
+    }
+    for size in [0u64, 7, 1 << 40] {
+        buffer[..8].copy_from_slice(&size.to_ne_bytes());
+        // SAFETY: as above; only the size is read.
+        assert_eq!(unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) }, GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains("struct_size"));
+    }
+    gpuzip_finalize(handle);
+}
+
+#[test]
+fn the_estimate_is_what_init_takes() {
+    let mut data = vec![0f32; 1000];
+    let fields = [field(&mut data)];
+    let config = gpuzip_config_t { device_budget: 3 * 4096, host_budget: 8 * 4096, ..config() };
+    let new = || gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let (mut before, mut after) = (new(), new());
+    let (status, handle) = init(&config, 400, &fields);
+    assert_eq!(status, GPUZIP_OK);
+    // SAFETY: valid pointers.
+    unsafe {
+        assert_eq!(gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut before), GPUZIP_OK);
+        assert_eq!(gpuzip_summary(handle, &mut after), GPUZIP_OK);
+        assert_eq!(gpuzip_memory_required(&config, -1, fields.as_ptr(), 1, &mut before), GPUZIP_ERR_ARGUMENT);
+    }
+    assert_eq!(format!("{before:?}"), format!("{after:?}"));
+    assert!(before.device_bytes <= 3 * 4096 && before.host_bytes <= 8 * 4096 && before.slot_bytes == 4096);
+    assert!(before.snapshots >= 8 && before.max_live <= before.snapshots as u64);
+    gpuzip_finalize(handle);
+}
+
+#[test]
+fn schedules_work_by_themselves() {
+    let (mut schedule, mut action, mut reversed) = (null_mut(), gpuzip_action_t::default(), Vec::new());
+    // SAFETY: valid pointers.
+    unsafe {
+        assert_eq!(gpuzip_schedule_create(&revolve(3, 0), 10, &mut schedule), GPUZIP_OK);
+        for sweep in 0..2 {
+            for it in 0.. {
+                assert_eq!(gpuzip_schedule_get_action(schedule, &mut action), GPUZIP_OK);
+                assert_eq!(action.it, it);
+                match action.r#type {
+                    GPUZIP_ACTION_BACKWARD => reversed.push(action.ts),
+                    GPUZIP_ACTION_TERMINATE => break,
+                    _ => {}
+                }
+            }
+            assert_eq!(reversed, (0..10).rev().collect::<Vec<_>>(), "sweep {sweep}");
+            reversed.clear();
+            assert_eq!(gpuzip_schedule_get_action(schedule, &mut action), GPUZIP_ERR_STATE);
+            assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK);
+        }
+        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        assert_eq!(gpuzip_schedule_summary(schedule, &mut summary), GPUZIP_OK);
+        assert_eq!((summary.steps, summary.backward_steps, summary.forward_steps), (10, 10, crate::schedule::forward_steps(10, 3)));
+        assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    }
+}
+
+#[test]
+fn log_lines_reach_the_callback() {
+    static LINES: Mutex<Vec<(i32, String)>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn collect(level: i32, message: *const c_char, user: *mut c_void) {
+        assert_eq!(user as usize, 42);
+        // SAFETY: the library's promise.
+        let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
+        LINES.lock().unwrap().push((level, text));
+    }
+    assert_eq!(gpuzip_set_log_callback(Some(collect), 42 as *mut c_void), GPUZIP_OK);
+    let mut data = vec![0f32; 1000];
+    let config = gpuzip_config_t { device_budget: 100, log_level: 1, ..revolve(2, 1) };
+    let (_, handle) = init(&config, 5, &[field(&mut data)]);
+    assert_eq!(gpuzip_set_log_callback(None, null_mut()), GPUZIP_OK);
+    gpuzip_finalize(handle);
+    let lines = LINES.lock().unwrap();
+    assert!(lines.iter().any(|(level, text)| *level == 2 && text.contains("device_budget = 100")), "{lines:?}");
+}
+
+#[test]
+fn statuses_are_the_codes_and_have_names() {
+    use crate::error::Code;
+    let pairs = [
+        (Code::Argument, GPUZIP_ERR_ARGUMENT),
+        (Code::Config, GPUZIP_ERR_CONFIG),
+        (Code::Unsupported, GPUZIP_ERR_UNSUPPORTED),
+        (Code::Shape, GPUZIP_ERR_SHAPE),
+        (Code::State, GPUZIP_ERR_STATE),
+        (Code::Handle, GPUZIP_ERR_HANDLE),
+        (Code::Forked, GPUZIP_ERR_FORKED),
+        (Code::Memory, GPUZIP_ERR_MEMORY),
+        (Code::Budget, GPUZIP_ERR_BUDGET),
+        (Code::Io, GPUZIP_ERR_IO),
+        (Code::Parse, GPUZIP_ERR_PARSE),
+        (Code::Schedule, GPUZIP_ERR_SCHEDULE),
+        (Code::Device, GPUZIP_ERR_DEVICE),
+        (Code::Panic, GPUZIP_ERR_PANIC),
+        (Code::Poisoned, GPUZIP_ERR_POISONED),
+    ];
+    // SAFETY: the names are static.
+    let name = |status| unsafe { CStr::from_ptr(gpuzip_status_string(status)) };
+    for (code, status) in pairs {
+        assert_eq!(code as i32, status);
+        assert_ne!(name(status), c"unknown status");
+    }
+    assert_eq!((name(0), name(3), name(-7)), (c"success", c"success with a warning", c"unknown status"));
+    // SAFETY: as above.
+    assert_eq!(unsafe { CStr::from_ptr(gpuzip_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+    assert_eq!(gpuzip_abi_version(), crate::ABI_VERSION);
+    use crate::schedule::Algorithm;
+    for algorithm in Algorithm::ALL {
+        // SAFETY: as above.
+        assert_eq!(unsafe { CStr::from_ptr(gpuzip_algorithm_name(algorithm as i32)) }.to_str(), Ok(algorithm.name()));
+    }
+}
