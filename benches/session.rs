@@ -1,1 +1,186 @@
-fn main() {}
+//! What a session costs: its own work per action, and how near its copies come to memcpy, each beside a limit measured in the same run.
+
+use gpuzip::config::Config;
+use gpuzip::device::AppMemory;
+use gpuzip::plan::{Plan, Policy};
+use gpuzip::schedule::{Algorithm, Kind, Schedule};
+use gpuzip::session::{AppField, Session};
+use gpuzip::snapshot::{Field, Scalar};
+use gpuzip::stats::Stats;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Longest host time per action, in ns, that the design allows.
+const ACTION_NS: f64 = 1000.0;
+
+fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, {model}")
+}
+
+fn config(snapshots: u32, cache: u32) -> Config {
+    Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, policy: Policy::Clairvoyant, ..Config::default() }
+}
+
+fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {
+    let field = Field { n: [values as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
+    Session::new(config(snapshots, cache), steps.into(), vec![field]).unwrap()
+}
+
+/// The session's view of `data`.
+fn app_field(data: &mut [f32]) -> AppField {
+    let field = Field { n: [data.len() as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend has used it when that returns.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), std::mem::size_of_val(data)) };
+    AppField { field, memory: Some(memory) }
+}
+
+/// One sweep of an application whose steps are `step`: its seconds and statistics.
+fn sweep(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64, Stats) {
+    session.setup().unwrap();
+    let begin = Instant::now();
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Forward | Kind::Backward => step(data),
+            Kind::Save => session.save(action.ts.into(), &[app_field(data)]).unwrap(),
+            Kind::Restore => session.retrieve(action.ts.into(), &[app_field(data)]).unwrap(),
+            Kind::Terminate => return (begin.elapsed().as_secs_f64(), session.stats()),
+            Kind::Error => unreachable!("no schedule has it"),
+        }
+    }
+}
+
+/// The sweep with the median time of five, after one that touches all memory.
+fn median(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64, Stats) {
+    sweep(session, data, step);
+    let mut sweeps: Vec<_> = (0..5).map(|_| sweep(session, data, step)).collect();
+    sweeps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sweeps.swap_remove(2)
+}
+
+/// Median seconds of five calls, after one that touches all memory.
+fn median_of(mut call: impl FnMut() -> f64) -> f64 {
+    call();
+    let mut times: Vec<f64> = (0..5).map(|_| call()).collect();
+    times.sort_by(f64::total_cmp);
+    times[2]
+}
+
+/// Median seconds of one of `count` calls.
+fn seconds_each<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
+    median_of(|| {
+        let begin = Instant::now();
+        (0..count).for_each(|_| drop(black_box(call())));
+        begin.elapsed().as_secs_f64() / f64::from(count)
+    })
+}
+
+/// The same application without a session: plain memcpy to and from the same slots, all of them in memory, with the same steps between.
+/// Returns the median seconds that the copies of a sweep take.
+fn by_hand(schedule: &Schedule, data: &mut [f32], step: fn(&mut [f32])) -> f64 {
+    let plan = Plan::new(schedule, schedule.snapshots, Policy::Clairvoyant).unwrap();
+    let length = data.len();
+    let mut slab = huge_pages(plan.device_slots as usize * length);
+    median_of(|| {
+        let mut slots = plan.steps.iter().map(|step| step.slot as usize * length);
+        let mut copying = Duration::ZERO;
+        for action in schedule.actions() {
+            let begin = Instant::now();
+            match action.kind {
+                Kind::Save => slab[slots.next().unwrap()..][..length].copy_from_slice(black_box(&*data)),
+                Kind::Restore => data.copy_from_slice(black_box(&slab[slots.next().unwrap()..][..length])),
+                _ => {
+                    step(data);
+                    continue;
+                }
+            }
+            copying += begin.elapsed();
+        }
+        copying.as_secs_f64()
+    })
+}
+
+/// Memory as a session's slabs have it: the page size alone can make a copy faster.
+fn huge_pages(values: usize) -> Vec<f32> {
+    let mut memory = Vec::with_capacity(values);
+    let (address, page) = (memory.as_mut_ptr() as usize, 4096);
+    let begin = address.next_multiple_of(page);
+    let bytes = (address + values * 4).saturating_sub(begin);
+    // SAFETY: the pages lie within the allocation; the advice changes no content.
+    unsafe { libc::madvise(begin as *mut _, bytes, libc::MADV_HUGEPAGE) };
+    memory.resize(values, 0.0);
+    memory
+}
+
+/// What the overhead is made of at least: an action, a look at the clock, a look at the process id, a copy.
+fn limits(schedule: &Schedule, actions: f64, data: &[f32]) {
+    let sum = || schedule.actions().fold(0u64, |sum, action| sum.rotate_left(7) ^ action.ts as u64);
+    let action = seconds_each(1, sum) / actions;
+    let clock = seconds_each(100_000, Instant::now);
+    let process = seconds_each(100_000, std::process::id);
+    let mut slot = data.to_vec();
+    let copy = seconds_each(100_000, || slot.copy_from_slice(black_box(data)));
+    let [action, clock, process, copy] = [action, clock, process, copy].map(|seconds| seconds * 1e9);
+    println!("limits in ns: generating an action {action:.1}, Instant::now {clock:.1}, getpid {process:.1}, copying 64 bytes {copy:.1}");
+}
+
+/// Tiny fields: everything that is not the copy itself.
+fn overhead(steps: u32, snapshots: u32) {
+    let schedule = Schedule::revolve(steps, snapshots).unwrap();
+    let actions = schedule.actions().count() as f64;
+    let mut data = vec![0.5f32; 16];
+    println!("overhead: revolve n={steps} s={snapshots}, {actions} actions, one field of 64 bytes, median of 5 sweeps");
+    limits(&schedule, actions, &data);
+    println!("cache  ns/action   target  ns/SAVE  ns/RESTORE  ns/action without them     h2d     d2h");
+    for cache in [snapshots / 5, snapshots] {
+        let (seconds, stats) = median(&mut session(steps, snapshots, cache, data.len()), &mut data, |_| ());
+        println!(
+            "{cache:>5}  {:>9.0}  <= {ACTION_NS}  {:>7.0}  {:>10.0}  {:>22.0}  {:>6}  {:>6}",
+            seconds * 1e9 / actions,
+            stats.save * 1e9 / stats.saves as f64,
+            stats.restore * 1e9 / stats.restores as f64,
+            (seconds - stats.stall) * 1e9 / actions,
+            stats.h2d,
+            stats.d2h
+        );
+    }
+}
+
+/// A step that reads and writes the whole field, so that transfers have something to hide behind.
+fn relax(data: &mut [f32]) {
+    data.iter_mut().for_each(|x| *x = *x * 0.999 + 0.001);
+}
+
+/// Snapshots of 8 MiB: what the application waits for, as a bandwidth.
+fn bandwidth(steps: u32, snapshots: u32) {
+    let schedule = Schedule::revolve(steps, snapshots).unwrap();
+    let mut data = vec![0.5f32; 2 << 20];
+    println!("\nstall: revolve n={steps} s={snapshots}, one field of 8 MiB, median of 5 sweeps; a step reads and writes the field");
+    println!("the limit is the same sweep with plain memcpy to and from as many slots as there are snapshots");
+    println!("cache  stall GB/s  memcpy GB/s  ratio  step ms  stalled    h2d    d2h   late");
+    for cache in [snapshots / 5, snapshots] {
+        let (seconds, stats) = median(&mut session(steps, snapshots, cache, data.len()), &mut data, relax);
+        let plain = by_hand(&schedule, &mut data, relax);
+        let gigabytes = stats.raw_bytes as f64 / 1e9 * (stats.saves + stats.restores) as f64 / stats.saves as f64;
+        println!(
+            "{cache:>5}  {:>10.2}  {:>11.2}  {:>5.2}  {:>7.2}  {:>6.0}%  {:>5}  {:>5}  {:>5}",
+            gigabytes / stats.stall,
+            gigabytes / plain,
+            plain / stats.stall,
+            (stats.forward + stats.backward) * 1e3 / (stats.forward_steps + stats.backward_steps) as f64,
+            stats.stall / seconds * 100.0,
+            stats.h2d,
+            stats.d2h,
+            stats.late_prefetches
+        );
+    }
+}
+
+fn main() {
+    println!("machine: {}\n", machine());
+    overhead(100_000, 20);
+    bandwidth(300, 20);
+}

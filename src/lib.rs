@@ -12,6 +12,7 @@ pub mod config;
 pub mod cursor;
 pub mod device;
 pub mod error;
+mod fork;
 mod perf_log;
 pub mod plan;
 pub mod schedule;

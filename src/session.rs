@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppMemory, HostDevice, Traffic};
 use crate::error::{fail, Result};
+use crate::fork::Process;
 use crate::plan::{Fetch, Plan, Sizes, NONE};
 use crate::schedule::{trace, Action, Kind};
 use crate::snapshot::{Field, Layout};
@@ -39,7 +40,7 @@ pub struct Session {
     /// When the application got its current action.
     since: Instant,
     stats: Stats,
-    process: u32,
+    process: Process,
 }
 
 /// A plan and the tiers that it is played on.
@@ -80,7 +81,7 @@ impl Session {
             served: true,
             since: Instant::now(),
             stats: Stats::default(),
-            process: std::process::id(),
+            process: Process::current(),
         })
     }
 
@@ -115,7 +116,7 @@ impl Session {
 
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
-        self.check_process()?;
+        self.process.check()?;
         let engine = self.engine()?;
         engine.tiers.clear()?;
         engine.next_fetch = 0;
@@ -128,18 +129,17 @@ impl Session {
 
     /// The next action: advances the schedule and follows it.
     pub fn get_action(&mut self) -> Result<Tick> {
-        self.check_process()?;
+        self.process.check()?;
         self.check_served()?;
-        self.check_position(self.cursor.current()?.map_or(-1, |tick| tick.it))?;
         self.engine()?;
-        let tick = self.cursor.advance()?;
+        let tick = self.cursor.advance_if(|current| self.check_position(current, current.map_or(-1, |tick| tick.it)))?;
         self.follow(tick);
         Ok(tick)
     }
 
     /// Follows the schedule to its current action, which must be `it`. If it is there already, nothing happens.
     pub fn dispatch(&mut self, it: i64) -> Result<()> {
-        self.check_process()?;
+        self.process.check()?;
         let current = self.cursor.current()?;
         let Some(tick) = current.filter(|tick| tick.it == it) else {
             return fail!(State, "dispatch to action {it}: the schedule is at action {}", current.map_or(-1, |tick| tick.it));
@@ -148,16 +148,16 @@ impl Session {
             return Ok(());
         }
         self.check_served()?;
-        self.check_position(it - 1)?;
+        self.check_position(current, it - 1)?;
         self.engine()?;
         self.follow(tick);
         Ok(())
     }
 
     /// This session must be at action `it` of the schedule's current sweep to go on.
-    fn check_position(&self, it: i64) -> Result<()> {
+    fn check_position(&self, current: Option<Tick>, it: i64) -> Result<()> {
         let mine = self.tick.map_or(-1, |tick| tick.it);
-        if self.sweep != self.cursor.current()?.map_or(self.sweep, |tick| tick.sweep) {
+        if current.is_some_and(|tick| tick.sweep != self.sweep) {
             return fail!(State, "the schedule was rewound: call setup for this session too");
         }
         if mine != it {
@@ -176,16 +176,10 @@ impl Session {
         }
     }
 
-    fn check_process(&self) -> Result<()> {
-        if std::process::id() != self.process {
-            return fail!(Forked, "this session belongs to the process that made it: make a new one after fork");
-        }
-        Ok(())
-    }
-
     fn follow(&mut self, tick: Tick) {
-        self.account();
-        self.tick = Some(tick);
+        let now = Instant::now();
+        self.account(now);
+        (self.tick, self.since) = (Some(tick), now);
         self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
         match tick.action.kind {
             Kind::Forward => self.stats.forward_steps += 1,
@@ -193,15 +187,14 @@ impl Session {
             Kind::Terminate => self.log_performance(),
             _ => {}
         }
-        self.since = Instant::now();
     }
 
     /// The time since the current action was handed out is the application's, if it is one that computes.
-    fn account(&mut self) {
-        let elapsed = || self.since.elapsed().as_secs_f64();
+    fn account(&mut self, now: Instant) {
+        let elapsed = now.duration_since(self.since).as_secs_f64();
         match self.tick.map(|tick| tick.action.kind) {
-            Some(Kind::Forward) => self.stats.forward += elapsed(),
-            Some(Kind::Backward) => self.stats.backward += elapsed(),
+            Some(Kind::Forward) => self.stats.forward += elapsed,
+            Some(Kind::Backward) => self.stats.backward += elapsed,
             _ => {}
         }
     }
@@ -251,7 +244,7 @@ impl Session {
 
     /// Checks that the current action is `kind` of `ts` and still to be served, and that the fields are those of the session.
     fn expect(&self, kind: Kind, ts: i64, fields: &[AppField]) -> Result<(Tick, Vec<AppMemory>)> {
-        self.check_process()?;
+        self.process.check()?;
         let call = if kind == Kind::Save { "save" } else { "retrieve" };
         let Some(tick) = self.tick else {
             return fail!(State, "{call} of state {ts} before the first action");

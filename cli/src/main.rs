@@ -1,1 +1,85 @@
-fn main() {}
+//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, and says what this machine offers.
+
+mod info;
+mod options;
+mod output;
+mod plan;
+mod schedule;
+
+use clap::{Parser, Subcommand};
+use gpuzip::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Schedules and transfer plans for adjoint checkpointing.
+#[derive(Parser)]
+#[command(name = "gpuzip", version, arg_required_else_help = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Schedule(schedule::Arguments),
+    Plan(plan::Arguments),
+    Info(info::Arguments),
+}
+
+/// Why the command stops.
+enum Failure {
+    /// The library, or the check of the options, refused the input.
+    Input(Error),
+    /// The output could not be written.
+    Output(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(e: Error) -> Self {
+        Failure::Input(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Self {
+        Failure::Output(e)
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Schedule(arguments) => schedule::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+    }
+}
+
+/// Writes to standard error; if that is closed too, nobody is left to tell.
+fn complain(message: impl std::fmt::Display) {
+    let _ = write!(io::stderr(), "gpuzip: {message}");
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if e.use_stderr() => {
+            complain(e);
+            return ExitCode::from(2);
+        }
+        // --help and --version arrive here.
+        Err(e) => e.exit(),
+    };
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Input(e)) => {
+            complain(format_args!("error: {e}\n"));
+            ExitCode::from(2)
+        }
+        // The reader, `head` for one, has seen enough.
+        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(e)) => {
+            complain(format_args!("error: cannot write the output: {e}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}

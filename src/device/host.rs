@@ -5,6 +5,7 @@
 
 use super::{Device, Event, Lane, Place, Traffic};
 use crate::error::{fail, Result};
+use crate::fork::Process;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,7 +20,7 @@ pub struct HostDevice {
     download: Worker,
     traffic: Traffic,
     /// The process that owns the worker threads; a fork does not inherit them.
-    process: u32,
+    process: Process,
 }
 
 impl HostDevice {
@@ -33,7 +34,7 @@ impl HostDevice {
             download: Worker::start("gpuzip-download", link.clone())?,
             link,
             traffic: Traffic::default(),
-            process: std::process::id(),
+            process: Process::current(),
         })
     }
 
@@ -107,6 +108,7 @@ impl Device for HostDevice {
         let Some(other) = self.queue(event.lane).filter(|_| event.lane != lane).cloned() else { return Ok(()) };
         match self.worker(lane) {
             None => other.wait(event.sequence),
+            Some(_) if other.lock().done >= event.sequence => Ok(()),
             Some(worker) => {
                 worker.push(Task::Wait(other, event.sequence));
                 Ok(())
@@ -130,7 +132,7 @@ impl Device for HostDevice {
 
 impl Drop for HostDevice {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
+        if !self.process.is_current() {
             // In a forked child the workers do not exist; joining them would wait for ever.
             std::mem::forget(self.upload.thread.take());
             std::mem::forget(self.download.thread.take());

@@ -72,7 +72,8 @@ fn moves(schedule: &Schedule, cache: u32, policy: Policy) -> (u64, u64) {
 fn counts_equal_the_published_table() {
     let revolve = |n, s| Schedule::revolve(n, s).unwrap();
     let zcut = Schedule::zcut(3751, 0, 35).unwrap();
-    let rows: &[(&Schedule, u32, (u64, u64), (u64, u64))] = &[
+    type Row<'a> = (&'a Schedule, u32, (u64, u64), (u64, u64));
+    let rows: &[Row] = &[
         (&revolve(3751, 8), 2, (923, 1716), (923, 462)),
         (&revolve(3751, 8), 3, (671, 1716), (461, 210)),
         (&revolve(3751, 8), 4, (419, 1716), (209, 84)),

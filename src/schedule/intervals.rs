@@ -60,7 +60,7 @@ impl Intervals {
         Self::cheapest(steps, snapshots, |count| {
             let length = steps.div_ceil(count);
             let left = (snapshots + 1).checked_sub(steps.div_ceil(length))?;
-            let slots = if inner == 0 { left } else { inner.min(snapshots) };
+            let slots = if inner == 0 { left } else { inner };
             (slots >= 1 && slots <= left).then(|| Self::of_length(steps, length, snapshots, slots).ok())?
         })
     }

@@ -201,6 +201,9 @@ impl Schedule {
     /// ceil(n / chunk) - 1 + inner snapshots are stored at a time, which must not exceed `snapshots`.
     pub fn two_level(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
         check(steps, snapshots)?;
+        if inner > snapshots {
+            return fail!(Config, "snapshots = {snapshots}: {inner} slots inside an interval need at least {inner}; raise the snapshots");
+        }
         let intervals = if chunk == 0 {
             Intervals::fewest_steps_fixed(steps, snapshots, inner)
         } else {

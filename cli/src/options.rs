@@ -1,0 +1,120 @@
+//! The options that describe a schedule, and the schedule that they describe.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::Args;
+use gpuzip::error::{Code, Error, Result};
+use gpuzip::schedule::{adjust, Algorithm, Schedule, Trace};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A schedule, as asked for. Zero means "not set", as in the library's configuration.
+#[derive(Args)]
+pub struct ScheduleOptions {
+    /// The algorithm
+    #[arg(long, value_parser = algorithms())]
+    pub algorithm: Algorithm,
+    /// Time steps; for trace taken from the file
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    steps: Option<u32>,
+    /// Snapshots stored at one time, at most; zcut, store-all and trace know what they need
+    #[arg(long, value_name = "S", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    snapshots: u32,
+    /// Chunk of zcut, interval of two-level, in states; chosen if not given
+    #[arg(long, value_name = "M", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    chunk: u32,
+    /// Slots inside a two-level interval, its checkpoint's included
+    #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    inner: u32,
+    /// Uniform as GPUZIP 2.x published it: a baseline
+    #[arg(long)]
+    published: bool,
+    /// Snapshots of revolve by GPUZIP 2.x's rule
+    #[arg(long)]
+    adjust: bool,
+    /// Recorded schedule, one `<timestep> <ACTION>` per line
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name));
+    names.map(|name| Algorithm::ALL.into_iter().find(|a| a.name() == name).unwrap_or(Algorithm::Trace))
+}
+
+fn refuse<T>(message: String) -> Result<T> {
+    Err(Error::new(Code::Config, message))
+}
+
+impl ScheduleOptions {
+    /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are left.
+    pub fn schedule(&self, inner: u32) -> Result<Schedule> {
+        self.check_options()?;
+        if self.algorithm == Algorithm::Trace {
+            return self.recorded();
+        }
+        let Some(steps) = self.steps else {
+            return refuse(format!("{} needs the number of time steps: give --steps", self.algorithm.name()));
+        };
+        let snapshots = self.snapshots;
+        match self.algorithm {
+            Algorithm::Revolve if self.adjust => Schedule::revolve(steps, adjust(steps as u64).min(steps.saturating_sub(1).max(1))),
+            Algorithm::Revolve => Schedule::revolve(steps, self.needed_snapshots("--snapshots, or --adjust for GPUZIP's rule")?),
+            Algorithm::Uniform if self.published => Schedule::uniform_published(steps, self.needed_snapshots("--snapshots")?),
+            Algorithm::Uniform => Schedule::uniform(steps, self.needed_snapshots("--snapshots")?),
+            Algorithm::Zcut => Schedule::zcut(steps, snapshots, self.chunk),
+            Algorithm::TwoLevel => {
+                let inner = if self.inner == 0 { inner } else { self.inner };
+                Schedule::two_level(steps, self.needed_snapshots("--snapshots")?, self.chunk, inner)
+            }
+            Algorithm::StoreAll | Algorithm::Trace => self.within_snapshots(Schedule::store_all(steps)?),
+        }
+    }
+
+    fn recorded(&self) -> Result<Schedule> {
+        let Some(path) = &self.trace else {
+            return refuse("trace needs a recorded schedule: give --trace FILE".into());
+        };
+        self.within_snapshots(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
+    }
+
+    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored.
+    fn check_options(&self) -> Result<()> {
+        use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
+        let of: [(&str, bool, &[Algorithm]); 5] = [
+            ("--chunk", self.chunk > 0, &[Zcut, TwoLevel]),
+            ("--inner", self.inner > 0, &[TwoLevel]),
+            ("--published", self.published, &[Uniform]),
+            ("--adjust", self.adjust, &[Revolve]),
+            ("--trace", self.trace.is_some(), &[Trace]),
+        ];
+        for (option, given, algorithms) in of {
+            if given && !algorithms.contains(&self.algorithm) {
+                let names: Vec<_> = algorithms.iter().map(|a| a.name()).collect();
+                return refuse(format!("{option} has no meaning for {}: it belongs to {}", self.algorithm.name(), names.join(" and ")));
+            }
+        }
+        if self.adjust && self.snapshots > 0 {
+            return refuse(format!("--snapshots {} and --adjust both set the number of snapshots: give one of them", self.snapshots));
+        }
+        Ok(())
+    }
+
+    fn needed_snapshots(&self, options: &str) -> Result<u32> {
+        match self.snapshots {
+            0 => refuse(format!("{} needs the number of snapshots, at least 1: give {options}", self.algorithm.name())),
+            snapshots => Ok(snapshots),
+        }
+    }
+
+    /// The algorithm decides the number of snapshots; one that was given is a limit.
+    fn within_snapshots(&self, schedule: Schedule) -> Result<Schedule> {
+        if self.snapshots > 0 && schedule.snapshots > self.snapshots {
+            let (name, need) = (self.algorithm.name(), schedule.snapshots);
+            return refuse(format!(
+                "--snapshots {}: this {name} schedule stores {need}; raise it to {need} or leave it out",
+                self.snapshots
+            ));
+        }
+        Ok(schedule)
+    }
+}

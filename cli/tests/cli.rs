@@ -1,0 +1,278 @@
+//! The command as scripts and people use it: keys, counts, listings, errors.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+const COUNTS: [&str; 9] =
+    ["algorithm", "steps", "snapshots", "forward_steps", "saves", "restores", "backward_steps", "max_live", "actions"];
+const TRANSFERS: [&str; 11] =
+    ["cache", "policy", "h2d", "d2h", "hits", "misses", "prefetches", "min_lead", "mean_lead", "device_slots", "host_slots"];
+
+fn command(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn gpuzip(line: &str) -> Output {
+    command(line).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn succeeds(line: &str) -> Output {
+    let output = gpuzip(line);
+    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    output
+}
+
+/// The one object that `--json` prints.
+fn json(line: &str) -> Value {
+    let output = succeeds(&format!("{line} --json"));
+    assert!(output.stderr.is_empty(), "{line}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn numbers<const N: usize>(object: &Value, names: [&str; N]) -> [u64; N] {
+    names.map(|name| object[name].as_u64().unwrap_or_else(|| panic!("{name} in {object}")))
+}
+
+fn temporary(name: &str, content: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+#[test]
+fn revolve_has_the_published_counts() {
+    for (n, s, steps, writes) in
+        [(3751, 8, 21_252, 1716), (1000, 10, 3636, 714), (10_000, 50, 28_622, 8674), (100_000, 100, 294_747, 94_849)]
+    {
+        let object = json(&format!("schedule --algorithm revolve --steps {n} --snapshots {s}"));
+        assert_eq!(keys(&object), COUNTS);
+        assert_eq!(object["algorithm"], "revolve");
+        let expected = [n, s, steps, writes, n - 1, n, s, steps + writes + (n - 1) + n + 1];
+        assert_eq!(numbers(&object, COUNTS[1..].try_into().unwrap()) as [u64; 8], expected);
+    }
+}
+
+#[test]
+fn every_algorithm_has_its_counts() {
+    let names = ["steps", "snapshots", "forward_steps", "saves", "restores", "max_live"];
+    for (options, expected) in [
+        ("revolve --steps 3001 --adjust", [3001, 7, 18_004, 1285, 3000, 7]),
+        ("revolve --steps 1 --adjust", [1, 1, 0, 0, 0, 0]),
+        ("store-all --steps 100", [100, 99, 99, 99, 99, 99]),
+        ("store-all --steps 100 --snapshots 99", [100, 99, 99, 99, 99, 99]),
+        // K = 10 chunks of m = 10: (K - 1) m + K (m - 1) forward steps; the last state of a chunk is reversed unsaved.
+        ("zcut --steps 100 --chunk 10", [100, 20, 180, 90, 99, 18]),
+        // One interval is best here: t(100, 10) = 222, q = 55.
+        ("uniform --steps 100 --snapshots 10", [100, 10, 222, 55, 99, 10]),
+        // Every interval of 10 is quadratic: 90 + 10 * 45.
+        ("uniform --steps 100 --snapshots 10 --published", [100, 10, 540, 10, 99, 10]),
+        // (K - 1) L + K t(L, 3) with K = 5, L = 20, t(20, 3) = 45, q(20, 3) = 10.
+        ("two-level --steps 100 --snapshots 7 --chunk 20 --inner 3", [100, 7, 80 + 5 * 45, 5 * 10, 99, 7]),
+    ] {
+        let object = json(&format!("schedule --algorithm {options}"));
+        assert_eq!(numbers(&object, names), expected, "{options}: {object}");
+    }
+}
+
+#[test]
+fn plans_have_the_published_transfers() {
+    for (policy, h2d, d2h) in [("", 27, 7), (" --policy clairvoyant", 27, 7), (" --policy lru", 265, 1716)] {
+        let object = json(&format!("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 6{policy}"));
+        assert_eq!(keys(&object), [&COUNTS[..], &TRANSFERS[..]].concat());
+        assert_eq!(numbers(&object, ["cache", "h2d", "d2h", "hits", "misses"]), [6, h2d, d2h, 3750 - h2d, h2d]);
+        assert_eq!(numbers(&object, ["forward_steps", "prefetches", "device_slots"]), [21_252, h2d, 6]);
+        assert_eq!(object["policy"], if policy.ends_with("lru") { "lru" } else { "clairvoyant" });
+        assert!(object["mean_lead"].as_f64().unwrap() >= object["min_lead"].as_f64().unwrap());
+    }
+}
+
+#[test]
+fn without_a_prefetch_there_is_no_lead() {
+    let object = json("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 8");
+    assert_eq!(numbers(&object, ["h2d", "d2h", "prefetches", "device_slots", "host_slots"]), [0, 0, 0, 8, 0]);
+    assert!(object["min_lead"].is_null() && object["mean_lead"].is_null());
+    assert_eq!(numbers(&json("plan --algorithm store-all --steps 9 --cache 0"), ["h2d", "device_slots", "host_slots"]), [8, 0, 8]);
+}
+
+#[test]
+fn two_level_works_inside_the_cache() {
+    let options = "--algorithm two-level --steps 100 --snapshots 10 --chunk 20";
+    let inside = |line: String| numbers(&json(&line), ["forward_steps", "max_live"]);
+    let by_cache = inside(format!("plan {options} --cache 3"));
+    assert_eq!(by_cache, inside(format!("schedule {options} --inner 3")));
+    assert_eq!(inside(format!("plan {options} --cache 0")), inside(format!("schedule {options}")));
+    assert_eq!(inside(format!("plan {options} --cache 3 --inner 5")), inside(format!("schedule {options} --inner 5")));
+    assert_ne!(by_cache, inside(format!("schedule {options}")));
+}
+
+#[test]
+fn a_printed_schedule_can_be_replayed() {
+    let printed = succeeds("schedule --algorithm revolve --steps 200 --snapshots 5 --print");
+    assert!(text(&printed.stderr).contains("forward steps"), "the summary goes to stderr");
+    let file = temporary("round-trip.txt", &printed.stdout);
+    let replay = format!("--algorithm trace --trace {}", file.display());
+    let (original, mut replayed) =
+        (json("schedule --algorithm revolve --steps 200 --snapshots 5"), json(&format!("schedule {replay} --steps 200")));
+    assert_eq!(replayed, json(&format!("schedule {replay}")));
+    replayed["algorithm"] = "revolve".into();
+    assert_eq!(replayed, original);
+    assert_eq!(succeeds(&format!("schedule {replay} --print")).stdout, printed.stdout);
+    let listed = json(&format!("schedule {replay} --print"));
+    assert_eq!(keys(&listed), [&COUNTS[..], &["schedule"]].concat());
+    assert!(listed["schedule"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).eq(text(&printed.stdout).lines()));
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_printed_plan_is_its_listing_alone() {
+    let options = "plan --algorithm revolve --steps 50 --snapshots 6 --cache 2 --print";
+    let printed = succeeds(options);
+    let events = text(&printed.stdout).lines().filter(|line| !line.starts_with("  fetch for ")).enumerate();
+    let counted = events.inspect(|(e, line)| assert!(line.starts_with(&format!("{e}:")), "{line}")).count() as u64;
+    let listed = json(options);
+    assert_eq!(counted, numbers(&listed, ["saves", "restores"]).iter().sum::<u64>());
+    assert_eq!(*keys(&listed).last().unwrap(), "plan");
+    assert!(listed["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).eq(text(&printed.stdout).lines()));
+    assert!(text(&printed.stderr).contains("h2d"));
+}
+
+#[test]
+fn tables_are_for_people() {
+    let table = succeeds("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 8").stdout;
+    let line = |name: &str| text(&table).lines().find(|line| line.starts_with(name)).unwrap().to_string();
+    assert_eq!(line("forward steps"), "forward steps   21252");
+    assert_eq!(line("min lead"), "min lead        -");
+    let info = succeeds("info").stdout;
+    for part in ["version", "backend cuda", "this version has no CUDA backend", "two-level", "codec none"] {
+        assert!(text(&info).contains(part), "{}", text(&info));
+    }
+}
+
+#[test]
+fn info_says_what_there_is() {
+    let info = json("info");
+    assert_eq!(keys(&info), ["version", "abi_version", "backends", "devices", "algorithms", "codecs"]);
+    assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+    assert!(info["abi_version"].as_u64().unwrap() >= 1);
+    assert_eq!(info["backends"][0], serde_json::json!({ "name": "host", "available": true, "reason": null }));
+    assert_eq!(info["backends"][1]["reason"], "this version has no CUDA backend");
+    assert!(info["devices"][0]["cores"].as_u64().unwrap() >= 1);
+    assert_eq!(info["algorithms"], serde_json::json!(["trace", "revolve", "uniform", "zcut", "two-level", "store-all"]));
+    let codecs = info["codecs"].as_array().unwrap();
+    let names: Vec<_> = codecs.iter().map(|codec| codec["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"]);
+    assert!(codecs.iter().all(|codec| codec["available"].as_bool().unwrap() == codec["reason"].is_null()));
+}
+
+#[test]
+fn help_and_version() {
+    assert_eq!(text(&succeeds("--version").stdout), concat!("gpuzip ", env!("CARGO_PKG_VERSION"), "\n"));
+    for (line, part) in
+        [("--help", "schedule"), ("schedule --help", "--published"), ("plan --help", "clairvoyant"), ("info --help", "--json")]
+    {
+        assert!(text(&succeeds(line).stdout).contains(part), "{line}");
+    }
+}
+
+/// Exit code 2, nothing on stdout, and one text that names the value.
+fn is_refused(line: &str, part: &str) {
+    let output = gpuzip(line);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{line}: {message}");
+    assert!(output.stdout.is_empty(), "{line}");
+    assert!(message.starts_with("gpuzip: error: ") && message.contains(part), "{line}: {message}");
+}
+
+#[test]
+fn options_that_do_not_belong_are_refused() {
+    for (options, part) in [
+        ("revolve --steps 9 --snapshots 3 --chunk 2", "--chunk has no meaning for revolve"),
+        ("uniform --steps 9 --snapshots 3 --chunk 2", "--chunk has no meaning for uniform"),
+        ("store-all --steps 9 --chunk 2", "--chunk has no meaning for store-all"),
+        ("trace --chunk 2", "--chunk has no meaning for trace"),
+        ("zcut --steps 9 --inner 2", "--inner has no meaning for zcut"),
+        ("revolve --steps 9 --snapshots 3 --published", "--published has no meaning for revolve"),
+        ("uniform --steps 9 --adjust", "--adjust has no meaning for uniform"),
+        ("revolve --steps 9 --snapshots 3 --trace x", "--trace has no meaning for revolve"),
+        ("revolve --steps 9 --snapshots 3 --adjust", "--snapshots 3 and --adjust"),
+    ] {
+        is_refused(&format!("schedule --algorithm {options}"), part);
+        is_refused(&format!("plan --cache 2 --algorithm {options}"), part);
+    }
+}
+
+#[test]
+fn values_that_are_missing_or_impossible_are_refused() {
+    for (line, part) in [
+        ("", "requires a subcommand"),
+        ("nonsense", "unrecognized subcommand"),
+        ("schedule --steps 9 --snapshots 3", "--algorithm"),
+        ("schedule --algorithm magic --steps 9", "possible values: trace, revolve"),
+        ("schedule --algorithm revolve --steps nine", "invalid value 'nine'"),
+        ("schedule --algorithm revolve --steps -9", "invalid value '-9'"),
+        ("schedule --algorithm revolve --snapshots 3", "give --steps"),
+        ("schedule --algorithm revolve --steps 0 --snapshots 3", "steps = 0"),
+        ("schedule --algorithm store-all --steps 2147483648", "steps = 2147483648"),
+        ("schedule --algorithm revolve --steps 9", "--adjust"),
+        ("schedule --algorithm uniform --steps 9", "uniform needs the number of snapshots"),
+        ("schedule --algorithm uniform --steps 9 --published", "uniform needs the number of snapshots"),
+        ("schedule --algorithm two-level --steps 9 --chunk 3", "two-level needs the number of snapshots"),
+        ("schedule --algorithm two-level --steps 100 --snapshots 10 --chunk 20 --inner 9", "need 13"),
+        ("plan --algorithm two-level --steps 100 --snapshots 10 --chunk 20 --cache 9", "need 13"),
+        ("schedule --algorithm zcut --steps 100 --snapshots 5 --chunk 10", "raise the snapshots to 10"),
+        ("schedule --algorithm store-all --steps 100 --snapshots 98", "raise it to 99"),
+        ("plan --algorithm revolve --steps 9 --snapshots 3", "--cache"),
+        ("plan --algorithm revolve --steps 9 --snapshots 3 --cache 2 --policy fifo", "possible values: clairvoyant, lru"),
+        ("schedule --algorithm trace", "give --trace FILE"),
+        ("schedule --algorithm trace --trace /no/such/file", "/no/such/file"),
+    ] {
+        is_refused(line, part);
+    }
+}
+
+#[test]
+fn bad_traces_are_refused() {
+    for (name, content, options, part) in [
+        ("word.txt", "0 SAVE\n1 JUMP\n", "", "line 2"),
+        ("short.txt", "0 BACKWARD\n0 TERMINATE\n", " --steps 5", "the application has 5"),
+        ("order.txt", "0 SAVE\n1 FORWARD\n0 BACKWARD\n0 RESTORE\n1 BACKWARD\n0 TERMINATE\n", "", "the live state is 1"),
+        (
+            "live.txt",
+            "0 SAVE\n1 FORWARD\n1 SAVE\n2 FORWARD\n2 BACKWARD\n1 RESTORE\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n",
+            " --snapshots 1",
+            "raise it to 2",
+        ),
+    ] {
+        let file = temporary(name, content.as_bytes());
+        is_refused(&format!("schedule --algorithm trace --trace {}{options}", file.display()), part);
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+/// `gpuzip schedule --print | head -1`: the reader goes away in the middle of megabytes.
+#[test]
+fn a_closed_pipe_is_a_quiet_end() {
+    for options in ["--print", "--print --json"] {
+        let mut command = command("schedule --algorithm revolve --steps 100000 --snapshots 10");
+        let mut child = command.args(options.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 4];
+        let mut reader = BufReader::with_capacity(first.len(), child.stdout.take().unwrap());
+        first.copy_from_slice(&reader.fill_buf().unwrap()[..4]);
+        drop(reader);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{options}");
+        assert_eq!(&first[..1], if options == "--print" { b"0" } else { b"{" });
+    }
+}

@@ -1,0 +1,75 @@
+//! C programs against the library as users link it: sanitizers, valgrind, the list of symbols, what it needs to load.
+
+mod common;
+
+use common::{compile_c, have, library, root, run, stdout, tempdir};
+use std::process::Command;
+
+#[test]
+fn a_c_program_is_clean_under_sanitizers() {
+    let dir = tempdir("sanitized");
+    let flags =
+        ["-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
+    let program = compile_c(&dir, "gcc", &flags, &root().join("tests/c/abi.c"));
+    let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
+    assert_eq!(stdout(&output), "ok\n");
+}
+
+#[test]
+fn a_c_program_is_clean_under_valgrind() {
+    if !have("valgrind") {
+        return;
+    }
+    let dir = tempdir("valgrind");
+    let program = compile_c(&dir, "gcc", &["-std=c99", "-g", "-pthread"], &root().join("tests/c/abi.c"));
+    let checks = [
+        "-q",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect,possible",
+        "--errors-for-leak-kinds=definite,indirect,possible",
+    ];
+    assert_eq!(stdout(&run(Command::new("valgrind").args(checks).arg(program))), "ok\n");
+}
+
+#[test]
+fn the_minimal_example_computes_the_derivative() {
+    let dir = tempdir("minimal");
+    let program = compile_c(&dir, "gcc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("c-examples/minimal.c"));
+    let printed = stdout(&run(&mut Command::new(program)));
+    let mut states = vec![0.1f64];
+    (0..1000).for_each(|t| states.push(states[t] + 1e-3 * states[t] * (1.0 - states[t])));
+    let expected: f64 = states[..1000].iter().rev().fold(1.0, |lambda, u| lambda * (1.0 + 1e-3 * (1.0 - 2.0 * u)));
+    assert_eq!(printed, format!("du(1)/du(0) = {expected:.12}\n"));
+}
+
+#[test]
+fn the_readme_shows_the_minimal_example() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let program = std::fs::read_to_string(root().join("c-examples/minimal.c")).unwrap();
+    assert!(readme.contains(&program), "README.md shows c-examples/minimal.c word for word");
+}
+
+#[test]
+fn only_the_abi_is_exported() {
+    let listed = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libgpuzip.so")));
+    let mut exported: Vec<String> = stdout(&listed).lines().filter_map(|line| line.split_whitespace().last().map(String::from)).collect();
+    let header = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    let declared =
+        header.lines().filter(|line| line.starts_with(|c: char| c.is_alphabetic()) && line.contains('(') && !line.starts_with("typedef"));
+    let mut declared: Vec<String> =
+        declared.filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next().map(String::from)).collect();
+    exported.sort();
+    declared.sort();
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn it_needs_libc_only() {
+    let needed = stdout(&run(Command::new("ldd").arg(library().join("libgpuzip.so"))));
+    for line in needed.lines() {
+        let known = ["linux-vdso", "libc.so", "libm.so", "libgcc_s.so", "ld-linux"];
+        assert!(known.iter().any(|name| line.contains(name)), "{line}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The structs of the ABI have frozen layouts: one table, checked against Rust and, through the header, against C.
+
+mod common;
+
+use common::{root, run, tempdir};
+use gpuzip::capi::*;
+use std::fmt::Write;
+use std::mem::{align_of, offset_of, size_of};
+use std::process::Command;
+
+macro_rules! layouts {
+    ($($name:ident, $size:literal $(, type at $type_offset:literal)?: $($field:ident $offset:literal),*;)*) => {
+        #[test]
+        fn rust_has_the_frozen_layouts() {
+            $(
+                assert_eq!((size_of::<$name>(), align_of::<$name>()), ($size, 8), stringify!($name));
+                $(assert_eq!(offset_of!($name, $field), $offset, stringify!($name.$field));)*
+                $(assert_eq!(offset_of!($name, r#type), $type_offset);)?
+            )*
+        }
+
+        fn c_source() -> String {
+            let mut text = String::from("#include <gpuzip.h>\n#include <stddef.h>\n");
+            let mut check = |what: String, value: usize| writeln!(text, "_Static_assert({what} == {value}, \"{what}\");").unwrap();
+            $(
+                check(format!("sizeof({})", stringify!($name)), $size);
+                $(check(format!("offsetof({}, {})", stringify!($name), stringify!($field)), $offset);)*
+                $(check(format!("offsetof({}, type)", stringify!($name)), $type_offset);)?
+            )*
+            text
+        }
+    };
+}
+
+layouts! {
+    gpuzip_field_t, 72, type at 32: data 0, n1 8, n2 16, n3 24, role 36, reserved 40;
+    gpuzip_action_t, 40, type at 0: ts 4, ts_end 8, flags 12, it 16, reserved 24;
+    gpuzip_config_t, 360: checkpointing_algorithm 0, checkpointing_snaps 4, cache_capacity 8, compressor 12, log_level 16,
+        enable_performance_log 20, enable_compression_rate_log 24, compression_factor 28, trace_file_path 32, revolve_log_level 40,
+        zfp_bit_rate 44, cuszp_err_bound 48, float_kind 56, bitcomp_delta_config 64, bitcomp_range_fraction 72, bitcomp_num_sigma 80,
+        bitcomp_delta 88, bitcomp_algorithm 96, struct_size 104, backend 112, device 116, device_budget 120, host_budget 128,
+        disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
+        snapshot_rule 172, schedule_chunk 176, uniform_reading 180, link_bandwidth 184, profile_path 192, trace_out 200, persist_dir 208,
+        persist_overhead 216, stop_budget_s 224, reserved 232;
+    gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
+        late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
+        stored_bytes 128, peak_device_bytes 136, peak_host_bytes 144, forward 152, backward 160, save 168, restore 176, compress 184,
+        decompress 192, stall 200, run_ahead_wait 208, reserved 216;
+    gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
+        restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
+        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, reserved 160;
+}
+
+#[test]
+fn c_has_the_frozen_layouts() {
+    let dir = tempdir("layout");
+    let source = dir.join("layout.c");
+    std::fs::write(&source, c_source()).unwrap();
+    run(Command::new("gcc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&source));
+}
