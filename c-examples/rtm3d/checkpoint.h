@@ -1,0 +1,23 @@
+/* Migration of a shot with gpuzip: what a time loop has to do to be checkpointed. */
+#ifndef RTM_CHECKPOINT_H
+#define RTM_CHECKPOINT_H
+
+#include <gpuzip.h>
+
+#include "shot.h"
+
+typedef struct checkpoint_t {
+    gpuzip_t *session;
+    int32_t policy;            /* of the cache: 0 clairvoyant, 1 lru */
+    gpuzip_summary_t plan;     /* what the library decided, once, for all shots */
+    gpuzip_stats_t total;      /* counts and seconds summed over shots, peaks their largest */
+} checkpoint_t;
+
+/* Plans `steps` steps of a wavefield on `g`. `config`: a configuration file, or NULL for defaults
+ * and GPUZIP_* environment variables alone. 0, or -1 with the reason on stderr. */
+int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps);
+/* Migrates one shot, whose data were observed, into `image`; 0 or -1 as above. */
+int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
+void checkpoint_close(checkpoint_t *c);
+
+#endif

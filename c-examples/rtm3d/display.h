@@ -1,0 +1,15 @@
+/* A vertical slice of a volume as a grey-scale PNG: depth downwards, the shot line to the right. */
+#ifndef RTM_DISPLAY_H
+#define RTM_DISPLAY_H
+
+#include "propagator.h"
+
+/* The slice runs along the longer horizontal axis through the middle of the other. 0 or -1. */
+
+/* Velocities: black is the slowest, white the fastest. */
+int display_model(const char *path, const grid_t *g, const float *v);
+/* Reflectivity: zero is mid-grey, the 99th percentile of |value| is black or white. For the eye
+ * only, the imprint of sources and receivers is muted at the top and 3-D gains depth^1.5. */
+int display_image(const char *path, const grid_t *g, const float *image);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * The grid of a run, and fields on it. The same sources compile in FP32 (default) and in FP64
+ * (-DRTM_REAL=double).
+ */
+#ifndef RTM_GRID_H
+#define RTM_GRID_H
+
+#include <stddef.h>
+
+#ifndef RTM_REAL
+#define RTM_REAL float
+#endif
+typedef RTM_REAL real;
+
+/* Zero cells that the stencil reads beyond the sponge: a Dirichlet boundary. */
+#define HALO 4
+
+/*
+ * Layout of every field: model cells, inside `border` sponge cells, inside HALO cells, on every
+ * side of every dimension in use. n1 is depth and the fastest index; n3 == 1 means 2-D.
+ */
+typedef struct grid_t {
+    size_t n1, n2, n3;  /* cells of the model */
+    size_t border;      /* sponge cells per side */
+    double dx;          /* spacing in metres, the same in all directions */
+    size_t e1, e2, e3;  /* extents of the arrays */
+    size_t o1, o2, o3;  /* position of model cell (0, 0, 0) in the arrays */
+    size_t points;      /* e1 * e2 * e3 */
+} grid_t;
+
+/* Fills `g`; 0, or -1 where the arrays could not be addressed. */
+int grid_init(grid_t *g, size_t n1, size_t n2, size_t n3, size_t border, double dx);
+/* Number of dimensions in use: 2 or 3. */
+int grid_dims(const grid_t *g);
+/* Index into a field of model cell (i1, i2, i3). */
+size_t grid_index(const grid_t *g, size_t i1, size_t i2, size_t i3);
+/* A zeroed field of g->points values, to be freed with free(); NULL: no memory. */
+real *field_alloc(const grid_t *g);
+void field_copy(const grid_t *g, real *to, const real *from);
+
+#endif

@@ -1,0 +1,121 @@
+#include "job.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "message.h"
+#include "model.h"
+
+static size_t or_default(size_t value, size_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+/* Dimensions of the model (before extrusion) and the grid of the run. */
+static int make_grid(job_t *job, const options_t *o, size_t *n3_of_model)
+{
+    const size_t n1 = or_default(o->n1, 64), n2 = or_default(o->n2, 48);
+    const size_t n3 = or_default(o->n3, o->model != NULL || o->extrude != 0 ? 1 : 96);
+    const size_t along = o->extrude != 0 ? o->extrude : n3;
+
+    if (o->model != NULL && (o->n1 == 0 || o->n2 == 0))
+        return complain("--model %s: give its dimensions with --n1 (depth), --n2 and, in 3-D, --n3",
+                        o->model);
+    if (o->extrude != 0 && n3 != 1)
+        return complain("--extrude %zu: the model is 3-D already; use it with --n3 1", o->extrude);
+    *n3_of_model = n3;
+    if (grid_init(&job->grid, n1, n2, along, or_default(o->border, along > 1 ? 16 : 24),
+                  o->dx > 0 ? o->dx : 25.0) != 0)
+        return complain("--n1 %zu --n2 %zu --n3 %zu: more cells than memory can address; use fewer",
+                        n1, n2, along);
+    return 0;
+}
+
+static float *load(const char *path, const options_t *o, const grid_t *g, size_t n3)
+{
+    float *v = path != NULL ? model_load(path, g->n1, g->n2, n3) : model_salt(g->n1, g->n2, n3);
+    if (v != NULL && o->extrude != 0) {
+        float *extruded = model_extrude(v, g->n1, g->n2, g->n3);
+        free(v);
+        v = extruded;
+    }
+    return v;
+}
+
+/* The true and the smooth model, and the range of velocities in both. */
+static int make_models(job_t *job, const options_t *o, size_t n3, double *vmin, double *vmax)
+{
+    const grid_t *g = &job->grid;
+    const size_t cells = g->n1 * g->n2 * g->n3;
+    double lo, hi;
+
+    job->model = load(o->model, o, g, n3);
+    if (job->model == NULL || model_range(job->model, cells, job->name, vmin, vmax) != 0)
+        return -1;
+    job->smooth = o->init != NULL ? load(o->init, o, g, n3)
+                                  : model_smooth(job->model, g->n1, g->n2, g->n3,
+                                                 o->smooth > 0 ? o->smooth : 3.0);
+    if (job->smooth == NULL ||
+        model_range(job->smooth, cells, o->init != NULL ? o->init : "smooth model", &lo, &hi) != 0)
+        return -1;
+    *vmin = fmin(*vmin, lo);
+    *vmax = fmax(*vmax, hi);
+    return 0;
+}
+
+/* Rounded down to three significant digits: a number that can be typed again. */
+static double three_digits(double x)
+{
+    const double unit = pow(10.0, floor(log10(x)) - 2.0);
+    return floor(x / unit) * unit;
+}
+
+/* Time to the bottom and back up, sideways by as much as the depth at most, and the wavelet's length. */
+static size_t default_steps(const job_t *job)
+{
+    const grid_t *g = &job->grid;
+    const double depth = (double)g->n1, half = (double)(g->n3 >= g->n2 ? g->n3 : g->n2) / 2.0;
+    const double path = 2.0 * hypot(depth, fmin(half, depth)) * g->dx;
+    const double speed = model_mean(job->smooth, g->n1 * g->n2 * g->n3);
+    return (size_t)ceil((path / speed + 2.4 / job->freq) / job->dt);
+}
+
+static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
+{
+    const double limit = stable_dt(grid_dims(&job->grid), job->grid.dx, vmax);
+    const double wavelength = vmin / job->grid.dx;  /* in cells, times frequency */
+
+    job->dt = o->dt > 0 ? o->dt : three_digits(0.9 * limit);
+    if (job->dt > limit)
+        return complain("--dt %g: unstable; at %g m/s and a spacing of %g m the largest stable "
+                        "time step is %.6g s", job->dt, vmax, job->grid.dx, three_digits(limit));
+    job->freq = o->freq > 0 ? o->freq : three_digits(wavelength / 8.0);
+    if (wavelength / job->freq < 5.0)
+        warn("--freq %g: only %.1f points per wavelength at %g m/s, so waves disperse; "
+             "use at most %.3g Hz or a smaller --dx",
+             job->freq, wavelength / job->freq, vmin, wavelength / 5.0);
+    job->steps = o->steps != 0 ? o->steps : default_steps(job);
+    return 0;
+}
+
+int job_prepare(job_t *job, const options_t *o)
+{
+    size_t n3 = 0;
+    double vmin = 0.0, vmax = 0.0;
+
+    *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
+                   .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
+                   .shots = or_default(o->shots, 8), .verify = o->verify, .json = o->json};
+    if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
+        make_times(job, o, vmin, vmax) == 0)
+        return 0;
+    job_free(job);
+    return -1;
+}
+
+void job_free(job_t *job)
+{
+    free(job->model);
+    free(job->smooth);
+    job->model = job->smooth = NULL;
+}

@@ -1,0 +1,24 @@
+/* What is to be done: the options, completed and checked against models and physics. */
+#ifndef RTM_JOB_H
+#define RTM_JOB_H
+
+#include "options.h"
+#include "propagator.h"
+
+typedef struct job_t {
+    const char *name;    /* of the model */
+    const char *config;  /* of gpuzip, or NULL */
+    const char *out;     /* folder */
+    grid_t grid;
+    float *model;        /* the truth, in which data are observed */
+    float *smooth;       /* what a migration knows of it */
+    double dt, freq;
+    size_t steps, shots;
+    int verify, json;
+} job_t;
+
+/* 0, or -1 with the reason and a remedy on stderr; then nothing is left to be freed. */
+int job_prepare(job_t *job, const options_t *o);
+void job_free(job_t *job);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * rtm3d: reverse time migration, 2-D or 3-D, with the states of the forward sweep handed to the
+ * adjoint one by gpuzip. Read checkpoint.c for how that is done and shot.h for what is computed.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "checkpoint.h"
+#include "clock.h"
+#include "image.h"
+#include "job.h"
+#include "message.h"
+#include "output.h"
+#include "reference.h"
+#include "report.h"
+#include "shot.h"
+
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+
+/* All that a run allocates; zeroed, it may be freed at any point. */
+typedef struct run_t {
+    medium_t truth, smooth;
+    survey_t survey;
+    shot_t shot;
+    checkpoint_t checkpoint;
+    reference_t reference;
+    image_t image;     /* by checkpointing */
+    image_t expected;  /* by keeping every state */
+} run_t;
+
+static int run_open(run_t *run, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+
+    if (medium_init(&run->truth, g, job->dt, job->model) != 0 ||
+        medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
+        survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
+        shot_init(&run->shot, &run->smooth, &run->survey) != 0 ||
+        image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
+        return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    return job->verify ? reference_open(&run->reference, g, job->steps) : 0;
+}
+
+static void run_close(run_t *run)
+{
+    checkpoint_close(&run->checkpoint);
+    reference_close(&run->reference);
+    image_free(&run->expected);
+    image_free(&run->image);
+    shot_free(&run->shot);
+    survey_free(&run->survey);
+    medium_free(&run->smooth);
+    medium_free(&run->truth);
+}
+
+/* A bar for people; nothing where stderr goes to a file. */
+static void progress(size_t shot, size_t shots, const char *what)
+{
+    char bar[41];
+    const size_t full = shot * (sizeof bar - 1) / shots;
+
+    if (!isatty(STDERR_FILENO))
+        return;
+    memset(bar, ' ', sizeof bar - 1);
+    memset(bar, '#', full);
+    bar[sizeof bar - 1] = '\0';
+    fprintf(stderr, "\r[%s] shot %zu of %zu %-16s%s", bar, shot < shots ? shot + 1 : shots, shots,
+            what, shot == shots ? "\n" : "");
+}
+
+/* Runs `call` and adds its seconds to `sum`. */
+#define TIMED(sum, call)                    \
+    do {                                    \
+        const double start_ = seconds();    \
+        call;                               \
+        (sum) += seconds() - start_;        \
+    } while (0)
+
+static int migrate(run_t *run, const job_t *job, results_t *r)
+{
+    for (size_t i = 0; i < job->shots; i++) {
+        int status;
+        progress(i, job->shots, "modelling");
+        TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
+        progress(i, job->shots, "migrating");
+        TIMED(r->migration, status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->image));
+        if (status != 0)
+            return -1;
+        if (job->verify) {
+            progress(i, job->shots, "verifying");
+            TIMED(r->store_everything,
+                  reference_migrate(&run->reference, &run->shot, &run->expected));
+        }
+    }
+    progress(job->shots, job->shots, "done");
+    return 0;
+}
+
+static int same(const image_t *a, const image_t *b)
+{
+    return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
+           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
+}
+
+static int run_job(const job_t *job)
+{
+    run_t run;
+    results_t r = {.identical = 0};
+    int status = FAILED;
+
+    memset(&run, 0, sizeof run);
+    if (checkpoint_open(&run.checkpoint, job->config, &job->grid, job->steps) != 0)
+        return BAD_OPTIONS;
+    if (output_open(&r.files, job->out) == 0 && run_open(&run, job) == 0 &&
+        migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0) {
+        r.identical = job->verify && same(&run.image, &run.expected);
+        r.image_hash = image_hash(run.image.correlation, run.image.cells);
+        r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
+        (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
+        status = job->verify && !r.identical ? FAILED : DONE;
+    }
+    run_close(&run);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    options_t options;
+    job_t job;
+    int status;
+
+    if (options_parse(&options, argc, argv) != 0)
+        return BAD_OPTIONS;
+    if (options.help) {
+        options_help();
+        return DONE;
+    }
+    if (options.bench)
+        return bench(&options) == 0 ? DONE : FAILED;
+    if (job_prepare(&job, &options) != 0)
+        return BAD_OPTIONS;
+    status = run_job(&job);
+    job_free(&job);
+    return status;
+}

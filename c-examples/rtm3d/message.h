@@ -1,0 +1,10 @@
+/* Errors and warnings, one line each on stderr. */
+#ifndef RTM_MESSAGE_H
+#define RTM_MESSAGE_H
+
+/* Prints "rtm3d: ..." and returns -1, so that a failure reads `return complain(...)`. */
+int complain(const char *format, ...);
+/* Prints "rtm3d: warning: ...". */
+void warn(const char *format, ...);
+
+#endif

@@ -1,0 +1,63 @@
+#define _POSIX_C_SOURCE 200809L
+#include "output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "display.h"
+#include "image.h"
+#include "message.h"
+
+static int name_file(char *path, size_t size, const char *folder, const char *file)
+{
+    const int n = snprintf(path, size, "%s/%s", folder, file);
+    return n > 0 && (size_t)n < size ? 0 : complain("--out %s: the path is too long", folder);
+}
+
+int output_open(outputs_t *f, const char *out)
+{
+    struct stat info;
+
+    if (mkdir(out, 0777) != 0 && errno != EEXIST)
+        return complain("--out %s: cannot be created: %s", out, strerror(errno));
+    if (stat(out, &info) != 0 || !S_ISDIR(info.st_mode))
+        return complain("--out %s: exists and is not a folder; choose another", out);
+    return name_file(f->image, sizeof f->image, out, "image.f32") |
+           name_file(f->filtered, sizeof f->filtered, out, "image_filtered.f32") |
+           name_file(f->image_png, sizeof f->image_png, out, "image.png") |
+           name_file(f->filtered_png, sizeof f->filtered_png, out, "image_filtered.png") |
+           name_file(f->model_png, sizeof f->model_png, out, "model.png");
+}
+
+static int write_raw(const char *path, const float *data, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    int status = file != NULL && fwrite(data, sizeof *data, count, file) == count ? 0 : -1;
+
+    if (file != NULL && fclose(file) != 0)
+        status = -1;
+    return status;
+}
+
+int output_write(const outputs_t *f, const job_t *job, const image_t *image)
+{
+    float *plain = malloc(image->cells * sizeof *plain);
+    float *filtered = malloc(image->cells * sizeof *filtered);
+    int status = -1;
+
+    if (plain != NULL && filtered != NULL) {
+        image_normalise(image, plain);
+        image_filter(&job->grid, plain, filtered);
+        status = write_raw(f->image, plain, image->cells) |
+                 write_raw(f->filtered, filtered, image->cells) |
+                 display_image(f->image_png, &job->grid, plain) |
+                 display_image(f->filtered_png, &job->grid, filtered) |
+                 display_model(f->model_png, &job->grid, job->model);
+    }
+    free(plain);
+    free(filtered);
+    return status == 0 ? 0 : complain("--out %s: an image could not be written", job->out);
+}

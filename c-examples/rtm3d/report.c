@@ -1,0 +1,134 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "reference.h"
+#include "stats.h"
+
+static const char *policy_name(int32_t policy)
+{
+    return policy == 1 ? "lru" : "clairvoyant";
+}
+
+/* Points that a second of migration advanced, forwards and backwards. */
+static double points_per_second(const job_t *job, const checkpoint_t *c, const results_t *r)
+{
+    const grid_t *g = &job->grid;
+    const double points = (double)(g->e1 - 2 * HALO) * (double)(g->e2 - 2 * HALO) *
+                          (double)(grid_dims(g) == 3 ? g->e3 - 2 * HALO : 1);
+    return points * (double)(c->total.forward_steps + c->total.backward_steps) / r->migration;
+}
+
+static double stall_fraction(const checkpoint_t *c, const results_t *r)
+{
+    return c->total.stall / r->migration;
+}
+
+static void text_plan(const job_t *job, const checkpoint_t *c)
+{
+    const grid_t *g = &job->grid;
+    printf("model             %s, %zu x %zu x %zu cells of %g m "
+           "(with sponge and halo %zu x %zu x %zu)\n",
+           job->name, g->n1, g->n2, g->n3, g->dx, g->e1, g->e2, g->e3);
+    printf("survey            %zu shots, %zu steps of %g s, Ricker wavelet of %g Hz\n", job->shots,
+           job->steps, job->dt, job->freq);
+    printf("checkpointing     %s, %d snapshots, cache of %d slots, %s\n",
+           gpuzip_algorithm_name(c->plan.algorithm), (int)c->plan.snapshots, (int)c->plan.cache,
+           policy_name(c->plan.policy));
+}
+
+static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *r)
+{
+    const gpuzip_stats_t *t = &c->total;
+    const double once = (double)job->shots * (double)(job->steps - 1);
+
+    printf("migration         %.2f s, %.2f Gpoint/s (modelling the data: %.2f s)\n", r->migration,
+           points_per_second(job, c, r) / 1e9, r->modelling);
+    printf("  forward steps   %" PRIu64 ", %.2f times the %.0f of keeping every state\n",
+           t->forward_steps, (double)t->forward_steps / once, once);
+    printf("  snapshots       %" PRIu64 " saved, %" PRIu64 " restored\n", t->saves, t->restores);
+    printf("  transfers       %" PRIu64 " to the device, %" PRIu64 " back: %.1f MB and %.1f MB; disk %.1f MB\n",
+           t->h2d, t->d2h, (double)t->h2d_bytes / 1e6, (double)t->d2h_bytes / 1e6,
+           (double)t->disk_bytes / 1e6);
+    printf("  stall           %.3f s, %.2f %% of the run\n", t->stall, 100.0 * stall_fraction(c, r));
+    printf("  memory          %.1f MB (keeping every state: %.1f MB)\n",
+           (double)(t->peak_device_bytes + t->peak_host_bytes) / 1e6,
+           (double)reference_bytes(&job->grid, job->steps) / 1e6);
+}
+
+void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
+{
+    text_plan(job, c);
+    text_cost(job, c, r);
+    if (job->verify) {
+        printf("store-everything  %.2f s: checkpointing takes %.2f times as long\n",
+               r->store_everything, r->migration / r->store_everything);
+        printf("images            %s, every byte of image and illumination compared\n",
+               r->identical ? "IDENTICAL" : "DIFFERENT");
+    }
+    printf("image hash        %016" PRIx64 "\n", r->image_hash);
+    printf("look at           %s\n                  %s\n                  %s\n", r->files.image_png,
+           r->files.filtered_png, r->files.model_png);
+}
+
+/* "key": "text", with what JSON does not allow in a text escaped. */
+static void json_text(const char *key, const char *text)
+{
+    printf(", \"%s\": \"", key);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if (*c < 0x20)
+            printf("\\u%04x", *c);
+        else
+            putchar(*c);
+    }
+    putchar('"');
+}
+
+static void json_job(const job_t *job, const checkpoint_t *c)
+{
+    const grid_t *g = &job->grid;
+    printf("{\"n1\": %zu, \"n2\": %zu, \"n3\": %zu, \"dx\": %.9g, \"dt\": %.9g, \"steps\": %zu, "
+           "\"shots\": %zu, \"freq\": %.9g", g->n1, g->n2, g->n3, g->dx, job->dt, job->steps,
+           job->shots, job->freq);
+    json_text("model", job->name);
+    json_text("algorithm", gpuzip_algorithm_name(c->plan.algorithm));
+    printf(", \"snapshots\": %d, \"cache\": %d", (int)c->plan.snapshots, (int)c->plan.cache);
+    json_text("policy", policy_name(c->plan.policy));
+}
+
+static void json_stats(const gpuzip_stats_t *t)
+{
+#define COUNT(name) printf(", \"" #name "\": %" PRIu64, t->name);
+#define SECONDS(name) printf(", \"" #name "\": %.6f", t->name);
+    STATS_COUNTS(COUNT)
+    STATS_PEAKS(COUNT)
+    STATS_SECONDS(SECONDS)
+#undef COUNT
+#undef SECONDS
+}
+
+void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
+{
+    json_job(job, c);
+    json_stats(&c->total);
+    printf(", \"migration_seconds\": %.6f, \"modelling_seconds\": %.6f, \"stall_fraction\": %.6f, "
+           "\"gpoints_per_second\": %.6f", r->migration, r->modelling, stall_fraction(c, r),
+           points_per_second(job, c, r) / 1e9);
+    printf(", \"image_hash\": \"%016" PRIx64 "\", \"illumination_hash\": \"%016" PRIx64 "\"",
+           r->image_hash, r->illumination_hash);
+    printf(", \"store_everything_bytes\": %zu", reference_bytes(&job->grid, job->steps));
+    if (job->verify)
+        printf(", \"store_everything_seconds\": %.6f, \"identical\": %s", r->store_everything,
+               r->identical ? "true" : "false");
+    else
+        printf(", \"store_everything_seconds\": null, \"identical\": null");
+    json_text("image", r->files.image);
+    json_text("image_filtered", r->files.filtered);
+    json_text("image_png", r->files.image_png);
+    json_text("image_filtered_png", r->files.filtered_png);
+    json_text("model_png", r->files.model_png);
+    puts("}");
+}

@@ -1,0 +1,26 @@
+/* What a run tells: a short text, or JSON. */
+#ifndef RTM_REPORT_H
+#define RTM_REPORT_H
+
+#include <stdint.h>
+
+#include "checkpoint.h"
+#include "job.h"
+
+/* Paths of the files written, in --out. */
+typedef struct outputs_t {
+    char image[1024], filtered[1024], image_png[1024], filtered_png[1024], model_png[1024];
+} outputs_t;
+
+typedef struct results_t {
+    double modelling, migration;  /* seconds, all shots */
+    double store_everything;      /* seconds, all shots; with --verify */
+    int identical;                /* both pairs of sums, all bytes; with --verify */
+    uint64_t image_hash, illumination_hash;
+    outputs_t files;
+} results_t;
+
+void report_text(const job_t *job, const checkpoint_t *c, const results_t *r);
+void report_json(const job_t *job, const checkpoint_t *c, const results_t *r);
+
+#endif

@@ -1,0 +1,149 @@
+#include "shot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Depth of sources and receivers in cells: close to the surface, clear of the sponge's first cells. */
+#define SURFACE 2
+
+/* Shot i of n sits in the middle of the i-th of n equal parts of the line. */
+static size_t source_cell(const grid_t *g, size_t i, size_t n)
+{
+    const size_t line3 = g->n3 >= g->n2;  /* the line runs along n3 */
+    const size_t length = line3 ? g->n3 : g->n2, width = line3 ? g->n2 : g->n3;
+    const size_t along = (2 * i + 1) * length / (2 * n);
+    const size_t side = width / 8;  /* 0 in 2-D */
+    const size_t across = i % 2 == 0 ? width / 2 - side : width / 2 + side;
+
+    return line3 ? grid_index(g, SURFACE, across, along) : grid_index(g, SURFACE, along, across);
+}
+
+int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double dt, double freq)
+{
+    *s = (survey_t){.steps = steps, .shots = shots, .receivers = g->n2 * g->n3};
+    s->source = malloc(shots * sizeof *s->source);
+    s->receiver = malloc(s->receivers * sizeof *s->receiver);
+    s->wavelet = malloc(steps * sizeof *s->wavelet);
+    if (s->source == NULL || s->receiver == NULL || s->wavelet == NULL) {
+        survey_free(s);
+        return -1;
+    }
+    for (size_t i = 0; i < shots; i++)
+        s->source[i] = source_cell(g, i, shots);
+    for (size_t r = 0; r < s->receivers; r++)
+        s->receiver[r] = grid_index(g, SURFACE, r % g->n2, r / g->n2);
+    for (size_t k = 0; k < steps; k++)
+        s->wavelet[k] = (real)ricker((double)k * dt, freq);
+    return 0;
+}
+
+void survey_free(survey_t *s)
+{
+    free(s->source);
+    free(s->receiver);
+    free(s->wavelet);
+    *s = (survey_t){.source = NULL};
+}
+
+int image_init(image_t *image, const grid_t *g)
+{
+    const size_t cells = g->n1 * g->n2 * g->n3;
+    *image = (image_t){.cells = cells, .correlation = calloc(cells, sizeof(real)),
+                       .illumination = calloc(cells, sizeof(real))};
+    if (image->correlation != NULL && image->illumination != NULL)
+        return 0;
+    image_free(image);
+    return -1;
+}
+
+void image_free(image_t *image)
+{
+    free(image->correlation);
+    free(image->illumination);
+    *image = (image_t){.correlation = NULL};
+}
+
+int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey)
+{
+    const grid_t *g = &medium->grid;
+    int status = 0;
+
+    *shot = (shot_t){.medium = medium, .survey = survey};
+    status |= wavefield_init(&shot->u, g);
+    status |= wavefield_init(&shot->lambda, g);
+    shot->observed = calloc(survey->steps, survey->receivers * sizeof *shot->observed);
+    shot->synthetic = calloc(survey->steps, survey->receivers * sizeof *shot->synthetic);
+    if (status == 0 && shot->observed != NULL && shot->synthetic != NULL)
+        return 0;
+    shot_free(shot);
+    return -1;
+}
+
+void shot_free(shot_t *shot)
+{
+    wavefield_free(&shot->u);
+    wavefield_free(&shot->lambda);
+    free(shot->observed);
+    free(shot->synthetic);
+    *shot = (shot_t){.medium = NULL};
+}
+
+/* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
+static void step(shot_t *shot, const medium_t *medium, size_t ts, real *data)
+{
+    const survey_t *s = shot->survey;
+
+    propagate(medium, &shot->u);
+    inject(medium, &shot->u, shot->source, s->wavelet[ts - 1]);
+    if (data != NULL)
+        for (size_t r = 0; r < s->receivers; r++)
+            data[ts * s->receivers + r] = shot->u.curr[s->receiver[r]];
+}
+
+void shot_begin(shot_t *shot)
+{
+    wavefield_rest(&shot->u, &shot->medium->grid);
+    wavefield_rest(&shot->lambda, &shot->medium->grid);
+}
+
+void shot_observe(shot_t *shot, const medium_t *truth, size_t number)
+{
+    shot->source = shot->survey->source[number];
+    shot_begin(shot);
+    for (size_t ts = 1; ts < shot->survey->steps; ts++)
+        step(shot, truth, ts, shot->observed);
+}
+
+void shot_forward(shot_t *shot, size_t ts, int record)
+{
+    step(shot, shot->medium, ts, record ? shot->synthetic : NULL);
+}
+
+/* I += u lambda and S += u^2 on the cells of the model. */
+static void correlate(const grid_t *g, const real *u, const real *lambda, image_t *image)
+{
+#pragma omp parallel for schedule(static)
+    for (size_t line = 0; line < g->n2 * g->n3; line++) {
+        const size_t at = grid_index(g, 0, line % g->n2, line / g->n2);
+        const real *restrict ul = u + at, *restrict ll = lambda + at;
+        real *restrict corr = image->correlation + line * g->n1;
+        real *restrict illum = image->illumination + line * g->n1;
+#pragma omp simd
+        for (size_t i = 0; i < g->n1; i++) {
+            corr[i] += ul[i] * ll[i];
+            illum[i] += ul[i] * ul[i];
+        }
+    }
+}
+
+void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
+{
+    const survey_t *s = shot->survey;
+    const size_t at = (ts + 1) * s->receivers;
+
+    propagate(shot->medium, &shot->lambda);
+    for (size_t r = 0; ts + 1 < s->steps && r < s->receivers; r++)
+        inject(shot->medium, &shot->lambda, s->receiver[r],
+               shot->observed[at + r] - shot->synthetic[at + r]);
+    correlate(&shot->medium->grid, u, shot->lambda.curr, image);
+}

@@ -1,0 +1,76 @@
+/*
+ * The physics of one shot, without a word on how past states are had: checkpoint.c and
+ * reference.c both drive these steps, so what they compute can be compared bit by bit.
+ *
+ * Forward, n = steps, u(0) = u(-1) = 0. Sample k of the wavelet drives the step k -> k+1:
+ *
+ *     u(k+1) = u(k) + w (u(k) - u(k-1)) + K (dx^2 L u(k) + dx^2 s(k)),          k = 0 .. n-2,
+ *
+ * and d(k) = R u(k) is recorded for k = 1 .. n-1. In the notation of propagator.c, with
+ * E = diag(1/K), these equations are A u = dx^2 s for a block-triangular A whose blocks are symmetric:
+ *
+ *     E u(k+1) - (2a E + dx^2 L) u(k) + (E w) u(k-1) = dx^2 s(k),               2a = 1 + w.
+ *
+ * Adjoint: A' lambda = R' r, r in the units of dx^2 s. Row j of A' holds the coefficients of u(j), that is
+ *
+ *     E lambda(j-1) - (2a E + dx^2 L) lambda(j) + (E w) lambda(j+1) = R' r(j),   j = n-1 .. 1,
+ *
+ * the same recursion in reverse time with the residual injected in place of the source. Hence
+ * <R u, r> = <s, lambda> up to rounding: lambda(k) belongs to the equation that holds s(k) and
+ * L u(k), so lambda(ts) meets u(ts) in the image, and BACKWARD ts is
+ *
+ *     lambda(ts+1), lambda(ts+2), r(ts+1)  ->  lambda(ts);   I += u(ts) lambda(ts);   S += u(ts)^2.
+ *
+ * No data exist at n (no schedule produces u(n)), so lambda(n-1) = 0.
+ */
+#ifndef RTM_SHOT_H
+#define RTM_SHOT_H
+
+#include "propagator.h"
+
+/* Sources and receivers: positions are indices into a field. */
+typedef struct survey_t {
+    size_t steps;      /* n: states 0 .. n-1 are computed */
+    size_t shots;      /* number of sources */
+    size_t receivers;  /* one on every cell of the surface */
+    size_t *source;    /* [shots] */
+    size_t *receiver;  /* [receivers] */
+    real *wavelet;     /* [steps], in units of 1/dx^2 */
+} survey_t;
+
+/* Sums over time and shots, on the cells of the model, n1 fastest. */
+typedef struct image_t {
+    size_t cells;
+    real *correlation;   /* I = sum of u lambda */
+    real *illumination;  /* S = sum of u^2 */
+} image_t;
+
+typedef struct shot_t {
+    const medium_t *medium;  /* where waves are migrated: the smooth model */
+    const survey_t *survey;
+    size_t source;           /* of this shot */
+    wavefield_t u, lambda;
+    real *observed;          /* [steps][receivers]: data of the true model */
+    real *synthetic;         /* [steps][receivers]: data of the smooth model */
+} shot_t;
+
+/* Shots along the longer horizontal axis, alternating about its centre line; 0, or -1: no memory. */
+int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double dt, double freq);
+void survey_free(survey_t *s);
+
+int image_init(image_t *image, const grid_t *g);
+void image_free(image_t *image);
+
+/* Room for any shot of the survey; 0, or -1: no memory. */
+int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey);
+void shot_free(shot_t *shot);
+/* Models the observed data of shot `number` in the medium `truth`. */
+void shot_observe(shot_t *shot, const medium_t *truth, size_t number);
+/* Everything at rest: u is state 0. */
+void shot_begin(shot_t *shot);
+/* u(ts-1) -> u(ts); records the synthetic data of ts where `record` is not 0. */
+void shot_forward(shot_t *shot, size_t ts, int record);
+/* lambda(ts+1) -> lambda(ts), correlated with `u`, the field u(ts). */
+void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image);
+
+#endif

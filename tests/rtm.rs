@@ -1,0 +1,153 @@
+//! The main job: reverse time migrations whose images must not know how their states were kept.
+
+mod common;
+
+use common::{library, root, run, stdout};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Builds a target of c-examples/rtm3d, all of them into one folder.
+fn build(target: &str) -> PathBuf {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = LOCK.lock();
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm");
+    let build = format!("BUILD={}", dir.display());
+    let lib = format!("GPUZIP_LIB={}", library().display());
+    run(Command::new("make").arg("-C").arg(root().join("c-examples/rtm3d")).args([&build, &lib]).arg(dir.join(target)));
+    dir.join(target)
+}
+
+fn rtm3d() -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let mut command = Command::new(PROGRAM.get_or_init(|| build("rtm3d")));
+    // Spinning threads on a busy machine run several times slower.
+    command.env("OMP_WAIT_POLICY", "passive");
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The value of a key in the JSON object that rtm3d prints, as text.
+fn value<'a>(json: &'a str, key: &str) -> &'a str {
+    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len() + 4;
+    json[start..].split([',', '}']).next().unwrap().trim_matches('"')
+}
+
+/// A migration with `--verify --json` under a configuration given by variables.
+fn verify(args: &[&str], out: &str, config: &[(&str, &str)]) -> String {
+    let mut command = rtm3d();
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
+    command.args(args).args(["--verify", "--json", "--out"]).arg(out);
+    for (key, value) in config {
+        command.env(format!("GPUZIP_{key}"), value);
+    }
+    let json = stdout(&run(&mut command));
+    assert_eq!(json.lines().count(), 1, "one object: {json}");
+    assert_eq!(value(&json, "identical"), "true", "{config:?}");
+    json
+}
+
+/// Runs a job under every algorithm, policy and cache capacity; all images must have one hash.
+fn matrix(args: &[&str], out: &str, snapshots: &str) {
+    let mut hashes = BTreeSet::new();
+    for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all", "auto"] {
+        for policy in ["clairvoyant", "lru"] {
+            for cache in 0..=8 {
+                let cache = cache.to_string();
+                let config = [
+                    ("CHECKPOINTING_ALGORITHM", algorithm),
+                    ("CHECKPOINTING_SNAPS", snapshots),
+                    ("POLICY", policy),
+                    ("CACHE_CAPACITY", &cache),
+                ];
+                let json = verify(args, out, &config);
+                hashes.insert((value(&json, "image_hash").to_string(), value(&json, "illumination_hash").to_string()));
+                assert_eq!(value(&json, "policy"), policy);
+                if algorithm != "auto" {
+                    assert_eq!(value(&json, "algorithm"), algorithm);
+                }
+            }
+        }
+    }
+    assert_eq!(hashes.len(), 1, "one image whatever the schedule and the cache: {hashes:?}");
+}
+
+#[test]
+fn images_do_not_depend_on_schedule_policy_or_cache() {
+    matrix(&["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "90", "--shots", "2", "--border", "8"], "small-2d", "9");
+}
+
+#[test]
+fn a_small_3d_job_and_a_published_uniform() {
+    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6"];
+    let base = verify(&args, "small-3d", &[]);
+    for config in [
+        &[("CHECKPOINTING_ALGORITHM", "uniform"), ("CHECKPOINTING_SNAPS", "8"), ("UNIFORM_READING", "1"), ("CACHE_CAPACITY", "3")][..],
+        &[("CHECKPOINTING_ALGORITHM", "zcut"), ("SCHEDULE_CHUNK", "7"), ("CACHE_CAPACITY", "2"), ("LINK_BANDWIDTH", "1e9")],
+        &[("DEVICE_BUDGET", "1M"), ("HOST_BUDGET", "3M")],
+        &[("CHECKPOINTING_ALGORITHM", "revolve"), ("SNAPSHOT_RULE", "1"), ("CACHE_CAPACITY", "2"), ("POLICY", "lru")],
+    ] {
+        let json = verify(&args, "small-3d", config);
+        assert_eq!(value(&json, "image_hash"), value(&base, "image_hash"), "{config:?}");
+    }
+}
+
+#[test]
+fn the_physics_passes_its_gates() {
+    for program in ["rtm_physics_f32", "rtm_physics_f64"] {
+        print!("{}", stdout(&run(Command::new(build(program)).env("OMP_WAIT_POLICY", "passive"))));
+    }
+}
+
+#[test]
+fn bad_jobs_are_told_what_is_wrong() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm");
+    let model = build("rtm3d").with_file_name("short.f32");
+    std::fs::write(&model, [0u8; 100]).unwrap();
+    let model = model.to_str().unwrap();
+    let config = dir.join("bad.cfg");
+    std::fs::write(&config, "cache_capacty = 3\n").unwrap();
+    for (args, part) in [
+        (&["--model", model, "--n1", "10", "--n2", "10"][..], "short.f32"),
+        (&["--model", "/no/such/model", "--n1", "10", "--n2", "10"], "/no/such/model"),
+        (&["--dt", "1"], "dt"),
+        (&["--steps", "many"], "--steps many"),
+        (&["--stepz", "3"], "--stepz"),
+        (&["--config", config.to_str().unwrap()], "cache_capacty"),
+        (&["--config", "/no/such/config"], "/no/such/config"),
+    ] {
+        let output = rtm3d().args(args).arg("--out").arg(&dir).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(part), "{args:?}: {text}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+/// The folder with real models and wavefields, if this machine has it.
+fn data() -> Option<PathBuf> {
+    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let data = shared.join("data");
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: no real models (set GPUZIP_SHARED)");
+    None
+}
+
+#[test]
+fn a_real_model_is_migrated_bit_for_bit() {
+    let Some(data) = data() else { return };
+    let model = data.join("overthrust2d_201x81_25m_vp.f32");
+    let args = ["--model", model.to_str().unwrap(), "--n1", "81", "--n2", "201", "--dx", "25", "--dt", "0.002", "--freq", "8"];
+    let short = [&args[..], &["--steps", "300", "--shots", "1"]].concat();
+    verify(&short, "overthrust", &[("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "12"), ("CACHE_CAPACITY", "4")]);
+    if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
+        matrix(&[&args[..], &["--steps", "1000", "--shots", "3"]].concat(), "overthrust", "70");
+    } else {
+        println!("skipped: the whole matrix on a real model (make test-long)");
+    }
+}
