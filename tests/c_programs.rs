@@ -41,7 +41,7 @@ fn the_minimal_example_computes_the_derivative() {
     let mut states = vec![0.1f64];
     (0..1000).for_each(|t| states.push(states[t] + 1e-3 * states[t] * (1.0 - states[t])));
     let expected: f64 = states[..1000].iter().rev().fold(1.0, |lambda, u| lambda * (1.0 + 1e-3 * (1.0 - 2.0 * u)));
-    assert_eq!(printed, format!("du(1)/du(0) = {expected:.12}\n"));
+    assert_eq!(printed, format!("du(1000)/du(0) = {expected:.12}\n"));
 }
 
 #[test]

@@ -1,0 +1,42 @@
+# gpuzip: `make demo` migrates a built-in model and shows what checkpointing cost; `make test` runs everything.
+
+CARGO ?= cargo
+
+all: build
+
+build:
+	$(CARGO) build --release --workspace
+
+# About a minute on 2 cores: builds, migrates, compares with a run that keeps every state.
+demo: build
+	$(MAKE) -C c-examples/rtm3d demo
+
+# Installs what the tests need where it may, names what it may not, runs everything.
+test: deps build
+	$(CARGO) test --workspace
+
+# The full matrices, real models included.
+test-long: deps build
+	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
+
+deps:
+	sh tests/deps.sh
+
+bench: build
+	$(CARGO) bench --bench schedule
+	$(CARGO) bench --bench session
+	$(MAKE) -C c-examples/rtm3d bench
+
+# Rewrites include/gpuzip.h from src/capi/.
+header:
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+clean:
+	$(CARGO) clean
+	rm -rf build
+
+.PHONY: all build demo test test-long deps bench header lint clean

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
+set -u
+
+packages="gcc:gcc g++:g++ make:make gfortran:gfortran valgrind:valgrind"
+
+missing=""
+for entry in $packages; do
+    command -v "${entry%%:*}" >/dev/null 2>&1 || missing="$missing ${entry##*:}"
+done
+[ -z "$missing" ] && exit 0
+
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "installing:$missing"
+    # shellcheck disable=SC2086 # one word per package
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null && exit 0
+fi
+echo "not installed, and not ours to install here:$missing"
+case "$missing" in
+*gcc* | *g++* | *make*) echo "a C and C++ compiler and make are needed: sudo apt-get install$missing"; exit 1 ;;
+esac
+echo "tests that need them are skipped; to run them: sudo apt-get install$missing"
