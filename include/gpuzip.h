@@ -12,6 +12,13 @@
 
 #include <stdint.h>
 
+/* In C++ a configuration starts as GPUZIP 2.x's defaults, all zero, and from C++14 on it is an aggregate all the same. */
+#if defined(__cplusplus) && __cplusplus >= 201402L
+#define GPUZIP_DEFAULT(value) = value
+#else
+#define GPUZIP_DEFAULT(value)
+#endif
+
 /*
  Success.
  */
@@ -229,166 +236,165 @@ typedef struct gpuzip_config_t {
   /*
    GPUZIP_ALGORITHM_*.
    */
-  int32_t checkpointing_algorithm;
+  int32_t checkpointing_algorithm GPUZIP_DEFAULT(0);
   /*
    Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
    GPUZIP's number). Uniform and two-level need it, or a budget.
    */
-  int32_t checkpointing_snaps;
+  int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
    Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
    */
-  int32_t cache_capacity;
+  int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
    0: none. This version stores raw snapshots only.
    */
-  int32_t compressor;
+  int32_t compressor GPUZIP_DEFAULT(0);
   /*
    What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
    */
-  int32_t log_level;
+  int32_t log_level GPUZIP_DEFAULT(0);
   /*
    1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
    */
-  int32_t enable_performance_log;
+  int32_t enable_performance_log GPUZIP_DEFAULT(0);
   /*
    1: log compression ratios.
    */
-  int32_t enable_compression_rate_log;
+  int32_t enable_compression_rate_log GPUZIP_DEFAULT(0);
   /*
    A hint for compressed sizes.
    */
-  float compression_factor;
+  float compression_factor GPUZIP_DEFAULT(0);
   /*
    The file of GPUZIP_ALGORITHM_TRACE.
    */
-  char *trace_file_path;
+  char *trace_file_path GPUZIP_DEFAULT(0);
   /*
    Accepted for compatibility; `log_level` decides.
    */
-  int32_t revolve_log_level;
+  int32_t revolve_log_level GPUZIP_DEFAULT(0);
   /*
    zfp: bits per value.
    */
-  int32_t zfp_bit_rate;
+  int32_t zfp_bit_rate GPUZIP_DEFAULT(0);
   /*
    cuSZp: error bound.
    */
-  double cuszp_err_bound;
+  double cuszp_err_bound GPUZIP_DEFAULT(0);
   /*
    "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
    */
-  const char *float_kind;
+  const char *float_kind GPUZIP_DEFAULT(0);
   /*
    Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
    */
-  int32_t bitcomp_delta_config;
+  int32_t bitcomp_delta_config GPUZIP_DEFAULT(0);
   /*
    Bitcomp: the fraction of mode 0.
    */
-  double bitcomp_range_fraction;
+  double bitcomp_range_fraction GPUZIP_DEFAULT(0);
   /*
    Bitcomp: the standard deviations of mode 1.
    */
-  double bitcomp_num_sigma;
+  double bitcomp_num_sigma GPUZIP_DEFAULT(0);
   /*
    Bitcomp: the delta of mode 2.
    */
-  double bitcomp_delta;
+  double bitcomp_delta GPUZIP_DEFAULT(0);
   /*
    Bitcomp: 0 default, 1 sparse.
    */
-  int32_t bitcomp_algorithm;
+  int32_t bitcomp_algorithm GPUZIP_DEFAULT(0);
   /*
-   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and the C++ constructor. 0: only block 1 is read.
+   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
    */
-  uint64_t struct_size;
+  uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*
    0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
    */
-  int32_t backend;
+  int32_t backend GPUZIP_DEFAULT(0);
   /*
    0: the device of the fields; k+1: device k. Must be 0 on the host backend.
    */
-  int32_t device;
+  int32_t device GPUZIP_DEFAULT(0);
   /*
    Bytes of device memory for the cache; 0: `cache_capacity` decides.
    */
-  uint64_t device_budget;
+  uint64_t device_budget GPUZIP_DEFAULT(0);
   /*
    Bytes of host memory for snapshots; 0: what the plan needs.
    */
-  uint64_t host_budget;
+  uint64_t host_budget GPUZIP_DEFAULT(0);
   /*
    Bytes of disk for snapshots; 0: none (no disk tier in this version).
    */
-  uint64_t disk_budget;
+  uint64_t disk_budget GPUZIP_DEFAULT(0);
   /*
    GPUZIP_POLICY_*.
    */
-  int32_t policy;
+  int32_t policy GPUZIP_DEFAULT(0);
   /*
    Codecs: 0 relative to each field's maximum, 1 absolute, 2 relative to its range, 3 target PSNR in dB.
    */
-  int32_t error_bound_mode;
+  int32_t error_bound_mode GPUZIP_DEFAULT(0);
   /*
    Codecs: the bound; 0: 1e-3.
    */
-  double error_bound;
+  double error_bound GPUZIP_DEFAULT(0);
   /*
    Codecs, NaN and Inf: 0 store exactly, 1 error.
    */
-  int32_t nonfinite;
+  int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
    Actions that the host may run ahead of a GPU; 0: 64.
    */
-  int32_t max_in_flight;
+  int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
    1: several FORWARDs in one action (not in this version).
    */
-  int32_t range_actions;
+  int32_t range_actions GPUZIP_DEFAULT(0);
   /*
    Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
    */
-  int32_t snapshot_rule;
+  int32_t snapshot_rule GPUZIP_DEFAULT(0);
   /*
    zCut: states per chunk; two-level: states per interval; 0: chosen.
    */
-  int32_t schedule_chunk;
+  int32_t schedule_chunk GPUZIP_DEFAULT(0);
   /*
    Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
    */
-  int32_t uniform_reading;
+  int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
    Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
    */
-  double link_bandwidth;
+  double link_bandwidth GPUZIP_DEFAULT(0);
   /*
    A profile for `auto` (not in this version).
    */
-  const char *profile_path;
+  const char *profile_path GPUZIP_DEFAULT(0);
   /*
    A file for the timeline (not in this version).
    */
-  const char *trace_out;
+  const char *trace_out GPUZIP_DEFAULT(0);
   /*
    A directory for restart files (not in this version).
    */
-  const char *persist_dir;
+  const char *persist_dir GPUZIP_DEFAULT(0);
   /*
    Share of the run time that persistence may take.
    */
-  double persist_overhead;
+  double persist_overhead GPUZIP_DEFAULT(0);
   /*
    Seconds that a requested stop may take.
    */
-  double stop_budget_s;
+  double stop_budget_s GPUZIP_DEFAULT(0);
   /*
    Zero.
    */
-  uint64_t reserved[16];
-#ifdef __cplusplus
-  /* In C++ a configuration starts as GPUZIP 2.x's defaults: all zero. */
+  uint64_t reserved[16] GPUZIP_DEFAULT({0});
+#if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
     unsigned char *bytes = reinterpret_cast<unsigned char *>(this);

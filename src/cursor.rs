@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::{choose, Choice, Plan, Sizes};
 use crate::schedule::{check_steps, validate, Action, Actions, Kind, Schedule};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The current action, and where in the sweep it stands.
@@ -27,8 +28,9 @@ pub struct Cursor {
 }
 
 struct State {
-    /// Sessions attached before the schedule was decided.
-    sessions: Vec<Sizes>,
+    /// The sessions that follow, by the number that each was given.
+    sessions: BTreeMap<u64, Sizes>,
+    attached: u64,
     decided: Option<Choice>,
     actions: Option<Actions>,
     sweep: u64,
@@ -40,7 +42,7 @@ impl Cursor {
     /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
-        let state = State { sessions: Vec::new(), decided: None, actions: None, sweep: 0, event: 0, current: None };
+        let state = State { sessions: BTreeMap::new(), attached: 0, decided: None, actions: None, sweep: 0, event: 0, current: None };
         Ok(Cursor { config, steps, state: Mutex::new(state) })
     }
 
@@ -62,16 +64,23 @@ impl Cursor {
     }
 
     /// Announces a session. Before the schedule is decided its sizes count in the decision; later its plan must fit what is decided.
-    /// Returns the current sweep.
-    pub fn attach(&self, sizes: &Sizes) -> Result<u64> {
+    /// Returns the session's number and the current sweep.
+    pub fn attach(&self, sizes: &Sizes) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
-        match &state.decided {
-            None => state.sessions.push(sizes.clone()),
-            Some(choice) => {
-                plan_for(choice, sizes)?;
-            }
+        if let Some(choice) = &state.decided {
+            plan_for(choice, sizes)?;
         }
-        Ok(state.sweep)
+        state.attached += 1;
+        let number = state.attached;
+        state.sessions.insert(number, sizes.clone());
+        Ok((number, state.sweep))
+    }
+
+    /// Forgets a session: it counts in no decision that is still to come.
+    pub fn detach(&self, number: u64) {
+        if let Ok(mut state) = self.state.lock() {
+            state.sessions.remove(&number);
+        }
     }
 
     /// Decides schedule and plans now, if they are not yet, and returns the schedule.
@@ -130,7 +139,8 @@ impl State {
             if self.sessions.is_empty() && config.algorithm.is_none() {
                 log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
             }
-            let choice = choose(config, steps, &self.sessions)?;
+            let sessions: Vec<Sizes> = self.sessions.values().cloned().collect();
+            let choice = choose(config, steps, &sessions)?;
             let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
             if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
                 validate(choice.schedule.actions(), steps, Some(snapshots))?;

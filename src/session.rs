@@ -28,6 +28,8 @@ pub struct AppField {
 /// One session.
 pub struct Session {
     cursor: Arc<Cursor>,
+    /// Its number at the cursor.
+    number: u64,
     config: Config,
     layout: Layout,
     sizes: Sizes,
@@ -69,9 +71,10 @@ impl Session {
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
         }
-        let sweep = cursor.attach(&sizes)?;
+        let (number, sweep) = cursor.attach(&sizes)?;
         Ok(Session {
             cursor,
+            number,
             config,
             layout,
             sizes,
@@ -299,6 +302,12 @@ impl Session {
                 log::warn!("performance log: {e}");
             }
         }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.cursor.detach(self.number);
     }
 }
 

@@ -78,7 +78,7 @@ impl Layout {
             };
             if let Some(k) = field.previous_of {
                 let pair = fields.get(k as usize);
-                if k as usize == i || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar) {
+                if is_cycle(&fields, i) || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar) {
                     return fail!(Argument, "field {i}: role = {}: no other field {k} of the same shape and type", k as u64 + 1);
                 }
             }
@@ -91,6 +91,12 @@ impl Layout {
         }
         Ok(Layout { fields, offsets, raw_bytes, slot_bytes: end })
     }
+}
+
+/// Whether field `i` would be, over any number of time levels, the past of itself.
+fn is_cycle(fields: &[Field], i: usize) -> bool {
+    let earlier = |k: &usize| fields.get(*k).and_then(|field| field.previous_of).map(|k| k as usize);
+    std::iter::successors(earlier(&i), earlier).take(fields.len()).any(|k| k == i)
 }
 
 #[cfg(test)]
@@ -119,6 +125,7 @@ mod tests {
             (vec![field([1 << 60, 1, 1], Scalar::F32); 8], "together"),
             (vec![Field { previous_of: Some(1), ..field([4, 1, 1], Scalar::F32) }, field([5, 1, 1], Scalar::F32)], "role = 2"),
             (vec![Field { previous_of: Some(0), ..field([4, 1, 1], Scalar::F32) }], "role = 1"),
+            ([1, 2, 0].map(|k| Field { previous_of: Some(k), ..field([4, 1, 1], Scalar::F32) }).to_vec(), "role = 2"),
         ] {
             let error = Layout::new(fields).unwrap_err();
             assert!(error.message.contains(part), "{error}");

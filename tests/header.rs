@@ -18,7 +18,23 @@ fn generate() -> String {
     builder.generate().unwrap().write(&mut text);
     // Rust's heading for what the caller must keep; comments that C89 knows.
     let text = String::from_utf8(text).unwrap().replace("# Safety", "Pointers:");
-    ["__cplusplus", "extern \"C\""].iter().fold(text, |text, word| text.replace(&format!("// {word}"), &format!("/* {word} */")))
+    let text =
+        ["__cplusplus", "extern \"C\""].iter().fold(text, |text, word| text.replace(&format!("// {word}"), &format!("/* {word} */")));
+    with_defaults(&text)
+}
+
+/// Gives the members of the configuration their C++14 initialisers.
+fn with_defaults(header: &str) -> String {
+    let begin = header.find("typedef struct gpuzip_config_t {").expect("the configuration");
+    let end = begin + header[begin..].find("\n#if").expect("its constructor");
+    let member = |line: &str| match line.strip_suffix(';') {
+        Some(rest) if rest.ends_with(" struct_size") => format!("{rest} GPUZIP_DEFAULT(sizeof(gpuzip_config_t));\n"),
+        Some(rest) if rest.ends_with(']') => format!("{rest} GPUZIP_DEFAULT({{0}});\n"),
+        Some(rest) => format!("{rest} GPUZIP_DEFAULT(0);\n"),
+        None => format!("{line}\n"),
+    };
+    let members: String = header[begin..end].lines().map(member).collect();
+    format!("{}{members}{}", &header[..begin], &header[end + 1..])
 }
 
 #[test]
@@ -34,17 +50,44 @@ fn the_header_is_the_generated_one() {
 
 #[test]
 fn every_c_and_cxx_standard_takes_it() {
-    let strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I"];
+    let strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only", "-I"];
     let cases = [("gcc", "c", &["c89", "c99", "c11", "c17"][..]), ("g++", "c++", &["c++98", "c++11", "c++14", "c++17", "c++20"][..])];
     let dir = tempdir("header");
     let source = dir.join("twice.c");
-    std::fs::write(&source, "#include <gpuzip.h>\n#include <gpuzip.h>\nint main(void) { return GPUZIP_OK; }\n").unwrap();
+    std::fs::write(&source, SOURCE).unwrap();
     for (compiler, language, standards) in cases {
         for standard in standards {
             let mut command = Command::new(compiler);
             command.args(["-x", language, &format!("-std={standard}")]).args(strict).arg(root().join("include")).arg(&source);
             run(&mut command);
         }
+    }
+}
+
+const SOURCE: &str = "#include <gpuzip.h>
+#include <gpuzip.h>
+#ifdef __cplusplus
+int defaults() { gpuzip_config_t plain; gpuzip_config_t *heap = new gpuzip_config_t(); int sum = plain.policy + heap->policy; delete heap; return sum; }
+#endif
+#if !defined(__cplusplus) || __cplusplus >= 201402L
+int aggregate(void);
+int aggregate(void) { gpuzip_config_t some = {1, 10, 3}, zero = {0}; return some.cache_capacity + zero.policy; }
+#endif
+int main(void) { return GPUZIP_OK; }
+";
+
+#[test]
+fn a_cxx_configuration_knows_its_size_and_is_zero_otherwise() {
+    let dir = tempdir("cxx-defaults");
+    let source = dir.join("defaults.cpp");
+    let program = dir.join("defaults");
+    let text = "#include <gpuzip.h>\n#include <cstring>\nint main() {\n  gpuzip_config_t c, z;\n  std::memset((void *)&z, 0, sizeof z);\n  \
+                if (c.struct_size != sizeof c) return 1;\n  z.struct_size = sizeof z;\n  return std::memcmp(&c.struct_size, &z.struct_size, \
+                sizeof c - offsetof(gpuzip_config_t, struct_size)) || c.checkpointing_algorithm || c.trace_file_path || c.bitcomp_delta != 0;\n}\n";
+    std::fs::write(&source, format!("#include <cstddef>\n{text}")).unwrap();
+    for standard in ["c++98", "c++11", "c++14", "c++20"] {
+        run(Command::new("g++").arg(format!("-std={standard}")).arg("-I").arg(root().join("include")).arg(&source).arg("-o").arg(&program));
+        run(&mut Command::new(&program));
     }
 }
 

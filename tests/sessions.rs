@@ -128,6 +128,71 @@ fn every_algorithm_policy_and_capacity() {
     }
 }
 
+/// A trace that keeps every `stride`-th state and restores from near and far ones in turn, so that snapshots die in no order of a stack.
+fn trace_that_is_no_stack(n: u32, stride: u32) -> String {
+    let mut lines: Vec<String> = (0..n)
+        .flat_map(|t| {
+            let forward = (t > 0).then(|| format!("{t} FORWARD"));
+            forward.into_iter().chain((t % stride == 0).then(|| format!("{t} SAVE")))
+        })
+        .collect();
+    lines.push(format!("{} BACKWARD", n - 1));
+    for t in (0..n - 1).rev() {
+        let nearest = t - t % stride;
+        let from = nearest / (1 + t % 3) / stride * stride;
+        lines.push(format!("{from} RESTORE"));
+        lines.extend((from + 1..=t).map(|s| format!("{s} FORWARD")));
+        lines.push(format!("{t} BACKWARD"));
+    }
+    lines.push("0 TERMINATE\n".into());
+    lines.join("\n")
+}
+
+/// Upstream's defect 5: its host pool was a stack, and any other schedule ended the program.
+#[test]
+fn traces_that_are_no_stack_are_replayed() {
+    for (n, stride) in [(2, 1), (13, 1), (40, 3), (61, 5)] {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("no-stack-{n}-{stride}.trace"));
+        std::fs::write(&path, trace_that_is_no_stack(n, stride)).unwrap();
+        for policy in [Policy::Clairvoyant, Policy::Lru] {
+            for cache in 0..=6 {
+                let config = Config { trace_file: Some(path.clone()), ..config(Algorithm::Trace, 0, cache, policy) };
+                run(&config, n, &shapes(&[(19, false), (8, true)]), &[5], 2);
+            }
+        }
+    }
+}
+
+/// Upstream's defect 10: a cache leaked per shot, and vectors grew. Memory is settled after the first shots.
+#[test]
+fn memory_is_flat_over_many_shots() {
+    let resident = || -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse().unwrap()
+    };
+    let shape = shapes(&[(400, false)]);
+    let mut session = Session::new(config(Algorithm::Revolve, 9, 3, Policy::Clairvoyant), 80, shape.clone()).unwrap();
+    let mut app = App::new(&shape, 1);
+    let mut sweep = || {
+        session.setup().unwrap();
+        loop {
+            let action = session.get_action().unwrap().action;
+            match action.kind {
+                Kind::Save => session.save(action.ts as i64, &app.app_fields()).unwrap(),
+                Kind::Restore => session.retrieve(action.ts as i64, &app.app_fields()).unwrap(),
+                Kind::Terminate => break,
+                _ => {}
+            }
+        }
+    };
+    (0..50).for_each(|_| sweep());
+    let before = resident();
+    (0..1000).for_each(|_| sweep());
+    // Other tests of this process run meanwhile; a leak of one snapshot per shot alone would be 1200 pages.
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 600, "{grown} pages in 1000 shots");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
@@ -265,4 +330,13 @@ fn memory_that_cannot_be_had_is_an_error() {
     let error = Session::new(config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant), 100, shape.to_vec()).err().unwrap();
     assert_eq!(error.code, Code::Memory);
     assert!(error.message.contains("bytes"), "{error}");
+}
+
+#[test]
+fn a_session_that_is_gone_has_no_say() {
+    let config = Config { host_budget: 4096, ..config(Algorithm::Revolve, 0, 0, Policy::Clairvoyant) };
+    let cursor = Arc::new(Cursor::new(config.clone(), 50).unwrap());
+    drop(Session::attach(cursor.clone(), config.clone(), shapes(&[(4000, false)])).unwrap());
+    let mut small = Session::attach(cursor, config, shapes(&[(4, false)])).unwrap();
+    small.setup().unwrap();
 }

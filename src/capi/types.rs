@@ -176,7 +176,7 @@ pub struct gpuzip_config_t {
     pub bitcomp_delta: f64,
     /// Bitcomp: 0 default, 1 sparse.
     pub bitcomp_algorithm: i32,
-    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and the C++ constructor. 0: only block 1 is read.
+    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
     pub struct_size: u64,
     /// 0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
     pub backend: i32,

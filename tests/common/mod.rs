@@ -53,13 +53,11 @@ pub fn library() -> &'static Path {
 pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> PathBuf {
     let program = dir.join(source.file_stem().unwrap());
     let lib = library().display().to_string();
-    run(Command::new(compiler)
-        .args(flags)
-        .arg("-I")
-        .arg(root().join("include"))
-        .arg(source)
-        .arg("-o")
-        .arg(&program)
-        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
+    run(Command::new(compiler).args(flags).arg("-I").arg(root().join("include")).arg(source).arg("-o").arg(&program).args([
+        &format!("-L{lib}"),
+        "-lgpuzip",
+        &format!("-Wl,-rpath,{lib}"),
+        "-lm",
+    ]));
     program
 }
