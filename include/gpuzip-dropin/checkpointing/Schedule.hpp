@@ -1,0 +1,60 @@
+// The schedule that a Checkpointing and its Prefetch objects share. Internal: applications use Checkpointing.
+#ifndef GPUZIP_DROPIN_CHECKPOINTING_SCHEDULE_HPP
+#define GPUZIP_DROPIN_CHECKPOINTING_SCHEDULE_HPP
+
+#include "../common/GPUZIPError.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpuzip_dropin {
+
+/// Owns a gpuzip_schedule_t and remembers its last action. Shared, so that Checkpointing and Prefetch may be deleted in any order.
+class Schedule {
+ public:
+  Schedule(const gpuzip_config_t &config, int steps) : handle_(nullptr), it_(-1), steps_(steps), snapshots_(-1) {
+    check(gpuzip_schedule_create(&config, steps, &handle_));
+  }
+
+  ~Schedule() { gpuzip_schedule_release(handle_); }
+
+  Schedule(const Schedule &) = delete;
+  Schedule &operator=(const Schedule &) = delete;
+
+  gpuzip_action_t next() {
+    gpuzip_action_t action;
+    check(gpuzip_schedule_get_action(handle_, &action));
+    it_ = action.it;
+    return action;
+  }
+
+  void rewind() {
+    check(gpuzip_schedule_rewind(handle_));
+    it_ = -1;
+  }
+
+  /// A pass over the whole schedule, so made once.
+  int snapshots() {
+    if (snapshots_ < 0) {
+      gpuzip_summary_t summary;
+      summary.struct_size = sizeof summary;
+      check(gpuzip_schedule_summary(handle_, &summary));
+      snapshots_ = summary.snapshots;
+    }
+    return snapshots_;
+  }
+
+  gpuzip_schedule_t *handle() const { return handle_; }
+  std::int64_t it() const { return it_; }
+  int steps() const { return steps_; }
+
+ private:
+  gpuzip_schedule_t *handle_;
+  std::atomic<std::int64_t> it_;  // of the last action; -1 before the first. Atomic: applications may drive their devices by threads
+  int steps_;
+  int snapshots_;  // -1: not asked for yet
+};
+
+}  // namespace gpuzip_dropin
+
+#endif

@@ -1,0 +1,80 @@
+// GPUZIPBuilders: how applications make the objects. They own them and delete them. Applications include this file, as in GPUZIP 2.x.
+#ifndef GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
+#define GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
+
+#include "../Compressor.hpp"
+#include "../checkpointing/Checkpointing.hpp"
+#include "../prefetch/Prefetch.cuh"
+#include "GPUZIPError.h"
+
+#include <memory>
+
+class GPUZIPBuilders {
+ public:
+  /// The schedule for `steps` time steps. `config` is copied.
+  static Checkpointing *CheckpointingBuilder(const gpuzip_config_t *config, int steps) {
+    gpuzip_dropin::require(config != nullptr, "CheckpointingBuilder: the configuration is NULL");
+    return new Checkpointing(*config, steps);
+  }
+
+  /// The snapshots of one device: curr and prev of n1 x n2 x n3 values of float_kind each.
+  static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2, std::size_t n3, int steps,
+                                   const Checkpointing *checkpointing) {
+    check(config, checkpointing);
+    return new Prefetch(*config, gpuzip_dropin::Shape::of_extents(type(config), n1, n2, n3), steps, *checkpointing);
+  }
+
+  /// The same for fields of `bytes` bytes each; the extents in Field_t do not count then.
+  static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t bytes, int steps, const Checkpointing *checkpointing) {
+    check(config, checkpointing);
+    return new Prefetch(*config, gpuzip_dropin::Shape::of_bytes(type(config), bytes), steps, *checkpointing);
+  }
+
+  /// The same for fields whose extents the first Save tells. The schedule must begin with that Save (a trace might not), and budgets
+  /// cannot decide the number of snapshots.
+  static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, int steps, const Checkpointing *checkpointing) {
+    check(config, checkpointing);
+    return new Prefetch(*config, gpuzip_dropin::Shape(type(config)), steps, *checkpointing);
+  }
+
+  /// Empty without a compressor; this version has none.
+  static std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t, std::size_t, std::size_t) {
+    gpuzip_dropin::require(config != nullptr, "CompressorBuilder: the configuration is NULL");
+    if (config->compressor != 0) throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, "CompressorBuilder: compressors are not in this version; use 0");
+    return std::unique_ptr<Compressor<void, void>>();
+  }
+
+ private:
+  static void check(const gpuzip_config_t *config, const Checkpointing *checkpointing) {
+    gpuzip_dropin::require(config != nullptr, "PrefetchBuilder: the configuration is NULL");
+    gpuzip_dropin::require(checkpointing != nullptr, "PrefetchBuilder: the Checkpointing is NULL");
+  }
+
+  static int32_t type(const gpuzip_config_t *config) { return gpuzip_dropin::Shape::type_of(*config); }
+};
+
+// GPUZIP's documents also call the builders by their bare names.
+
+inline Checkpointing *CheckpointingBuilder(const gpuzip_config_t *config, int steps) {
+  return GPUZIPBuilders::CheckpointingBuilder(config, steps);
+}
+
+inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2, std::size_t n3, int steps,
+                                 const Checkpointing *checkpointing) {
+  return GPUZIPBuilders::PrefetchBuilder(config, n1, n2, n3, steps, checkpointing);
+}
+
+inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t bytes, int steps, const Checkpointing *checkpointing) {
+  return GPUZIPBuilders::PrefetchBuilder(config, bytes, steps, checkpointing);
+}
+
+inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, int steps, const Checkpointing *checkpointing) {
+  return GPUZIPBuilders::PrefetchBuilder(config, steps, checkpointing);
+}
+
+inline std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2,
+                                                                 std::size_t n3) {
+  return GPUZIPBuilders::CompressorBuilder(config, n1, n2, n3);
+}
+
+#endif

@@ -1,0 +1,31 @@
+// The plain structs that applications fill in and read.
+#ifndef GPUZIP_DROPIN_COMMON_STRUCTS_H
+#define GPUZIP_DROPIN_COMMON_STRUCTS_H
+
+#include "GPUZIPConfig.h"
+
+#include <cstddef>
+
+/// One wavefield: `data` is the application's memory, `size` its bytes, n1 the fastest extent. gpuzip reads this struct and never writes it.
+struct Field_t {
+  void *data;
+  std::size_t size, n1, n2, n3;
+};
+
+/// What the application has to do next: see GPUZIP_ACTION_* in gpuzip.h.
+enum ActionType {
+  ACTION_FORWARD = GPUZIP_ACTION_FORWARD,
+  ACTION_SAVE = GPUZIP_ACTION_SAVE,
+  ACTION_RESTORE = GPUZIP_ACTION_RESTORE,
+  ACTION_BACKWARD = GPUZIP_ACTION_BACKWARD,
+  ACTION_TERMINATE = GPUZIP_ACTION_TERMINATE,
+  ACTION_ERROR = GPUZIP_ACTION_ERROR
+};
+
+/// An action and its time step: the state that it produces or needs.
+struct Action {
+  int ts;
+  ActionType actionType;
+};
+
+#endif

@@ -1,0 +1,136 @@
+// Prefetch: the snapshots of one device. It follows a Checkpointing, keeps the states it is given and gives them back.
+#ifndef GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
+#define GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
+
+#include "../Compressor.hpp"
+#include "../checkpointing/Checkpointing.hpp"
+#include "Shape.hpp"
+
+#include <cstdio>
+#include <memory>
+
+struct CUstream_st;  // cudaStream_t is a pointer to it, with and without the CUDA headers
+
+/// Every call throws GPUZIPError when it fails, and leaves the object usable. Save and Retrieve are done when they return.
+class Prefetch {
+ public:
+  /// Follows `checkpointing`, which it keeps alive as far as it needs it. With an unknown `shape` it takes that of the first Save.
+  Prefetch(const gpuzip_config_t &config, const gpuzip_dropin::Shape &shape, int steps, const Checkpointing &checkpointing)
+      : config_(GPUZIPLogger::Applied(config)), shape_(shape), schedule_(checkpointing.schedule_), session_(nullptr) {
+    gpuzip_dropin::require(steps == checkpointing.GetSteps(), "PrefetchBuilder: steps differs from the Checkpointing's");
+    config_.trace_file_path = nullptr;  // the schedule has read it
+    config_.float_kind = nullptr;       // the shape has it
+    if (shape_.known()) attach();
+  }
+
+  ~Prefetch() {
+    if (session_) gpuzip_finalize(session_);
+  }
+
+  Prefetch(const Prefetch &) = delete;
+  Prefetch &operator=(const Prefetch &) = delete;
+
+  /// Prepares a shot: rewinds the schedule and forgets all snapshots. Memory and plan are kept from shot to shot.
+  void Setup() {
+    if (!session_ && shape_.known()) attach();
+    if (session_) gpuzip_dropin::check(gpuzip_setup(session_));
+    schedule_->rewind();
+  }
+
+  /// Follows the schedule to its action number `it`, which must be the current one.
+  void Dispatch(int it) {
+    if (session_) gpuzip_dropin::check(gpuzip_dispatch(session_, it));
+  }
+
+  /// Stores u(ts). The current action must be ACTION_SAVE of `ts`.
+  void Save(int ts, Field_t *curr, Field_t *prev) {
+    if (!session_) attach_late(curr);
+    follow();
+    const Fields fields(shape_, curr, prev);
+    gpuzip_dropin::check(gpuzip_save(session_, ts, fields.field, 2, nullptr));
+  }
+
+  /// The same; compressors are not in this version.
+  void Save(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev) {
+    refuse(comp, comp_prev);
+    Save(ts, curr, prev);
+  }
+
+  /// Overwrites the memory of `curr` and `prev` with u(ts). The current action must be ACTION_RESTORE of `ts`. Without a GPU `stream` is 0.
+  void Retrieve(int ts, Field_t *curr, Field_t *prev, CUstream_st *stream = nullptr) {
+    if (!session_) throw GPUZIPError(GPUZIP_ERR_STATE, "Retrieve: nothing is saved");
+    follow();
+    const Fields fields(shape_, curr, prev);
+    gpuzip_dropin::check(gpuzip_retrieve(session_, ts, fields.field, 2, stream));
+  }
+
+  /// The same; compressors are not in this version.
+  void Retrieve(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev,
+                CUstream_st *stream = nullptr) {
+    refuse(comp, comp_prev);
+    Retrieve(ts, curr, prev, stream);
+  }
+
+  /// Writes the statistics of the shot to stderr, at log level INFO: nothing if the level is WARN or ERROR.
+  void Report() const {
+    if (!session_ || GPUZIPLogger::Applied(config_).log_level > 1) return;
+    gpuzip_stats_t s;
+    s.struct_size = sizeof s;
+    gpuzip_dropin::check(gpuzip_stats(session_, &s));
+    typedef unsigned long long Count;
+    std::fprintf(stderr,
+                 "gpuzip: %llu forward and %llu backward steps, %llu saves (%llu written back), %llu restores (%llu hits, %llu prefetched, "
+                 "%llu late), %.3f s waiting\n",
+                 Count(s.forward_steps), Count(s.backward_steps), Count(s.saves), Count(s.d2h), Count(s.restores), Count(s.hits),
+                 Count(s.prefetches), Count(s.late_prefetches), s.stall);
+  }
+
+  /// Gives all memory back. A later Setup takes it again.
+  void Free() {
+    gpuzip_t *session = session_;
+    session_ = nullptr;
+    if (session) gpuzip_dropin::check(gpuzip_finalize(session));
+  }
+
+ private:
+  /// curr, and prev as its previous time level.
+  struct Fields {
+    gpuzip_field_t field[2];
+    explicit Fields(const gpuzip_dropin::Shape &shape) : field{shape.field(0), shape.field(1)} {}
+    Fields(const gpuzip_dropin::Shape &shape, const Field_t *curr, const Field_t *prev) : field{shape.field(curr, 0), shape.field(prev, 1)} {}
+  };
+
+  void attach() {
+    const Fields fields(shape_);
+    gpuzip_dropin::check(gpuzip_attach(schedule_->handle(), &config_, fields.field, 2, &session_));
+  }
+
+  /// A session can join a schedule no later than at its first action.
+  void attach_late(const Field_t *curr) {
+    if (schedule_->it() < 0) throw GPUZIPError(GPUZIP_ERR_STATE, "Save: before the first action");
+    if (schedule_->it() > 0)
+      throw GPUZIPError(GPUZIP_ERR_STATE, "Save: the sweep has begun without this Prefetch: call Setup after Free, and give PrefetchBuilder "
+                                          "n1, n2 and n3 where the first action is no ACTION_SAVE");
+    if (!shape_.known()) {
+      gpuzip_dropin::require(curr != nullptr, "Save: curr is NULL");
+      shape_.learn(*curr);
+    }
+    attach();
+  }
+
+  /// Save and Retrieve may come before the action's Dispatch.
+  void follow() {
+    if (schedule_->it() >= 0) gpuzip_dropin::check(gpuzip_dispatch(session_, schedule_->it()));
+  }
+
+  static void refuse(const Compressor<void, void> *comp, const Compressor<void, void> *comp_prev) {
+    if (comp || comp_prev) throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, "compressors are not in this version: give NULL");
+  }
+
+  gpuzip_config_t config_;
+  gpuzip_dropin::Shape shape_;
+  std::shared_ptr<gpuzip_dropin::Schedule> schedule_;
+  gpuzip_t *session_;
+};
+
+#endif

@@ -1,0 +1,160 @@
+// Wrong calls are exceptions with a status and a text, and the program goes on: nothing exits, no object is spoilt. Prints "all caught".
+#include "sweep.hpp"
+
+#include <cstdio>
+
+static int failures = 0;
+
+template <typename Call>
+static void expect(const char *what, gpuzip_status_t status, const char *part, Call call) {
+  try {
+    call();
+  } catch (const GPUZIPError &error) {
+    if (error.status() == status && std::strstr(error.what(), part)) return;
+    std::printf("%s: status %d, %s\n", what, error.status(), error.what());
+    failures++;
+    return;
+  }
+  std::printf("%s: no exception\n", what);
+  failures++;
+}
+
+static void expect_true(const char *what, bool good) {
+  if (good) return;
+  std::printf("%s: false\n", what);
+  failures++;
+}
+
+static gpuzip_config_t revolve() {
+  gpuzip_config_t config;
+  config.checkpointing_algorithm = 1;
+  config.checkpointing_snaps = 4;
+  config.cache_capacity = 2;
+  config.log_level = 3;
+  return config;
+}
+
+static void builders() {
+  gpuzip_config_t config = revolve();
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
+  expect("null config", GPUZIP_ERR_ARGUMENT, "NULL", [&] { CheckpointingBuilder(nullptr, 10); });
+  expect("null config", GPUZIP_ERR_ARGUMENT, "NULL", [&] { PrefetchBuilder(nullptr, 4, 4, 1, 10, schedule.get()); });
+  expect("null schedule", GPUZIP_ERR_ARGUMENT, "NULL", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, nullptr); });
+  expect("no steps", GPUZIP_ERR_ARGUMENT, "steps", [&] { CheckpointingBuilder(&config, -1); });
+  expect("other steps", GPUZIP_ERR_ARGUMENT, "steps", [&] { PrefetchBuilder(&config, 4, 4, 1, 11, schedule.get()); });
+  expect("extent 0", GPUZIP_ERR_ARGUMENT, "extent", [&] { PrefetchBuilder(&config, 4, 4, 0, 10, schedule.get()); });
+  expect("odd bytes", GPUZIP_ERR_ARGUMENT, "multiple", [&] { PrefetchBuilder(&config, 6, 10, schedule.get()); });
+  expect("too large", GPUZIP_ERR_ARGUMENT, "address space", [&] { PrefetchBuilder(&config, 1u << 31, 1u << 31, 64, 10, schedule.get()); });
+  config.float_kind = "half";
+  expect("float_kind", GPUZIP_ERR_CONFIG, "half", [&] { CheckpointingBuilder(&config, 10); });
+  expect("float_kind", GPUZIP_ERR_CONFIG, "half", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
+  config = revolve();
+  config.checkpointing_algorithm = 77;
+  expect("unknown algorithm", GPUZIP_ERR_CONFIG, "77", [&] { CheckpointingBuilder(&config, 10); });
+  config = revolve();
+  expect_true("no compressor", !CompressorBuilder(&config, 4, 4, 1));
+  config.compressor = 2;
+  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CheckpointingBuilder(&config, 10); });
+  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
+  expect("log level", GPUZIP_ERR_CONFIG, "log_level", [&] { GPUZIPLogger::SetLevel(9); });
+}
+
+static void traces() {
+  char missing[] = "/nonexistent/trace.txt";
+  gpuzip_config_t config = revolve();
+  config.checkpointing_algorithm = 0;
+  std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
+  expect("no trace file", GPUZIP_ERR_CONFIG, "trace_file_path", [&] { schedule->GetAction(); });
+  config.trace_file_path = missing;
+  schedule.reset(CheckpointingBuilder(&config, 10));
+  expect("missing trace file", GPUZIP_ERR_IO, missing, [&] { schedule->GetAction(); });
+  expect("missing trace file", GPUZIP_ERR_IO, missing, [&] { schedule->GetNumberOfCheckpoints(); });
+}
+
+struct FakeCompressor : Compressor<void, void> {
+  std::size_t Compress(void *, void *) override { return 0; }
+  void Decompress(void *, void *) override {}
+  std::size_t CompressedMaxSize() override { return 0; }
+  std::size_t CompressedBufferSize(void *) override { return 0; }
+};
+
+/// Wrong Save and Retrieve calls, on a Prefetch that then does a whole shot.
+static void calls() {
+  const gpuzip_config_t config = revolve();
+  Application<float> application(config, 10, 1, 4, 4);
+  Prefetch &prefetch = application.prefetch(0);
+  Checkpointing &schedule = application.schedule();
+  std::vector<float> values(16, 1.f);
+  Field_t field{values.data(), 64, 4, 4, 1};
+  FakeCompressor fake;
+
+  expect("retrieve before save", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Retrieve(0, &field, &field); });
+  expect("save before the first action", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Save(0, &field, &field); });
+  expect("dispatch of nothing", GPUZIP_ERR_STATE, "dispatch", [&] { prefetch.Dispatch(3); });
+  expect_true("revolve begins with SAVE 0", schedule.GetAction().actionType == ACTION_SAVE);
+  expect("dispatch ahead", GPUZIP_ERR_STATE, "dispatch", [&] { prefetch.Dispatch(1); });
+  expect("retrieve while saving", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Retrieve(0, &field, &field); });
+  expect("another state", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Save(1, &field, &field); });
+  expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &field, nullptr); });
+  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { prefetch.Save(0, &field, &field, &fake, nullptr); });
+  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { prefetch.Retrieve(0, &field, &field, nullptr, &fake); });
+  Field_t wrong = field;
+  wrong.data = nullptr;
+  expect("null data", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &wrong, &field); });
+  wrong = field;
+  wrong.n1 = 5;
+  expect("other extents", GPUZIP_ERR_SHAPE, "field 1", [&] { prefetch.Save(0, &field, &wrong); });
+  wrong = field;
+  wrong.size = 128;  // doubles, where float_kind says float
+  expect("other size", GPUZIP_ERR_SHAPE, "128", [&] { prefetch.Save(0, &field, &wrong); });
+  prefetch.Save(0, &field, &field, nullptr, nullptr);
+  expect("twice", GPUZIP_ERR_STATE, "done already", [&] { prefetch.Save(0, &field, &field); });
+  expect_true("a shot after all that", application.shot(1));
+  expect("after TERMINATE", GPUZIP_ERR_STATE, "terminated", [&] { schedule.GetAction(); });
+
+  schedule.Reset();
+  schedule.GetAction();
+  expect("no Setup after Reset", GPUZIP_ERR_STATE, "setup", [&] { prefetch.Dispatch(0); });
+  prefetch.Free();
+  schedule.GetAction();
+  expect("save after Free", GPUZIP_ERR_STATE, "Setup", [&] { prefetch.Save(0, &field, &field); });
+  expect("retrieve after Free", GPUZIP_ERR_STATE, "nothing is saved", [&] { prefetch.Retrieve(0, &field, &field); });
+  expect_true("a shot after that", application.shot(2));
+}
+
+static void without_extents() {
+  const gpuzip_config_t config = revolve();
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
+  const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 10, schedule.get()));
+  std::vector<float> values(16, 1.f);
+  Field_t field{values.data(), 64, 4, 4, 1}, empty{values.data(), 64, 0, 4, 1};
+  expect("save before the first action", GPUZIP_ERR_STATE, "first action", [&] { prefetch->Save(0, &field, &field); });
+  schedule->GetAction();
+  expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch->Save(0, nullptr, &field); });
+  expect("no extents", GPUZIP_ERR_ARGUMENT, "extent", [&] { prefetch->Save(0, &empty, &field); });
+  schedule->GetAction();
+  expect("too late", GPUZIP_ERR_STATE, "has begun", [&] { prefetch->Save(0, &field, &field); });
+}
+
+/// Objects die in any order.
+static void lifetimes() {
+  const gpuzip_config_t config = revolve();
+  Checkpointing *schedule = CheckpointingBuilder(&config, 10);
+  std::unique_ptr<Prefetch> outlives(PrefetchBuilder(&config, 4, 4, 1, 10, schedule));
+  Prefetch *dies_first = PrefetchBuilder(&config, 4, 4, 1, 10, schedule);
+  outlives->Setup();
+  delete dies_first;
+  delete schedule;
+  outlives->Setup();
+}
+
+int main() {
+  builders();
+  traces();
+  calls();
+  without_extents();
+  lifetimes();
+  std::puts(failures ? "FAILED" : "all caught");
+  return failures ? 1 : 0;
+}

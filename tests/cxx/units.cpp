@@ -1,0 +1,48 @@
+// Compiled twice, as units 1 and 2 of one program: every header in both, twice, and used in both.
+#include "checkpointing/Checkpointing.hpp"
+#include "common/GPUZIPBuilders.cpp"
+#include "common/GPUZIPConfig.h"
+#include "common/GPUZIPError.h"
+#include "common/GPUZIPLogger.cpp"
+#include "common/real_t.h"
+#include "common/structs.h"
+#include "Compressor.hpp"
+#include "prefetch/Checkpointing.hpp"
+#include "prefetch/Prefetch.cuh"
+// A second time.
+#include "checkpointing/Checkpointing.hpp"
+#include "common/GPUZIPBuilders.cpp"
+#include "common/GPUZIPConfig.h"
+#include "common/GPUZIPError.h"
+#include "common/GPUZIPLogger.cpp"
+#include "common/real_t.h"
+#include "common/structs.h"
+#include "Compressor.hpp"
+#include "prefetch/Checkpointing.hpp"
+#include "prefetch/Prefetch.cuh"
+
+#include <cstdio>
+
+#define JOIN(a, b) a##b
+#define NAME(unit) JOIN(use_, unit)
+
+int use_1();
+int use_2();
+
+int NAME(UNIT)() {
+  gpuzip_config_t config;
+  config.checkpointing_algorithm = 1;
+  config.log_level = 3;
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10 * UNIT));
+  const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 64 * sizeof(real_t), 10 * UNIT, schedule.get()));
+  prefetch->Setup();
+  return schedule->GetAction().ts + schedule->GetSteps();
+}
+
+#if UNIT == 1
+int main() {
+  const int sum = use_1() + use_2();
+  std::printf("%d\n", sum);
+  return sum == 30 ? 0 : 1;
+}
+#endif
