@@ -9,7 +9,7 @@ build:
 
 # About a minute on 2 cores: builds, migrates, compares with a run that keeps every state.
 demo: build
-	$(MAKE) -C c-examples/rtm3d demo
+	$(MAKE) -s -C c-examples/rtm3d demo
 
 # Installs what the tests need where it may, names what it may not, runs everything.
 test: deps build
@@ -25,7 +25,7 @@ deps:
 bench: build
 	$(CARGO) bench --bench schedule
 	$(CARGO) bench --bench session
-	$(MAKE) -C c-examples/rtm3d bench
+	$(MAKE) -s -C c-examples/rtm3d bench
 
 # Rewrites include/gpuzip.h from src/capi/.
 header:
