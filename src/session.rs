@@ -8,6 +8,7 @@ use crate::cursor::{Cursor, Tick};
 use crate::device::{AppMemory, HostDevice, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
+use crate::perf_log;
 use crate::plan::{Fetch, Plan, Sizes, NONE};
 use crate::schedule::{trace, Action, Kind};
 use crate::snapshot::{Field, Layout};
@@ -42,6 +43,8 @@ pub struct Session {
     /// When the application got its current action.
     since: Instant,
     stats: Stats,
+    /// Shots that were run to their end.
+    shots: u64,
     process: Process,
 }
 
@@ -84,6 +87,7 @@ impl Session {
             served: true,
             since: Instant::now(),
             stats: Stats::default(),
+            shots: 0,
             process: Process::current(),
         })
     }
@@ -296,11 +300,16 @@ impl Session {
         stats
     }
 
-    fn log_performance(&self) {
-        if self.config.performance_log {
-            if let Err(e) = crate::perf_log::append(&self.stats()) {
-                log::warn!("performance log: {e}");
-            }
+    fn log_performance(&mut self) {
+        self.shots += 1;
+        let (Some(engine), true) = (&self.engine, self.config.performance_log) else { return };
+        let result = self
+            .cursor
+            .decide()
+            .map_err(|e| e.message)
+            .and_then(|schedule| perf_log::append(self.shots, &schedule, &engine.plan, &self.stats()).map_err(|e| e.to_string()));
+        if let Err(e) = result {
+            log::warn!("performance log: {e}");
         }
     }
 }

@@ -96,6 +96,24 @@ fn a_small_3d_job_and_a_published_uniform() {
 }
 
 #[test]
+fn the_performance_log_has_a_line_per_shot() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("performance.csv");
+    let _ = std::fs::remove_file(&path);
+    let args = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "40", "--shots", "3", "--border", "6"];
+    let config = [("ENABLE_PERFORMANCE_LOG", "1"), ("PERFORMANCE_LOG", path.to_str().unwrap()), ("CHECKPOINTING_ALGORITHM", "revolve")];
+    verify(&args, "performance", &config);
+    let json = verify(&args, "performance", &config);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 1 + 2 * 3, "one heading, two runs of three shots");
+    assert!(lines.iter().all(|line| line.len() == lines[0].len()));
+    let column = |name: &str| lines[0].iter().position(|cell| *cell == name).unwrap_or_else(|| panic!("no {name}"));
+    assert_eq!(lines[1..].iter().map(|line| line[column("shot")]).collect::<Vec<_>>(), ["1", "2", "3", "1", "2", "3"]);
+    let steps: u64 = lines[4..].iter().map(|line| line[column("forward_steps")].parse::<u64>().unwrap()).sum();
+    assert_eq!(steps.to_string(), value(&json, "forward_steps"));
+}
+
+#[test]
 fn the_physics_passes_its_gates() {
     for program in ["rtm_physics_f32", "rtm_physics_f64"] {
         print!("{}", stdout(&run(Command::new(build(program)).env("OMP_WAIT_POLICY", "passive"))));

@@ -194,7 +194,7 @@ fn memory_is_flat_over_many_shots() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(2500))]
 
     #[test]
     fn random_sessions_restore_every_state(
