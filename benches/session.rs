@@ -1,7 +1,7 @@
 //! What a session costs: its own work per action, and how near its copies come to memcpy, each beside a limit measured in the same run.
 
 use gpuzip::config::Config;
-use gpuzip::device::AppMemory;
+use gpuzip::device::{AppMemory, Stream};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::{AppField, Session};
@@ -9,6 +9,9 @@ use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+
+/// The calling thread as a stream.
+const HOST: Stream = Stream(std::ptr::null_mut());
 
 /// Longest host time per action, in ns, that the design allows.
 const ACTION_NS: f64 = 1000.0;
@@ -26,7 +29,7 @@ fn config(snapshots: u32, cache: u32) -> Config {
 
 fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {
     let field = Field { n: [values as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-    Session::new(config(snapshots, cache), steps.into(), vec![field]).unwrap()
+    Session::new(config(snapshots, cache), steps.into(), &[AppField { field, memory: None }]).unwrap()
 }
 
 /// The session's view of `data`.
@@ -45,9 +48,9 @@ fn sweep(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64,
         let action = session.get_action().unwrap().action;
         match action.kind {
             Kind::Forward | Kind::Backward => step(data),
-            Kind::Save => session.save(action.ts.into(), &[app_field(data)]).unwrap(),
-            Kind::Restore => session.retrieve(action.ts.into(), &[app_field(data)]).unwrap(),
-            Kind::Terminate => return (begin.elapsed().as_secs_f64(), session.stats()),
+            Kind::Save => session.save(action.ts.into(), &[app_field(data)], HOST).unwrap(),
+            Kind::Restore => session.retrieve(action.ts.into(), &[app_field(data)], HOST).unwrap(),
+            Kind::Terminate => return (begin.elapsed().as_secs_f64(), session.stats().unwrap()),
             Kind::Error => unreachable!("no schedule has it"),
         }
     }

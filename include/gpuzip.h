@@ -863,7 +863,8 @@ gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
 
 /*
  Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
- call. On the host backend `stream` is NULL, and the fields have been read on return.
+ call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
+ On the host backend `stream` is NULL, and the fields have been read on return.
 
  Pointers:
  `fields` points to `nfields` fields whose data is readable.
@@ -875,8 +876,8 @@ gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
                             void *stream);
 
 /*
- Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On the host backend `stream` is NULL, and the fields have
- been written on return.
+ Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
+ does not wait. On the host backend `stream` is NULL, and the fields have been written on return.
 
  Pointers:
  `fields` points to `nfields` fields whose data is writable.
@@ -886,6 +887,12 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
                                 const struct gpuzip_field_t *fields,
                                 uint32_t nfields,
                                 void *stream);
+
+/*
+ Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes
+ that touch the fields outside the stream that they gave; on the host backend that is so on return of each call.
+ */
+gpuzip_status_t gpuzip_synchronize(struct gpuzip_t *handle);
 
 /*
  What this session counted and timed since its last setup.

@@ -5,6 +5,17 @@ use crate::plan::Policy;
 use crate::schedule::Algorithm;
 use std::path::PathBuf;
 
+/// Which kind of device a session is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The one whose memory the fields are.
+    ByFields,
+    /// The host: RAM as device memory.
+    Host,
+    /// A CUDA device.
+    Cuda,
+}
+
 /// A checked configuration. Zero means "not set" throughout.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -28,6 +39,12 @@ pub struct Config {
     pub device_budget: u64,
     /// Bytes of host memory for snapshots.
     pub host_budget: u64,
+    /// Which kind of device the session is on.
+    pub backend: Backend,
+    /// The ordinal of the device; `None`: the one of the fields, or else the current one.
+    pub device: Option<i32>,
+    /// Actions that the host may run ahead of a GPU.
+    pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
     pub link_bandwidth: f64,
     /// Write one line per shot to the performance log.
@@ -47,6 +64,9 @@ impl Default for Config {
             policy: Policy::Clairvoyant,
             device_budget: 0,
             host_budget: 0,
+            backend: Backend::ByFields,
+            device: None,
+            max_in_flight: 64,
             link_bandwidth: 0.0,
             performance_log: false,
         }

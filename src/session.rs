@@ -5,8 +5,8 @@
 use crate::codec::Raw;
 use crate::config::Config;
 use crate::cursor::{Cursor, Tick};
-use crate::device::{AppMemory, HostDevice, Traffic};
-use crate::error::{fail, Result};
+use crate::device::{self, AppMemory, Device, Stream, Traffic};
+use crate::error::{fail, Code, Result};
 use crate::fork::Process;
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Sizes, NONE};
@@ -54,22 +54,25 @@ struct Engine {
     tiers: Tiers,
     /// The first fetch that is not issued yet.
     next_fetch: usize,
-    /// The device's traffic before this sweep.
+    /// The device's traffic and stall before this sweep.
     traffic_before: Traffic,
+    stalled_before: f64,
 }
 
 impl Session {
     /// A session of its own, on a schedule of its own.
-    pub fn new(config: Config, steps: i64, fields: Vec<Field>) -> Result<Self> {
+    pub fn new(config: Config, steps: i64, fields: &[AppField]) -> Result<Self> {
         let cursor = Arc::new(Cursor::new(config.clone(), steps)?);
         let mut session = Self::attach(cursor, config, fields)?;
-        session.engine()?;
+        session.cursor.plan(&session.sizes)?;
+        session.open(fields)?;
         Ok(session)
     }
 
-    /// Another session on a schedule. Its memory is allocated with its first action.
-    pub fn attach(cursor: Arc<Cursor>, config: Config, fields: Vec<Field>) -> Result<Self> {
-        let layout = Layout::new(fields)?;
+    /// Another session on a schedule. Its memory is allocated at its first action, or where only the fields can tell the device, at its
+    /// first save.
+    pub fn attach(cursor: Arc<Cursor>, config: Config, fields: &[AppField]) -> Result<Self> {
+        let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         let sizes = Sizes::new(&config, layout.slot_bytes);
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
@@ -99,7 +102,10 @@ impl Session {
 
     /// The plan that it plays.
     pub fn plan(&mut self) -> Result<Arc<Plan>> {
-        Ok(self.engine()?.plan.clone())
+        match &self.engine {
+            Some(engine) => Ok(engine.plan.clone()),
+            None => self.cursor.plan(&self.sizes),
+        }
     }
 
     /// Bytes of one snapshot.
@@ -107,27 +113,54 @@ impl Session {
         self.layout.slot_bytes
     }
 
-    fn engine(&mut self) -> Result<&mut Engine> {
-        if self.engine.is_none() {
-            let plan = self.cursor.plan(&self.sizes)?;
-            let device = Box::new(HostDevice::new(self.config.link_bandwidth)?);
-            let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
-            log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
-            self.engine = Some(Engine { plan, tiers, next_fetch: 0, traffic_before: Traffic::default() });
+    /// Opens the device and allocates the tiers, if they are not yet and it is known where.
+    fn open(&mut self, fields: &[AppField]) -> Result<()> {
+        if self.engine.is_some() {
+            return Ok(());
         }
+        let memory: Vec<_> = fields.iter().map(|f| f.memory).collect();
+        let Some(mut device) = device::open(&self.config, &memory)? else { return Ok(()) };
+        let plan = self.reserve(&mut *device)?;
+        let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
+        log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
+        self.engine = Some(Engine { plan, tiers, next_fetch: 0, traffic_before: Traffic::default(), stalled_before: 0.0 });
+        Ok(())
+    }
+
+    /// Reserves the memory of the plan. Where the device has less than the cache wants, the cache shrinks.
+    fn reserve(&mut self, device: &mut dyn Device) -> Result<Arc<Plan>> {
+        let bytes = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
+        loop {
+            let plan = self.cursor.plan(&self.sizes)?;
+            match device.reserve_device(bytes(plan.device_slots)) {
+                Err(error) if error.code == Code::Memory && plan.device_slots > 0 => {
+                    let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
+                    log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
+                    self.sizes.cache = Some(fewer);
+                }
+                result => {
+                    result?;
+                    device.reserve_host(bytes(plan.host_slots))?;
+                    return Ok(plan);
+                }
+            }
+        }
+    }
+
+    fn engine(&mut self) -> Result<&mut Engine> {
         match &mut self.engine {
             Some(engine) => Ok(engine),
-            None => fail!(State, "no engine"),
+            None => fail!(State, "the session has no device yet"),
         }
     }
 
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
-        let engine = self.engine()?;
-        engine.tiers.clear()?;
-        engine.next_fetch = 0;
-        engine.traffic_before = engine.tiers.device().traffic();
+        self.open(&[])?;
+        if let Some(engine) = &mut self.engine {
+            engine.reset()?;
+        }
         self.sweep = self.cursor.rewind()?;
         (self.tick, self.served) = (None, true);
         self.stats = Stats::default();
@@ -138,9 +171,9 @@ impl Session {
     pub fn get_action(&mut self) -> Result<Tick> {
         self.process.check()?;
         self.check_served()?;
-        self.engine()?;
+        self.open(&[])?;
         let tick = self.cursor.advance_if(|current| self.check_position(current, current.map_or(-1, |tick| tick.it)))?;
-        self.follow(tick);
+        self.follow(tick)?;
         Ok(tick)
     }
 
@@ -156,9 +189,8 @@ impl Session {
         }
         self.check_served()?;
         self.check_position(current, it - 1)?;
-        self.engine()?;
-        self.follow(tick);
-        Ok(())
+        self.open(&[])?;
+        self.follow(tick)
     }
 
     /// This session must be at action `it` of the schedule's current sweep to go on.
@@ -183,7 +215,7 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, tick: Tick) {
+    fn follow(&mut self, tick: Tick) -> Result<()> {
         let now = Instant::now();
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
@@ -194,6 +226,11 @@ impl Session {
             Kind::Terminate => self.log_performance(),
             _ => {}
         }
+        if let Some(engine) = &mut self.engine {
+            let oldest = tick.it - self.config.max_in_flight as i64;
+            self.stats.run_ahead_wait += engine.tiers.device().keep_up(oldest)?;
+        }
+        Ok(())
     }
 
     /// The time since the current action was handed out is the application's, if it is one that computes.
@@ -207,13 +244,16 @@ impl Session {
     }
 
     /// Stores the live state u(ts).
-    pub fn save(&mut self, ts: i64, fields: &[AppField]) -> Result<()> {
+    pub fn save(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let (tick, memory) = self.expect(Kind::Save, ts, fields)?;
+        self.open(fields)?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let step = engine.plan.steps[tick.event];
-        engine.tiers.save(step, &memory)?;
-        engine.issue_after(tick.event)?;
+        engine.call(&memory, stream, tick, |engine| {
+            engine.tiers.save(step, &memory)?;
+            engine.issue_after(tick.event)
+        })?;
         let written = step.host != NONE;
         let stored = written || step.slot != NONE;
         self.stats.saves += 1;
@@ -227,17 +267,20 @@ impl Session {
     }
 
     /// Makes u(ts) live in the fields.
-    pub fn retrieve(&mut self, ts: i64, fields: &[AppField]) -> Result<()> {
+    pub fn retrieve(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let (tick, memory) = self.expect(Kind::Restore, ts, fields)?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let step = engine.plan.steps[tick.event];
         let moved = u64::from(step.host != NONE);
         let prefetched = moved == 1 && step.slot != NONE && engine.is_issued(tick.event);
-        engine.issue_for(tick.event)?;
-        let late = prefetched && engine.tiers.is_late(step);
-        engine.tiers.restore(step, &memory)?;
-        engine.issue_after(tick.event)?;
+        let late = engine.call(&memory, stream, tick, |engine| {
+            engine.issue_for(tick.event)?;
+            let late = prefetched && engine.tiers.is_late(step)?;
+            engine.tiers.restore(step, &memory)?;
+            engine.issue_after(tick.event)?;
+            Ok(late)
+        })?;
         self.stats.restores += 1;
         self.stats.misses += moved;
         self.stats.h2d += moved;
@@ -247,6 +290,12 @@ impl Session {
         self.served = true;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())
+    }
+
+    /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
+    pub fn synchronize(&mut self) -> Result<()> {
+        self.process.check()?;
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.device().keep_up(i64::MAX).map(drop))
     }
 
     /// Checks that the current action is `kind` of `ts` and still to be served, and that the fields are those of the session.
@@ -287,28 +336,30 @@ impl Session {
     }
 
     /// The statistics of this sweep so far.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&mut self) -> Result<Stats> {
         let mut stats = self.stats.clone();
-        stats.stall = stats.save + stats.restore;
-        if let Some(engine) = &self.engine {
-            let traffic = engine.tiers.device().traffic();
-            stats.h2d_bytes = traffic.h2d_bytes - engine.traffic_before.h2d_bytes;
-            stats.d2h_bytes = traffic.d2h_bytes - engine.traffic_before.d2h_bytes;
-            stats.peak_device_bytes = engine.plan.device_slots as u64 * self.layout.slot_bytes;
-            stats.peak_host_bytes = engine.plan.host_slots as u64 * self.layout.slot_bytes;
+        if let Some(Engine { plan, tiers, traffic_before, stalled_before, .. }) = &mut self.engine {
+            let traffic = tiers.device().traffic();
+            stats.stall = tiers.device().stalled()? - *stalled_before;
+            stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
+            stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
+            stats.peak_device_bytes = plan.device_slots as u64 * self.layout.slot_bytes;
+            stats.peak_host_bytes = plan.host_slots as u64 * self.layout.slot_bytes;
         }
-        stats
+        Ok(stats)
     }
 
     fn log_performance(&mut self) {
         self.shots += 1;
-        let (Some(engine), true) = (&self.engine, self.config.performance_log) else { return };
-        let result = self
-            .cursor
-            .decide()
-            .map_err(|e| e.message)
-            .and_then(|schedule| perf_log::append(self.shots, &schedule, &engine.plan, &self.stats()).map_err(|e| e.to_string()));
-        if let Err(e) = result {
+        if !self.config.performance_log {
+            return;
+        }
+        let mut append = || -> std::result::Result<(), String> {
+            let stats = self.stats().map_err(|e| e.message)?;
+            let (schedule, plan) = self.cursor.decide().and_then(|s| Ok((s, self.plan()?))).map_err(|e| e.message)?;
+            perf_log::append(self.shots, &schedule, &plan, &stats).map_err(|e| e.to_string())
+        };
+        if let Err(e) = append() {
             log::warn!("performance log: {e}");
         }
     }
@@ -321,6 +372,26 @@ impl Drop for Session {
 }
 
 impl Engine {
+    /// Prepares a sweep.
+    fn reset(&mut self) -> Result<()> {
+        self.tiers.clear()?;
+        self.next_fetch = 0;
+        self.traffic_before = self.tiers.device().traffic();
+        self.stalled_before = self.tiers.device().stalled()?;
+        Ok(())
+    }
+
+    /// Runs a call of the application on its stream, once its memory is accepted.
+    fn call<R>(&mut self, memory: &[AppMemory], stream: Stream, tick: Tick, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        for (i, &memory) in memory.iter().enumerate() {
+            self.tiers.device().check(memory).map_err(|e| e.within(format_args!("field {i}")))?;
+        }
+        self.tiers.device().enter(stream, tick.it)?;
+        let result = body(self);
+        let left = self.tiers.device().leave();
+        result.and_then(|value| left.map(|()| value))
+    }
+
     /// Whether the transfer for the RESTORE `event` was issued before now.
     fn is_issued(&self, event: usize) -> bool {
         self.plan.fetches.get(self.next_fetch).is_none_or(|fetch| fetch.event as usize != event)

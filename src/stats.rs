@@ -62,4 +62,6 @@ stats! {
     restore: f64,
     /// Seconds that the application's stream waited for gpuzip.
     stall: f64,
+    /// Seconds that the host waited because it was too far ahead of the device.
+    run_ahead_wait: f64,
 }

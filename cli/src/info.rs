@@ -3,6 +3,8 @@
 use crate::output::{emit_json, table};
 use crate::Failure;
 use clap::Args;
+use gpuzip::device::cuda::{self, DeviceInfo};
+use gpuzip::error::Error;
 use gpuzip::schedule::Algorithm;
 use serde_json::{json, Map, Value};
 
@@ -17,24 +19,17 @@ pub struct Arguments {
 /// Something that a build may offer, and why it does not.
 struct Offer {
     name: &'static str,
-    missing: Option<&'static str>,
+    missing: Option<String>,
 }
 
-const RAW_ONLY: Option<&str> = Some("this version stores raw snapshots only");
+fn backends(cuda: &Result<Vec<DeviceInfo>, Error>) -> [Offer; 2] {
+    [Offer { name: "host", missing: None }, Offer { name: "cuda", missing: cuda.as_ref().err().map(|e| e.message.clone()) }]
+}
 
-const BACKENDS: [Offer; 2] =
-    [Offer { name: "host", missing: None }, Offer { name: "cuda", missing: Some("this version has no CUDA backend") }];
-
-const CODECS: [Offer; 8] = [
-    Offer { name: "none", missing: None },
-    Offer { name: "zfp", missing: RAW_ONLY },
-    Offer { name: "bitcomp", missing: RAW_ONLY },
-    Offer { name: "cuszp", missing: RAW_ONLY },
-    Offer { name: "lorenzo", missing: RAW_ONLY },
-    Offer { name: "dct", missing: RAW_ONLY },
-    Offer { name: "fp16", missing: RAW_ONLY },
-    Offer { name: "bfp", missing: RAW_ONLY },
-];
+fn codecs() -> impl Iterator<Item = Offer> {
+    let missing = |name| (name != "none").then(|| "this version stores raw snapshots only".into());
+    ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"].into_iter().map(move |name| Offer { name, missing: missing(name) })
+}
 
 impl Offer {
     fn json(&self) -> Value {
@@ -42,7 +37,7 @@ impl Offer {
     }
 
     fn row(&self, what: &str) -> (String, String) {
-        let state = self.missing.map_or("available".into(), |reason| format!("not available: {reason}"));
+        let state = self.missing.as_ref().map_or("available".into(), |reason| format!("not available: {reason}"));
         (format!("{what} {}", self.name), state)
     }
 }
@@ -60,30 +55,39 @@ fn memory_bytes() -> Option<u64> {
 }
 
 fn values() -> Map<String, Value> {
-    let offers = |offers: &[Offer]| -> Value { offers.iter().map(Offer::json).collect() };
+    let cuda = cuda::devices();
+    let mut devices = vec![json!({ "backend": "host", "cores": cores(), "memory_bytes": memory_bytes() })];
+    devices.extend(cuda.iter().flatten().map(|d| json!({ "backend": "cuda", "name": d.name, "memory_bytes": d.memory_bytes })));
     let values: [(&str, Value); 6] = [
         ("version", env!("CARGO_PKG_VERSION").into()),
         ("abi_version", gpuzip::ABI_VERSION.into()),
-        ("backends", offers(&BACKENDS)),
-        ("devices", json!([{ "backend": "host", "cores": cores(), "memory_bytes": memory_bytes() }])),
+        ("backends", backends(&cuda).iter().map(Offer::json).collect()),
+        ("devices", devices.into()),
         ("algorithms", Algorithm::ALL.iter().map(|a| a.name()).collect()),
-        ("codecs", offers(&CODECS)),
+        ("codecs", codecs().map(|offer| offer.json()).collect()),
     ];
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
 fn rows() -> Vec<(String, String)> {
+    let cuda = cuda::devices();
     let known = |value: Option<String>| value.unwrap_or("unknown".into());
-    let memory = known(memory_bytes().map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)));
-    let cores = known(cores().map(|n| n.to_string()));
+    let (cores, memory) = (known(cores().map(|n| n.to_string())), known(memory_bytes().map(gib)));
     let mut rows = vec![
         ("version".into(), env!("CARGO_PKG_VERSION").into()),
         ("ABI version".into(), gpuzip::ABI_VERSION.to_string()),
         ("device host".into(), format!("{cores} cores, {memory} memory")),
-        ("algorithms".into(), Algorithm::ALL.map(Algorithm::name).join(", ")),
     ];
-    rows.extend(BACKENDS.iter().map(|offer| offer.row("backend")));
-    rows.extend(CODECS.iter().map(|offer| offer.row("codec")));
+    rows.extend(
+        (0..).zip(cuda.iter().flatten()).map(|(k, d)| (format!("device cuda {k}"), format!("{}, {}", d.name, gib(d.memory_bytes)))),
+    );
+    rows.push(("algorithms".into(), Algorithm::ALL.map(Algorithm::name).join(", ")));
+    rows.extend(backends(&cuda).iter().map(|offer| offer.row("backend")));
+    rows.extend(codecs().map(|offer| offer.row("codec")));
     rows
 }
 

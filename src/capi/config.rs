@@ -3,7 +3,7 @@
 use super::entry::{entry, not_null, text, write};
 use super::logging::set_level;
 use super::types::*;
-use crate::config::{parse, Config};
+use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Error, Result};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
@@ -302,6 +302,17 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
         host_budget: given.host_budget,
+        backend: match given.backend {
+            0 => Backend::ByFields,
+            1 => Backend::Host,
+            2 => Backend::Cuda,
+            other => return fail!(Config, "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"),
+        },
+        device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
+        max_in_flight: match count("max_in_flight", given.max_in_flight)? {
+            0 => Config::default().max_in_flight,
+            actions => actions,
+        },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         performance_log: given.enable_performance_log != 0,
     })
@@ -354,13 +365,9 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     let ints = [
         ("compressor", c.compressor, "snapshots are stored raw; use 0"),
         ("range_actions", c.range_actions, "every FORWARD is one step; use 0"),
-        ("device", c.device, "the host backend has no devices; use 0"),
     ];
     if let Some((name, value, remedy)) = ints.into_iter().find(|(_, value, _)| *value != 0) {
         return fail!(Unsupported, "{name} = {value}: not in this version: {remedy}");
-    }
-    if !matches!(c.backend, 0 | 1) {
-        return fail!(Unsupported, "backend = {}: this version has the host backend only; use 0 or 1", c.backend);
     }
     if c.disk_budget != 0 {
         return fail!(Unsupported, "disk_budget = {}: this version has no disk tier; use 0", c.disk_budget);

@@ -5,7 +5,7 @@ use super::entry::{entry, not_null, write, write_sized};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize};
 use super::types::*;
-use crate::device::AppMemory;
+use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::plan::{choose, Sizes};
 use crate::schedule::check_steps;
@@ -51,22 +51,6 @@ fn field_of(given: &gpuzip_field_t) -> Result<Field> {
     Ok(Field { n: [given.n1, given.n2, given.n3], scalar, previous_of })
 }
 
-/// The shapes of the fields; their memory does not count.
-///
-/// # Safety
-/// As `app_fields`.
-unsafe fn shapes(fields: *const gpuzip_field_t, nfields: u32) -> Result<Vec<Field>> {
-    // SAFETY: by this function's contract.
-    Ok(unsafe { app_fields(fields, nfields) }?.into_iter().map(|f| f.field).collect())
-}
-
-fn no_stream(stream: *const c_void) -> Result<()> {
-    if !stream.is_null() {
-        return fail!(Argument, "stream = {stream:p}: on the host backend the calling thread is the stream; give NULL");
-    }
-    Ok(())
-}
-
 /// Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
 ///
 /// `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the `nfields` fields of a state: their
@@ -85,8 +69,8 @@ pub unsafe extern "C" fn gpuzip_init(
     entry("gpuzip_init", || {
         not_null(handle, "handle")?;
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
-        let session = Session::new(config, steps as i64, fields)?;
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let session = Session::new(config, steps as i64, &fields)?;
         // SAFETY: by this function's contract.
         unsafe { write(handle, "handle", handles::add_session(session)) }
     })
@@ -109,8 +93,8 @@ pub unsafe extern "C" fn gpuzip_attach(
         not_null(handle, "handle")?;
         let cursor = handles::schedule(schedule)?;
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
-        let session = Session::attach(cursor, config, fields)?;
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let session = Session::attach(cursor, config, &fields)?;
         // SAFETY: by this function's contract.
         unsafe { write(handle, "handle", handles::add_session(session)) }
     })
@@ -160,7 +144,8 @@ pub extern "C" fn gpuzip_dispatch(handle: *mut gpuzip_t, it: i64) -> gpuzip_stat
 }
 
 /// Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
-/// call. On the host backend `stream` is NULL, and the fields have been read on return.
+/// call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
+/// On the host backend `stream` is NULL, and the fields have been read on return.
 ///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is readable.
@@ -173,15 +158,14 @@ pub unsafe extern "C" fn gpuzip_save(
     stream: *mut c_void,
 ) -> gpuzip_status_t {
     entry("gpuzip_save", || {
-        no_stream(stream)?;
         // SAFETY: by this function's contract.
         let fields = unsafe { app_fields(fields, nfields) }?;
-        with_session(handle, |session| session.save(ts as i64, &fields))
+        with_session(handle, |session| session.save(ts as i64, &fields, Stream(stream)))
     })
 }
 
-/// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On the host backend `stream` is NULL, and the fields have
-/// been written on return.
+/// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
+/// does not wait. On the host backend `stream` is NULL, and the fields have been written on return.
 ///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is writable.
@@ -194,11 +178,17 @@ pub unsafe extern "C" fn gpuzip_retrieve(
     stream: *mut c_void,
 ) -> gpuzip_status_t {
     entry("gpuzip_retrieve", || {
-        no_stream(stream)?;
         // SAFETY: by this function's contract.
         let fields = unsafe { app_fields(fields, nfields) }?;
-        with_session(handle, |session| session.retrieve(ts as i64, &fields))
+        with_session(handle, |session| session.retrieve(ts as i64, &fields, Stream(stream)))
     })
+}
+
+/// Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes
+/// that touch the fields outside the stream that they gave; on the host backend that is so on return of each call.
+#[no_mangle]
+pub extern "C" fn gpuzip_synchronize(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_synchronize", || with_session(handle, Session::synchronize))
 }
 
 /// What this session counted and timed since its last setup.
@@ -208,7 +198,7 @@ pub unsafe extern "C" fn gpuzip_retrieve(
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_stats(handle: *mut gpuzip_t, stats: *mut gpuzip_stats_t) -> gpuzip_status_t {
     entry("gpuzip_stats", || {
-        let value = with_session(handle, |session| Ok(stats_of(&session.stats())))?;
+        let value = with_session(handle, |session| Ok(stats_of(&session.stats()?)))?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(stats, "stats", value) }
     })
@@ -238,6 +228,7 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
         save: stats.save,
         restore: stats.restore,
         stall: stats.stall,
+        run_ahead_wait: stats.run_ahead_wait,
         ..Default::default()
     }
 }
@@ -272,8 +263,8 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 ) -> gpuzip_status_t {
     entry("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, shapes(fields, nfields)?) };
-        let slot_bytes = Layout::new(fields)?.slot_bytes;
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let slot_bytes = Layout::new(fields.iter().map(|f| f.field).collect())?.slot_bytes;
         let choice = choose(&config, check_steps(steps as i64)?, &[Sizes::new(&config, slot_bytes)])?;
         let value = summarize(&choice.schedule, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
         // SAFETY: by this function's contract.

@@ -88,6 +88,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_dispatch(null_mut(), 0);
         gpuzip_save(null_mut(), 0, null(), 0, null_mut());
         gpuzip_retrieve(null_mut(), 0, null(), 0, null_mut());
+        gpuzip_synchronize(null_mut());
         gpuzip_stats(null_mut(), null_mut());
         gpuzip_summary(null_mut(), null_mut());
         gpuzip_memory_required(null(), 1, null(), 0, null_mut());
@@ -218,8 +219,8 @@ fn bad_configurations_name_the_field() {
         (|c| c.cache_capacity = -1, GPUZIP_ERR_CONFIG, "cache_capacity = -1"),
         (|c| c.compressor = 1, GPUZIP_ERR_UNSUPPORTED, "compressor = 1"),
         (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
-        (|c| c.backend = 2, GPUZIP_ERR_UNSUPPORTED, "backend = 2"),
-        (|c| c.device = 1, GPUZIP_ERR_UNSUPPORTED, "device = 1"),
+        (|c| c.backend = 3, GPUZIP_ERR_CONFIG, "backend = 3"),
+        (|c| c.device = 1, GPUZIP_ERR_CONFIG, "device = 1"),
         (|c| c.disk_budget = 9, GPUZIP_ERR_UNSUPPORTED, "disk_budget = 9"),
         (|c| c.policy = 2, GPUZIP_ERR_CONFIG, "policy = 2"),
         (|c| c.snapshot_rule = 2, GPUZIP_ERR_CONFIG, "snapshot_rule = 2"),

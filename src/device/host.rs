@@ -3,7 +3,9 @@
 //! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time that such a link would need, so that
 //! an accelerator's balance can be studied without one.
 
-use super::{Device, Event, Lane, Place, Traffic};
+use super::cuda::{self, Location};
+use super::slab::Slab;
+use super::{AppMemory, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use std::collections::VecDeque;
@@ -19,6 +21,11 @@ pub struct HostDevice {
     upload: Worker,
     download: Worker,
     traffic: Traffic,
+    /// Where each event was recorded last; a lane and the tasks that it had then.
+    events: Vec<(Lane, u64)>,
+    /// When the current call began, and the seconds of all calls before.
+    entered: Instant,
+    stalled: f64,
     /// The process that owns the worker threads; a fork does not inherit them.
     process: Process,
 }
@@ -34,6 +41,9 @@ impl HostDevice {
             download: Worker::start("gpuzip-download", link.clone())?,
             link,
             traffic: Traffic::default(),
+            events: Vec::new(),
+            entered: Instant::now(),
+            stalled: 0.0,
             process: Process::current(),
         })
     }
@@ -61,36 +71,56 @@ impl HostDevice {
             Place::App(memory) if bytes <= memory.bytes as u64 => return Ok(Address(memory.address)),
             Place::App(memory) => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {}", memory.bytes),
         };
-        if offset.checked_add(bytes).is_none_or(|end| end > slab.bytes as u64) {
-            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.bytes);
+        if offset.checked_add(bytes).is_none_or(|end| end > slab.bytes() as u64) {
+            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.bytes());
         }
         // SAFETY: the offset lies within the slab's mapping, as just checked.
-        Ok(Address(unsafe { slab.address.add(offset as usize) }))
+        Ok(Address(unsafe { slab.address().add(offset as usize) }))
     }
 }
 
 impl Device for HostDevice {
-    fn reserve(&mut self, device_bytes: u64, host_bytes: u64) -> Result<()> {
-        self.device = Slab::new(device_bytes)?;
+    fn reserve_device(&mut self, bytes: u64) -> Result<()> {
+        self.device = Slab::new(bytes)?;
         self.device.populate();
-        self.host = Slab::new(host_bytes)?;
         Ok(())
     }
 
+    fn reserve_host(&mut self, bytes: u64) -> Result<()> {
+        self.host = Slab::new(bytes)?;
+        Ok(())
+    }
+
+    fn check(&self, memory: AppMemory) -> Result<()> {
+        match cuda::locate(memory) {
+            Location::Device(k) => {
+                fail!(Argument, "{:p} is memory of CUDA device {k}: the host backend copies host memory", memory.address)
+            }
+            Location::Host | Location::Managed(_) => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, stream: Stream, _: i64) -> Result<()> {
+        if !stream.0.is_null() {
+            return fail!(Argument, "stream = {:p}: on the host backend the calling thread is the stream; give NULL", stream.0);
+        }
+        self.entered = Instant::now();
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        self.stalled += self.entered.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<Event> {
+        self.events.push((Lane::App, 0));
+        Ok(Event(self.events.len() - 1))
+    }
+
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
-        let copy = Copy { to: self.address(to, bytes)?, from: self.address(from, bytes)?, bytes: bytes as usize, crosses: false };
-        let crosses = match (to, from) {
-            (Place::Host(_), Place::Device(_) | Place::App(_)) => {
-                self.traffic.d2h_bytes += bytes;
-                true
-            }
-            (Place::Device(_) | Place::App(_), Place::Host(_)) => {
-                self.traffic.h2d_bytes += bytes;
-                true
-            }
-            _ => false,
-        };
-        let copy = Copy { crosses, ..copy };
+        let crosses = self.traffic.count(to, from, bytes);
+        let copy = Copy { to: self.address(to, bytes)?, from: self.address(from, bytes)?, bytes: bytes as usize, crosses };
         match self.worker(lane) {
             Some(worker) => worker.push(Task::Copy(copy)),
             None => copy.run(&mut self.link),
@@ -98,26 +128,33 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn record(&mut self, lane: Lane) -> Event {
+    fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
         let sequence = self.worker(lane).map_or(0, |worker| worker.pushed);
-        Event { lane, sequence }
+        self.events[event.0] = (lane, sequence);
+        Ok(())
     }
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
+        let (recorded, sequence) = self.events[event.0];
         // The application's lane runs at once, so its events are always past; so are those of the lane itself.
-        let Some(other) = self.queue(event.lane).filter(|_| event.lane != lane).cloned() else { return Ok(()) };
+        let Some(other) = self.queue(recorded).filter(|_| recorded != lane).cloned() else { return Ok(()) };
         match self.worker(lane) {
-            None => other.wait(event.sequence),
-            Some(_) if other.lock().done >= event.sequence => Ok(()),
+            None => other.wait(sequence),
+            Some(_) if other.lock().done >= sequence => Ok(()),
             Some(worker) => {
-                worker.push(Task::Wait(other, event.sequence));
+                worker.push(Task::Wait(other, sequence));
                 Ok(())
             }
         }
     }
 
-    fn is_done(&self, event: Event) -> bool {
-        self.queue(event.lane).is_none_or(|queue| queue.lock().done >= event.sequence)
+    fn is_done(&self, event: Event) -> Result<bool> {
+        let (lane, sequence) = self.events[event.0];
+        Ok(self.queue(lane).is_none_or(|queue| queue.lock().done >= sequence))
+    }
+
+    fn keep_up(&mut self, _: i64) -> Result<f64> {
+        Ok(0.0)
     }
 
     fn synchronize(&mut self) -> Result<()> {
@@ -127,6 +164,10 @@ impl Device for HostDevice {
 
     fn traffic(&self) -> Traffic {
         self.traffic
+    }
+
+    fn stalled(&mut self) -> Result<f64> {
+        Ok(self.stalled)
     }
 }
 
@@ -140,53 +181,6 @@ impl Drop for HostDevice {
         }
         self.upload.stop();
         self.download.stop();
-    }
-}
-
-/// Anonymous memory, mapped in one piece with huge pages where the system has them. A mapping that fails is an error, never an abort.
-struct Slab {
-    address: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the slab owns its mapping; who reads and writes it when is decided by the lanes.
-unsafe impl Send for Slab {}
-
-impl Slab {
-    fn new(bytes: u64) -> Result<Self> {
-        if bytes == 0 {
-            return Ok(Slab { address: std::ptr::NonNull::dangling().as_ptr(), bytes: 0 });
-        }
-        let Some(size) = usize::try_from(bytes).ok().filter(|&size| size <= isize::MAX as usize) else {
-            return fail!(Memory, "{bytes} bytes of snapshots do not fit the address space");
-        };
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping touches no memory of anybody.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
-        if address == libc::MAP_FAILED {
-            let reason = std::io::Error::last_os_error();
-            return fail!(Memory, "cannot allocate {bytes} bytes for snapshots ({reason}): lower the budgets or the number of snapshots");
-        }
-        // SAFETY: the range is the mapping just made; the advice changes no content.
-        unsafe { libc::madvise(address, size, libc::MADV_HUGEPAGE) };
-        Ok(Slab { address: address.cast(), bytes: size })
-    }
-
-    /// Touches every page, so that no shot pays for page faults. Best effort: a page that cannot be had now is had at its first use.
-    fn populate(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: the range is this slab's own mapping.
-            unsafe { libc::madvise(self.address.cast(), self.bytes, libc::MADV_POPULATE_WRITE) };
-        }
-    }
-}
-
-impl Drop for Slab {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: the mapping was made with this size, and the lanes that use it have ended.
-            unsafe { libc::munmap(self.address.cast(), self.bytes) };
-        }
     }
 }
 

@@ -3,11 +3,39 @@
 //! A lane runs its operations in the order in which they were enqueued; operations of different lanes are ordered by events alone. On a
 //! GPU a lane is a stream; on the host backend the caller's lane is the calling thread, and the two transfer lanes are worker threads.
 
+pub mod cuda;
 mod host;
+mod slab;
 
-use crate::error::Result;
+use crate::config::{Backend, Config};
+use crate::error::{fail, Result};
+use cuda::Location;
 
+pub use cuda::CudaDevice;
 pub use host::HostDevice;
+
+/// Opens the device that a configuration asks for, or else the one whose memory the fields are; `None` if neither says it.
+pub fn open(config: &Config, fields: &[Option<AppMemory>]) -> Result<Option<Box<dyn Device>>> {
+    let locations = || fields.iter().flatten().map(|&memory| cuda::locate(memory));
+    let of_fields = locations().find_map(|location| match location {
+        Location::Device(k) | Location::Managed(k) => Some(k),
+        Location::Host => None,
+    });
+    let cuda = match config.backend {
+        Backend::Host => false,
+        Backend::Cuda => true,
+        Backend::ByFields if fields.iter().flatten().next().is_none() => return Ok(None),
+        Backend::ByFields => of_fields.is_some(),
+    };
+    if !cuda {
+        if let Some(device) = config.device {
+            return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1);
+        }
+        return Ok(Some(Box::new(HostDevice::new(config.link_bandwidth)?)));
+    }
+    let ordinal = config.device.or(of_fields).or_else(cuda::current_device_if_loaded).unwrap_or(0);
+    Ok(Some(Box::new(CudaDevice::new(ordinal)?)))
+}
 
 /// Where operations are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +48,16 @@ pub enum Lane {
     Download,
 }
 
-/// A point on a lane: all that was enqueued there before.
+/// A point on a lane, to be recorded and waited for any number of times. A wait is for the record that was last when it was enqueued.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
-    lane: Lane,
-    sequence: u64,
-}
+pub struct Event(usize);
+
+/// The application's stream in one call: a `CUstream`, NULL on the host backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(pub *mut std::ffi::c_void);
+
+// SAFETY: a stream handle is a name; the driver's functions that take it may be called from any thread.
+unsafe impl Send for Stream {}
 
 /// A field in the application's memory.
 #[derive(Clone, Copy, Debug)]
@@ -68,35 +100,71 @@ impl Place {
     }
 }
 
-/// Bytes and transfers that crossed the link between host and device memory.
+/// Bytes that were copied, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// To the device.
+    /// Across the link, to the device.
     pub h2d_bytes: u64,
-    /// To the host.
+    /// Across the link, to the host.
     pub d2h_bytes: u64,
+    /// Between fields and cache slots.
+    pub d2d_bytes: u64,
+}
+
+impl Traffic {
+    /// Counts a copy, and says whether it crosses the link.
+    fn count(&mut self, to: Place, from: Place, bytes: u64) -> bool {
+        let on_host = |place| matches!(place, Place::Host(_));
+        match (on_host(to), on_host(from)) {
+            (true, false) => self.d2h_bytes += bytes,
+            (false, true) => self.h2d_bytes += bytes,
+            _ => self.d2d_bytes += bytes,
+        }
+        on_host(to) != on_host(from)
+    }
 }
 
 /// A device with its two slabs of memory. Dropping it waits for what is under way.
 pub trait Device: Send {
-    /// Allocates the device slab and the host slab; once, before any copy.
-    fn reserve(&mut self, device_bytes: u64, host_bytes: u64) -> Result<()>;
+    /// Allocates the device slab; once, before any copy.
+    fn reserve_device(&mut self, bytes: u64) -> Result<()>;
+
+    /// Allocates the host slab; once, before any copy.
+    fn reserve_host(&mut self, bytes: u64) -> Result<()>;
+
+    /// Refuses memory that this device cannot copy as device memory.
+    fn check(&self, memory: AppMemory) -> Result<()>;
+
+    /// Begins a call of the application in its action number `it`: its lane is `stream` until `leave`, and goes on from the call before.
+    fn enter(&mut self, stream: Stream, it: i64) -> Result<()>;
+
+    /// Ends the call.
+    fn leave(&mut self) -> Result<()>;
+
+    /// A new event, with nothing before it.
+    fn event(&mut self) -> Result<Event>;
 
     /// Enqueues a copy of `bytes` bytes. Places are checked against their slabs.
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()>;
 
-    /// The point after everything that is enqueued on `lane` so far.
-    fn record(&mut self, lane: Lane) -> Event;
+    /// Makes `event` the point after everything that is enqueued on `lane` so far.
+    fn record(&mut self, lane: Lane, event: Event) -> Result<()>;
 
     /// What is enqueued on `lane` from now on runs after `event`.
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()>;
 
     /// Whether everything before `event` is done; never waits.
-    fn is_done(&self, event: Event) -> bool;
+    fn is_done(&self, event: Event) -> Result<bool>;
+
+    /// Blocks the calling thread until the device has ended all calls before action `it`, and returns the seconds that this took.
+    fn keep_up(&mut self, it: i64) -> Result<f64>;
 
     /// Blocks the calling thread until all lanes are idle.
     fn synchronize(&mut self) -> Result<()>;
 
-    /// What has crossed the link since the device was made.
+    /// What has been copied since the device was made.
     fn traffic(&self) -> Traffic;
+
+    /// Seconds that the application's stream has spent between `enter` and `leave`.
+    fn stalled(&mut self) -> Result<f64>;
 }

@@ -9,19 +9,21 @@ use crate::plan::{Plan, Step, NONE};
 use crate::snapshot::Layout;
 
 /// A device cache slot.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct DeviceSlot {
-    /// The upload that fills it, until a restore has waited for it.
-    filled: Option<Event>,
-    /// The download that reads it.
-    read: Option<Event>,
+    /// The upload that fills it, and whether a restore has yet to wait for it.
+    filled: Event,
+    filling: bool,
+    /// The download that reads it, and whether there is one.
+    read: Event,
+    reading: bool,
 }
 
 /// A host pool slot.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct HostSlot {
     /// The download, or the application's copy, that wrote it.
-    written: Option<Event>,
+    written: Event,
 }
 
 /// Device cache and host pool of one session.
@@ -32,29 +34,37 @@ pub struct Tiers {
     slot_bytes: u64,
     cache: Vec<DeviceSlot>,
     pool: Vec<HostSlot>,
+    /// The end of what the application's lane has done with the tiers so far.
+    app: Event,
 }
 
 impl Tiers {
-    /// Allocates what `plan` uses.
+    /// The tiers of `plan` on a device whose slabs are reserved.
     pub fn new(mut device: Box<dyn Device>, codec: Box<dyn Codec>, layout: Layout, plan: &Plan) -> Result<Self> {
         let slot_bytes = codec.slot_bytes(&layout);
-        let bytes = |slots: u32| (slots as u64).saturating_mul(slot_bytes);
-        device.reserve(bytes(plan.device_slots), bytes(plan.host_slots))?;
-        let cache = vec![DeviceSlot::default(); plan.device_slots as usize];
-        let pool = vec![HostSlot::default(); plan.host_slots as usize];
-        Ok(Tiers { device, codec, layout, slot_bytes, cache, pool })
+        let mut cache = Vec::with_capacity(plan.device_slots as usize);
+        for _ in 0..plan.device_slots {
+            cache.push(DeviceSlot { filled: device.event()?, filling: false, read: device.event()?, reading: false });
+        }
+        let mut pool = Vec::with_capacity(plan.host_slots as usize);
+        for _ in 0..plan.host_slots {
+            pool.push(HostSlot { written: device.event()? });
+        }
+        let app = device.event()?;
+        Ok(Tiers { device, codec, layout, slot_bytes, cache, pool, app })
     }
 
-    /// The device, for its traffic.
-    pub fn device(&self) -> &dyn Device {
-        &*self.device
+    /// The device, for its traffic and times.
+    pub fn device(&mut self) -> &mut dyn Device {
+        &mut *self.device
     }
 
     /// Forgets all snapshots once everything under way is done.
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
-        self.cache.fill(DeviceSlot::default());
-        self.pool.fill(HostSlot::default());
+        for slot in &mut self.cache {
+            (slot.filling, slot.reading) = (false, false);
+        }
         Ok(())
     }
 
@@ -66,10 +76,6 @@ impl Tiers {
         Place::Host(slot as u64 * self.slot_bytes)
     }
 
-    fn wait(&mut self, lane: Lane, event: Option<Event>) -> Result<()> {
-        event.map_or(Ok(()), |event| self.device.wait(lane, event))
-    }
-
     /// Stores the fields where `step` says. They have been read when the application's lane gets past this.
     pub fn save(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
         let Step { slot, host } = step;
@@ -77,53 +83,62 @@ impl Tiers {
             if host != NONE {
                 let to = self.in_pool(host);
                 self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-                self.pool[host as usize].written = Some(self.device.record(Lane::App));
+                self.device.record(Lane::App, self.pool[host as usize].written)?;
             }
             return Ok(());
         }
-        self.wait(Lane::App, self.cache[slot as usize].read)?;
+        let DeviceSlot { read, reading, .. } = self.cache[slot as usize];
+        if reading {
+            self.device.wait(Lane::App, read)?;
+        }
         let to = self.in_cache(slot);
         self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-        self.cache[slot as usize] = DeviceSlot::default();
+        self.cache[slot as usize].reading = host != NONE;
         if host != NONE {
-            let stored = self.device.record(Lane::App);
-            self.device.wait(Lane::Download, stored)?;
+            let written = self.pool[host as usize].written;
+            self.device.record(Lane::App, self.app)?;
+            self.device.wait(Lane::Download, self.app)?;
             self.device.copy(Lane::Download, self.in_pool(host), to, self.slot_bytes)?;
-            let written = self.device.record(Lane::Download);
-            self.cache[slot as usize].read = Some(written);
-            self.pool[host as usize].written = Some(written);
+            self.device.record(Lane::Download, read)?;
+            self.device.record(Lane::Download, written)?;
         }
         Ok(())
     }
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
     pub fn fetch(&mut self, step: Step) -> Result<()> {
-        let (slot, host) = (step.slot as usize, step.host as usize);
-        let released = self.device.record(Lane::App);
-        self.device.wait(Lane::Upload, released)?;
-        self.wait(Lane::Upload, self.cache[slot].read)?;
-        self.wait(Lane::Upload, self.pool[host].written)?;
+        let DeviceSlot { filled, read, reading, .. } = self.cache[step.slot as usize];
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Upload, self.app)?;
+        if reading {
+            self.device.wait(Lane::Upload, read)?;
+        }
+        self.device.wait(Lane::Upload, self.pool[step.host as usize].written)?;
         self.device.copy(Lane::Upload, self.in_cache(step.slot), self.in_pool(step.host), self.slot_bytes)?;
-        let filled = self.device.record(Lane::Upload);
-        self.cache[slot] = DeviceSlot { filled: Some(filled), read: None };
+        self.device.record(Lane::Upload, filled)?;
+        let slot = &mut self.cache[step.slot as usize];
+        (slot.filling, slot.reading) = (true, false);
         Ok(())
     }
 
     /// Whether the transfer that a RESTORE needs is still under way.
-    pub fn is_late(&self, step: Step) -> bool {
-        let slot = self.cache.get(step.slot as usize);
-        slot.and_then(|slot| slot.filled).is_some_and(|event| !self.device.is_done(event))
+    pub fn is_late(&self, step: Step) -> Result<bool> {
+        match self.cache.get(step.slot as usize) {
+            Some(slot) if slot.filling => Ok(!self.device.is_done(slot.filled)?),
+            _ => Ok(false),
+        }
     }
 
     /// Restores the fields from where `step` says. They hold the state when the application's lane gets past this.
     pub fn restore(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
         let Step { slot, host } = step;
         let from = if slot == NONE {
-            self.wait(Lane::App, self.pool[host as usize].written)?;
+            self.device.wait(Lane::App, self.pool[host as usize].written)?;
             self.in_pool(host)
         } else {
-            let filled = self.cache[slot as usize].filled.take();
-            self.wait(Lane::App, filled)?;
+            if std::mem::replace(&mut self.cache[slot as usize].filling, false) {
+                self.device.wait(Lane::App, self.cache[slot as usize].filled)?;
+            }
             self.in_cache(slot)
         };
         self.codec.decode(&mut *self.device, &self.layout, from, fields)

@@ -48,6 +48,7 @@ class Prefetch {
     follow();
     const Fields fields(shape_, curr, prev);
     gpuzip_dropin::check(gpuzip_save(session_, ts, fields.field, 2, nullptr));
+    finish();
   }
 
   /// The same; compressors are not in this version.
@@ -62,6 +63,7 @@ class Prefetch {
     follow();
     const Fields fields(shape_, curr, prev);
     gpuzip_dropin::check(gpuzip_retrieve(session_, ts, fields.field, 2, stream));
+    finish();
   }
 
   /// The same; compressors are not in this version.
@@ -84,6 +86,9 @@ class Prefetch {
                  Count(s.forward_steps), Count(s.backward_steps), Count(s.saves), Count(s.d2h), Count(s.restores), Count(s.hits),
                  Count(s.prefetches), Count(s.late_prefetches), s.stall);
   }
+
+  /// With `on`, Save and Retrieve on a GPU return at once and are only ordered on their stream, which is faster. Not in GPUZIP 2.x.
+  void Asynchronous(bool on) { asynchronous_ = on; }
 
   /// Gives all memory back. A later Setup takes it again.
   void Free() {
@@ -118,6 +123,11 @@ class Prefetch {
     attach();
   }
 
+  /// GPUZIP 2.x's promise: Save and Retrieve are done when they return.
+  void finish() {
+    if (!asynchronous_) gpuzip_dropin::check(gpuzip_synchronize(session_));
+  }
+
   /// Save and Retrieve may come before the action's Dispatch.
   void follow() {
     if (schedule_->it() >= 0) gpuzip_dropin::check(gpuzip_dispatch(session_, schedule_->it()));
@@ -131,6 +141,7 @@ class Prefetch {
   gpuzip_dropin::Shape shape_;
   std::shared_ptr<gpuzip_dropin::Schedule> schedule_;
   gpuzip_t *session_;
+  bool asynchronous_ = false;
 };
 
 #endif

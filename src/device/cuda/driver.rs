@@ -1,0 +1,182 @@
+//! The CUDA driver, called with care: present or an error, every result checked, the caller's context always restored.
+
+use crate::error::{fail, Code, Error, Result};
+use cudarc::driver::sys::{self, CUcontext, CUresult};
+use std::ffi::{c_void, CStr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+/// The oldest driver that has all we use: CUDA 12.0's.
+const OLDEST_DRIVER: i32 = 12000;
+
+/// Every function that this library calls. A driver that lacks one is refused before the first call.
+const FUNCTIONS: [&CStr; 28] = [
+    c"cuInit",
+    c"cuDriverGetVersion",
+    c"cuGetErrorName",
+    c"cuDeviceGetCount",
+    c"cuDeviceGet",
+    c"cuDeviceGetName",
+    c"cuDeviceTotalMem_v2",
+    c"cuDevicePrimaryCtxRetain",
+    c"cuDevicePrimaryCtxRelease_v2",
+    c"cuCtxPushCurrent_v2",
+    c"cuCtxPopCurrent_v2",
+    c"cuCtxGetDevice",
+    c"cuMemAlloc_v2",
+    c"cuMemFree_v2",
+    c"cuMemHostAlloc",
+    c"cuMemFreeHost",
+    c"cuMemcpyAsync",
+    c"cuPointerGetAttribute",
+    c"cuStreamCreate",
+    c"cuStreamDestroy_v2",
+    c"cuStreamSynchronize",
+    c"cuStreamWaitEvent",
+    c"cuEventCreate",
+    c"cuEventDestroy_v2",
+    c"cuEventRecord",
+    c"cuEventQuery",
+    c"cuEventSynchronize",
+    c"cuEventElapsedTime",
+];
+
+/// An error of the driver, with its name.
+pub fn check(result: CUresult, call: &str) -> Result<()> {
+    let code = match result {
+        CUresult::CUDA_SUCCESS => return Ok(()),
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Code::Memory,
+        _ => Code::Device,
+    };
+    let mut name = std::ptr::null();
+    // SAFETY: the driver is loaded, or there would be no result; the name lives for ever.
+    let name = unsafe {
+        match sys::cuGetErrorName(result, &mut name) {
+            CUresult::CUDA_SUCCESS if !name.is_null() => CStr::from_ptr(name).to_string_lossy().into_owned(),
+            _ => format!("error {}", result as u32),
+        }
+    };
+    Err(Error::new(code, format!("{call}: {name}")))
+}
+
+/// Calls a driver function and checks its result.
+macro_rules! cu {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: the driver is loaded and has this function; what the arguments must keep is said where they are made.
+        $crate::device::cuda::driver::check(unsafe { cudarc::driver::sys::$function($($argument),*) }, stringify!($function))
+    };
+}
+pub(super) use cu;
+
+/// Loads and initialises the driver, once. The error says what is missing.
+pub fn load() -> Result<()> {
+    static LOADED: OnceLock<Result<()>> = OnceLock::new();
+    LOADED.get_or_init(try_load).clone()
+}
+
+fn try_load() -> Result<()> {
+    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
+    if !unsafe { sys::is_culib_present() } {
+        return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
+    }
+    // SAFETY: the library is present, so cudarc does not panic; a symbol is looked up, not called.
+    let missing = unsafe { FUNCTIONS.iter().find(|name| sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_err()) };
+    if let Some(name) = missing {
+        return fail!(Device, "the CUDA driver lacks {}: install a driver for CUDA 12 or newer", name.to_string_lossy());
+    }
+    let mut version = 0;
+    cu!(cuDriverGetVersion(&mut version))?;
+    if version < OLDEST_DRIVER {
+        return fail!(Device, "the CUDA driver supports CUDA {}.{}: install one for CUDA 12 or newer", version / 1000, version % 1000 / 10);
+    }
+    cu!(cuInit(0))
+}
+
+/// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's. Looks at the list of loaded libraries
+/// when that has grown, else at a number.
+pub fn is_in_process() -> bool {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    /// Libraries loaded up to the last look that found none.
+    static LOADS: AtomicU64 = AtomicU64::new(0);
+
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, loads: *mut c_void) -> i32 {
+        // SAFETY: the linker hands out a valid entry, and `loads` are the numbers below.
+        let (info, [before, now]) = unsafe { (&*info, &mut *loads.cast::<[u64; 2]>()) };
+        *now = info.dlpi_adds;
+        if *before == *now {
+            return 2;
+        }
+        // SAFETY: the name is a string, or NULL.
+        let named =
+            !info.dlpi_name.is_null() && unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().windows(10).any(|w| w == b"libcuda.so");
+        if named {
+            return 1;
+        }
+        0
+    }
+
+    if !FOUND.load(Ordering::Relaxed) {
+        let mut loads = [LOADS.load(Ordering::Relaxed), 0];
+        // SAFETY: `look` has the type that is asked for and keeps nothing.
+        match unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut loads).cast()) } {
+            1 => FOUND.store(true, Ordering::Relaxed),
+            _ => LOADS.store(loads[1], Ordering::Relaxed),
+        }
+    }
+    FOUND.load(Ordering::Relaxed)
+}
+
+/// What a device is.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its memory.
+    pub memory_bytes: u64,
+}
+
+/// Number of devices.
+pub fn device_count() -> Result<i32> {
+    load()?;
+    let mut count = 0;
+    cu!(cuDeviceGetCount(&mut count))?;
+    Ok(count)
+}
+
+/// All devices, in the order of their ordinals; an error says why there is no driver.
+pub fn devices() -> Result<Vec<DeviceInfo>> {
+    let info = |ordinal| {
+        let (mut device, mut name, mut memory_bytes) = (0, [0; 128], 0);
+        cu!(cuDeviceGet(&mut device, ordinal))?;
+        cu!(cuDeviceGetName(name.as_mut_ptr(), name.len() as i32 - 1, device))?;
+        cu!(cuDeviceTotalMem_v2(&mut memory_bytes, device))?;
+        // SAFETY: the driver wrote a string that is shorter than the buffer.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
+        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64 })
+    };
+    (0..device_count()?).map(info).collect()
+}
+
+/// The device of the calling thread's current context, if it has one.
+pub fn current_device_if_loaded() -> Option<i32> {
+    load().ok()?;
+    let mut device = 0;
+    cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
+}
+
+/// A context that is current until this is dropped; then the caller's is again.
+pub struct Current(());
+
+impl Current {
+    pub fn new(context: CUcontext) -> Result<Self> {
+        cu!(cuCtxPushCurrent_v2(context))?;
+        Ok(Current(()))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut context = std::ptr::null_mut();
+        let _ = cu!(cuCtxPopCurrent_v2(&mut context));
+    }
+}

@@ -1,0 +1,289 @@
+//! The CUDA backend: the primary context of one device, one stream per transfer direction, events for every hand-over.
+//!
+//! Nothing here waits on the host but `synchronize` and `keep_up`. The application's lane is the stream that it gives in each call; when it
+//! gives another one than before, that one first waits for the end of the call before.
+
+mod driver;
+mod memory;
+
+use super::{AppMemory, Device, Event, Lane, Place, Stream, Traffic};
+use crate::error::{fail, Result};
+use cudarc::driver::sys::{CUcontext, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
+use driver::{cu, Current};
+use memory::{DeviceSlab, HostSlab};
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use driver::device_count;
+pub use driver::{current_device_if_loaded, devices, DeviceInfo};
+pub use memory::{locate, Location};
+
+/// A call of the application: its action, and the events at its begin and end.
+struct Call {
+    it: i64,
+    begin: CUevent,
+    end: CUevent,
+    /// Its time is in the sum already.
+    timed: bool,
+}
+
+/// One CUDA device.
+pub struct CudaDevice {
+    ordinal: i32,
+    context: CUcontext,
+    device: DeviceSlab,
+    host: HostSlab,
+    upload: CUstream,
+    download: CUstream,
+    events: Vec<CUevent>,
+    /// The application's stream of the current call or the last one.
+    app: Option<CUstream>,
+    /// The caller's context is put aside during a call.
+    entered: Option<Current>,
+    /// Calls that may not have ended on the device, oldest first, the current one last.
+    calls: VecDeque<Call>,
+    /// Pairs of events for calls to come.
+    spare: Vec<(CUevent, CUevent)>,
+    stalled: f64,
+    traffic: Traffic,
+}
+
+// SAFETY: handles of the driver may be used from any thread; the session uses the device from one at a time.
+unsafe impl Send for CudaDevice {}
+
+impl CudaDevice {
+    /// Opens a device by its ordinal.
+    pub fn new(ordinal: i32) -> Result<Self> {
+        let count = device_count()?;
+        if !(0..count).contains(&ordinal) {
+            return fail!(Config, "CUDA device {ordinal}: this machine has {count}, numbered from 0");
+        }
+        let (mut handle, mut context) = (0, std::ptr::null_mut());
+        cu!(cuDeviceGet(&mut handle, ordinal))?;
+        cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
+        // From here on dropping the device gives back what it has.
+        let mut this = CudaDevice {
+            ordinal,
+            context,
+            device: DeviceSlab::default(),
+            host: HostSlab::default(),
+            upload: std::ptr::null_mut(),
+            download: std::ptr::null_mut(),
+            events: Vec::new(),
+            app: None,
+            entered: None,
+            calls: VecDeque::new(),
+            spare: Vec::new(),
+            stalled: 0.0,
+            traffic: Traffic::default(),
+        };
+        let _current = Current::new(context)?;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        cu!(cuStreamCreate(&mut this.upload, flags))?;
+        cu!(cuStreamCreate(&mut this.download, flags))?;
+        Ok(this)
+    }
+
+    fn stream(&self, lane: Lane) -> CUstream {
+        match lane {
+            Lane::App => self.app.unwrap_or(std::ptr::null_mut()),
+            Lane::Upload => self.upload,
+            Lane::Download => self.download,
+        }
+    }
+
+    fn address(&self, place: Place, bytes: u64) -> Result<u64> {
+        let (base, size, offset) = match place {
+            Place::Device(offset) => (self.device.address(), self.device.bytes(), offset),
+            Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
+            Place::App(memory) => (memory.address as u64, memory.bytes as u64, 0),
+        };
+        if offset.checked_add(bytes).is_none_or(|end| end > size) {
+            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
+        }
+        Ok(base + offset)
+    }
+
+    /// Adds up the times of the calls that have ended, and takes them off the list; the last one stays, for the next call to wait for.
+    fn harvest(&mut self) -> Result<()> {
+        let mut ended = 0;
+        for call in &mut self.calls {
+            if !is_done(call.end)? {
+                break;
+            }
+            if !call.timed {
+                let mut milliseconds = 0.0;
+                cu!(cuEventElapsedTime(&mut milliseconds, call.begin, call.end))?;
+                self.stalled += milliseconds as f64 / 1e3;
+                call.timed = true;
+            }
+            ended += 1;
+        }
+        let gone = ended.min(self.calls.len().saturating_sub(1));
+        self.spare.extend(self.calls.drain(..gone).map(|call| (call.begin, call.end)));
+        Ok(())
+    }
+
+    fn pair(&mut self) -> Result<(CUevent, CUevent)> {
+        if let Some(pair) = self.spare.pop() {
+            return Ok(pair);
+        }
+        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
+        match new_event(CUevent_flags::CU_EVENT_DEFAULT) {
+            Ok(end) => Ok((begin, end)),
+            Err(error) => {
+                let _ = cu!(cuEventDestroy_v2(begin));
+                Err(error)
+            }
+        }
+    }
+
+    fn begin_call(&mut self, stream: CUstream, it: i64) -> Result<()> {
+        if let (Some(call), true) = (self.calls.back(), self.app != Some(stream)) {
+            cu!(cuStreamWaitEvent(stream, call.end, 0))?;
+        }
+        self.app = Some(stream);
+        let (begin, end) = self.pair()?;
+        if let Err(error) = cu!(cuEventRecord(begin, stream)) {
+            self.spare.push((begin, end));
+            return Err(error);
+        }
+        self.calls.push_back(Call { it, begin, end, timed: false });
+        Ok(())
+    }
+}
+
+fn is_done(event: CUevent) -> Result<bool> {
+    // SAFETY: the event is alive as long as the device that holds it.
+    match unsafe { cudarc::driver::sys::cuEventQuery(event) } {
+        CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+        result => driver::check(result, "cuEventQuery").map(|()| true),
+    }
+}
+
+fn new_event(flags: CUevent_flags) -> Result<CUevent> {
+    let mut event = std::ptr::null_mut();
+    cu!(cuEventCreate(&mut event, flags as u32))?;
+    Ok(event)
+}
+
+impl Device for CudaDevice {
+    fn reserve_device(&mut self, bytes: u64) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        self.device = DeviceSlab::new(bytes)?;
+        Ok(())
+    }
+
+    fn reserve_host(&mut self, bytes: u64) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        self.host = HostSlab::new(bytes)?;
+        Ok(())
+    }
+
+    fn check(&self, memory: AppMemory) -> Result<()> {
+        match locate(memory) {
+            Location::Device(k) if k != self.ordinal => {
+                fail!(Argument, "{:p} is memory of CUDA device {k}, this session's is {}", memory.address, self.ordinal)
+            }
+            Location::Host => fail!(Argument, "{:p} is host memory: the CUDA backend copies device or managed memory", memory.address),
+            Location::Device(_) | Location::Managed(_) => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, stream: Stream, it: i64) -> Result<()> {
+        self.entered = Some(Current::new(self.context)?);
+        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), it));
+        if result.is_err() {
+            self.entered = None;
+        }
+        result
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        let result = match self.calls.back() {
+            Some(call) => cu!(cuEventRecord(call.end, self.stream(Lane::App))),
+            None => Ok(()),
+        };
+        self.entered = None;
+        result
+    }
+
+    fn event(&mut self) -> Result<Event> {
+        let _current = Current::new(self.context)?;
+        self.events.push(new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
+        Ok(Event(self.events.len() - 1))
+    }
+
+    fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
+        let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
+        cu!(cuMemcpyAsync(target, source, bytes as usize, self.stream(lane)))?;
+        self.traffic.count(to, from, bytes);
+        Ok(())
+    }
+
+    fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
+        cu!(cuEventRecord(self.events[event.0], self.stream(lane)))
+    }
+
+    fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
+        cu!(cuStreamWaitEvent(self.stream(lane), self.events[event.0], 0))
+    }
+
+    fn is_done(&self, event: Event) -> Result<bool> {
+        is_done(self.events[event.0])
+    }
+
+    fn keep_up(&mut self, it: i64) -> Result<f64> {
+        // The newest call that must have ended; those before it have ended then, too.
+        let Some(last) = self.calls.iter().rev().find(|call| call.it < it).map(|call| call.end) else { return Ok(0.0) };
+        let _current = Current::new(self.context)?;
+        if is_done(last)? {
+            return Ok(0.0);
+        }
+        let begin = Instant::now();
+        cu!(cuEventSynchronize(last))?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    fn synchronize(&mut self) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        if let Some(call) = self.calls.back() {
+            cu!(cuEventSynchronize(call.end))?;
+        }
+        cu!(cuStreamSynchronize(self.upload))?;
+        cu!(cuStreamSynchronize(self.download))?;
+        self.harvest()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    fn stalled(&mut self) -> Result<f64> {
+        let _current = Current::new(self.context)?;
+        self.harvest()?;
+        Ok(self.stalled)
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        // Nobody can be told of an error here, and a driver that is shutting down answers nothing else.
+        let _ = self.synchronize();
+        if let Ok(_current) = Current::new(self.context) {
+            let calls = self.calls.drain(..).map(|call| (call.begin, call.end));
+            for event in calls.chain(self.spare.drain(..)).flat_map(|(begin, end)| [begin, end]).chain(self.events.drain(..)) {
+                let _ = cu!(cuEventDestroy_v2(event));
+            }
+            for stream in [self.upload, self.download].into_iter().filter(|stream| !stream.is_null()) {
+                let _ = cu!(cuStreamDestroy_v2(stream));
+            }
+            self.device = DeviceSlab::default();
+            self.host = HostSlab::default();
+        }
+        let mut handle = 0;
+        if cu!(cuDeviceGet(&mut handle, self.ordinal)).is_ok() {
+            let _ = cu!(cuDevicePrimaryCtxRelease_v2(handle));
+        }
+    }
+}
