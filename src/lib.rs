@@ -15,6 +15,7 @@ pub mod error;
 mod fork;
 mod perf_log;
 pub mod plan;
+mod room;
 pub mod schedule;
 pub mod session;
 pub mod snapshot;

@@ -40,7 +40,7 @@ impl Sizes {
         Sizes { slot_bytes, cache, host, policy: config.policy }
     }
 
-    fn plan(&self, index: &Index, snapshots: u32) -> Plan {
+    fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
         Plan::of(index, self.cache.unwrap_or(snapshots), self.policy)
     }
 
@@ -60,7 +60,7 @@ impl Sizes {
             plan.host_slots,
             self.slot_bytes,
             self.host.unwrap_or(0),
-            plan.host_slots as u64 * self.slot_bytes
+            (plan.host_slots as u64).saturating_mul(self.slot_bytes)
         )
     }
 }
@@ -144,7 +144,10 @@ fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
         for sizes in sessions {
             let cache = sizes.cache.unwrap_or(schedule.snapshots);
             let same = plans.iter().find(|p| p.cache == cache && p.policy == sizes.policy).cloned();
-            plans.push(same.unwrap_or_else(|| Arc::new(sizes.plan(&index, schedule.snapshots))));
+            plans.push(match same {
+                Some(plan) => plan,
+                None => Arc::new(sizes.plan(&index, schedule.snapshots)?),
+            });
         }
     }
     Ok(Choice { schedule, plans })

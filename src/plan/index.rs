@@ -2,6 +2,7 @@
 
 use super::NONE;
 use crate::error::{fail, Result};
+use crate::room::{filled, with_room};
 use crate::schedule::{Kind, Schedule};
 
 /// A SAVE or RESTORE.
@@ -29,7 +30,11 @@ pub struct Index {
 impl Index {
     /// Runs through the schedule once, and back once through its events.
     pub fn new(schedule: &Schedule) -> Result<Self> {
-        let mut events = Vec::new();
+        let count = schedule.events();
+        if count >= NONE as u64 {
+            return fail!(Budget, "{count} saves and restores: a plan holds at most {}; take fewer time steps or more snapshots", NONE - 1);
+        }
+        let mut events = with_room(count as usize)?;
         let mut clock = 0;
         for action in schedule.actions() {
             match action.kind {
@@ -40,11 +45,8 @@ impl Index {
                 Kind::Terminate | Kind::Error => {}
             }
         }
-        if events.len() >= NONE as usize {
-            return fail!(Budget, "{} saves and restores: a plan holds at most {}; raise the snapshots", events.len(), NONE - 1);
-        }
         let states = schedule.steps as usize;
-        let mut upcoming = vec![NONE; states];
+        let mut upcoming = filled(NONE, states)?;
         for (e, event) in events.iter_mut().enumerate().rev() {
             let this = if event.save { NONE } else { e as u32 };
             event.next = std::mem::replace(&mut upcoming[event.ts as usize], this);

@@ -9,6 +9,7 @@ mod index;
 mod replace;
 
 use crate::error::Result;
+use crate::room::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
@@ -107,24 +108,24 @@ pub struct Plan {
 impl Plan {
     /// Plans `schedule` for a device cache of `cache` slots.
     pub fn new(schedule: &Schedule, cache: u32, policy: Policy) -> Result<Self> {
-        Ok(Self::of(&Index::new(schedule)?, cache, policy))
+        Self::of(&Index::new(schedule)?, cache, policy)
     }
 
     /// Plans an indexed schedule.
-    pub fn of(index: &Index, cache: u32, policy: Policy) -> Self {
-        let mut plan = replace::replace(index, cache, policy);
+    pub fn of(index: &Index, cache: u32, policy: Policy) -> Result<Self> {
+        let mut plan = replace::replace(index, cache, policy)?;
         plan.fetches.sort_unstable();
-        plan.place_on_host(index);
+        plan.place_on_host(index)?;
         plan.count(index);
-        plan
+        Ok(plan)
     }
 
     /// Gives host slots to the snapshots that need one. A host slot is taken at the SAVE and free again after the last RESTORE that reads
     /// it, when the transfer has certainly ended; any order of lifetimes is possible, and the lowest free slots are reused first.
-    fn place_on_host(&mut self, index: &Index) {
+    fn place_on_host(&mut self, index: &Index) -> Result<()> {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
-        let mut needed = vec![false; states];
-        let mut last_read = vec![false; self.steps.len()];
+        let mut needed = filled(false, states)?;
+        let mut last_read = filled(false, self.steps.len())?;
         for (e, event) in index.events.iter().enumerate().rev() {
             let needed = &mut needed[event.ts as usize];
             let step = &mut self.steps[e];
@@ -139,7 +140,7 @@ impl Plan {
                 *needed = false;
             }
         }
-        let mut place = vec![NONE; states];
+        let mut place = filled(NONE, states)?;
         let mut free = Vec::new();
         for (e, event) in index.events.iter().enumerate() {
             let step = &mut self.steps[e];
@@ -152,9 +153,10 @@ impl Plan {
                 step.host = *place;
             }
             if last_read[e] {
-                free.push(*place);
+                room::push(&mut free, *place)?;
             }
         }
+        Ok(())
     }
 
     fn count(&mut self, index: &Index) {

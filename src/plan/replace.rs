@@ -1,6 +1,8 @@
 //! Which device slot holds which snapshot, and when: the replacement policies.
 
 use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
+use crate::error::Result;
+use crate::room::{filled, push, with_room};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The device cache in a dry run without data.
@@ -26,27 +28,28 @@ struct Cache<'a> {
 const READ_FROM_HOST: u32 = 0;
 
 /// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the host has some `host`.
-pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Plan {
+pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Result<Plan> {
     let mut cache = Cache {
         index,
         capacity,
         used: 0,
         content: Vec::new(),
         last_use: Vec::new(),
-        place: vec![NONE; index.states],
-        saved: vec![NONE; index.states],
+        place: filled(NONE, index.states)?,
+        saved: filled(NONE, index.states)?,
         order: BTreeMap::new(),
         dead: VecDeque::new(),
         fetches: Vec::new(),
     };
-    let steps = (0..index.events.len() as u32)
-        .map(|e| match policy {
+    let mut steps = with_room(index.events.len())?;
+    for e in 0..index.events.len() as u32 {
+        steps.push(match policy {
             _ if capacity == 0 => cache.without(e),
-            Policy::Clairvoyant => cache.clairvoyant(e),
-            Policy::Lru => cache.lru(e),
-        })
-        .collect();
-    Plan { policy, cache: capacity, device_slots: cache.used, host_slots: 0, steps, fetches: cache.fetches, counts: Counts::default() }
+            Policy::Clairvoyant => cache.clairvoyant(e)?,
+            Policy::Lru => cache.lru(e)?,
+        });
+    }
+    Ok(Plan { policy, cache: capacity, device_slots: cache.used, host_slots: 0, steps, fetches: cache.fetches, counts: Counts::default() })
 }
 
 impl Cache<'_> {
@@ -56,13 +59,13 @@ impl Cache<'_> {
 
     /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed furthest in the future, unless that is
     /// itself. A save takes the slot that died last (the others leave fetches more lead), a fetch the one that died first.
-    fn clairvoyant(&mut self, e: u32) -> Step {
+    fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;
         let (slot, host) = if event.save {
             self.saved[ts] = e;
             if event.next == NONE {
-                return Step { slot: NONE, host: NONE };
+                return Ok(Step { slot: NONE, host: NONE });
             }
             let slot = self.dead.pop_back().or_else(|| self.empty()).or_else(|| self.evict_furthest(event.next));
             (slot, NONE)
@@ -72,11 +75,12 @@ impl Cache<'_> {
         } else {
             let slot = self.empty().or_else(|| self.dead.pop_front()).or_else(|| self.evict_furthest(event.next));
             if let Some(slot) = slot {
-                self.fetches.push(Fetch { issue_after: self.free_since(slot).max(self.saved[ts]), event: e });
+                let issue_after = self.free_since(slot).max(self.saved[ts]);
+                push(&mut self.fetches, Fetch { issue_after, event: e })?;
             }
             (slot, READ_FROM_HOST)
         };
-        let Some(slot) = slot else { return Step { slot: NONE, host } };
+        let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
         self.hold(slot, event.ts, e);
         if event.next == NONE {
             self.place[ts] = NONE;
@@ -84,11 +88,11 @@ impl Cache<'_> {
         } else {
             self.order.insert(event.next, slot);
         }
-        Step { slot, host }
+        Ok(Step { slot, host })
     }
 
     /// Least recently used, as published: dead snapshots age like all others.
-    fn lru(&mut self, e: u32) -> Step {
+    fn lru(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;
         let hit = !event.save && self.place[ts] != NONE;
@@ -102,7 +106,7 @@ impl Cache<'_> {
             let slot = self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
             if !event.save {
                 let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
-                self.fetches.push(Fetch { issue_after: free.max(self.saved[ts]), event: e });
+                push(&mut self.fetches, Fetch { issue_after: free.max(self.saved[ts]), event: e })?;
             }
             slot
         };
@@ -111,7 +115,7 @@ impl Cache<'_> {
         }
         self.hold(slot, event.ts, e);
         self.order.insert(e, slot);
-        Step { slot, host: if event.save || hit { NONE } else { READ_FROM_HOST } }
+        Ok(Step { slot, host: if event.save || hit { NONE } else { READ_FROM_HOST } })
     }
 
     fn empty(&mut self) -> Option<u32> {

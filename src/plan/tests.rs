@@ -178,7 +178,7 @@ fn clairvoyant_fetches_as_little_as_an_exhaustive_search() {
                 let schedule = schedule.unwrap();
                 let index = Index::new(&schedule).unwrap();
                 for cache in 1..=4 {
-                    let plan = Plan::of(&index, cache, Policy::Clairvoyant);
+                    let plan = Plan::of(&index, cache, Policy::Clairvoyant).unwrap();
                     check(&schedule, &plan);
                     assert_eq!(plan.counts.h2d as usize, fewest_fetches(&index, cache as usize), "{schedule:?}, {cache} slots");
                 }

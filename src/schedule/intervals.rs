@@ -55,13 +55,13 @@ impl Intervals {
         Self::cheapest(steps, snapshots, |count| Some(Self::even(steps, count, snapshots, inner)))
     }
 
-    /// Intervals of one length with `inner` slots in each (0: all that the starts leave), chosen for the fewest forward steps.
+    /// Intervals of one length with at most `inner` slots in each (0: all that the starts leave), chosen for the fewest forward steps.
     pub fn fewest_steps_fixed(steps: u32, snapshots: u32, inner: u32) -> Self {
         Self::cheapest(steps, snapshots, |count| {
             let length = steps.div_ceil(count);
-            let left = (snapshots + 1).checked_sub(steps.div_ceil(length))?;
-            let slots = if inner == 0 { left } else { inner };
-            (slots >= 1 && slots <= left).then(|| Self::of_length(steps, length, snapshots, slots).ok())?
+            let left = snapshots.checked_sub(steps.div_ceil(length) - 1)?;
+            let slots = if inner == 0 { left } else { inner.min(left) };
+            (slots >= 1).then(|| Self::of_length(steps, length, snapshots, slots).ok())?
         })
     }
 
@@ -113,11 +113,31 @@ impl Intervals {
         }
     }
 
+    /// The sum of `cost(length, slots)` over all intervals. All that have slots enough for every state, or as many as `inner` allows,
+    /// cost the same for the same length, of which there are two at most; the others are fewer than the states of an interval.
+    fn sum(&self, cost: impl Fn(u64, u64) -> u64) -> u64 {
+        let (last, longest) = (self.count - 1, self.longest());
+        let enough = self.inner.min(longest.max(2) - 1);
+        let alike = self.snapshots.saturating_sub(enough - 1).min(last);
+        let short = match self.spacing {
+            Spacing::Length(length) => length as u64,
+            Spacing::Even(count) => (self.steps / count) as u64,
+        };
+        let longer = self.start(alike) as u64 - alike as u64 * short;
+        let same =
+            (alike as u64 - longer) * cost(short, enough as u64) + if longer > 0 { longer * cost(short + 1, enough as u64) } else { 0 };
+        same + (alike..=last).map(|i| cost(self.length(i) as u64, self.slots(i) as u64)).sum::<u64>()
+    }
+
     /// Plain forward steps: the sweep over all intervals but the last, and the reversal of each.
     pub fn forward_steps(&self) -> u64 {
-        let sweep = self.start(self.count - 1) as u64;
-        let inside: u64 = (0..self.count).map(|i| revolve::forward_steps(self.length(i) as u64, self.slots(i) as u64)).sum();
-        sweep + inside
+        self.start(self.count - 1) as u64 + self.sum(revolve::forward_steps)
+    }
+
+    /// SAVE actions: a single state that is not swept to again needs none if it is the last.
+    pub fn saves(&self) -> u64 {
+        let single = u64::from(self.length(self.count - 1) == 1);
+        self.sum(|n, s| revolve::writes(n, s).max(1)) - single
     }
 }
 
@@ -126,13 +146,15 @@ impl Intervals {
 enum Next {
     /// In the first sweep, at the start of the current interval.
     Start,
-    /// The top range is live at its base.
+    /// The top range is live at its base, or at its end if all of it is stored.
     Split,
+    /// The live state is stored as one more of the top range.
+    Keep,
     /// The live state begins the range, which is stored and reversed next.
     Save(Range),
     /// The live state is the only one above the top range's rest.
     Reverse,
-    /// The top range's base must be restored.
+    /// The next state of the top range must be restored: its base, or its last one if all of it is stored.
     Restore,
     Terminated,
 }
@@ -176,19 +198,28 @@ impl Sweep {
         save.then(|| Action::new(Kind::Save, at))
     }
 
-    /// Splits the top range and heads for the split; a range of one state is reversed at once.
+    /// Splits the top range and heads for the split. A range with slots for all its states is stored state by state instead.
     fn split(&mut self) -> Option<Action> {
         let top = self.ranges.last_mut()?;
-        if top.len == 1 {
-            let at = top.base;
-            self.ranges.pop();
-            self.next = Next::Restore;
-            return Some(Action::new(Kind::Backward, at));
+        if !top.stores_all() {
+            let upper = top.split();
+            self.goal = upper.base;
+            self.next = if upper.len > 1 { Next::Save(upper) } else { Next::Reverse };
+            return None;
         }
-        let upper = top.split();
-        self.goal = upper.base;
-        self.next = if upper.len > 1 { Next::Save(upper) } else { Next::Reverse };
-        None
+        top.stored = true;
+        let last = top.base + top.len - 1;
+        if self.live < last {
+            self.goal = self.live + 1;
+            self.next = if self.goal < last { Next::Keep } else { Next::Split };
+            return None;
+        }
+        top.len -= 1;
+        if top.len == 0 {
+            self.ranges.pop();
+        }
+        self.next = Next::Restore;
+        Some(Action::new(Kind::Backward, last))
     }
 
     /// Restores the top range's base, or the start of the interval before the current one; ends after the first interval.
@@ -202,15 +233,19 @@ impl Sweep {
             let range = self.range();
             self.ranges.push(range);
         }
-        let (base, len) = self.ranges.last().map_or((0, 0), |top| (top.base, top.len));
-        (self.live, self.goal) = (base, base);
+        let (ts, last_use) = match self.ranges.last() {
+            Some(top) if top.stored => (top.base + top.len - 1, true),
+            Some(top) => (top.base, top.len == 1),
+            None => (0, true),
+        };
+        (self.live, self.goal) = (ts, ts);
         self.next = Next::Split;
-        Action::new(Kind::Restore, base).with(flags::LAST_USE, len == 1)
+        Action::new(Kind::Restore, ts).with(flags::LAST_USE, last_use)
     }
 
     fn saves_at_goal(&self) -> bool {
         match self.next {
-            Next::Save(_) => true,
+            Next::Save(_) | Next::Keep => true,
             Next::Start => self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1,
             _ => false,
         }
@@ -234,6 +269,7 @@ impl Iterator for Sweep {
                     self.start()
                 }
                 Next::Split => self.split(),
+                Next::Keep => Some(Action::new(Kind::Save, self.live)),
                 Next::Save(range) => {
                     self.ranges.push(range);
                     Some(Action::new(Kind::Save, self.live))

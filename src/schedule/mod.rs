@@ -196,28 +196,17 @@ impl Schedule {
         Ok(Self::of(Algorithm::Zcut, snapshots, chunk, intervals))
     }
 
-    /// Checkpoints every `chunk` states, and Revolve inside each interval with `inner` slots, its checkpoint's included. `chunk` = 0 takes
-    /// the interval with the fewest forward steps, `inner` = 0 all slots that the checkpoints leave. At most
-    /// ceil(n / chunk) - 1 + inner snapshots are stored at a time, which must not exceed `snapshots`.
+    /// Checkpoints every `chunk` states, and Revolve inside each interval with at most `inner` slots, its checkpoint's included, and no more
+    /// than the checkpoints leave of `snapshots`. `chunk` = 0 takes the interval with the fewest forward steps, `inner` = 0 all slots that
+    /// are left.
     pub fn two_level(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
         check(steps, snapshots)?;
-        if inner > snapshots {
-            return fail!(Config, "snapshots = {snapshots}: {inner} slots inside an interval need at least {inner}; raise the snapshots");
-        }
         let intervals = if chunk == 0 {
             Intervals::fewest_steps_fixed(steps, snapshots, inner)
         } else {
             let chunk = chunk.min(steps);
             let left = snapshots.saturating_sub(steps.div_ceil(chunk) - 1);
-            let inner = if inner == 0 { left.max(1) } else { inner };
-            if inner > left {
-                return fail!(
-                    Config,
-                    "snapshots = {snapshots}: {steps} steps in intervals of {chunk} with {inner} slots inside need {}; raise the \
-                     snapshots or the interval",
-                    steps.div_ceil(chunk) as u64 - 1 + inner as u64
-                );
-            }
+            let inner = if inner == 0 { left } else { inner.min(left) }.max(1);
             Intervals::of_length(steps, chunk, snapshots, inner)?
         };
         Ok(Self::of(Algorithm::TwoLevel, snapshots, intervals.longest(), intervals))
@@ -236,6 +225,14 @@ impl Schedule {
             Form::Trace(trace) => Source::Trace { trace: trace.clone(), next: 0 },
         };
         Actions { source, furthest: 0, reversing: false }
+    }
+
+    /// SAVE and RESTORE actions, without generating the schedule where a formula exists.
+    pub fn events(&self) -> u64 {
+        match &self.form {
+            Form::Intervals(intervals) => intervals.saves() + self.steps as u64 - 1,
+            Form::Trace(trace) => trace.summary.saves + trace.summary.restores,
+        }
     }
 
     /// Plain forward steps, without generating the schedule where a formula exists.

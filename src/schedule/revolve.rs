@@ -105,6 +105,8 @@ pub(super) struct Range {
     pub len: u32,
     /// Snapshots that the range may hold, the one at `base` included.
     slots: u32,
+    /// All its states are being stored, or are.
+    pub stored: bool,
     depth: Depth,
 }
 
@@ -115,10 +117,15 @@ impl Range {
         if slots > 1 && slots + 1 < len {
             depth.deepen(len as u64);
         }
-        Range { base, len, slots, depth }
+        Range { base, len, slots, stored: false, depth }
     }
 
-    /// Splits the range at its best next snapshot: keeps the part below it and returns the part from it on.
+    /// Whether it may store all its states; the last one, which is reversed at once, needs no slot.
+    pub fn stores_all(&self) -> bool {
+        self.slots >= self.len - 1
+    }
+
+    /// Splits a range that cannot store all its states at its best next snapshot: keeps the part below it and returns the part from it on.
     ///
     /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n - beta(s-1, r)) and
     /// min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes of the two parts, as functions of j, are piecewise linear
@@ -128,8 +135,6 @@ impl Range {
         let (n, s) = (self.len as u64, self.slots as u64);
         let j = if self.slots == 1 {
             n - 1
-        } else if s + 1 >= n {
-            1
         } else {
             self.depth.rise(n);
             let Depth { r, below, .. } = self.depth;
@@ -148,7 +153,7 @@ impl Range {
         let mut depth = if self.slots > 1 { self.depth.narrower() } else { self.depth };
         depth.rise(upper as u64);
         self.len = j as u32;
-        Range { base: self.base + self.len, len: upper, slots: self.slots.saturating_sub(1).clamp(1, (upper - 1).max(1)), depth }
+        Range { base: self.base + self.len, len: upper, slots: self.slots.saturating_sub(1).max(1), stored: false, depth }
     }
 }
 

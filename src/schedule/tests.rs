@@ -6,6 +6,7 @@ use proptest::prelude::*;
 fn counts(schedule: &Schedule) -> Summary {
     let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots)).unwrap();
     assert_eq!(summary.forward_steps, schedule.forward_steps(), "closed form of {schedule:?}");
+    assert_eq!(summary.saves + summary.restores, schedule.events(), "closed form of {schedule:?}");
     assert_eq!(summary.backward_steps, schedule.steps as u64);
     summary
 }
@@ -171,7 +172,10 @@ fn two_level_has_its_formula() {
     for (n, s) in [(3751, 149), (100, 5), (100, 99), (100, 1), (5, 200)] {
         counts(&Schedule::two_level(n, s, 0, 0).unwrap());
     }
-    assert!(Schedule::two_level(3751, 100, 26, 4).unwrap_err().message.contains("148"));
+    assert!(Schedule::two_level(3751, 100, 26, 4).unwrap_err().message.contains("145"));
+    // More slots inside than there are left are a cap, not a demand.
+    assert_eq!(counts(&Schedule::two_level(100, 4, 0, 6).unwrap()), counts(&Schedule::two_level(100, 4, 0, 0).unwrap()));
+    assert_eq!(counts(&Schedule::two_level(100, 12, 10, 9).unwrap()).max_live, 12);
 }
 
 #[test]

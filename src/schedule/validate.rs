@@ -2,6 +2,7 @@
 
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
+use crate::room::filled;
 
 /// The counts of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub fn validate(actions: impl IntoIterator<Item = Action>, steps: u32, limit: Op
     let mut model = Model {
         live: 0,
         backward: steps,
-        stored: vec![false; steps as usize],
+        stored: filled(false, steps as usize)?,
         count: 0,
         furthest: 0,
         previous: None,
