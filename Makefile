@@ -1,6 +1,8 @@
 # gpuzip: `make demo` migrates a built-in model and shows what checkpointing cost; `make test` runs everything.
 
 CARGO ?= cargo
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+RTM3D  = $(MAKE) -s -C c-examples/rtm3d GPUZIP_LIB=$(TARGET)/release
 
 all: build
 
@@ -9,7 +11,7 @@ build:
 
 # About a minute on 2 cores: builds, migrates, compares with a run that keeps every state.
 demo: build
-	$(MAKE) -s -C c-examples/rtm3d demo
+	$(RTM3D) demo
 
 # Installs what the tests need where it may, names what it may not, runs everything.
 test: deps build
@@ -25,7 +27,7 @@ deps:
 bench: build
 	$(CARGO) bench --bench schedule
 	$(CARGO) bench --bench session
-	$(MAKE) -s -C c-examples/rtm3d bench
+	$(RTM3D) bench
 
 # Rewrites include/gpuzip.h from src/capi/.
 header:

@@ -95,13 +95,13 @@ impl Cursor {
 
     /// Moves on to the next action.
     pub fn advance(&self) -> Result<Tick> {
-        self.advance_if(|_| Ok(()))
+        self.advance_if(|_, _| Ok(()))
     }
 
-    /// Moves on to the next action if `ready` accepts the current one.
-    pub fn advance_if(&self, ready: impl FnOnce(Option<Tick>) -> Result<()>) -> Result<Tick> {
+    /// Moves on to the next action if `ready` accepts the sweep and the current action.
+    pub fn advance_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
-        ready(state.current)?;
+        ready(state.sweep, state.current)?;
         if state.actions.is_none() {
             let actions = state.decide(&self.config, self.steps)?.schedule.actions();
             state.actions = Some(actions);

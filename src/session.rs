@@ -157,7 +157,6 @@ impl Session {
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
-        self.open(&[])?;
         if let Some(engine) = &mut self.engine {
             engine.reset()?;
         }
@@ -172,7 +171,7 @@ impl Session {
         self.process.check()?;
         self.check_served()?;
         self.open(&[])?;
-        let tick = self.cursor.advance_if(|current| self.check_position(current, current.map_or(-1, |tick| tick.it)))?;
+        let tick = self.cursor.advance_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))?;
         self.follow(tick)?;
         Ok(tick)
     }
@@ -188,15 +187,15 @@ impl Session {
             return Ok(());
         }
         self.check_served()?;
-        self.check_position(current, it - 1)?;
+        self.check_position(tick.sweep, it - 1)?;
         self.open(&[])?;
         self.follow(tick)
     }
 
-    /// This session must be at action `it` of the schedule's current sweep to go on.
-    fn check_position(&self, current: Option<Tick>, it: i64) -> Result<()> {
+    /// This session must be at action `it` of `sweep` to go on.
+    fn check_position(&self, sweep: u64, it: i64) -> Result<()> {
         let mine = self.tick.map_or(-1, |tick| tick.it);
-        if current.is_some_and(|tick| tick.sweep != self.sweep) {
+        if sweep != self.sweep {
             return fail!(State, "the schedule was rewound: call setup for this session too");
         }
         if mine != it {
@@ -343,8 +342,8 @@ impl Session {
             stats.stall = tiers.device().stalled()? - *stalled_before;
             stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
             stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
-            stats.peak_device_bytes = plan.device_slots as u64 * self.layout.slot_bytes;
-            stats.peak_host_bytes = plan.host_slots as u64 * self.layout.slot_bytes;
+            stats.peak_device_bytes = (plan.device_slots as u64).saturating_mul(self.layout.slot_bytes);
+            stats.peak_host_bytes = (plan.host_slots as u64).saturating_mul(self.layout.slot_bytes);
         }
         Ok(stats)
     }

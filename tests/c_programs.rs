@@ -11,7 +11,7 @@ fn a_c_program_is_clean_under_sanitizers() {
     let flags =
         ["-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
-    let program = compile_c(&dir, "gcc", &flags, &root().join("tests/c/abi.c"));
+    let program = compile_c(&dir, "cc", &flags, &root().join("tests/c/abi.c"));
     let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
     assert_eq!(stdout(&output), "ok\n");
 }
@@ -22,7 +22,7 @@ fn a_c_program_is_clean_under_valgrind() {
         return;
     }
     let dir = tempdir("valgrind");
-    let program = compile_c(&dir, "gcc", &["-std=c99", "-g", "-pthread"], &root().join("tests/c/abi.c"));
+    let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join("tests/c/abi.c"));
     let checks = [
         "-q",
         "--error-exitcode=9",
@@ -36,7 +36,7 @@ fn a_c_program_is_clean_under_valgrind() {
 #[test]
 fn the_minimal_example_computes_the_derivative() {
     let dir = tempdir("minimal");
-    let program = compile_c(&dir, "gcc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("c-examples/minimal.c"));
+    let program = compile_c(&dir, "cc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("c-examples/minimal.c"));
     let printed = stdout(&run(&mut Command::new(program)));
     let mut states = vec![0.1f64];
     (0..1000).for_each(|t| states.push(states[t] + 1e-3 * states[t] * (1.0 - states[t])));

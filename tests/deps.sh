@@ -2,7 +2,7 @@
 # Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
 set -u
 
-packages="gcc:gcc g++:g++ make:make gfortran:gfortran valgrind:valgrind"
+packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind"
 
 missing=""
 for entry in $packages; do
@@ -17,6 +17,6 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 fi
 echo "not installed, and not ours to install here:$missing"
 case "$missing" in
-*gcc* | *g++* | *make*) echo "a C and C++ compiler and make are needed: sudo apt-get install$missing"; exit 1 ;;
+*gcc* | *make*) echo "a C compiler and make are needed: sudo apt-get install$missing"; exit 1 ;;
 esac
 echo "tests that need them are skipped; to run them: sudo apt-get install$missing"

@@ -56,5 +56,5 @@ fn c_has_the_frozen_layouts() {
     let dir = tempdir("layout");
     let source = dir.join("layout.c");
     std::fs::write(&source, c_source()).unwrap();
-    run(Command::new("gcc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&source));
+    run(Command::new("cc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&source));
 }

@@ -77,7 +77,7 @@ fn matrix(args: &[&str], out: &str, snapshots: &str) {
 
 #[test]
 fn images_do_not_depend_on_schedule_policy_or_cache() {
-    matrix(&["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "90", "--shots", "2", "--border", "8"], "small-2d", "9");
+    matrix(&["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "90", "--shots", "2", "--border", "8"], "small-2d", "5");
 }
 
 #[test]
@@ -93,6 +93,18 @@ fn a_small_3d_job_and_a_published_uniform() {
         let json = verify(&args, "small-3d", config);
         assert_eq!(value(&json, "image_hash"), value(&base, "image_hash"), "{config:?}");
     }
+}
+
+#[test]
+fn a_recorded_schedule_gives_the_same_image() {
+    let args = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "50", "--shots", "1", "--border", "6"];
+    let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm.trace");
+    let recorded = run(Command::new(library().join("gpuzip")).args(["schedule", "--algorithm", "zcut", "--steps", "50", "--print"]));
+    std::fs::write(&trace, recorded.stdout).unwrap();
+    let config = [("CHECKPOINTING_ALGORITHM", "trace"), ("TRACE_FILE_PATH", trace.to_str().unwrap()), ("CACHE_CAPACITY", "4")];
+    let json = verify(&args, "trace", &config);
+    assert_eq!(value(&json, "algorithm"), "trace");
+    assert_eq!(value(&json, "image_hash"), value(&verify(&args, "trace", &[]), "image_hash"));
 }
 
 #[test]

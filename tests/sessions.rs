@@ -212,7 +212,6 @@ proptest! {
         let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
-        let snapshots = if algorithm == Algorithm::TwoLevel { snapshots + cache } else { snapshots };
         run(&Config { uniform_published: published, chunk, ..config(algorithm, snapshots, cache, policy) }, steps, &shapes(&sizes), &seeds, shots);
     }
 

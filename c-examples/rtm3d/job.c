@@ -1,6 +1,7 @@
 #include "job.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "message.h"
@@ -71,13 +72,13 @@ static double three_digits(double x)
 }
 
 /* Time to the bottom and back up, sideways by as much as the depth at most, and the wavelet's length. */
-static size_t default_steps(const job_t *job)
+static double default_steps(const job_t *job)
 {
     const grid_t *g = &job->grid;
     const double depth = (double)g->n1, half = (double)(g->n3 >= g->n2 ? g->n3 : g->n2) / 2.0;
     const double path = 2.0 * hypot(depth, fmin(half, depth)) * g->dx;
     const double speed = model_mean(job->smooth, g->n1 * g->n2 * g->n3);
-    return (size_t)ceil((path / speed + 2.4 / job->freq) / job->dt);
+    return ceil((path / speed + 2.4 / job->freq) / job->dt);
 }
 
 static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
@@ -94,7 +95,10 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
         warn("--freq %g: only %.1f points per wavelength at %g m/s, so waves disperse; "
              "use at most %.3g Hz or a smaller --dx",
              job->freq, wavelength / job->freq, vmin, wavelength / 5.0);
-    job->steps = o->steps != 0 ? o->steps : default_steps(job);
+    if (o->steps == 0 && !(default_steps(job) <= INT32_MAX))
+        return complain("%.3g time steps of %g s would be needed: give --steps or a larger --dt",
+                        default_steps(job), job->dt);
+    job->steps = o->steps != 0 ? o->steps : (size_t)default_steps(job);
     return 0;
 }
 

@@ -121,6 +121,10 @@ static int run_job(const job_t *job)
         r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
         (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
         status = job->verify && !r.identical ? FAILED : DONE;
+        if (fflush(stdout) != 0 || ferror(stdout)) {
+            complain("standard output cannot be written");
+            status = FAILED;
+        }
     }
     run_close(&run);
     return status;

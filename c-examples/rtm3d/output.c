@@ -17,12 +17,30 @@ static int name_file(char *path, size_t size, const char *folder, const char *fi
     return n > 0 && (size_t)n < size ? 0 : complain("--out %s: the path is too long", folder);
 }
 
+/* Creates a folder and those that it lies in. */
+static int make_folders(const char *path)
+{
+    char part[sizeof((outputs_t *)0)->image];
+
+    for (size_t i = 1; i < sizeof part; i++) {
+        if (path[i - 1] != '\0' && path[i] != '\0' && path[i] != '/')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return complain("--out %s: %s cannot be created: %s", path, part, strerror(errno));
+        if (path[i] == '\0')
+            return 0;
+    }
+    return complain("--out %s: the path is too long", path);
+}
+
 int output_open(outputs_t *f, const char *out)
 {
     struct stat info;
 
-    if (mkdir(out, 0777) != 0 && errno != EEXIST)
-        return complain("--out %s: cannot be created: %s", out, strerror(errno));
+    if (make_folders(out) != 0)
+        return -1;
     if (stat(out, &info) != 0 || !S_ISDIR(info.st_mode))
         return complain("--out %s: exists and is not a folder; choose another", out);
     return name_file(f->image, sizeof f->image, out, "image.f32") |

@@ -16,13 +16,13 @@ pub struct ScheduleOptions {
     /// Time steps; for trace taken from the file
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     steps: Option<u32>,
-    /// Snapshots stored at one time, at most; zcut, store-all and trace know what they need
+    /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given, store-all and trace always do
     #[arg(long, value_name = "S", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     snapshots: u32,
     /// Chunk of zcut, interval of two-level, in states; chosen if not given
     #[arg(long, value_name = "M", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     chunk: u32,
-    /// Slots inside a two-level interval, its checkpoint's included
+    /// Slots inside a two-level interval, its checkpoint's included, at most
     #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     inner: u32,
     /// Uniform as GPUZIP 2.x published it: a baseline
@@ -66,7 +66,7 @@ impl ScheduleOptions {
                 let inner = if self.inner == 0 { inner } else { self.inner };
                 Schedule::two_level(steps, self.needed_snapshots("--snapshots")?, self.chunk, inner)
             }
-            Algorithm::StoreAll | Algorithm::Trace => self.within_snapshots(Schedule::store_all(steps)?),
+            Algorithm::StoreAll | Algorithm::Trace => Schedule::store_all(steps),
         }
     }
 
@@ -74,7 +74,7 @@ impl ScheduleOptions {
         let Some(path) = &self.trace else {
             return refuse("trace needs a recorded schedule: give --trace FILE".into());
         };
-        self.within_snapshots(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
+        Ok(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
     }
 
     /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored.
@@ -104,17 +104,5 @@ impl ScheduleOptions {
             0 => refuse(format!("{} needs the number of snapshots, at least 1: give {options}", self.algorithm.name())),
             snapshots => Ok(snapshots),
         }
-    }
-
-    /// The algorithm decides the number of snapshots; one that was given is a limit.
-    fn within_snapshots(&self, schedule: Schedule) -> Result<Schedule> {
-        if self.snapshots > 0 && schedule.snapshots > self.snapshots {
-            let (name, need) = (self.algorithm.name(), schedule.snapshots);
-            return refuse(format!(
-                "--snapshots {}: this {name} schedule stores {need}; raise it to {need} or leave it out",
-                self.snapshots
-            ));
-        }
-        Ok(schedule)
     }
 }

@@ -31,7 +31,6 @@ fn policies() -> impl TypedValueParser<Value = Policy> {
 
 fn transfers(plan: &Plan) -> Map<String, Value> {
     let counts = &plan.counts;
-    let lead = |value: Value| if counts.prefetches > 0 { value } else { Value::Null };
     let values: [(&str, Value); 11] = [
         ("cache", plan.cache.into()),
         ("policy", plan.policy.name().into()),
@@ -40,8 +39,8 @@ fn transfers(plan: &Plan) -> Map<String, Value> {
         ("hits", counts.hits.into()),
         ("misses", counts.misses.into()),
         ("prefetches", counts.prefetches.into()),
-        ("min_lead", lead(counts.min_lead.into())),
-        ("mean_lead", lead(counts.mean_lead.into())),
+        ("min_lead", counts.min_lead.into()),
+        ("mean_lead", counts.mean_lead.into()),
         ("device_slots", plan.device_slots.into()),
         ("host_slots", plan.host_slots.into()),
     ];

@@ -1,7 +1,7 @@
 //! The configuration: defaults, files and variables, and its check.
 
 use super::entry::{entry, not_null, text, write};
-use super::logging::set_level;
+use super::logging::{level_of, set_level, warn_always};
 use super::types::*;
 use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Error, Result};
@@ -96,9 +96,11 @@ pub unsafe extern "C" fn gpuzip_config_load(path: *const c_char, config: *mut gp
         for key in KEYS {
             let name = format!("GPUZIP_{}", key.to_uppercase());
             if let Some(value) = std::env::var_os(&name) {
-                set(&mut loaded, key, &value.to_string_lossy(), &mut strings).map_err(|e| e.within(name))?;
+                let Some(value) = value.to_str() else { return fail!(Config, "{name} = {value:?}: is not UTF-8") };
+                set(&mut loaded, key, value, &mut strings).map_err(|e| e.within(name))?;
             }
         }
+        warn_of_unknown_variables();
         if !strings.is_empty() {
             loaded.reserved[OWNER] = NEXT_OWNER.fetch_add(1, Ordering::Relaxed);
             OWNED.lock().unwrap_or_else(PoisonError::into_inner).insert(loaded.reserved[OWNER], strings);
@@ -129,14 +131,33 @@ pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpu
 }
 
 fn load_file(config: &mut gpuzip_config_t, path: &Path, strings: &mut Vec<CString>) -> Result<()> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
         Err(e) => return fail!(Io, "{e}"),
     };
-    for item in parse(&text)? {
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        Err(e) => return fail!(Parse, "line {}: is not UTF-8", 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()),
+    };
+    for item in parse(text)? {
         set(config, &item.key, &item.value, strings).map_err(|e| e.within(format_args!("line {}", item.line)))?;
     }
     Ok(())
+}
+
+/// Variables of ours that are no configuration keys, and what such variables of the tests begin with.
+const OTHER_VARIABLES: [&str; 6] = ["LOG", "VALIDATE", "PERFORMANCE_LOG", "SHARED", "TEST_", "UPDATE_"];
+
+/// A mistyped variable does nothing, which nobody would notice.
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| name.starts_with("GPUZIP_")) {
+        let rest = &name["GPUZIP_".len()..];
+        let known = KEYS.iter().any(|key| key.eq_ignore_ascii_case(rest)) || OTHER_VARIABLES.iter().any(|other| rest.starts_with(other));
+        if !known {
+            warn_always(&format!("the variable {name} is none of gpuzip's and does nothing"));
+        }
+    }
 }
 
 /// A field of the configuration, by type.
@@ -280,17 +301,31 @@ unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
 /// Reads and checks a configuration, and sets the log level that it asks for.
 ///
 /// # Safety
+/// As `checked`.
+pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let checked = checked(config)?;
+        set_level(read(config)?.log_level)?;
+        Ok(checked)
+    }
+}
+
+/// Reads and checks a configuration.
+///
+/// # Safety
 /// `config` is NULL or points to a configuration whose strings are NULL or valid.
 pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     // SAFETY: by this function's contract.
     let given = unsafe { read(config) }?;
-    set_level(given.log_level)?;
     check_supported(&given)?;
+    level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let (trace, float_kind) = unsafe { (path_of(given.trace_file_path), path_of(given.float_kind)) };
     if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
+    one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?;
     Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
@@ -314,7 +349,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             actions => actions,
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
-        performance_log: given.enable_performance_log != 0,
+        performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
     })
 }
 
@@ -360,21 +395,27 @@ fn bandwidth(value: f64) -> Result<f64> {
     fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
 }
 
-/// Refuses what this version has no code for: nothing that is asked for is silently left out.
+/// Refuses what this version has no code for: nothing that is asked for is silently left out. What belongs to a codec is not looked at,
+/// since there is none to use it.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     let ints = [
         ("compressor", c.compressor, "snapshots are stored raw; use 0"),
         ("range_actions", c.range_actions, "every FORWARD is one step; use 0"),
+        ("nonfinite", c.nonfinite, "raw snapshots keep NaN and Inf; use 0"),
     ];
     if let Some((name, value, remedy)) = ints.into_iter().find(|(_, value, _)| *value != 0) {
         return fail!(Unsupported, "{name} = {value}: not in this version: {remedy}");
     }
-    if c.disk_budget != 0 {
-        return fail!(Unsupported, "disk_budget = {}: this version has no disk tier; use 0", c.disk_budget);
+    let numbers = [("disk_budget", c.disk_budget as f64), ("persist_overhead", c.persist_overhead), ("stop_budget_s", c.stop_budget_s)];
+    if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
+        return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
     }
     let files = [("profile_path", c.profile_path), ("trace_out", c.trace_out), ("persist_dir", c.persist_dir)];
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
+    }
+    if let Some((i, value)) = c.reserved[..OWNER].iter().enumerate().find(|(_, value)| **value != 0) {
+        return fail!(Config, "reserved[{i}] = {value}: it must be 0; was gpuzip_config_init called?");
     }
     Ok(())
 }

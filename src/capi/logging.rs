@@ -28,7 +28,10 @@ struct Router {
 static ROUTER: LazyLock<Router> = LazyLock::new(|| {
     // GPUZIP_LOG, where it is set, says what reaches stderr; otherwise the configured level does.
     let filter = std::env::var("GPUZIP_LOG").unwrap_or_else(|_| "trace".into());
-    Router { stderr: env_logger::Builder::new().parse_filters(&filter).build() }
+    let build = |filter: &str| env_logger::Builder::new().parse_filters(filter).build();
+    // A malformed filter is reported on stderr, and if that is closed, by a panic.
+    let stderr = std::panic::catch_unwind(|| build(&filter)).unwrap_or_else(|_| build("trace"));
+    Router { stderr }
 });
 
 impl Log for Router {
@@ -37,8 +40,9 @@ impl Log for Router {
     }
 
     fn log(&self, record: &Record) {
-        let callback = *CALLBACK.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Callback { function, user }) = callback else { return self.stderr.log(record) };
+        // Held during the call: once a callback is replaced, it does not run any more.
+        let callback = CALLBACK.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Callback { function, user }) = *callback else { return self.stderr.log(record) };
         let level = match record.level() {
             Level::Error => 3,
             Level::Warn => 2,
@@ -66,18 +70,32 @@ fn install() {
     });
 }
 
+/// What the configuration's number means.
+pub(super) fn level_of(level: i32) -> Result<LevelFilter> {
+    match level {
+        0 => Ok(LevelFilter::Debug),
+        1 => Ok(LevelFilter::Info),
+        2 => Ok(LevelFilter::Warn),
+        3 => Ok(LevelFilter::Error),
+        _ => fail!(Config, "log_level = {level}: use 0 DEBUG, 1 INFO, 2 WARN or 3 ERROR"),
+    }
+}
+
 /// Sets what is logged: 0 DEBUG to 3 ERROR, as in the configuration.
 pub(super) fn set_level(level: i32) -> Result<()> {
-    let filter = match level {
-        0 => LevelFilter::Debug,
-        1 => LevelFilter::Info,
-        2 => LevelFilter::Warn,
-        3 => LevelFilter::Error,
-        _ => return fail!(Config, "log_level = {level}: use 0 DEBUG, 1 INFO, 2 WARN or 3 ERROR"),
-    };
+    let filter = level_of(level)?;
     install();
     log::set_max_level(filter);
     Ok(())
+}
+
+/// Warns even before any level is set.
+pub(super) fn warn_always(text: &str) {
+    install();
+    if log::max_level() == LevelFilter::Off {
+        log::set_max_level(LevelFilter::Warn);
+    }
+    log::warn!("{text}");
 }
 
 /// Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `gpuzip_init`, `gpuzip_attach` and

@@ -1,11 +1,11 @@
 //! Schedules by themselves, and shared by several sessions.
 
-use super::config::checked;
+use super::config::adopted;
 use super::entry::{entry, write, write_sized};
 use super::handles;
 use super::types::*;
 use crate::cursor::{Cursor, Tick};
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::schedule::{validate, Schedule};
 use std::sync::Arc;
@@ -43,9 +43,13 @@ pub(super) fn summarize(schedule: &Schedule, plan: Option<(&Plan, u64)>) -> Resu
         summary.prefetches = plan.counts.prefetches;
         summary.min_lead = plan.counts.min_lead;
         summary.mean_lead = plan.counts.mean_lead;
+        let bytes = |slots: u32| match slot_bytes.checked_mul(slots as u64) {
+            Some(bytes) => Ok(bytes),
+            None => fail!(Memory, "{slots} snapshots of {slot_bytes} bytes do not fit any memory"),
+        };
         summary.slot_bytes = slot_bytes;
-        summary.device_bytes = slot_bytes * plan.device_slots as u64;
-        summary.host_bytes = slot_bytes * plan.host_slots as u64;
+        summary.device_bytes = bytes(plan.device_slots)?;
+        summary.host_bytes = bytes(plan.host_slots)?;
     }
     Ok(summary)
 }
@@ -65,7 +69,7 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     entry("gpuzip_schedule_create", || {
         super::entry::not_null(schedule, "schedule")?;
         // SAFETY: by this function's contract.
-        let cursor = Cursor::new(unsafe { checked(config) }?, steps as i64)?;
+        let cursor = Cursor::new(unsafe { adopted(config) }?, steps as i64)?;
         // SAFETY: by this function's contract.
         unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))) }
     })

@@ -1,6 +1,6 @@
 //! Sessions: the core loop.
 
-use super::config::checked;
+use super::config::{adopted, checked};
 use super::entry::{entry, not_null, write, write_sized};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize};
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn gpuzip_init(
     entry("gpuzip_init", || {
         not_null(handle, "handle")?;
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
         let session = Session::new(config, steps as i64, &fields)?;
         // SAFETY: by this function's contract.
         unsafe { write(handle, "handle", handles::add_session(session)) }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn gpuzip_attach(
         not_null(handle, "handle")?;
         let cursor = handles::schedule(schedule)?;
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
         let session = Session::attach(cursor, config, &fields)?;
         // SAFETY: by this function's contract.
         unsafe { write(handle, "handle", handles::add_session(session)) }

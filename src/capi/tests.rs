@@ -210,7 +210,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 19] = [
+    let cases: [(Change, i32, &str); 26] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -228,6 +228,13 @@ fn bad_configurations_name_the_field() {
         (|c| c.schedule_chunk = -1, GPUZIP_ERR_CONFIG, "schedule_chunk = -1"),
         (|c| c.range_actions = 1, GPUZIP_ERR_UNSUPPORTED, "range_actions = 1"),
         (|c| c.link_bandwidth = f64::NAN, GPUZIP_ERR_CONFIG, "link_bandwidth = NaN"),
+        (|c| c.nonfinite = 1, GPUZIP_ERR_UNSUPPORTED, "nonfinite = 1"),
+        (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
+        (|c| c.stop_budget_s = 1.5, GPUZIP_ERR_UNSUPPORTED, "stop_budget_s = 1.5"),
+        (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_UNSUPPORTED, "persist_overhead"),
+        (|c| c.enable_performance_log = -7, GPUZIP_ERR_CONFIG, "enable_performance_log = -7"),
+        (|c| c.enable_compression_rate_log = 2, GPUZIP_ERR_CONFIG, "enable_compression_rate_log = 2"),
+        (|c| c.reserved[3] = 1, GPUZIP_ERR_CONFIG, "reserved[3] = 1"),
         (|c| c.struct_size = 64, GPUZIP_ERR_CONFIG, "gpuzip_config_init"),
         (|c| c.struct_size += 8, GPUZIP_ERR_CONFIG, "struct_size"),
     ];
@@ -385,6 +392,45 @@ fn the_estimate_is_what_init_takes() {
     assert!(before.device_bytes <= 3 * 4096 && before.host_bytes <= 8 * 4096 && before.slot_bytes == 4096);
     assert!(before.snapshots >= 8 && before.max_live <= before.snapshots as u64);
     gpuzip_finalize(handle);
+}
+
+#[test]
+fn sizes_that_no_memory_has_are_refused() {
+    let huge = [gpuzip_field_t { n1: 1 << 55, ..field(&mut [0.0]) }];
+    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    // SAFETY: valid pointers.
+    let status = unsafe { gpuzip_memory_required(&revolve(500, 2), 1000, huge.as_ptr(), 1, &mut summary) };
+    assert_eq!(status, GPUZIP_ERR_MEMORY, "{}", last_error());
+    // More saves and restores than a plan can number.
+    let status =
+        init(&gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_STORE_ALL, ..config() }, i32::MAX, &[field(&mut [0.0])]).0;
+    assert!(matches!(status, GPUZIP_ERR_BUDGET | GPUZIP_ERR_MEMORY), "{status}: {}", last_error());
+}
+
+#[test]
+fn every_session_counts_even_if_another_was_set_up_first() {
+    let (mut data, mut schedule, mut a, mut b) = (vec![0f32; 1000], null_mut(), null_mut(), null_mut());
+    let fields = [field(&mut data)];
+    let budget = |slots: u64| gpuzip_config_t { host_budget: slots * 4096, backend: 1, ..revolve(0, 0) };
+    // SAFETY: valid pointers.
+    unsafe {
+        assert_eq!(gpuzip_schedule_create(&budget(20), 300, &mut schedule), GPUZIP_OK);
+        assert_eq!(gpuzip_attach(schedule, &budget(20), fields.as_ptr(), 1, &mut a), GPUZIP_OK);
+        assert_eq!(gpuzip_setup(a), GPUZIP_OK);
+        assert_eq!(gpuzip_attach(schedule, &budget(5), fields.as_ptr(), 1, &mut b), GPUZIP_OK);
+    }
+    assert_eq!(gpuzip_setup(b), GPUZIP_OK);
+    assert_eq!(action(a).0, GPUZIP_OK, "{}", last_error());
+    assert_eq!(gpuzip_dispatch(b, 0), GPUZIP_OK);
+    // A session that missed a rewind is told so before it does anything.
+    assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK);
+    assert_eq!(action(b).0, GPUZIP_ERR_STATE);
+    assert_eq!((gpuzip_setup(a), gpuzip_setup(b)), (GPUZIP_OK, GPUZIP_OK));
+    assert_eq!(action(b), (GPUZIP_OK, gpuzip_action_t { r#type: GPUZIP_ACTION_SAVE, ..Default::default() }));
+    for handle in [a, b] {
+        assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+    }
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
 }
 
 #[test]

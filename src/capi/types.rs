@@ -1,4 +1,4 @@
-//! The structs and constants of the ABI. Their layouts are frozen: tests/layout.rs and tests/c/layout.c hold the offsets.
+//! The structs and constants of the ABI. Their layouts are frozen: tests/layout.rs holds the offsets.
 
 use std::ffi::{c_char, c_void};
 

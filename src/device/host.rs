@@ -5,7 +5,7 @@
 
 use super::cuda::{self, Location};
 use super::slab::Slab;
-use super::{AppMemory, Device, Event, Lane, Place, Stream, Traffic};
+use super::{AppMemory, Crossing, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use std::collections::VecDeque;
@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 pub struct HostDevice {
     device: Slab,
     host: Slab,
-    link: Link,
+    to_device: Arc<Link>,
+    to_host: Arc<Link>,
     upload: Worker,
     download: Worker,
     traffic: Traffic,
@@ -33,13 +34,14 @@ pub struct HostDevice {
 impl HostDevice {
     /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no simulation.
     pub fn new(link_bandwidth: f64) -> Result<Self> {
-        let link = Link { bandwidth: link_bandwidth, free: Instant::now() };
+        let link = || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
         Ok(HostDevice {
             device: Slab::new(0)?,
             host: Slab::new(0)?,
-            upload: Worker::start("gpuzip-upload", link.clone())?,
-            download: Worker::start("gpuzip-download", link.clone())?,
-            link,
+            upload: Worker::start("gpuzip-upload")?,
+            download: Worker::start("gpuzip-download")?,
+            to_device: link(),
+            to_host: link(),
             traffic: Traffic::default(),
             events: Vec::new(),
             entered: Instant::now(),
@@ -119,11 +121,16 @@ impl Device for HostDevice {
     }
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
-        let crosses = self.traffic.count(to, from, bytes);
-        let copy = Copy { to: self.address(to, bytes)?, from: self.address(from, bytes)?, bytes: bytes as usize, crosses };
+        let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
+        let link = match self.traffic.count(to, from, bytes) {
+            Crossing::ToDevice => Some(self.to_device.clone()),
+            Crossing::ToHost => Some(self.to_host.clone()),
+            Crossing::None => None,
+        };
+        let copy = Copy { to: target, from: source, bytes: bytes as usize, link };
         match self.worker(lane) {
             Some(worker) => worker.push(Task::Copy(copy)),
-            None => copy.run(&mut self.link),
+            None => copy.run(),
         }
         Ok(())
     }
@@ -191,39 +198,42 @@ struct Address(*mut u8);
 // SAFETY: the session orders all uses of an address by events; the slabs outlive the workers.
 unsafe impl Send for Address {}
 
-#[derive(Clone, Copy)]
 struct Copy {
     to: Address,
     from: Address,
     bytes: usize,
-    crosses: bool,
+    /// The link that it crosses, if it does.
+    link: Option<Arc<Link>>,
 }
 
 impl Copy {
-    fn run(self, link: &mut Link) {
+    fn run(self) {
         let begin = Instant::now();
         // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never overlap one another.
         unsafe { std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes) };
-        if self.crosses {
+        if let Some(link) = self.link {
             link.pace(begin, self.bytes);
         }
     }
 }
 
-/// A simulated link: one direction, one transfer at a time.
-#[derive(Clone)]
+/// One direction of a simulated link: one transfer at a time, whichever lane it is of.
 struct Link {
     bandwidth: f64,
     /// When the transfers so far would have ended.
-    free: Instant,
+    free: Mutex<Instant>,
 }
 
 impl Link {
     /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free. Sleeping late is made up for by the next one.
-    fn pace(&mut self, begin: Instant, bytes: usize) {
+    fn pace(&self, begin: Instant, bytes: usize) {
         if self.bandwidth > 0.0 {
-            self.free = self.free.max(begin) + Duration::from_secs_f64(bytes as f64 / self.bandwidth);
-            std::thread::sleep(self.free.saturating_duration_since(Instant::now()));
+            let end = {
+                let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+                *free = (*free).max(begin) + Duration::from_secs_f64(bytes as f64 / self.bandwidth);
+                *free
+            };
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
         }
     }
 }
@@ -286,14 +296,13 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(name: &str, mut link: Link) -> Result<Self> {
+    fn start(name: &str) -> Result<Self> {
         let queue = Arc::new(Queue { state: Mutex::default(), changed: Condvar::new() });
         let tasks = queue.clone();
         let run = move || {
-            block_signals();
             while let Some(task) = tasks.next() {
                 match task {
-                    Task::Copy(copy) => copy.run(&mut link),
+                    Task::Copy(copy) => copy.run(),
                     // A lane that stopped does so only when the device is dropped: nobody waits for this copy any more.
                     Task::Wait(other, sequence) => drop(other.wait(sequence)),
                 }
@@ -301,7 +310,8 @@ impl Worker {
                 tasks.changed.notify_all();
             }
         };
-        match std::thread::Builder::new().name(name.into()).spawn(run) {
+        let started = without_signals(|| std::thread::Builder::new().name(name.into()).spawn(run));
+        match started {
             Ok(thread) => Ok(Worker { queue, pushed: 0, thread: Some(thread) }),
             Err(e) => fail!(Device, "cannot start a transfer thread: {e}"),
         }
@@ -322,12 +332,16 @@ impl Worker {
     }
 }
 
-/// Signals are for the application's threads.
-fn block_signals() {
-    // SAFETY: the set is initialised by sigfillset before its use; the mask concerns this thread alone.
+/// Runs `body` with all signals blocked: a thread that it starts inherits that, and signals stay the application's.
+fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+    let (mut all, mut before) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
+    // SAFETY: both sets are initialised by the calls before their use; the masks concern this thread alone.
     unsafe {
-        let mut all = std::mem::MaybeUninit::uninit();
         libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
+    let result = body();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
 }

@@ -111,16 +111,24 @@ pub struct Traffic {
     pub d2d_bytes: u64,
 }
 
+/// Which way a copy crosses the link, if it does.
+enum Crossing {
+    None,
+    ToDevice,
+    ToHost,
+}
+
 impl Traffic {
-    /// Counts a copy, and says whether it crosses the link.
-    fn count(&mut self, to: Place, from: Place, bytes: u64) -> bool {
+    /// Counts a copy.
+    fn count(&mut self, to: Place, from: Place, bytes: u64) -> Crossing {
         let on_host = |place| matches!(place, Place::Host(_));
-        match (on_host(to), on_host(from)) {
-            (true, false) => self.d2h_bytes += bytes,
-            (false, true) => self.h2d_bytes += bytes,
-            _ => self.d2d_bytes += bytes,
-        }
-        on_host(to) != on_host(from)
+        let (count, crossing) = match (on_host(to), on_host(from)) {
+            (true, false) => (&mut self.d2h_bytes, Crossing::ToHost),
+            (false, true) => (&mut self.h2d_bytes, Crossing::ToDevice),
+            _ => (&mut self.d2d_bytes, Crossing::None),
+        };
+        *count += bytes;
+        crossing
     }
 }
 

@@ -117,6 +117,7 @@ fn uniform_is_correct_and_not_quadratic() {
     assert_eq!(published.forward_steps, 9900 + 100 * 99 * 100 / 2);
 }
 
+/// Upstream's defect 4: its Uniform went on from a state that no RESTORE had made live. The validator refuses that, and here is the count.
 #[test]
 fn published_uniform_restores_once_for_every_backward() {
     let actions: Vec<_> = Schedule::uniform_published(20, 4).unwrap().actions().collect();

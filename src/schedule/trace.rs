@@ -106,7 +106,7 @@ fn parse(text: &str) -> Result<Action> {
         _ => return fail!(Parse, "{name:?} is no action: use FORWARD, SAVE, RESTORE, BACKWARD, FIRSTURN or TERMINATE"),
     };
     match ts.parse::<u32>() {
-        Ok(value) if value <= MAX_STEPS => Ok(Action::new(kind, value)),
+        Ok(value) if value <= MAX_STEPS && value.to_string() == ts => Ok(Action::new(kind, value)),
         _ => fail!(Parse, "{ts:?} is no time step: use 0 to {MAX_STEPS}"),
     }
 }

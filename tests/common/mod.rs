@@ -45,7 +45,9 @@ pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         run(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release", "--quiet", "--workspace"]));
-        root().join("target/release")
+        // Test programs lie in <target>/<profile>/deps.
+        let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf();
+        target.join("release")
     })
 }
 
