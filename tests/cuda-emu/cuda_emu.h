@@ -1,0 +1,71 @@
+/* Control of the software CUDA driver (libcuda_emu.so), besides the driver API itself. Find these with dlsym in the library that the
+ * program under test has loaded as libcuda.so.1: a second copy of the library is a second driver. All return 0 for success unless said
+ * otherwise, and may be called from any thread, but not from a host function. */
+#ifndef CUDA_EMU_H
+#define CUDA_EMU_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the scheduler chooses among the operations that the ordering rules allow. */
+#define EMU_RANDOM 0 /* drawn from the seed at each API call; copies are torn in pieces */
+#define EMU_LATE 1   /* nothing runs before something waits for it, and then only what it needs */
+#define EMU_EARLY 2  /* everything runs inside the call that enqueues it, if the rules allow */
+#define EMU_TIMED 3  /* in the order of virtual time */
+
+/* Since the last reset. */
+typedef struct emu_counters_t {
+    uint64_t h2d_bytes, d2h_bytes, d2d_bytes, h2h_bytes; /* of accepted copies; d2d on a device or between two */
+    uint64_t h2d_copies, d2h_copies, d2d_copies;
+    uint64_t pageable_copies;  /* with pageable memory on one side; each counts in host_syncs too */
+    uint64_t calls;            /* driver calls of any name */
+    uint64_t host_syncs;       /* cuStreamSynchronize, cuEventSynchronize, cuCtxSynchronize, cuMemFree, synchronous and pageable copies */
+    uint64_t executed;         /* operations that have run to their end */
+    uint64_t dropped;          /* operations lost through emu_drop */
+    uint64_t streams, events;  /* alive now */
+    uint64_t allocations;      /* alive now: device and managed memory */
+    uint64_t host_allocations; /* alive now: page-locked, allocated or registered */
+    uint64_t contexts;         /* alive now: made by cuCtxCreate */
+    uint64_t retained;         /* retains of primary contexts not yet released */
+    uint64_t pending;          /* operations queued now */
+    uint64_t abandoned;        /* objects that died with their context instead of being freed */
+    uint64_t device_bytes, peak_device_bytes; /* all devices together */
+    double host_wait_s;        /* virtual seconds that the host waited */
+} emu_counters_t;
+
+/* Starts again: seed, mode, number of devices, bytes of each. Counters, virtual time, faults and drops are cleared; handles and addresses
+ * start again too, so that the same calls give the same run. Queued work is run first. Returns -1 for an unknown mode, or the number of
+ * objects and operations that are still alive; then nothing is reset. cuInit need not be called again. */
+int32_t emu_reset(uint64_t seed, int32_t mode, int32_t devices, uint64_t bytes_per_device);
+
+int32_t emu_counters(emu_counters_t *out);
+
+/* Calls of the entry point `name` ("cuStreamWaitEvent", "cuMemAlloc_v2"); UINT64_MAX for an unknown name. */
+uint64_t emu_calls(const char *name);
+
+/* Runs everything that is queued and can run; the host's clock stands still. */
+void emu_run_all(void);
+
+/* Makes the k-th call of `name` from now (k = 1: the next) return `code` and do nothing; k < 0: every one from the |k|-th on. "*" is any
+ * call, "exec" the execution of a copy: its error sticks to the context, whose calls all return it from then on. */
+int32_t emu_fail(const char *name, int64_t k, int32_t code);
+
+/* Loses the k-th operation of a kind from now, which still returns CUDA_SUCCESS; 0 loses none. Kinds: "wait" (cuStreamWaitEvent), "record"
+ * (cuEventRecord), "sync" (cuStreamSynchronize, cuEventSynchronize, cuCtxSynchronize). */
+int32_t emu_drop(const char *kind, uint64_t k);
+
+/* Virtual time. Each device has one engine per direction and one for computation; each engine does one thing at a time. */
+int32_t emu_bandwidth(double h2d, double d2h, double d2d); /* bytes per second; outlives a reset */
+int32_t emu_work(void *stream, double seconds);            /* enqueues computation */
+int32_t emu_host_work(double seconds);                     /* the host computes: its clock moves on */
+double emu_clock(void *stream);  /* end of the last operation that has run in the stream; NaN for no stream */
+double emu_stall(void *stream);  /* time that the stream has waited for other streams; NaN for no stream */
+double emu_host_clock(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,179 @@
+//! Copies and sets.
+
+use super::{exports, Address, Handle};
+use crate::call::Call;
+use crate::driver::{call_and_wait, Driver};
+use crate::execute::{Action, Copy, Direction, Side};
+use crate::memory::{Place, Region};
+use crate::status::{Result, Status, INVALID_VALUE};
+use crate::stream::Point;
+
+/// The legacy default stream.
+const LEGACY: Handle = 1;
+
+/// A copy as the caller asks for it.
+struct Request {
+    to: Address,
+    from: Address,
+    len: usize,
+    stream: Handle,
+    /// What the function's name promises; `None` if the pointers tell.
+    direction: Option<Direction>,
+    /// `cuMemcpyHtoD` and `cuMemcpyDtoH`, which return when it is done.
+    synchronous: bool,
+}
+
+/// A copy after its checks.
+struct Checked {
+    request: Request,
+    stream: usize,
+    /// In pageable memory.
+    to_pageable: bool,
+    from_pageable: bool,
+    direction: Direction,
+    device: usize,
+}
+
+macro_rules! copies {
+    ($($(#[$doc:meta])* $name:ident $direction:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[no_mangle]
+            #[allow(non_snake_case, reason = "the name is the driver's")]
+            pub extern "C" fn $name(to: Address, from: Address, len: usize, stream: Handle) -> Status {
+                copy(Call::$name, Request { to, from, len, stream, direction: $direction, synchronous: false })
+            }
+        )*
+    };
+}
+
+copies! {
+    /// The pointers tell the direction.
+    cuMemcpyAsync None;
+    /// To a device.
+    cuMemcpyHtoDAsync_v2 Some(Direction::HostToDevice);
+    /// From a device.
+    cuMemcpyDtoHAsync_v2 Some(Direction::DeviceToHost);
+    /// On a device or between two.
+    cuMemcpyDtoDAsync_v2 Some(Direction::DeviceToDevice);
+}
+
+macro_rules! synchronous_copies {
+    ($($(#[$doc:meta])* $name:ident $direction:expr, $synchronous:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[no_mangle]
+            #[allow(non_snake_case, reason = "the name is the driver's")]
+            pub extern "C" fn $name(to: Address, from: Address, len: usize) -> Status {
+                let direction = Some($direction);
+                copy(Call::$name, Request { to, from, len, stream: LEGACY, direction, synchronous: $synchronous })
+            }
+        )*
+    };
+}
+
+synchronous_copies! {
+    /// To a device; from pageable memory it returns when the bytes are staged.
+    cuMemcpyHtoD_v2 Direction::HostToDevice, true;
+    /// From a device.
+    cuMemcpyDtoH_v2 Direction::DeviceToHost, true;
+    /// On a device: the host does not wait.
+    cuMemcpyDtoD_v2 Direction::DeviceToDevice, false;
+}
+
+exports! {
+    /// Sets bytes of device memory.
+    fn cuMemsetD8Async(to: Address, value: u8, len: usize, stream: Handle) |driver| driver.set_bytes(to, value, len, stream);
+    /// The same in the legacy default stream; the host does not wait.
+    fn cuMemsetD8_v2(to: Address, value: u8, len: usize) |driver| driver.set_bytes(to, value, len, LEGACY);
+}
+
+/// Page-locked memory is read and written when the copy runs. Pageable memory is read into a staging buffer before the call returns, after
+/// the stream has been worked off; and written before the call returns.
+fn copy(call: Call, request: Request) -> Status {
+    let begin = |driver: &mut Driver| {
+        let Some(checked) = driver.check_copy(request)? else { return Ok((Vec::new(), None)) };
+        driver.counters.copy(checked.direction, checked.request.len);
+        let pageable = checked.to_pageable || checked.from_pageable;
+        driver.counters.totals.pageable_copies += u64::from(pageable);
+        driver.counters.totals.host_syncs += u64::from(pageable || checked.request.synchronous);
+        if checked.from_pageable && !checked.to_pageable {
+            return Ok((vec![driver.last(checked.stream)], Some((checked, true))));
+        }
+        let point = driver.queue_copy(&checked, false);
+        let wait = checked.to_pageable || checked.request.synchronous;
+        Ok((if wait { vec![point] } else { Vec::new() }, Some((checked, false))))
+    };
+    call_and_wait(call, begin, |driver, state| {
+        let Some((checked, stage)) = state else { return Ok(()) };
+        driver.healthy(driver.streams[checked.stream].context)?;
+        if stage {
+            driver.queue_copy(&checked, true);
+        }
+        Ok(())
+    })
+}
+
+impl Driver {
+    /// Checks a copy as the driver does before it accepts it; `None` if there is nothing to copy.
+    fn check_copy(&mut self, request: Request) -> Result<Option<Checked>> {
+        let stream = self.stream(request.stream)?;
+        if request.len == 0 {
+            return Ok(None);
+        }
+        let (to, from) = (self.known(request.to, request.len)?, self.known(request.from, request.len)?);
+        let on_device = |region: &Option<Region>| region.is_some_and(|region| region.kind.is_device());
+        let direction = match (on_device(&from), on_device(&to)) {
+            (false, true) => Direction::HostToDevice,
+            (true, false) => Direction::DeviceToHost,
+            (true, true) => Direction::DeviceToDevice,
+            (false, false) => Direction::HostToHost,
+        };
+        if request.direction.is_some_and(|promised| promised != direction) {
+            return Err(INVALID_VALUE);
+        }
+        let own = self.contexts[self.streams[stream].context].device;
+        let device = match direction {
+            Direction::HostToDevice => to.map_or(own, |region| region.device),
+            Direction::DeviceToHost => from.map_or(own, |region| region.device),
+            Direction::DeviceToDevice | Direction::HostToHost => own,
+        };
+        let (to_pageable, from_pageable) = (to.is_none(), from.is_none());
+        Ok(Some(Checked { request, stream, to_pageable, from_pageable, direction, device }))
+    }
+
+    /// The region of a range, `None` for pageable memory.
+    fn known(&self, address: Address, len: usize) -> Result<Option<Region>> {
+        if address == 0 {
+            return Err(INVALID_VALUE);
+        }
+        match self.memory.place(address, len) {
+            Place::Inside(region) => Ok(Some(region)),
+            Place::Across => Err(INVALID_VALUE),
+            Place::Elsewhere => Ok(None),
+        }
+    }
+
+    fn queue_copy(&mut self, checked: &Checked, stage: bool) -> Point {
+        let &Request { to, from, len, .. } = &checked.request;
+        let to = if checked.to_pageable { Side::Pageable(to) } else { Side::Known(to) };
+        let from = match (checked.from_pageable, stage) {
+            (false, _) => Side::Known(from),
+            (true, false) => Side::Pageable(from),
+            // SAFETY: the caller says that these bytes may be read until its call returns.
+            (true, true) => Side::Staged(unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec()),
+        };
+        let (direction, device) = (checked.direction, checked.device);
+        self.enqueue_copy(checked.stream, Copy { to, from, len, done: 0, backwards: false, direction, device })
+    }
+
+    fn set_bytes(&mut self, to: Address, value: u8, len: usize, stream: Handle) -> Result {
+        let stream = self.stream(stream)?;
+        if len == 0 {
+            return Ok(());
+        }
+        self.known(to, len)?.filter(|region| region.kind.is_device()).ok_or(INVALID_VALUE)?;
+        self.enqueue(stream, Action::Set(to, value, len), Vec::new());
+        Ok(())
+    }
+}

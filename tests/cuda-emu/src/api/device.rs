@@ -1,0 +1,84 @@
+//! Initialisation, errors and devices.
+
+use super::{exports, Out};
+use crate::status::{describe, Status, INVALID_VALUE, NO_DEVICE};
+use std::ffi::{c_char, CStr};
+
+/// What `cuDeviceGetName` gives.
+const NAME: &CStr = c"gpuzip software device";
+
+exports! {
+    /// Must come before anything else.
+    fn cuInit(flags: u32) |driver| {
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        if driver.devices.is_empty() {
+            return Err(NO_DEVICE);
+        }
+        driver.initialised = true;
+        Ok(())
+    };
+    /// `1000 * major + 10 * minor`.
+    fn cuDriverGetVersion(version: Out<i32>) |driver| version.set(driver.settings.version);
+    /// The name of a code.
+    fn cuGetErrorName(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.0));
+    /// The text of a code.
+    fn cuGetErrorString(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.1));
+    /// Number of devices.
+    fn cuDeviceGetCount(count: Out<i32>) |driver| count.set(driver.devices.len() as i32);
+    /// The device with an ordinal.
+    fn cuDeviceGet(device: Out<i32>, ordinal: i32) |driver| device.set(driver.device(ordinal)? as i32);
+    /// Its name: at most `len` bytes with the NUL.
+    fn cuDeviceGetName(name: Out<c_char>, len: i32, device: i32) |driver| {
+        driver.device(device)?;
+        name.check()?;
+        let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or(INVALID_VALUE)?;
+        let text = &NAME.to_bytes()[..NAME.to_bytes().len().min(len - 1)];
+        // SAFETY: the caller says that `len` bytes are there; the text and its NUL take no more.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), name.0.cast(), text.len());
+            name.0.add(text.len()).write(0);
+        }
+        Ok(())
+    };
+    /// What a device can do.
+    fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |driver| {
+        driver.device(device)?;
+        value.set(device_attribute(attribute, device).ok_or(INVALID_VALUE)?)
+    };
+    /// Its memory in bytes.
+    fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |driver| {
+        driver.device(device)?;
+        bytes.set(driver.settings.memory as usize)
+    };
+}
+
+fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Result {
+    out.set(text.map_or(std::ptr::null(), CStr::as_ptr))?;
+    text.map(|_| ()).ok_or(INVALID_VALUE)
+}
+
+/// A `CUdevice_attribute`; those of an ordinary device of compute capability 8.0, and 0 for what this driver does not do.
+fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
+    let known = match attribute {
+        1..=3 => 1024,                         // threads per block, block dimensions x and y
+        4 => 64,                               // block dimension z
+        5 => i32::MAX,                         // grid dimension x
+        6 | 7 => 65_535,                       // grid dimensions y and z
+        8 => 48 << 10,                         // shared memory per block
+        10 => 32,                              // warp size
+        13 | 36 => 1_400_000,                  // clock and memory clock, kHz
+        16 => 108,                             // multiprocessors
+        33 => device + 1,                      // PCI bus
+        15 | 19 | 31 | 41 | 78 | 83 | 99 => 1, // overlap, map, concurrency, unified addressing, priorities, managed, register
+        37 => 5120,                            // bus width, bits
+        38 => 40 << 20,                        // L2
+        39 => 2048,                            // threads per multiprocessor
+        40 => 2,                               // copy engines
+        75 => 8,                               // compute capability
+        81 | 97 => 163 << 10,                  // shared memory per multiprocessor, and opt-in per block
+        _ => 0,
+    };
+    (1..=160).contains(&attribute).then_some(known)
+}

@@ -1,0 +1,117 @@
+//! Allocation and page-locking.
+
+use super::{exports, Address, Out};
+use crate::call::Call;
+use crate::driver::{call_and_wait, Driver};
+use crate::memory::{Kind, Place};
+use crate::status::{Result, Status, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY};
+
+/// Portable, device map, write combined.
+const HOST_ALLOC_FLAGS: u32 = 7;
+/// Portable, device map, I/O memory, read only.
+const REGISTER_FLAGS: u32 = 15;
+
+exports! {
+    /// Free and total bytes of the current device.
+    fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) |driver| {
+        let context = driver.current()?;
+        let device = driver.contexts[context].device;
+        free.set((driver.settings.memory - driver.devices[device].used) as usize)?;
+        total.set(driver.settings.memory as usize)
+    };
+    /// Device memory, poisoned.
+    fn cuMemAlloc_v2(address: Out<Address>, bytes: usize) |driver| {
+        let context = driver.current()?;
+        address.check()?;
+        let device = driver.contexts[context].device;
+        let used = driver.devices[device].used;
+        if bytes as u64 > driver.settings.memory - used {
+            return Err(OUT_OF_MEMORY);
+        }
+        address.set(driver.allocate(bytes, Kind::Device, context)?)?;
+        driver.devices[device].used += bytes as u64;
+        let totals = &mut driver.counters.totals;
+        totals.device_bytes += bytes as u64;
+        totals.peak_device_bytes = totals.peak_device_bytes.max(totals.device_bytes);
+        Ok(())
+    };
+    /// Memory for both sides; it takes nothing of the device's capacity.
+    fn cuMemAllocManaged(address: Out<Address>, bytes: usize, flags: u32) |driver| {
+        let context = driver.current()?;
+        address.check()?;
+        if !matches!(flags, 1 | 2) {
+            return Err(INVALID_VALUE);
+        }
+        address.set(driver.allocate(bytes, Kind::Managed, context)?)
+    };
+    /// Page-locked memory, poisoned.
+    fn cuMemHostAlloc(address: Out<Address>, bytes: usize, flags: u32) |driver| {
+        let context = driver.current()?;
+        address.check()?;
+        if flags > HOST_ALLOC_FLAGS {
+            return Err(INVALID_VALUE);
+        }
+        address.set(driver.allocate(bytes, Kind::Pinned, context)?)
+    };
+    /// Frees page-locked memory, at once: a copy that is still queued from or to it is an error when it runs.
+    fn cuMemFreeHost(address: Address) |driver| {
+        driver.current()?;
+        driver.memory.at(address).filter(|region| region.kind == Kind::Pinned).ok_or(INVALID_VALUE)?;
+        driver.release_region(address);
+        Ok(())
+    };
+    /// Page-locks memory of the application.
+    fn cuMemHostRegister_v2(address: Address, bytes: usize, flags: u32) |driver| {
+        let context = driver.current()?;
+        if address == 0 || bytes == 0 || flags > REGISTER_FLAGS {
+            return Err(INVALID_VALUE);
+        }
+        match driver.memory.place(address, bytes) {
+            Place::Inside(region) if region.kind.is_device() => return Err(INVALID_VALUE),
+            Place::Inside(_) | Place::Across => return Err(HOST_MEMORY_ALREADY_REGISTERED),
+            Place::Elsewhere => {}
+        }
+        let device = driver.contexts[context].device;
+        driver.memory.add(address, bytes, Kind::Registered, context, device);
+        driver.counters.totals.host_allocations += 1;
+        Ok(())
+    };
+    /// Ends the page-locking.
+    fn cuMemHostUnregister(address: Address) |driver| {
+        driver.current()?;
+        driver.memory.at(address).filter(|region| region.kind == Kind::Registered).ok_or(HOST_MEMORY_NOT_REGISTERED)?;
+        driver.release_region(address);
+        Ok(())
+    };
+}
+
+/// Frees device or managed memory, when all work of its context is finished.
+#[no_mangle]
+#[allow(non_snake_case, reason = "the name is the driver's")]
+pub extern "C" fn cuMemFree_v2(address: Address) -> Status {
+    let begin = |driver: &mut Driver| {
+        driver.current()?;
+        let region = *driver.memory.at(address).filter(|region| region.kind.is_device()).ok_or(INVALID_VALUE)?;
+        driver.healthy(region.context)?;
+        driver.counters.totals.host_syncs += 1;
+        Ok((driver.all_work(region.context), region.context))
+    };
+    call_and_wait(Call::cuMemFree_v2, begin, |driver, context| {
+        driver.healthy(context)?;
+        driver.release_region(address);
+        Ok(())
+    })
+}
+
+impl Driver {
+    fn allocate(&mut self, bytes: usize, kind: Kind, context: usize) -> Result<Address> {
+        if bytes == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let device = self.contexts[context].device;
+        let address = self.memory.allocate(bytes, kind, context, device).map_err(|_| OUT_OF_MEMORY)?;
+        let totals = &mut self.counters.totals;
+        *(if kind.is_device() { &mut totals.allocations } else { &mut totals.host_allocations }) += 1;
+        Ok(address)
+    }
+}

@@ -1,0 +1,67 @@
+//! The C functions, in one file per subject. Each is named like the driver's; the CUDA driver API documents what they mean.
+
+pub mod context;
+pub mod control;
+pub mod copy;
+pub mod device;
+pub mod event;
+pub mod memory;
+pub mod module;
+pub mod pointer;
+pub mod stream;
+
+use crate::status::{Result, INVALID_VALUE};
+use std::marker::PhantomData;
+
+/// An opaque handle: `CUcontext`, `CUstream`, `CUevent`...
+pub type Handle = usize;
+/// A `CUdeviceptr`, or a host pointer that is only passed on.
+pub type Address = usize;
+
+/// An out-parameter.
+#[repr(transparent)]
+pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);
+
+impl<'a, T> Out<'a, T> {
+    /// The null pointer.
+    pub fn null() -> Self {
+        Self(std::ptr::null_mut(), PhantomData)
+    }
+
+    /// `CUDA_ERROR_INVALID_VALUE` for a null pointer.
+    fn check(&self) -> Result {
+        if self.0.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        Ok(())
+    }
+
+    /// Writes the result.
+    fn set(&self, value: T) -> Result {
+        self.check()?;
+        // SAFETY: either it came from a reference, or the C caller vouches for it; it is not null.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+}
+
+impl<'a, T> From<&'a mut T> for Out<'a, T> {
+    fn from(target: &'a mut T) -> Self {
+        Self(target, PhantomData)
+    }
+}
+
+/// Defines entry points that do not wait.
+macro_rules! exports {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) |$driver:pat_param| $body:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[no_mangle]
+            #[allow(non_snake_case, reason = "the name is the driver's")]
+            pub extern "C" fn $name($($arg: $type),*) -> $crate::status::Status {
+                $crate::driver::call($crate::call::Call::$name, |$driver| $body)
+            }
+        )*
+    };
+}
+pub(crate) use exports;

@@ -1,0 +1,102 @@
+//! What the driver knows about a pointer. No context need be current.
+
+use super::Address;
+use crate::call::Call;
+use crate::driver::{call, Driver};
+use crate::memory::{Kind, Place, Region};
+use crate::status::{Result, Status, INVALID_VALUE};
+use std::ffi::c_void;
+
+/// The value of an attribute, in the type in which the caller reads it.
+enum Value {
+    Word(u32),
+    Long(usize),
+}
+
+/// One attribute; ordinary memory has none.
+///
+/// # Safety
+/// `data` must be null or the place for that attribute.
+#[no_mangle]
+#[allow(non_snake_case, reason = "the name is the driver's")]
+pub unsafe extern "C" fn cuPointerGetAttribute(data: *mut c_void, attribute: u32, address: Address) -> Status {
+    call(Call::cuPointerGetAttribute, |driver| {
+        let region = find(driver, address).ok_or(INVALID_VALUE)?;
+        let value = value(driver, attribute, address, &region)?;
+        // SAFETY: promised by the caller.
+        unsafe { write(data, value) }
+    })
+}
+
+/// Several attributes; those of ordinary memory are zero, its device is -2.
+///
+/// # Safety
+/// `attributes` and `data` must be null or `count` long, and each element of `data` the place for its attribute.
+#[no_mangle]
+#[allow(non_snake_case, reason = "the name is the driver's")]
+pub unsafe extern "C" fn cuPointerGetAttributes(count: u32, attributes: *const u32, data: *const *mut c_void, address: Address) -> Status {
+    call(Call::cuPointerGetAttributes, |driver| {
+        if count == 0 || attributes.is_null() || data.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let region = find(driver, address);
+        (0..count as usize).try_for_each(|index| {
+            // SAFETY: promised by the caller.
+            let (attribute, place) = unsafe { (*attributes.add(index), *data.add(index)) };
+            let known = region.and_then(|region| value(driver, attribute, address, &region).ok());
+            let value = known.map_or_else(|| nothing(attribute), Ok)?;
+            // SAFETY: promised by the caller.
+            unsafe { write(place, value) }
+        })
+    })
+}
+
+fn find(driver: &Driver, address: Address) -> Option<Region> {
+    match driver.memory.place(address, 1) {
+        Place::Inside(region) => Some(region),
+        Place::Across | Place::Elsewhere => None,
+    }
+}
+
+/// A `CUpointer_attribute` of known memory.
+fn value(driver: &Driver, attribute: u32, address: Address, region: &Region) -> Result<Value> {
+    let device_memory = region.kind.is_device();
+    Ok(match attribute {
+        1 => Value::Long(driver.contexts.handle(region.context)),
+        2 => Value::Word(if device_memory { 2 } else { 1 }),
+        3 => Value::Long(address),
+        4 if region.kind != Kind::Device => Value::Long(address),
+        7 => Value::Long(region.id as usize),
+        8 => Value::Word(u32::from(region.kind == Kind::Managed)),
+        9 => Value::Word(region.device as u32),
+        11 => Value::Long(region.base),
+        12 => Value::Long(region.size),
+        13 => Value::Word(1),
+        _ => return Err(INVALID_VALUE),
+    })
+}
+
+/// A `CUpointer_attribute` that the memory does not have.
+fn nothing(attribute: u32) -> Result<Value> {
+    Ok(match attribute {
+        1 | 3 | 4 | 7 | 11 | 12 => Value::Long(0),
+        2 | 8 | 13 => Value::Word(0),
+        9 => Value::Word(-2_i32 as u32),
+        _ => return Err(INVALID_VALUE),
+    })
+}
+
+/// # Safety
+/// `data` must be null or the place for the value.
+unsafe fn write(data: *mut c_void, value: Value) -> Result {
+    if data.is_null() {
+        return Err(INVALID_VALUE);
+    }
+    match value {
+        // SAFETY: promised by the caller: 4 bytes; it is not null.
+        Value::Word(word) => unsafe { data.cast::<u32>().write_unaligned(word) },
+        // SAFETY: promised by the caller: 8 bytes; it is not null.
+        Value::Long(long) => unsafe { data.cast::<usize>().write_unaligned(long) },
+    }
+    Ok(())
+}

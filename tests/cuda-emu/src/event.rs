@@ -1,0 +1,91 @@
+//! Events: marks in streams.
+
+use crate::driver::Driver;
+use crate::execute::Action;
+use crate::faults::Drop;
+use crate::status::{Result, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
+use crate::stream::Point;
+
+const DISABLE_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
+
+/// An event.
+pub struct Event {
+    /// Index of its context.
+    pub context: usize,
+    /// `cuEventElapsedTime` is allowed.
+    pub timing: bool,
+    /// The last record.
+    pub record: Option<Point>,
+    /// When that record ran, in virtual seconds.
+    pub time: f64,
+}
+
+impl Driver {
+    /// `cuEventCreate`
+    pub fn event_create(&mut self, flags: u32) -> Result<usize> {
+        let context = self.current()?;
+        if flags > 7 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
+            return Err(INVALID_VALUE);
+        }
+        let index = self.events.insert(Event { context, timing: flags & DISABLE_TIMING == 0, record: None, time: 0.0 });
+        self.counters.totals.events += 1;
+        Ok(self.events.handle(index))
+    }
+
+    /// `cuEventDestroy`: a record that is queued still runs.
+    pub fn event_destroy(&mut self, handle: usize) -> Result {
+        self.current()?;
+        let index = self.event(handle)?;
+        self.events.remove(index);
+        self.counters.totals.events -= 1;
+        Ok(())
+    }
+
+    /// The event of a handle, with its context in order.
+    pub fn event(&self, handle: usize) -> Result<usize> {
+        let index = self.events.find(handle).ok_or(INVALID_HANDLE)?;
+        self.healthy(self.events[index].context)?;
+        Ok(index)
+    }
+
+    /// `cuEventRecord`
+    pub fn event_record(&mut self, handle: usize, stream: usize) -> Result {
+        let stream = self.stream(stream)?;
+        let event = self.event(handle)?;
+        if self.events[event].context != self.streams[stream].context {
+            return Err(INVALID_HANDLE);
+        }
+        if self.faults.dropped(Drop::Record) {
+            self.counters.totals.dropped += 1;
+            return Ok(());
+        }
+        let op = self.enqueue(stream, Action::Record(event), Vec::new());
+        self.events[event].record = Some(Point { stream, op });
+        Ok(())
+    }
+
+    /// `cuEventQuery`: an event that was never recorded is complete.
+    pub fn event_query(&mut self, handle: usize) -> Result {
+        self.current()?;
+        let event = self.event(handle)?;
+        if let Some(record) = self.events[event].record {
+            self.query(record).then_some(()).ok_or(NOT_READY)?;
+        }
+        self.healthy(self.events[event].context)
+    }
+
+    /// `cuEventElapsedTime`, in milliseconds of virtual time.
+    pub fn event_elapsed(&self, start: usize, end: usize) -> Result<f32> {
+        self.current()?;
+        let (start, end) = (&self.events[self.event(start)?], &self.events[self.event(end)?]);
+        let (Some(first), Some(last)) = (start.record, end.record) else { return Err(INVALID_HANDLE) };
+        if !start.timing || !end.timing || start.context != end.context {
+            return Err(INVALID_HANDLE);
+        }
+        if !self.complete(first) || !self.complete(last) {
+            return Err(NOT_READY);
+        }
+        Ok(((end.time - start.time) * 1e3) as f32)
+    }
+}

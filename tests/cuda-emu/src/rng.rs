@@ -1,0 +1,27 @@
+//! The scheduler's dice: splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+
+/// A seeded generator.
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator whose sequence depends on `seed` alone.
+    pub fn new(seed: u64) -> Self {
+        let mut rng = Self(seed ^ 0x6a09_e667_f3bc_c908);
+        rng.next();
+        rng
+    }
+
+    /// 64 random bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`; `n` must not be zero.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}

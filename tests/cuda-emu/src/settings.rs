@@ -1,0 +1,91 @@
+//! What a reset chooses, and the environment variables that give the first choice.
+
+use std::env::var;
+
+/// How the scheduler chooses among the operations that the ordering rules allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Drawn from the seed; copies are torn.
+    Random = 0,
+    /// Nothing runs before something waits for it.
+    Late = 1,
+    /// Everything runs inside the call that enqueues it, if it can.
+    Early = 2,
+    /// In the order of virtual time.
+    Timed = 3,
+}
+
+impl Mode {
+    /// The mode with this number in the header.
+    pub fn from_number(number: i32) -> Option<Self> {
+        [Self::Random, Self::Late, Self::Early, Self::Timed].into_iter().find(|mode| *mode as i32 == number)
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "random" => Some(Self::Random),
+            "late" => Some(Self::Late),
+            "early" => Some(Self::Early),
+            "timed" => Some(Self::Timed),
+            _ => None,
+        }
+    }
+}
+
+/// The choices of a reset.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Seed of the scheduler.
+    pub seed: u64,
+    /// Its mode.
+    pub mode: Mode,
+    /// Number of devices.
+    pub devices: usize,
+    /// Capacity of each device in bytes.
+    pub memory: u64,
+    /// What `cuDriverGetVersion` says.
+    pub version: i32,
+}
+
+impl Settings {
+    /// The choices of the environment. A malformed variable is fatal: a test must not run with another setup than it asked for.
+    pub fn from_env() -> Self {
+        Self {
+            seed: read("CUDA_EMU_SEED", 1, |text| text.parse().ok()),
+            mode: read("CUDA_EMU_MODE", Mode::Random, Mode::from_name),
+            devices: read("CUDA_EMU_DEVICES", 1, |text| text.parse().ok()),
+            memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
+            version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
+        }
+    }
+}
+
+/// The variable `name` through `parse`, or `default` when it is not set.
+pub fn read<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
+    match var(name) {
+        Err(_) => default,
+        Ok(text) => parse(&text).unwrap_or_else(|| crate::driver::fatal(&format!("{name}={text}: not understood"))),
+    }
+}
+
+/// A number of bytes, with K, M or G for powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_suffixes() {
+        assert_eq!([bytes("3"), bytes("2K"), bytes("5M"), bytes("1G")], [Some(3), Some(2048), Some(5 << 20), Some(1 << 30)]);
+        assert_eq!([bytes(""), bytes("G"), bytes("-1"), bytes("99999999999G")], [None; 4]);
+    }
+}

@@ -1,0 +1,52 @@
+//! The `CUresult` codes that this driver returns, with the names and texts of the real one.
+
+use std::ffi::CStr;
+
+/// A `CUresult`.
+pub type Status = i32;
+/// The result of an internal step; the error is the `CUresult` to return.
+pub type Result<T = ()> = std::result::Result<T, Status>;
+
+macro_rules! codes {
+    ($($name:ident = $value:literal, $full:literal, $text:literal;)*) => {
+        $(#[doc = concat!("`", $full, "`: ", $text)] pub const $name: Status = $value;)*
+
+        const TABLE: &[(Status, &CStr, &CStr)] = &[$(($value, cstr(concat!($full, "\0")), cstr(concat!($text, "\0")))),*];
+    };
+}
+
+const fn cstr(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("a text without its NUL"),
+    }
+}
+
+codes! {
+    SUCCESS = 0, "CUDA_SUCCESS", "no error";
+    INVALID_VALUE = 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument";
+    OUT_OF_MEMORY = 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory";
+    NOT_INITIALIZED = 3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error";
+    DEINITIALIZED = 4, "CUDA_ERROR_DEINITIALIZED", "driver shutting down";
+    NO_DEVICE = 100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
+    INVALID_DEVICE = 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
+    INVALID_CONTEXT = 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    ECC_UNCORRECTABLE = 214, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error encountered";
+    OPERATING_SYSTEM = 304, "CUDA_ERROR_OPERATING_SYSTEM", "OS call failed or operation not supported on this OS";
+    INVALID_HANDLE = 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
+    NOT_FOUND = 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found";
+    NOT_READY = 600, "CUDA_ERROR_NOT_READY", "device not ready";
+    ILLEGAL_ADDRESS = 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    CONTEXT_IS_DESTROYED = 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
+    HOST_MEMORY_ALREADY_REGISTERED = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
+    HOST_MEMORY_NOT_REGISTERED = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
+    LAUNCH_FAILED = 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
+    NOT_PERMITTED = 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted";
+    NOT_SUPPORTED = 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
+    UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
+}
+
+/// The name and the text of a code.
+pub(crate) fn describe(code: Status) -> Option<(&'static CStr, &'static CStr)> {
+    TABLE.iter().find(|entry| entry.0 == code).map(|entry| (entry.1, entry.2))
+}

@@ -1,0 +1,125 @@
+//! One driver per process, so one test at a time; and the driver's calls as functions that panic instead of returning a status.
+
+#![allow(dead_code, unused_imports, reason = "each test file uses its share")]
+
+pub use cuda_emu::api::{context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, pointer::*, stream::*};
+pub use cuda_emu::api::{Address, Handle, Out};
+pub use cuda_emu::{status::*, Mode, Totals};
+use std::ffi::CString;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What poisoned memory holds.
+pub const POISON: u8 = 0xA5;
+/// Capacity of a device.
+pub const CAPACITY: u64 = 1 << 20;
+/// Streams that do not synchronise with the default one.
+pub const NON_BLOCKING: u32 = 1;
+
+/// Exclusive use of the driver, with the primary context of device 0 current.
+pub struct Session {
+    _lock: MutexGuard<'static, ()>,
+    pub context: Handle,
+}
+
+impl Session {
+    pub fn new(seed: u64, mode: Mode) -> Self {
+        let session = Self { _lock: exclusive(seed, mode, 2), context: retain(0) };
+        ok(cuCtxSetCurrent(session.context));
+        session
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        cuCtxSetCurrent(0);
+        cuDevicePrimaryCtxRelease_v2(0);
+    }
+}
+
+/// Exclusive use of the driver, reset.
+pub fn exclusive(seed: u64, mode: Mode, devices: i32) -> MutexGuard<'static, ()> {
+    static LOCK: Mutex<()> = Mutex::new(());
+    let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(emu_reset(seed, mode as i32, devices, CAPACITY), 0, "something of the last test is alive");
+    if devices > 0 {
+        ok(cuInit(0));
+    }
+    lock
+}
+
+/// A call that must succeed.
+#[track_caller]
+pub fn ok(status: Status) {
+    assert_eq!(status, SUCCESS);
+}
+
+#[track_caller]
+fn made<T: Default>(make: impl FnOnce(Out<T>) -> Status) -> T {
+    let mut object = T::default();
+    ok(make(Out::from(&mut object)));
+    object
+}
+
+pub fn retain(device: i32) -> Handle {
+    made(|out| cuDevicePrimaryCtxRetain(out, device))
+}
+
+pub fn stream(flags: u32) -> Handle {
+    made(|out| cuStreamCreate(out, flags))
+}
+
+pub fn event(flags: u32) -> Handle {
+    made(|out| cuEventCreate(out, flags))
+}
+
+pub fn device_memory(bytes: usize) -> Address {
+    made(|out| cuMemAlloc_v2(out, bytes))
+}
+
+pub fn pinned(bytes: usize) -> Address {
+    made(|out| cuMemHostAlloc(out, bytes, 0))
+}
+
+pub fn totals() -> Totals {
+    made(|out| emu_counters(out))
+}
+
+pub fn fail(name: &str, k: i64, code: Status) {
+    let name = CString::new(name).unwrap();
+    // SAFETY: a C string.
+    ok(unsafe { emu_fail(name.as_ptr(), k, code) });
+}
+
+pub fn lose(kind: &str, k: u64) {
+    let kind = CString::new(kind).unwrap();
+    // SAFETY: a C string.
+    ok(unsafe { emu_drop(kind.as_ptr(), k) });
+}
+
+pub fn calls(name: &str) -> u64 {
+    let name = CString::new(name).unwrap();
+    // SAFETY: a C string.
+    unsafe { emu_calls(name.as_ptr()) }
+}
+
+/// The bytes at an address, as the host sees them now.
+pub fn bytes(address: Address, len: usize) -> Vec<u8> {
+    // SAFETY: the tests give addresses inside live memory of the driver.
+    unsafe { std::slice::from_raw_parts(address as *const u8, len) }.to_vec()
+}
+
+/// Writes bytes, as the host does.
+pub fn fill(address: Address, value: u8, len: usize) {
+    // SAFETY: the tests give addresses inside live memory of the driver.
+    unsafe { std::ptr::write_bytes(address as *mut u8, value, len) };
+}
+
+/// Runs `body` for seeds 0, 1, ... in a session of its own, and gives its results.
+pub fn seeds<T>(count: u64, mode: Mode, mut body: impl FnMut() -> T) -> Vec<T> {
+    (0..count)
+        .map(|seed| {
+            let _session = Session::new(seed, mode);
+            body()
+        })
+        .collect()
+}
