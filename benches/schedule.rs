@@ -57,8 +57,8 @@ fn planning(name: &str, schedule: &Schedule, cache: u32, policy: Policy) {
     let generating = seconds(5, || fold(schedule.actions()));
     let indexing = seconds(5, || Index::new(schedule).unwrap());
     let index = Index::new(schedule).unwrap();
-    let planning = seconds(5, || Plan::of(&index, cache, policy));
-    let plan = Plan::of(&index, cache, policy);
+    let planning = seconds(5, || Plan::of(&index, cache, policy).unwrap());
+    let plan = Plan::of(&index, cache, policy).unwrap();
     let events = index.events.len() as f64;
     let per_event = |seconds: f64| seconds * 1e9 / events;
     let kept = plan.steps.capacity() * size_of::<Step>() + plan.fetches.capacity() * size_of::<Fetch>();

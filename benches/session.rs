@@ -1,10 +1,10 @@
 //! What a session costs: its own work per action, and how near its copies come to memcpy, each beside a limit measured in the same run.
 
 use gpuzip::config::Config;
-use gpuzip::device::{AppMemory, Stream};
+use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
-use gpuzip::session::{AppField, Session};
+use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
 use std::hint::black_box;

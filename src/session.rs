@@ -5,26 +5,17 @@
 use crate::codec::Raw;
 use crate::config::Config;
 use crate::cursor::{Cursor, Tick};
-use crate::device::{self, AppMemory, Device, Stream, Traffic};
+use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Result};
 use crate::fork::Process;
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Sizes, NONE};
 use crate::schedule::{trace, Action, Kind};
-use crate::snapshot::{Field, Layout};
+use crate::snapshot::Layout;
 use crate::stats::Stats;
 use crate::tier::Tiers;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A field of the application: its shape, and where it is now.
-#[derive(Clone, Copy, Debug)]
-pub struct AppField {
-    /// Shape and type, which must be those given at init.
-    pub field: Field,
-    /// Its memory; `None` if the application named none.
-    pub memory: Option<AppMemory>,
-}
 
 /// One session.
 pub struct Session {
@@ -34,6 +25,8 @@ pub struct Session {
     config: Config,
     layout: Layout,
     sizes: Sizes,
+    /// Where the snapshots are to be, as soon as it is known.
+    target: Option<Target>,
     engine: Option<Engine>,
     /// The sweep that this session takes part in, and its current action there.
     sweep: u64,
@@ -65,7 +58,7 @@ impl Session {
         let cursor = Arc::new(Cursor::new(config.clone(), steps)?);
         let mut session = Self::attach(cursor, config, fields)?;
         session.cursor.plan(&session.sizes)?;
-        session.open(fields)?;
+        session.open()?;
         Ok(session)
     }
 
@@ -77,6 +70,7 @@ impl Session {
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
         }
+        let target = Target::of(&config, fields)?;
         let (number, sweep) = cursor.attach(&sizes)?;
         Ok(Session {
             cursor,
@@ -84,6 +78,7 @@ impl Session {
             config,
             layout,
             sizes,
+            target,
             engine: None,
             sweep,
             tick: None,
@@ -114,12 +109,9 @@ impl Session {
     }
 
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
-    fn open(&mut self, fields: &[AppField]) -> Result<()> {
-        if self.engine.is_some() {
-            return Ok(());
-        }
-        let memory: Vec<_> = fields.iter().map(|f| f.memory).collect();
-        let Some(mut device) = device::open(&self.config, &memory)? else { return Ok(()) };
+    fn open(&mut self) -> Result<()> {
+        let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
+        let mut device = target.open(&self.config)?;
         let plan = self.reserve(&mut *device)?;
         let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
@@ -170,7 +162,7 @@ impl Session {
     pub fn get_action(&mut self) -> Result<Tick> {
         self.process.check()?;
         self.check_served()?;
-        self.open(&[])?;
+        self.open()?;
         let tick = self.cursor.advance_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))?;
         self.follow(tick)?;
         Ok(tick)
@@ -188,7 +180,7 @@ impl Session {
         }
         self.check_served()?;
         self.check_position(tick.sweep, it - 1)?;
-        self.open(&[])?;
+        self.open()?;
         self.follow(tick)
     }
 
@@ -245,7 +237,10 @@ impl Session {
     /// Stores the live state u(ts).
     pub fn save(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let (tick, memory) = self.expect(Kind::Save, ts, fields)?;
-        self.open(fields)?;
+        if self.target.is_none() {
+            self.target = Target::of(&self.config, fields)?;
+        }
+        self.open()?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let step = engine.plan.steps[tick.event];

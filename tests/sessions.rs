@@ -3,11 +3,11 @@
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::cursor::Cursor;
-use gpuzip::device::{AppMemory, Stream};
+use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::{AppField, Session};
+use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -9,32 +9,47 @@ mod slab;
 
 use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
+use crate::snapshot::Field;
 use cuda::Location;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
 
-/// Opens the device that a configuration asks for, or else the one whose memory the fields are; `None` if neither says it.
-pub fn open(config: &Config, fields: &[Option<AppMemory>]) -> Result<Option<Box<dyn Device>>> {
-    let locations = || fields.iter().flatten().map(|&memory| cuda::locate(memory));
-    let of_fields = locations().find_map(|location| match location {
-        Location::Device(k) | Location::Managed(k) => Some(k),
-        Location::Host => None,
-    });
-    let cuda = match config.backend {
-        Backend::Host => false,
-        Backend::Cuda => true,
-        Backend::ByFields if fields.iter().flatten().next().is_none() => return Ok(None),
-        Backend::ByFields => of_fields.is_some(),
-    };
-    if !cuda {
-        if let Some(device) = config.device {
-            return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1);
+/// The device of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The host.
+    Host,
+    /// The CUDA device of this ordinal.
+    Cuda(i32),
+}
+
+impl Target {
+    /// The device that a configuration asks for, or else the one whose memory the fields are; `None` as long as neither says it.
+    pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
+        let mut memory = fields.iter().filter_map(|f| f.memory).peekable();
+        let is_known = memory.peek().is_some();
+        let of_fields = memory.find_map(|memory| match cuda::locate(memory) {
+            Location::Device(k) | Location::Managed(k) => Some(k),
+            Location::Host => None,
+        });
+        match (config.backend, config.device, of_fields) {
+            (Backend::Host, Some(device), _) => fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
+            (Backend::Host, None, _) => Ok(Some(Target::Host)),
+            (_, Some(device), _) => Ok(Some(Target::Cuda(device))),
+            (_, None, Some(device)) => Ok(Some(Target::Cuda(device))),
+            (Backend::ByFields, None, None) => Ok(is_known.then_some(Target::Host)),
+            (Backend::Cuda, None, None) => Ok(is_known.then(|| Target::Cuda(cuda::current_device().unwrap_or(0)))),
         }
-        return Ok(Some(Box::new(HostDevice::new(config.link_bandwidth)?)));
     }
-    let ordinal = config.device.or(of_fields).or_else(cuda::current_device_if_loaded).unwrap_or(0);
-    Ok(Some(Box::new(CudaDevice::new(ordinal)?)))
+
+    /// Opens it.
+    pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
+        match self {
+            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth)?)),
+            Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
+        }
+    }
 }
 
 /// Where operations are ordered.
@@ -76,6 +91,15 @@ impl AppMemory {
     pub unsafe fn new(address: *mut u8, bytes: usize) -> Self {
         AppMemory { address, bytes }
     }
+}
+
+/// A field of the application: its shape, and where it is now.
+#[derive(Clone, Copy, Debug)]
+pub struct AppField {
+    /// Shape and type, which must be those given at init.
+    pub field: Field,
+    /// Its memory; `None` if the application named none.
+    pub memory: Option<AppMemory>,
 }
 
 /// Memory that a copy reads or writes.

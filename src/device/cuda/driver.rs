@@ -158,7 +158,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
 }
 
 /// The device of the calling thread's current context, if it has one.
-pub fn current_device_if_loaded() -> Option<i32> {
+pub fn current_device() -> Option<i32> {
     load().ok()?;
     let mut device = 0;
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)

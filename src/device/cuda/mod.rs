@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use driver::device_count;
-pub use driver::{current_device_if_loaded, devices, DeviceInfo};
+pub use driver::{current_device, devices, DeviceInfo};
 pub use memory::{locate, Location};
 
 /// A call of the application: its action, and the events at its begin and end.

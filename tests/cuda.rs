@@ -1,0 +1,251 @@
+//! The CUDA backend on the software CUDA driver: every ordering that CUDA allows, every failure it can report.
+
+#[path = "cuda/app.rs"]
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+mod emu;
+
+use app::{run, run_armed, Job, Streams};
+use gpuzip::config::{Backend, Config};
+use gpuzip::error::Code;
+use gpuzip::plan::{Plan, Policy};
+use gpuzip::schedule::{Algorithm, Schedule};
+
+/// Enough memory for every job here.
+const MEMORY: u64 = 1 << 20;
+
+/// A small generator, so that a seed names a job.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as u32 % n
+    }
+}
+
+fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
+    Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
+}
+
+fn draw_job(seed: u64) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let algorithms =
+        [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithm = algorithms[draw.below(6) as usize];
+    let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
+    let config = Config {
+        uniform_published: draw.below(2) == 0,
+        max_in_flight: [1, 3, 64][draw.below(3) as usize],
+        backend: [Backend::ByFields, Backend::Cuda][draw.below(2) as usize],
+        ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
+    };
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating][draw.below(3) as usize];
+    Job { config, steps: 1 + draw.below(24), devices: 1 + draw.below(3) as i32, shots: 1 + draw.below(2), streams }
+}
+
+fn host_syncs() -> u64 {
+    emu::counters().host_syncs
+}
+
+/// Runs a job on a freshly reset driver and returns the wrong states; nothing may be left behind.
+fn emulate(job: &Job, seed: u64, mode: i32) -> usize {
+    assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
+    let outcome = run(job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+    let left = emu::counters();
+    assert_eq!(
+        (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
+        (0, 0, 0, 0, 0),
+        "seed {seed}: {left:?}"
+    );
+    outcome.wrong
+}
+
+#[test]
+fn thousands_of_seeds_restore_every_state() {
+    if !emu::inside("thousands_of_seeds_restore_every_state", &[]) {
+        return;
+    }
+    let seeds = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 50_000 } else { 4000 };
+    for seed in 0..seeds {
+        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
+        let job = draw_job(seed);
+        assert_eq!(emulate(&job, seed, mode), 0, "seed {seed}, mode {mode}: {job:?}");
+    }
+}
+
+#[test]
+fn four_devices_run_in_lockstep() {
+    if !emu::inside("four_devices_run_in_lockstep", &[]) {
+        return;
+    }
+    for seed in 0..200 {
+        let job = Job { devices: 4, shots: 3, ..draw_job(seed) };
+        assert_eq!(emulate(&job, seed, emu::RANDOM), 0, "seed {seed}: {job:?}");
+    }
+}
+
+/// The job that the counts below are made on.
+fn reference(policy: Policy, cache: u32) -> Job {
+    let config = Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 6, cache, policy) };
+    Job { config, steps: 40, devices: 1, shots: 1, streams: Streams::Own }
+}
+
+#[test]
+fn steady_state_never_waits_and_moves_what_was_planned() {
+    if !emu::inside("steady_state_never_waits_and_moves_what_was_planned", &[]) {
+        return;
+    }
+    let slot = 512 + 512; // 384 and 264 bytes, each field at a multiple of 256
+    for policy in [Policy::Clairvoyant, Policy::Lru] {
+        for cache in 1..=6 {
+            let job = reference(policy, cache);
+            assert_eq!(emu::reset(cache as u64, emu::RANDOM, 1, MEMORY), 0);
+            let outcome = run(&job, 5, host_syncs).unwrap();
+            assert_eq!((outcome.wrong, outcome.syncs), (0, 0), "{policy:?}, {cache} slots");
+            let plan = Plan::new(&Schedule::revolve(40, 6).unwrap(), cache, policy).unwrap().counts;
+            let (own, counters) = (outcome.own_bytes, emu::counters());
+            assert_eq!(counters.h2d_bytes - own.0, plan.h2d * slot, "{policy:?}, {cache} slots");
+            assert_eq!(counters.d2h_bytes - own.1, plan.d2h * slot, "{policy:?}, {cache} slots");
+            assert_eq!(counters.pageable_copies, 0);
+            let stats = &outcome.stats[0];
+            assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * slot, plan.d2h * slot));
+            assert_eq!((stats.hits, stats.misses, stats.prefetches), (plan.hits, plan.misses, plan.prefetches));
+        }
+    }
+}
+
+#[test]
+fn the_host_runs_ahead_only_as_far_as_allowed() {
+    if !emu::inside("the_host_runs_ahead_only_as_far_as_allowed", &[]) {
+        return;
+    }
+    let mut job = reference(Policy::Clairvoyant, 3);
+    let mut waits = Vec::new();
+    for ahead in [2, 8, 1000] {
+        job.config.max_in_flight = ahead;
+        assert_eq!(emu::reset(7, emu::LATE, 1, MEMORY), 0);
+        let outcome = run(&job, 5, host_syncs).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        waits.push(outcome.syncs);
+    }
+    assert!(waits[0] > waits[1] && waits[1] > 0 && waits[2] == 0, "{waits:?}");
+}
+
+/// Losing any one wait or record of the library must be seen under some seed: none of them is there for nothing.
+#[test]
+fn every_wait_and_record_is_needed() {
+    if !emu::inside("every_wait_and_record_is_needed", &[]) {
+        return;
+    }
+    // No run-ahead bound, no stream change: all waits and records are the library's.
+    let job = Job {
+        steps: 14,
+        config: Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) },
+        ..reference(Policy::Clairvoyant, 2)
+    };
+    for (kind, function) in [("wait", "cuStreamWaitEvent"), ("record", "cuEventRecord")] {
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+        assert_eq!(run(&job, 1, host_syncs).unwrap().wrong, 0);
+        let total = emu::calls(function);
+        assert!(total > 10, "{total} {kind}s");
+        let unseen: Vec<u64> = (1..=total).filter(|&k| !is_seen(&job, kind, k)).collect();
+        println!("{kind}: {} of {total} were not seen to matter: {unseen:?}", unseen.len());
+        assert!(unseen.len() as u64 * 100 <= total * 100, "{kind}: {unseen:?}");
+    }
+}
+
+/// Whether losing the k-th operation of a kind gives wrong states, or an error, under some seed.
+fn is_seen(job: &Job, kind: &str, k: u64) -> bool {
+    (0..400).any(|seed| {
+        assert_eq!(emu::reset(seed, [emu::RANDOM, emu::LATE][seed as usize % 2], 1, MEMORY), 0);
+        run_armed(job, seed, host_syncs, || emu::lose(kind, k)).map_or(true, |outcome| outcome.wrong > 0)
+    })
+}
+
+#[test]
+fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
+    if !emu::inside("memory_that_runs_out_shrinks_the_cache_or_is_an_error", &[]) {
+        return;
+    }
+    let job = reference(Policy::Clairvoyant, 6);
+    // A device that holds the application's fields, and 0 to 8 slots of 1024 bytes.
+    for slots in 0..8 {
+        assert_eq!(emu::reset(slots, emu::RANDOM, 1, 1024 + slots * 1024), 0);
+        let outcome = run(&job, slots, host_syncs).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        assert!(outcome.stats[0].peak_device_bytes <= slots * 1024, "{slots} slots: {:?}", outcome.stats[0]);
+    }
+    // Every allocation in turn: the application's four come first.
+    for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostAlloc", 2)] {
+        for k in 1..4 {
+            assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0);
+            emu::fail(function, own + k as i64, 2);
+            assert_eq!(run(&job, k, host_syncs).unwrap().wrong, 0, "{function} {k}");
+        }
+    }
+}
+
+/// Whatever call fails, the library answers with an error, the process lives, and nothing is left behind.
+#[test]
+fn any_call_may_fail() {
+    if !emu::inside("any_call_may_fail", &[]) {
+        return;
+    }
+    let job = reference(Policy::Clairvoyant, 2);
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    run(&job, 1, host_syncs).unwrap();
+    let functions = [
+        "cuDeviceGetCount",
+        "cuStreamCreate",
+        "cuStreamWaitEvent",
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuEventQuery",
+        "cuEventElapsedTime",
+        "cuMemcpyAsync",
+        "cuCtxPushCurrent_v2",
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+        "cuDevicePrimaryCtxRetain",
+    ];
+    let totals: Vec<(&str, u64)> = functions.iter().map(|f| (*f, emu::calls(f))).collect();
+    let mut failures = 0;
+    for (function, total) in totals {
+        for k in (1..=total).step_by(1 + total as usize / 40) {
+            assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0, "left over before {function} {k}");
+            // From when the application has all it needs, these are the library's calls, but for the application's waits at the end.
+            match std::panic::catch_unwind(|| run_armed(&job, k, host_syncs, || emu::fail(function, k as i64, 719))) {
+                Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{function} {k}"),
+                Ok(Err(error)) => {
+                    assert!(matches!(error.code, Code::Device | Code::Memory), "{function} {k}: {error}");
+                    assert!(error.message.contains("cu"), "{error}");
+                    failures += 1;
+                }
+                Err(_) => {} // The application's own call failed.
+            }
+        }
+    }
+    assert!(failures > 100, "{failures} failures reported");
+}
+
+/// A copy that fails as it runs is a sticky error: every later call says so, and the session can be dropped.
+#[test]
+fn a_sticky_error_is_reported_from_then_on() {
+    if !emu::inside("a_sticky_error_is_reported_from_then_on", &[]) {
+        return;
+    }
+    let job = reference(Policy::Clairvoyant, 2);
+    let mut reported = 0;
+    for k in (1..200).step_by(7) {
+        assert_eq!(emu::reset(k, emu::EARLY, 1, MEMORY), 0);
+        if let Ok(Err(error)) = std::panic::catch_unwind(|| run_armed(&job, k, host_syncs, || emu::fail("exec", k as i64, 700))) {
+            assert_eq!(error.code, Code::Device, "{error}");
+            reported += 1;
+        }
+    }
+    assert!(reported > 5, "{reported}");
+}

@@ -1,0 +1,282 @@
+//! An application on CUDA devices, made of driver calls alone, so that it runs on the software driver and on a real one.
+//!
+//! Its states are known in advance and lie in page-locked memory: FORWARD copies the next one into the fields, SAVE and BACKWARD are
+//! followed by a poisoning of the fields on the same stream, and what every RESTORE and BACKWARD finds is copied out and compared at the
+//! end. Whatever the library does too early or too late is seen in those bytes.
+
+use cudarc::driver::sys::{self, CUcontext, CUevent, CUresult, CUstream};
+use gpuzip::config::Config;
+use gpuzip::cursor::Cursor;
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::error::Result;
+use gpuzip::schedule::Kind;
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
+use gpuzip::stats::Stats;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+macro_rules! ok {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: arguments are live objects of this application, or places for results.
+        let result = unsafe { sys::$function($($argument),*) };
+        assert_eq!(result, CUresult::CUDA_SUCCESS, stringify!($function));
+    }};
+}
+
+/// Which stream the application gives in its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// The legacy default stream.
+    Default,
+    /// One of its own, non-blocking.
+    Own,
+    /// Two of its own in turn, ordered by its own events.
+    Alternating,
+}
+
+/// A job: one schedule, one session per device.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub config: Config,
+    pub steps: u32,
+    pub devices: i32,
+    pub shots: u32,
+    pub streams: Streams,
+}
+
+/// The fields of a state: unequal sizes, both types.
+pub fn shapes() -> Vec<Field> {
+    let field = |n, scalar| Field { n, scalar, previous_of: None };
+    vec![field([24, 4, 1], Scalar::F32), field([33, 1, 1], Scalar::F64)]
+}
+
+/// One device's part of the application.
+struct Part {
+    context: CUcontext,
+    streams: Vec<CUstream>,
+    /// Orders the part's own streams when they alternate.
+    handover: CUevent,
+    turn: usize,
+    fields: Vec<(Field, u64)>,
+    /// Page-locked: all states, and room for everything that is checked.
+    states: *mut u8,
+    seen: *mut u8,
+    /// The state that each place of `seen` has to hold.
+    expected: Vec<u32>,
+}
+
+fn state_bytes() -> usize {
+    shapes().iter().map(|f| f.bytes().unwrap() as usize).sum()
+}
+
+impl Part {
+    fn new(ordinal: i32, job: &Job, seed: u64) -> Self {
+        let (mut context, mut device) = (std::ptr::null_mut(), 0);
+        ok!(cuInit(0));
+        ok!(cuDeviceGet(&mut device, ordinal));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, device));
+        ok!(cuCtxSetCurrent(context));
+        let own = match job.streams {
+            Streams::Default => 0,
+            Streams::Own => 1,
+            Streams::Alternating => 2,
+        };
+        let mut streams = vec![std::ptr::null_mut(); own];
+        for stream in &mut streams {
+            ok!(cuStreamCreate(stream, 1));
+        }
+        if own == 0 {
+            streams.push(std::ptr::null_mut());
+        }
+        let mut handover = std::ptr::null_mut();
+        ok!(cuEventCreate(&mut handover, 2));
+        let fields = shapes().into_iter().map(|field| {
+            let mut address = 0;
+            ok!(cuMemAlloc_v2(&mut address, field.bytes().unwrap() as usize));
+            (field, address)
+        });
+        let fields = fields.collect();
+        let pinned = |bytes: usize| {
+            let mut address: *mut c_void = std::ptr::null_mut();
+            ok!(cuMemHostAlloc(&mut address, bytes, 0));
+            address.cast::<u8>()
+        };
+        let states = pinned(state_bytes() * job.steps as usize);
+        for i in 0..state_bytes() * job.steps as usize {
+            let byte = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()[6];
+            // SAFETY: within the allocation.
+            unsafe { states.add(i).write(byte) };
+        }
+        let seen = pinned(state_bytes() * 2 * job.steps as usize);
+        Part { context, streams, handover, turn: 0, fields, states, seen, expected: Vec::new() }
+    }
+
+    fn enter(&self) {
+        ok!(cuCtxSetCurrent(self.context));
+    }
+
+    fn stream(&self) -> CUstream {
+        self.streams[self.turn % self.streams.len()]
+    }
+
+    /// Goes on with the next stream, after what is on the current one.
+    fn next_stream(&mut self) {
+        if self.streams.len() > 1 {
+            ok!(cuEventRecord(self.handover, self.stream()));
+            self.turn += 1;
+            ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
+        }
+    }
+
+    fn forward(&mut self, ts: u32) {
+        let mut from = self.states as usize + state_bytes() * ts as usize;
+        for (field, address) in &self.fields {
+            let bytes = field.bytes().unwrap() as usize;
+            ok!(cuMemcpyHtoDAsync_v2(*address, from as *const c_void, bytes, self.stream()));
+            from += bytes;
+        }
+    }
+
+    fn poison(&mut self) {
+        for (field, address) in &self.fields {
+            ok!(cuMemsetD8Async(*address, 0xee, field.bytes().unwrap() as usize, self.stream()));
+        }
+    }
+
+    /// Copies the fields out, to be compared with state `ts` at the end.
+    fn look(&mut self, ts: u32) {
+        let mut to = self.seen as usize + state_bytes() * self.expected.len();
+        for (field, address) in &self.fields {
+            let bytes = field.bytes().unwrap() as usize;
+            ok!(cuMemcpyDtoHAsync_v2(to as *mut c_void, *address, bytes, self.stream()));
+            to += bytes;
+        }
+        self.expected.push(ts);
+    }
+
+    fn app_fields(&self) -> Vec<AppField> {
+        let one = |&(field, address): &(Field, u64)| {
+            // SAFETY: device memory that lives until the part does.
+            let memory = unsafe { AppMemory::new(address as *mut u8, field.bytes().unwrap() as usize) };
+            AppField { field, memory: Some(memory) }
+        };
+        self.fields.iter().map(one).collect()
+    }
+
+    /// Waits for the application's streams, and counts the states that are not what they have to be.
+    fn wrong_states(&mut self) -> usize {
+        self.enter();
+        for stream in &self.streams {
+            ok!(cuStreamSynchronize(*stream));
+        }
+        let state = |base: *mut u8, i: usize| {
+            // SAFETY: within the allocation, which no copy touches any more.
+            unsafe { std::slice::from_raw_parts(base.add(state_bytes() * i), state_bytes()) }
+        };
+        let wrong = self.expected.iter().enumerate().filter(|(i, &ts)| state(self.seen, *i) != state(self.states, ts as usize)).count();
+        self.expected.clear();
+        wrong
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // The device may be in a sticky error, in which nothing can be freed by name.
+        // SAFETY: everything was made by `new` and is not used any more.
+        unsafe {
+            let _ = sys::cuCtxSetCurrent(self.context);
+            for stream in self.streams.iter().filter(|s| !s.is_null()) {
+                let _ = sys::cuStreamDestroy_v2(*stream);
+            }
+            let _ = sys::cuEventDestroy_v2(self.handover);
+            for (_, address) in &self.fields {
+                let _ = sys::cuMemFree_v2(*address);
+            }
+            let _ = sys::cuMemFreeHost(self.states.cast());
+            let _ = sys::cuMemFreeHost(self.seen.cast());
+            let mut device = 0;
+            let _ = sys::cuCtxGetDevice(&mut device);
+            let _ = sys::cuCtxSetCurrent(std::ptr::null_mut());
+            let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
+        }
+    }
+}
+
+/// What a job found.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// States that were restored wrongly.
+    pub wrong: usize,
+    /// The last shot's statistics of each session.
+    pub stats: Vec<Stats>,
+    /// Bytes that the application itself copied: to the device, to the host.
+    pub own_bytes: (u64, u64),
+    /// Host synchronisations between setup and TERMINATE, as `syncs` counts them.
+    pub syncs: u64,
+}
+
+/// Runs a job. `syncs` counts the host synchronisations so far.
+pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
+    run_armed(job, seed, syncs, || {})
+}
+
+/// The same; `arm` is called once the application has made all it needs, and before it calls the library.
+pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce()) -> Result<Outcome> {
+    let mut parts: Vec<Part> = (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
+    arm();
+    let cursor = Arc::new(Cursor::new(job.config.clone(), job.steps as i64)?);
+    let mut sessions = Vec::new();
+    for part in &parts {
+        sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.app_fields())?);
+    }
+    let mut outcome = Outcome::default();
+    for _ in 0..job.shots {
+        for session in &mut sessions {
+            session.setup()?;
+        }
+        let before = syncs();
+        parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
+        loop {
+            let tick = sessions[0].get_action()?;
+            let ts = tick.action.ts;
+            for (session, part) in sessions.iter_mut().zip(&mut parts) {
+                session.dispatch(tick.it)?;
+                part.enter();
+                let stream = Stream(part.stream().cast());
+                match tick.action.kind {
+                    Kind::Forward => part.forward(ts),
+                    Kind::Save => {
+                        session.save(ts as i64, &part.app_fields(), stream)?;
+                        part.poison();
+                        part.next_stream();
+                    }
+                    Kind::Restore => {
+                        part.poison();
+                        session.retrieve(ts as i64, &part.app_fields(), stream)?;
+                        part.look(ts);
+                        part.next_stream();
+                    }
+                    Kind::Backward => {
+                        part.look(ts);
+                        part.poison();
+                    }
+                    Kind::Terminate | Kind::Error => {}
+                }
+            }
+            if tick.action.kind == Kind::Terminate {
+                break;
+            }
+        }
+        outcome.syncs += syncs() - before;
+        for (part, session) in parts.iter_mut().zip(&mut sessions) {
+            let looks = part.expected.len() as u64;
+            outcome.wrong += part.wrong_states();
+            let stats = session.stats()?;
+            outcome.own_bytes.0 += (stats.forward_steps + 1) * state_bytes() as u64;
+            outcome.own_bytes.1 += looks * state_bytes() as u64;
+            outcome.stats.push(stats);
+        }
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,123 @@
+//! The software CUDA driver, as a test sees it: processes that have it as their libcuda, and its controls.
+
+use crate::common::tempdir;
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::process::Command;
+
+pub const RANDOM: i32 = 0;
+pub const LATE: i32 = 1;
+pub const EARLY: i32 = 2;
+pub const TIMED: i32 = 3;
+
+/// `emu_counters_t` of tests/cuda-emu/cuda_emu.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counters {
+    pub h2d_bytes: u64,
+    pub d2h_bytes: u64,
+    pub d2d_bytes: u64,
+    pub h2h_bytes: u64,
+    pub h2d_copies: u64,
+    pub d2h_copies: u64,
+    pub d2d_copies: u64,
+    pub pageable_copies: u64,
+    pub calls: u64,
+    pub host_syncs: u64,
+    pub executed: u64,
+    pub dropped: u64,
+    pub streams: u64,
+    pub events: u64,
+    pub allocations: u64,
+    pub host_allocations: u64,
+    pub contexts: u64,
+    pub retained: u64,
+    pub pending: u64,
+    pub abandoned: u64,
+    pub device_bytes: u64,
+    pub peak_device_bytes: u64,
+    pub host_wait_s: f64,
+}
+
+/// Runs the test `name` of this program again in a process whose libcuda is the software driver, and returns true there.
+///
+/// In the parent it waits for that process, and fails if it does.
+pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let folder = tempdir(&format!("cuda-{name}"));
+    for link in ["libcuda.so", "libcuda.so.1"] {
+        std::os::unix::fs::symlink(program.with_file_name("libcuda_emu.so"), folder.join(link)).unwrap();
+    }
+    let output = Command::new(&program)
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env("GPUZIP_TEST_EMULATED", "1")
+        .env("RUST_BACKTRACE", "0")
+        .env("LD_LIBRARY_PATH", &folder)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{name}: {}\n{out}\n{err}", output.status);
+    print!("{out}");
+    false
+}
+
+/// A function of the driver's control interface.
+fn control(name: &CStr) -> *mut c_void {
+    // SAFETY: the library is loaded already, or is the driver that cudarc will load; symbols are looked up, not called.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        assert!(!library.is_null(), "no software driver");
+        let symbol = libc::dlsym(library, name.as_ptr());
+        assert!(!symbol.is_null(), "no {name:?}");
+        symbol
+    }
+}
+
+macro_rules! controls {
+    ($($(#[doc = $doc:literal])* $name:ident as $symbol:literal ($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        $($(#[doc = $doc])*
+        pub fn $name($($argument: $kind),*) -> $result {
+            type Function = unsafe extern "C" fn($($kind),*) -> $result;
+            // SAFETY: the types are those of cuda_emu.h.
+            unsafe { std::mem::transmute::<*mut c_void, Function>(control($symbol))($($argument),*) }
+        })*
+    };
+}
+
+controls! {
+    /// Starts again; nonzero while anything is alive.
+    reset as c"emu_reset" (seed: u64, mode: i32, devices: i32, bytes_per_device: u64) -> i32;
+    read_counters as c"emu_counters" (out: *mut Counters) -> i32;
+    fail_raw as c"emu_fail" (name: *const c_char, k: i64, code: i32) -> i32;
+    drop_raw as c"emu_drop" (kind: *const c_char, k: u64) -> i32;
+    calls_raw as c"emu_calls" (name: *const c_char) -> u64;
+}
+
+/// Counters since the last reset.
+pub fn counters() -> Counters {
+    let mut counters = Counters::default();
+    assert_eq!(read_counters(&mut counters), 0);
+    counters
+}
+
+/// Makes the k-th call of `name` from now fail with `code`.
+pub fn fail(name: &str, k: i64, code: i32) {
+    let name = CString::new(name).unwrap();
+    assert_eq!(fail_raw(name.as_ptr(), k, code), 0);
+}
+
+/// Loses the k-th wait, record or sync from now; 0 loses none.
+pub fn lose(kind: &str, k: u64) {
+    let kind = CString::new(kind).unwrap();
+    assert_eq!(drop_raw(kind.as_ptr(), k), 0);
+}
+
+/// Calls of a driver function since the last reset.
+pub fn calls(name: &str) -> u64 {
+    let name = CString::new(name).unwrap();
+    calls_raw(name.as_ptr())
+}
