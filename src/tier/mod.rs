@@ -22,7 +22,7 @@ struct DeviceSlot {
 /// A host pool slot.
 #[derive(Clone, Copy)]
 struct HostSlot {
-    /// The download, or the application's copy, that wrote it.
+    /// The download that wrote it.
     written: Event,
 }
 
@@ -83,7 +83,6 @@ impl Tiers {
             if host != NONE {
                 let to = self.in_pool(host);
                 self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-                self.device.record(Lane::App, self.pool[host as usize].written)?;
             }
             return Ok(());
         }
@@ -133,7 +132,7 @@ impl Tiers {
     pub fn restore(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
         let Step { slot, host } = step;
         let from = if slot == NONE {
-            self.device.wait(Lane::App, self.pool[host as usize].written)?;
+            // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
             self.in_pool(host)
         } else {
             if std::mem::replace(&mut self.cache[slot as usize].filling, false) {

@@ -33,6 +33,8 @@ pub enum Streams {
     Own,
     /// Two of its own in turn, ordered by its own events.
     Alternating,
+    /// Two of its own in turn, each with fields of its own, so that the application has nothing to order.
+    Independent,
 }
 
 /// A job: one schedule, one session per device.
@@ -58,7 +60,8 @@ struct Part {
     /// Orders the part's own streams when they alternate.
     handover: CUevent,
     turn: usize,
-    fields: Vec<(Field, u64)>,
+    /// One set, or one for each stream.
+    fields: Vec<Vec<(Field, u64)>>,
     /// Page-locked: all states, and room for everything that is checked.
     states: *mut u8,
     seen: *mut u8,
@@ -80,7 +83,7 @@ impl Part {
         let own = match job.streams {
             Streams::Default => 0,
             Streams::Own => 1,
-            Streams::Alternating => 2,
+            Streams::Alternating | Streams::Independent => 2,
         };
         let mut streams = vec![std::ptr::null_mut(); own];
         for stream in &mut streams {
@@ -91,12 +94,13 @@ impl Part {
         }
         let mut handover = std::ptr::null_mut();
         ok!(cuEventCreate(&mut handover, 2));
-        let fields = shapes().into_iter().map(|field| {
+        let alloc = |field: Field| {
             let mut address = 0;
             ok!(cuMemAlloc_v2(&mut address, field.bytes().unwrap() as usize));
             (field, address)
-        });
-        let fields = fields.collect();
+        };
+        let sets = if job.streams == Streams::Independent { 2 } else { 1 };
+        let fields = (0..sets).map(|_| shapes().into_iter().map(alloc).collect()).collect();
         let pinned = |bytes: usize| {
             let mut address: *mut c_void = std::ptr::null_mut();
             ok!(cuMemHostAlloc(&mut address, bytes, 0));
@@ -120,18 +124,25 @@ impl Part {
         self.streams[self.turn % self.streams.len()]
     }
 
-    /// Goes on with the next stream, after what is on the current one.
+    fn set(&self) -> &[(Field, u64)] {
+        &self.fields[self.turn % self.fields.len()]
+    }
+
+    /// Goes on with the next stream, after what is on the current one if they share fields.
     fn next_stream(&mut self) {
-        if self.streams.len() > 1 {
+        let shared = self.streams.len() > self.fields.len();
+        if shared {
             ok!(cuEventRecord(self.handover, self.stream()));
-            self.turn += 1;
+        }
+        self.turn += 1;
+        if shared {
             ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
         }
     }
 
     fn forward(&mut self, ts: u32) {
         let mut from = self.states as usize + state_bytes() * ts as usize;
-        for (field, address) in &self.fields {
+        for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
             ok!(cuMemcpyHtoDAsync_v2(*address, from as *const c_void, bytes, self.stream()));
             from += bytes;
@@ -139,7 +150,7 @@ impl Part {
     }
 
     fn poison(&mut self) {
-        for (field, address) in &self.fields {
+        for (field, address) in self.set() {
             ok!(cuMemsetD8Async(*address, 0xee, field.bytes().unwrap() as usize, self.stream()));
         }
     }
@@ -147,7 +158,7 @@ impl Part {
     /// Copies the fields out, to be compared with state `ts` at the end.
     fn look(&mut self, ts: u32) {
         let mut to = self.seen as usize + state_bytes() * self.expected.len();
-        for (field, address) in &self.fields {
+        for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
             ok!(cuMemcpyDtoHAsync_v2(to as *mut c_void, *address, bytes, self.stream()));
             to += bytes;
@@ -161,7 +172,7 @@ impl Part {
             let memory = unsafe { AppMemory::new(address as *mut u8, field.bytes().unwrap() as usize) };
             AppField { field, memory: Some(memory) }
         };
-        self.fields.iter().map(one).collect()
+        self.set().iter().map(one).collect()
     }
 
     /// Waits for the application's streams, and counts the states that are not what they have to be.
@@ -190,7 +201,7 @@ impl Drop for Part {
                 let _ = sys::cuStreamDestroy_v2(*stream);
             }
             let _ = sys::cuEventDestroy_v2(self.handover);
-            for (_, address) in &self.fields {
+            for (_, address) in self.fields.iter().flatten() {
                 let _ = sys::cuMemFree_v2(*address);
             }
             let _ = sys::cuMemFreeHost(self.states.cast());
@@ -255,7 +266,10 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
                         part.poison();
                         session.retrieve(ts as i64, &part.app_fields(), stream)?;
                         part.look(ts);
-                        part.next_stream();
+                        // The state is on this stream, or goes with a handover.
+                        if job.streams == Streams::Alternating {
+                            part.next_stream();
+                        }
                     }
                     Kind::Backward => {
                         part.look(ts);
