@@ -8,9 +8,12 @@ mod emu;
 
 use app::{run, run_armed, Job, Streams};
 use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
 use gpuzip::plan::{Fetch, Index, Plan, Policy, NONE};
-use gpuzip::schedule::{Algorithm, Schedule, Trace};
+use gpuzip::schedule::{Algorithm, Kind, Schedule, Trace};
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
 use std::collections::BTreeMap;
 
 /// Random traces in the mutation check.
@@ -362,4 +365,142 @@ fn a_sticky_error_is_reported_from_then_on() {
         }
     }
     assert!(reported > 5, "{reported}");
+}
+
+/// A session on the host backend, from beginning to end.
+fn host_session_works() {
+    let mut state = vec![7u8; 400];
+    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: the vector outlives the session's use of it.
+    let memory = unsafe { AppMemory::new(state.as_mut_ptr(), state.len()) };
+    let fields = [AppField { field, memory: Some(memory) }];
+    let mut session = Session::new(config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant), 9, &fields).unwrap();
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Save => session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+            Kind::Restore => session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+            Kind::Terminate => break,
+            _ => {}
+        }
+    }
+}
+
+/// Without a usable driver the CUDA backend says what is missing, and the host backend works.
+fn cuda_is_refused_with(part: &str) {
+    let error = gpuzip::device::CudaDevice::new(0).err().expect("no usable driver");
+    assert!(error.message.contains(part), "{error}");
+    host_session_works();
+}
+
+#[test]
+fn a_driver_that_is_too_old() {
+    if emu::inside("a_driver_that_is_too_old", &[("CUDA_EMU_DRIVER_VERSION", "11080")]) {
+        cuda_is_refused_with("supports CUDA 11.8");
+    }
+}
+
+#[test]
+fn a_machine_without_devices() {
+    if emu::inside("a_machine_without_devices", &[("CUDA_EMU_DEVICES", "0")]) {
+        cuda_is_refused_with("CUDA_ERROR_NO_DEVICE");
+    }
+}
+
+#[test]
+fn a_driver_that_lacks_a_function() {
+    let library = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stub.so");
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        let source = library.with_extension("c");
+        std::fs::write(
+            &source,
+            "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
+        )
+        .unwrap();
+        common::run(std::process::Command::new("cc").args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&library));
+    }
+    if emu::inside_with("a_driver_that_lacks_a_function", &library, &[]) {
+        cuda_is_refused_with("the CUDA driver lacks cu");
+    }
+}
+
+#[test]
+fn no_driver_at_all() {
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    cuda_is_refused_with("libcuda");
+}
+
+#[test]
+fn pointers_are_checked() {
+    if !emu::inside("pointers_are_checked", &[("CUDA_EMU_DEVICES", "2")]) {
+        return;
+    }
+    let bytes = 400;
+    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: memory that lives to the end of the test; a null address is never used.
+    let at = |address: *mut u8| AppField { field, memory: Some(unsafe { AppMemory::new(address, bytes) }) };
+    let mut ordinary = vec![0u8; bytes];
+    let (mut device, mut managed, mut pinned) = ([0u64; 2], 0u64, std::ptr::null_mut());
+    for ordinal in [1, 0] {
+        let mut context = std::ptr::null_mut();
+        app::ok!(cuInit(0));
+        app::ok!(cuDevicePrimaryCtxRetain(&mut context, ordinal));
+        app::ok!(cuCtxSetCurrent(context));
+        app::ok!(cuMemAlloc_v2(&mut device[ordinal as usize], bytes));
+    }
+    app::ok!(cuMemAllocManaged(&mut managed, bytes, 1));
+    app::ok!(cuMemHostAlloc(&mut pinned, bytes, 0));
+    let session = |config: Config, fields: &[AppField]| {
+        let mut session = Session::new(config, 5, fields)?;
+        session.get_action()?;
+        Ok::<_, gpuzip::error::Error>(session)
+    };
+    let base = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
+    let save = |session: &mut Session, address: *mut u8| session.save(0, &[at(address)], Stream(std::ptr::null_mut()));
+    let mut on_device = session(base.clone(), &[at(device[0] as *mut u8)]).unwrap();
+    for (address, part) in [(device[1] as *mut u8, "device 1"), (ordinary.as_mut_ptr(), "host memory"), (pinned.cast(), "host memory")] {
+        let error = save(&mut on_device, address).unwrap_err();
+        assert_eq!(error.code, Code::Argument);
+        assert!(error.message.contains("field 0") && error.message.contains(part), "{error}");
+    }
+    save(&mut on_device, managed as *mut u8).unwrap();
+    let mut on_host = session(base.clone(), &[at(ordinary.as_mut_ptr())]).unwrap();
+    let error = save(&mut on_host, device[0] as *mut u8).unwrap_err();
+    assert!(error.message.contains("memory of CUDA device 0"), "{error}");
+    save(&mut on_host, pinned.cast()).unwrap();
+    // Without a word on the backend, and fields that come later, the first save decides.
+    let mut late = session(base.clone(), &[AppField { field, memory: None }]).unwrap();
+    save(&mut late, device[1] as *mut u8).unwrap();
+    assert!(
+        save(&mut session(Config { device: Some(0), ..base.clone() }, &[at(device[1] as *mut u8)]).unwrap(), device[1] as *mut u8).is_err()
+    );
+    let error = session(Config { device: Some(7), ..base }, &[at(device[0] as *mut u8)]).err().unwrap();
+    assert!(error.message.contains("CUDA device 7"), "{error}");
+}
+
+/// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any stream once it returns.
+#[test]
+fn the_drop_in_headers_are_host_synchronous() {
+    if !common::have("c++") {
+        return;
+    }
+    let dir = common::tempdir("dropin-cuda");
+    let include = format!("-I{}", common::root().join("include/gpuzip-dropin").display());
+    let program = common::compile_c(
+        &dir,
+        "c++",
+        &["-std=c++14", "-Wall", "-Wextra", "-Werror", &include],
+        &common::root().join("tests/cxx/cuda_overwrite.cpp"),
+    );
+    let folder = emu::folder_with("dropin", &emu::driver());
+    let run = |seed: u64, mode: &str| {
+        let mut command = std::process::Command::new(&program);
+        command.env("LD_LIBRARY_PATH", &folder).env("CUDA_EMU_SEED", seed.to_string()).arg(mode);
+        common::stdout(&common::run(&mut command))
+    };
+    assert!((0..60).all(|seed| run(seed, "synchronous") == "identical\n"));
+    assert!((0..60).any(|seed| run(seed, "asynchronous") == "DIFFERENT\n"), "the test sees what the promise is for");
 }

@@ -36,6 +36,9 @@ impl Target {
         match (config.backend, config.device, of_fields) {
             (Backend::Host, Some(device), _) => fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
             (Backend::Host, None, _) => Ok(Some(Target::Host)),
+            (Backend::ByFields, Some(device), None) if is_known => {
+                fail!(Config, "device = {}: the fields are host memory, whose backend has no devices; use 0", device + 1)
+            }
             (_, Some(device), _) => Ok(Some(Target::Cuda(device))),
             (_, None, Some(device)) => Ok(Some(Target::Cuda(device))),
             (Backend::ByFields, None, None) => Ok(is_known.then_some(Target::Host)),

@@ -4,7 +4,7 @@
 //! followed by a poisoning of the fields on the same stream, and what every RESTORE and BACKWARD finds is copied out and compared at the
 //! end. Whatever the library does too early or too late is seen in those bytes.
 
-use cudarc::driver::sys::{self, CUcontext, CUevent, CUresult, CUstream};
+use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
 use gpuzip::config::Config;
 use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -19,10 +19,11 @@ use std::sync::Arc;
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: arguments are live objects of this application, or places for results.
-        let result = unsafe { sys::$function($($argument),*) };
-        assert_eq!(result, CUresult::CUDA_SUCCESS, stringify!($function));
+        let result = unsafe { cudarc::driver::sys::$function($($argument),*) };
+        assert_eq!(result, cudarc::driver::sys::CUresult::CUDA_SUCCESS, stringify!($function));
     }};
 }
+pub(crate) use ok;
 
 /// Which stream the application gives in its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

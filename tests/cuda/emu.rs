@@ -2,6 +2,7 @@
 
 use crate::common::tempdir;
 use std::ffi::{c_char, c_void, CStr, CString};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub const RANDOM: i32 = 0;
@@ -42,19 +43,33 @@ pub struct Counters {
 ///
 /// In the parent it waits for that process, and fails if it does.
 pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
+    inside_with(name, &driver(), variables)
+}
+
+/// The software driver, where cargo leaves what tests depend on.
+pub fn driver() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")
+}
+
+/// A folder in which `library` is libcuda.
+pub fn folder_with(name: &str, library: &Path) -> PathBuf {
+    let folder = tempdir(&format!("cuda-{name}"));
+    for link in ["libcuda.so", "libcuda.so.1"] {
+        std::os::unix::fs::symlink(library, folder.join(link)).unwrap();
+    }
+    folder
+}
+
+/// As `inside`, with any library as libcuda.
+pub fn inside_with(name: &str, library: &Path, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os("GPUZIP_TEST_EMULATED").is_some() {
         return true;
     }
-    let program = std::env::current_exe().unwrap();
-    let folder = tempdir(&format!("cuda-{name}"));
-    for link in ["libcuda.so", "libcuda.so.1"] {
-        std::os::unix::fs::symlink(program.with_file_name("libcuda_emu.so"), folder.join(link)).unwrap();
-    }
-    let output = Command::new(&program)
+    let output = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env("GPUZIP_TEST_EMULATED", "1")
         .env("RUST_BACKTRACE", "0")
-        .env("LD_LIBRARY_PATH", &folder)
+        .env("LD_LIBRARY_PATH", folder_with(name, library))
         .envs(variables.iter().copied())
         .output()
         .unwrap();

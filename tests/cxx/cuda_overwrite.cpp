@@ -1,0 +1,96 @@
+// GPUZIP 2.x's Save and Retrieve are done when they return. Here the fields are device memory, and right after each Save an unrelated stream
+// overwrites them. Prints "identical" or "DIFFERENT"; with the argument "asynchronous" the promise is given up, and it may be either.
+#include "checkpointing/Checkpointing.hpp"
+#include "common/GPUZIPBuilders.cpp"
+#include "common/GPUZIPConfig.h"
+#include "prefetch/Prefetch.cuh"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <memory>
+#include <vector>
+
+namespace {
+
+// The few driver calls that stand for the application's own CUDA code.
+template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
+  static void *library = dlopen("libcuda.so.1", RTLD_NOW);
+  typedef int (*Function)(Arguments...);
+  Function function = library ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
+  if (!function || function(arguments...) != 0) {
+    std::fprintf(stderr, "%s failed\n", name);
+    std::exit(1);
+  }
+}
+
+const std::size_t N = 3000;
+const int STEPS = 12;
+
+std::vector<float> state(int ts, float offset) {
+  std::vector<float> values(N);
+  for (std::size_t i = 0; i < N; i++) values[i] = offset + static_cast<float>(ts) + 1e-3f * static_cast<float>(i % 97);
+  return values;
+}
+
+Field_t field(std::uint64_t address) {
+  Field_t f;
+  f.data = reinterpret_cast<void *>(address);
+  f.n1 = N;
+  f.n2 = f.n3 = 1;
+  f.size = N * sizeof(float);
+  return f;
+}
+
+}  // namespace
+
+int main(int, char **argv) {
+  void *context = nullptr, *other = nullptr;
+  std::uint64_t address[2] = {0, 0};
+  cuda("cuInit", 0u);
+  cuda("cuDevicePrimaryCtxRetain", &context, 0);
+  cuda("cuCtxSetCurrent", context);
+  cuda("cuStreamCreate", &other, 1u);
+  for (std::uint64_t &a : address) cuda("cuMemAlloc_v2", &a, N * sizeof(float));
+
+  gpuzip_config_t config;
+  config.checkpointing_algorithm = 1;
+  config.checkpointing_snaps = 4;
+  config.cache_capacity = 2;
+  config.log_level = 3;
+  std::unique_ptr<Checkpointing> chkpt(GPUZIPBuilders::CheckpointingBuilder(&config, STEPS));
+  std::unique_ptr<Prefetch> prefetch(GPUZIPBuilders::PrefetchBuilder(&config, N, 1, 1, STEPS, chkpt.get()));
+  prefetch->Asynchronous(std::strcmp(argv[1], "asynchronous") == 0);
+
+  bool same = true;
+  const auto upload = [&](int ts) {
+    for (int k = 0; k < 2; k++) cuda("cuMemcpyHtoD_v2", address[k], static_cast<const void *>(state(ts, 100.f * k).data()), N * sizeof(float));
+  };
+  prefetch->Setup();
+  chkpt->Reset();
+  upload(0);
+  for (;;) {
+    const Action action = chkpt->GetAction();
+    prefetch->Dispatch(chkpt->GetIt());
+    Field_t curr = field(address[0]), prev = field(address[1]);
+    if (action.actionType == ACTION_TERMINATE) break;
+    if (action.actionType == ACTION_FORWARD) upload(action.ts);
+    if (action.actionType == ACTION_SAVE) {
+      prefetch->Save(action.ts, &curr, &prev);
+      for (std::uint64_t a : address) cuda("cuMemsetD8Async", a, static_cast<unsigned char>(0xee), N * sizeof(float), other);
+      cuda("cuStreamSynchronize", other);
+    }
+    if (action.actionType == ACTION_RESTORE) {
+      prefetch->Retrieve(action.ts, &curr, &prev);
+      for (int k = 0; k < 2; k++) {
+        std::vector<float> found(N);
+        cuda("cuMemcpyDtoH_v2", static_cast<void *>(found.data()), address[k], N * sizeof(float));
+        same = same && found == state(action.ts, 100.f * static_cast<float>(k));
+      }
+    }
+  }
+  std::puts(same ? "identical" : "DIFFERENT");
+  return 0;
+}
