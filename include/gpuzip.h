@@ -311,11 +311,11 @@ typedef struct gpuzip_config_t {
    */
   uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*
-   0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
+   0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA); 1: host; 2: CUDA.
    */
   int32_t backend GPUZIP_DEFAULT(0);
   /*
-   0: the device of the fields; k+1: device k. Must be 0 on the host backend.
+   0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
    */
   int32_t device GPUZIP_DEFAULT(0);
   /*
@@ -651,19 +651,19 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t peak_host_bytes;
   /*
-   Seconds of the application's FORWARDs.
+   Seconds of the application's FORWARDs, as the host sees them.
    */
   double forward;
   /*
-   Seconds of the application's BACKWARDs.
+   Seconds of the application's BACKWARDs, as the host sees them.
    */
   double backward;
   /*
-   Seconds in save.
+   Seconds of the host in save.
    */
   double save;
   /*
-   Seconds in retrieve.
+   Seconds of the host in retrieve.
    */
   double restore;
   /*
@@ -675,7 +675,7 @@ typedef struct gpuzip_stats_t {
    */
   double decompress;
   /*
-   Seconds that the application's stream waited for gpuzip. On the host backend: in save and retrieve.
+   Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
    */
   double stall;
   /*

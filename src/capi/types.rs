@@ -178,9 +178,9 @@ pub struct gpuzip_config_t {
     pub bitcomp_algorithm: i32,
     /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
     pub struct_size: u64,
-    /// 0: by the memory of the fields; 1: host; 2: CUDA (not in this version).
+    /// 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA); 1: host; 2: CUDA.
     pub backend: i32,
-    /// 0: the device of the fields; k+1: device k. Must be 0 on the host backend.
+    /// 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
     pub device: i32,
     /// Bytes of device memory for the cache; 0: `cache_capacity` decides.
     pub device_budget: u64,
@@ -264,19 +264,19 @@ pub struct gpuzip_stats_t {
     pub peak_device_bytes: u64,
     /// Host memory taken.
     pub peak_host_bytes: u64,
-    /// Seconds of the application's FORWARDs.
+    /// Seconds of the application's FORWARDs, as the host sees them.
     pub forward: f64,
-    /// Seconds of the application's BACKWARDs.
+    /// Seconds of the application's BACKWARDs, as the host sees them.
     pub backward: f64,
-    /// Seconds in save.
+    /// Seconds of the host in save.
     pub save: f64,
-    /// Seconds in retrieve.
+    /// Seconds of the host in retrieve.
     pub restore: f64,
     /// Seconds of compression.
     pub compress: f64,
     /// Seconds of decompression.
     pub decompress: f64,
-    /// Seconds that the application's stream waited for gpuzip. On the host backend: in save and retrieve.
+    /// Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
     pub stall: f64,
     /// Seconds that the host waited because it was `max_in_flight` actions ahead.
     pub run_ahead_wait: f64,
