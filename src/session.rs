@@ -6,7 +6,7 @@ use crate::codec::Raw;
 use crate::config::Config;
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
-use crate::error::{fail, Code, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Sizes, NONE};
@@ -47,6 +47,8 @@ struct Engine {
     tiers: Tiers,
     /// The first fetch that is not issued yet.
     next_fetch: usize,
+    /// Why this shot cannot go on.
+    broken: Option<Error>,
     /// The device's traffic and stall before this sweep.
     traffic_before: Traffic,
     stalled_before: f64,
@@ -115,7 +117,7 @@ impl Session {
         let plan = self.reserve(&mut *device)?;
         let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
-        self.engine = Some(Engine { plan, tiers, next_fetch: 0, traffic_before: Traffic::default(), stalled_before: 0.0 });
+        self.engine = Some(Engine { plan, tiers, next_fetch: 0, broken: None, traffic_before: Traffic::default(), stalled_before: 0.0 });
         Ok(())
     }
 
@@ -163,8 +165,9 @@ impl Session {
         self.process.check()?;
         self.check_served()?;
         self.open()?;
+        self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
         let tick = self.cursor.advance_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))?;
-        self.follow(tick)?;
+        self.follow(tick);
         Ok(tick)
     }
 
@@ -181,7 +184,9 @@ impl Session {
         self.check_served()?;
         self.check_position(tick.sweep, it - 1)?;
         self.open()?;
-        self.follow(tick)
+        self.keep_up(it)?;
+        self.follow(tick);
+        Ok(())
     }
 
     /// This session must be at action `it` of `sweep` to go on.
@@ -206,7 +211,7 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, tick: Tick) -> Result<()> {
+    fn follow(&mut self, tick: Tick) {
         let now = Instant::now();
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
@@ -217,9 +222,12 @@ impl Session {
             Kind::Terminate => self.log_performance(),
             _ => {}
         }
+    }
+
+    /// Before action `it`, which may change nothing if this fails: lets the device come within `max_in_flight` actions.
+    fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
-            let oldest = tick.it - self.config.max_in_flight as i64;
-            self.stats.run_ahead_wait += engine.tiers.device().keep_up(oldest)?;
+            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it - self.config.max_in_flight as i64)?;
         }
         Ok(())
     }
@@ -369,21 +377,28 @@ impl Engine {
     /// Prepares a sweep.
     fn reset(&mut self) -> Result<()> {
         self.tiers.clear()?;
+        self.broken = None;
         self.next_fetch = 0;
         self.traffic_before = self.tiers.device().traffic();
         self.stalled_before = self.tiers.device().stalled()?;
         Ok(())
     }
 
-    /// Runs a call of the application on its stream, once its memory is accepted.
+    /// Runs a call of the application on its stream, once its memory is accepted. A call that fails half-way may have left any slot in any
+    /// state, so that nothing but a new shot is possible then: never a wrong state.
     fn call<R>(&mut self, memory: &[AppMemory], stream: Stream, tick: Tick, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
+        }
         for (i, &memory) in memory.iter().enumerate() {
             self.tiers.device().check(memory).map_err(|e| e.within(format_args!("field {i}")))?;
         }
         self.tiers.device().enter(stream, tick.it)?;
         let result = body(self);
         let left = self.tiers.device().leave();
-        result.and_then(|value| left.map(|()| value))
+        let result = result.and_then(|value| left.map(|()| value));
+        self.broken = result.as_ref().err().cloned();
+        result
     }
 
     /// Whether the transfer for the RESTORE `event` was issued before now.

@@ -4,7 +4,7 @@
 
 use crate::codec::Codec;
 use crate::device::{AppMemory, Device, Event, Lane, Place};
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use crate::snapshot::Layout;
 
@@ -135,11 +135,18 @@ impl Tiers {
             // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
             self.in_pool(host)
         } else {
-            if std::mem::replace(&mut self.cache[slot as usize].filling, false) {
-                self.device.wait(Lane::App, self.cache[slot as usize].filled)?;
+            let DeviceSlot { filled, filling, .. } = self.cache[slot as usize];
+            if filling {
+                self.device.wait(Lane::App, filled)?;
+            } else if host != NONE {
+                return fail!(Device, "the snapshot in slot {slot} was never fetched from host slot {host}");
             }
             self.in_cache(slot)
         };
-        self.codec.decode(&mut *self.device, &self.layout, from, fields)
+        self.codec.decode(&mut *self.device, &self.layout, from, fields)?;
+        if let Some(slot) = self.cache.get_mut(slot as usize) {
+            slot.filling = false;
+        }
+        Ok(())
     }
 }

@@ -46,6 +46,8 @@ pub struct Job {
     pub devices: i32,
     pub shots: u32,
     pub streams: Streams,
+    /// Calls again whatever failed, once, and goes on.
+    pub stubborn: bool,
 }
 
 /// The fields of a state: unequal sizes, both types.
@@ -228,6 +230,10 @@ pub struct Outcome {
     pub syncs: u64,
 }
 
+fn insist<R>(job: &Job, mut call: impl FnMut() -> Result<R>) -> Result<R> {
+    call().or_else(|error| if job.stubborn { call() } else { Err(error) })
+}
+
 /// Runs a job. `syncs` counts the host synchronisations so far.
 pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
     run_armed(job, seed, syncs, || {})
@@ -250,22 +256,22 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
         let before = syncs();
         parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
         loop {
-            let tick = sessions[0].get_action()?;
+            let tick = insist(job, || sessions[0].get_action())?;
             let ts = tick.action.ts;
             for (session, part) in sessions.iter_mut().zip(&mut parts) {
-                session.dispatch(tick.it)?;
+                insist(job, || session.dispatch(tick.it))?;
                 part.enter();
                 let stream = Stream(part.stream().cast());
                 match tick.action.kind {
                     Kind::Forward => part.forward(ts),
                     Kind::Save => {
-                        session.save(ts as i64, &part.app_fields(), stream)?;
+                        insist(job, || session.save(ts as i64, &part.app_fields(), stream))?;
                         part.poison();
                         part.next_stream();
                     }
                     Kind::Restore => {
                         part.poison();
-                        session.retrieve(ts as i64, &part.app_fields(), stream)?;
+                        insist(job, || session.retrieve(ts as i64, &part.app_fields(), stream))?;
                         part.look(ts);
                         // The state is on this stream, or goes with a handover.
                         if job.streams == Streams::Alternating {
