@@ -215,8 +215,8 @@ typedef struct gpuzip_schedule_t gpuzip_schedule_t;
 typedef struct gpuzip_t gpuzip_t;
 
 /*
- The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason), positive numbers are success
- with a warning.
+ The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason). Positive numbers are reserved
+ for success with a warning; this version returns none.
  */
 typedef int32_t gpuzip_status_t;
 
@@ -347,7 +347,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
-   Actions that the host may run ahead of a GPU; 0: 64.
+   No action is handed out before a GPU has ended all saves and retrieves that lie this many actions back or more; 0: 64.
    */
   int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
@@ -925,7 +925,7 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
                                        struct gpuzip_summary_t *summary);
 
 /*
- Frees a session once its transfers are done. The handle is invalid afterwards.
+ Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
 

@@ -14,6 +14,7 @@ use crate::schedule::{trace, Action, Kind};
 use crate::snapshot::Layout;
 use crate::stats::Stats;
 use crate::tier::Tiers;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -73,6 +74,7 @@ impl Session {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
         }
         let target = Target::of(&config, fields)?;
+        target.map_or(Ok(()), |target| target.check(fields))?;
         let (number, sweep) = cursor.attach(&sizes)?;
         Ok(Session {
             cursor,
@@ -108,6 +110,17 @@ impl Session {
     /// Bytes of one snapshot.
     pub fn slot_bytes(&self) -> u64 {
         self.layout.slot_bytes
+    }
+
+    /// Settles the device by the fields, if it is not yet, and refuses fields that are not its.
+    fn place(&mut self, fields: &[AppField]) -> Result<()> {
+        let target = match self.target {
+            Some(target) => Some(target),
+            None => Target::of(&self.config, fields)?,
+        };
+        target.map_or(Ok(()), |target| target.check(fields))?;
+        self.target = target;
+        Ok(())
     }
 
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
@@ -245,14 +258,12 @@ impl Session {
     /// Stores the live state u(ts).
     pub fn save(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let (tick, memory) = self.expect(Kind::Save, ts, fields)?;
-        if self.target.is_none() {
-            self.target = Target::of(&self.config, fields)?;
-        }
+        self.place(fields)?;
         self.open()?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let step = engine.plan.steps[tick.event];
-        engine.call(&memory, stream, tick, |engine| {
+        engine.call(stream, tick, |engine| {
             engine.tiers.save(step, &memory)?;
             engine.issue_after(tick.event)
         })?;
@@ -271,12 +282,13 @@ impl Session {
     /// Makes u(ts) live in the fields.
     pub fn retrieve(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let (tick, memory) = self.expect(Kind::Restore, ts, fields)?;
+        self.place(fields)?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let step = engine.plan.steps[tick.event];
         let moved = u64::from(step.host != NONE);
         let prefetched = moved == 1 && step.slot != NONE && engine.is_issued(tick.event);
-        let late = engine.call(&memory, stream, tick, |engine| {
+        let late = engine.call(stream, tick, |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
             engine.tiers.restore(step, &memory)?;
@@ -339,6 +351,7 @@ impl Session {
 
     /// The statistics of this sweep so far.
     pub fn stats(&mut self) -> Result<Stats> {
+        self.process.check()?;
         let mut stats = self.stats.clone();
         if let Some(Engine { plan, tiers, traffic_before, stalled_before, .. }) = &mut self.engine {
             let traffic = tiers.device().traffic();
@@ -357,6 +370,7 @@ impl Session {
             return;
         }
         let mut append = || -> std::result::Result<(), String> {
+            self.synchronize().map_err(|e| e.message)?;
             let stats = self.stats().map_err(|e| e.message)?;
             let (schedule, plan) = self.cursor.decide().and_then(|s| Ok((s, self.plan()?))).map_err(|e| e.message)?;
             perf_log::append(self.shots, &schedule, &plan, &stats).map_err(|e| e.to_string())
@@ -374,29 +388,26 @@ impl Drop for Session {
 }
 
 impl Engine {
-    /// Prepares a sweep.
+    /// Prepares a sweep, or changes nothing.
     fn reset(&mut self) -> Result<()> {
         self.tiers.clear()?;
-        self.broken = None;
-        self.next_fetch = 0;
-        self.traffic_before = self.tiers.device().traffic();
-        self.stalled_before = self.tiers.device().stalled()?;
+        let device = self.tiers.device();
+        (self.stalled_before, self.traffic_before) = (device.stalled()?, device.traffic());
+        (self.next_fetch, self.broken) = (0, None);
         Ok(())
     }
 
-    /// Runs a call of the application on its stream, once its memory is accepted. A call that fails half-way may have left any slot in any
-    /// state, so that nothing but a new shot is possible then: never a wrong state.
-    fn call<R>(&mut self, memory: &[AppMemory], stream: Stream, tick: Tick, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+    /// Runs a call of the application on its stream. A call that fails half-way may have left any slot in any state, so that nothing but a
+    /// new shot is possible then: never a wrong state.
+    fn call<R>(&mut self, stream: Stream, tick: Tick, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if let Some(error) = &self.broken {
             return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
         }
-        for (i, &memory) in memory.iter().enumerate() {
-            self.tiers.device().check(memory).map_err(|e| e.within(format_args!("field {i}")))?;
-        }
         self.tiers.device().enter(stream, tick.it)?;
-        let result = body(self);
+        // Even a panic gives the caller its context back.
+        let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();
-        let result = result.and_then(|value| left.map(|()| value));
+        let result = result.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|value| left.map(|()| value));
         self.broken = result.as_ref().err().cloned();
         result
     }

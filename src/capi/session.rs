@@ -272,7 +272,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     })
 }
 
-/// Frees a session once its transfers are done. The handle is invalid afterwards.
+/// Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_finalize", || handles::remove_session(handle))

@@ -220,7 +220,7 @@ fn bad_configurations_name_the_field() {
         (|c| c.compressor = 1, GPUZIP_ERR_UNSUPPORTED, "compressor = 1"),
         (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
         (|c| c.backend = 3, GPUZIP_ERR_CONFIG, "backend = 3"),
-        (|c| c.device = 1, GPUZIP_ERR_CONFIG, "device = 1"),
+        (|c| c.device = 1, GPUZIP_ERR_ARGUMENT, "is host memory"),
         (|c| c.disk_budget = 9, GPUZIP_ERR_UNSUPPORTED, "disk_budget = 9"),
         (|c| c.policy = 2, GPUZIP_ERR_CONFIG, "policy = 2"),
         (|c| c.snapshot_rule = 2, GPUZIP_ERR_CONFIG, "snapshot_rule = 2"),

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
-/// The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason), positive numbers are success
-/// with a warning.
+/// The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason). Positive numbers are reserved
+/// for success with a warning; this version returns none.
 pub type gpuzip_status_t = i32;
 
 /// Success.
@@ -196,7 +196,7 @@ pub struct gpuzip_config_t {
     pub error_bound: f64,
     /// Codecs, NaN and Inf: 0 store exactly, 1 error.
     pub nonfinite: i32,
-    /// Actions that the host may run ahead of a GPU; 0: 64.
+    /// No action is handed out before a GPU has ended all saves and retrieves that lie this many actions back or more; 0: 64.
     pub max_in_flight: i32,
     /// 1: several FORWARDs in one action (not in this version).
     pub range_actions: i32,

@@ -3,9 +3,8 @@
 //! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time that such a link would need, so that
 //! an accelerator's balance can be studied without one.
 
-use super::cuda::{self, Location};
 use super::slab::Slab;
-use super::{AppMemory, Crossing, Device, Event, Lane, Place, Stream, Traffic};
+use super::{Crossing, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use std::collections::VecDeque;
@@ -91,15 +90,6 @@ impl Device for HostDevice {
     fn reserve_host(&mut self, bytes: u64) -> Result<()> {
         self.host = Slab::new(bytes)?;
         Ok(())
-    }
-
-    fn check(&self, memory: AppMemory) -> Result<()> {
-        match cuda::locate(memory) {
-            Location::Device(k) => {
-                fail!(Argument, "{:p} is memory of CUDA device {k}: the host backend copies host memory", memory.address)
-            }
-            Location::Host | Location::Managed(_) => Ok(()),
-        }
     }
 
     fn enter(&mut self, stream: Stream, _: i64) -> Result<()> {
@@ -300,6 +290,7 @@ impl Worker {
         let queue = Arc::new(Queue { state: Mutex::default(), changed: Condvar::new() });
         let tasks = queue.clone();
         let run = move || {
+            let _closing = Closing(tasks.clone());
             while let Some(task) = tasks.next() {
                 match task {
                     Task::Copy(copy) => copy.run(),
@@ -329,6 +320,16 @@ impl Worker {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Closes the queue of a worker that ends, however it does: nobody waits for it in vain.
+struct Closing(Arc<Queue>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.changed.notify_all();
     }
 }
 

@@ -27,23 +27,43 @@ pub enum Target {
 impl Target {
     /// The device that a configuration asks for, or else the one whose memory the fields are; `None` as long as neither says it.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
-        let mut memory = fields.iter().filter_map(|f| f.memory).peekable();
-        let is_known = memory.peek().is_some();
-        let of_fields = memory.find_map(|memory| match cuda::locate(memory) {
-            Location::Device(k) | Location::Managed(k) => Some(k),
+        match (config.backend, config.device) {
+            (Backend::Host, Some(device)) => return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
+            (Backend::Host, None) => return Ok(Some(Target::Host)),
+            (Backend::Cuda, Some(device)) => return Ok(Some(Target::Cuda(device))),
+            _ => {}
+        }
+        let locations: Vec<Location> = fields.iter().filter_map(|f| f.memory).map(cuda::locate).collect::<Result<_>>()?;
+        let of_fields = locations.iter().find_map(|location| match location {
+            Location::Device(k) | Location::Managed(k) => Some(*k),
             Location::Host => None,
         });
-        match (config.backend, config.device, of_fields) {
-            (Backend::Host, Some(device), _) => fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
-            (Backend::Host, None, _) => Ok(Some(Target::Host)),
-            (Backend::ByFields, Some(device), None) if is_known => {
-                fail!(Config, "device = {}: the fields are host memory, whose backend has no devices; use 0", device + 1)
+        Ok(match (config.backend, config.device.or(of_fields)) {
+            (_, Some(device)) => Some(Target::Cuda(device)),
+            _ if locations.is_empty() => None,
+            (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
+            (_, None) => Some(Target::Host),
+        })
+    }
+
+    /// Refuses fields that this device cannot copy as its own memory.
+    pub fn check(self, fields: &[AppField]) -> Result<()> {
+        for (i, memory) in fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?))) {
+            let address = memory.address;
+            match (self, cuda::locate(memory)?) {
+                (Target::Host, Location::Device(k)) => {
+                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}: the host backend copies host memory")
+                }
+                (Target::Cuda(mine), Location::Device(k)) if k != mine => {
+                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}, this session's is {mine}")
+                }
+                (Target::Cuda(_), Location::Host) => {
+                    return fail!(Argument, "field {i}: {address:p} is host memory: the CUDA backend copies device or managed memory")
+                }
+                _ => {}
             }
-            (_, Some(device), _) => Ok(Some(Target::Cuda(device))),
-            (_, None, Some(device)) => Ok(Some(Target::Cuda(device))),
-            (Backend::ByFields, None, None) => Ok(is_known.then_some(Target::Host)),
-            (Backend::Cuda, None, None) => Ok(is_known.then(|| Target::Cuda(cuda::current_device().unwrap_or(0)))),
         }
+        Ok(())
     }
 
     /// Opens it.
@@ -166,9 +186,6 @@ pub trait Device: Send {
 
     /// Allocates the host slab; once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
-
-    /// Refuses memory that this device cannot copy as device memory.
-    fn check(&self, memory: AppMemory) -> Result<()>;
 
     /// Begins a call of the application in its action number `it`: its lane is `stream` until `leave`, and goes on from the call before.
     fn enter(&mut self, stream: Stream, it: i64) -> Result<()>;

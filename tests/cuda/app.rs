@@ -4,12 +4,14 @@
 //! followed by a poisoning of the fields on the same stream, and what every RESTORE and BACKWARD finds is copied out and compared at the
 //! end. Whatever the library does too early or too late is seen in those bytes.
 
+use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
 use gpuzip::config::Config;
 use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Result;
-use gpuzip::schedule::Kind;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
@@ -23,6 +25,7 @@ macro_rules! ok {
         assert_eq!(result, cudarc::driver::sys::CUresult::CUDA_SUCCESS, stringify!($function));
     }};
 }
+#[allow(unused_imports)] // As above.
 pub(crate) use ok;
 
 /// Which stream the application gives in its calls.
@@ -37,6 +40,9 @@ pub enum Streams {
     /// Two of its own in turn, each with fields of its own, so that the application has nothing to order.
     Independent,
 }
+
+/// Enough memory for every job here.
+pub const MEMORY: u64 = 1 << 20;
 
 /// A job: one schedule, one session per device.
 #[derive(Clone, Debug)]
@@ -300,4 +306,20 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
         }
     }
     Ok(outcome)
+}
+
+/// A configuration with everything else as it is by default.
+pub fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
+    Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
+}
+
+/// Host synchronisations that the software driver has counted.
+pub fn host_syncs() -> u64 {
+    emu::counters().host_syncs
+}
+
+/// The job that counts and faults are made on.
+pub fn reference(policy: Policy, cache: u32) -> Job {
+    let config = Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 6, cache, policy) };
+    Job { config, steps: 40, devices: 1, shots: 1, streams: Streams::Own, stubborn: false }
 }

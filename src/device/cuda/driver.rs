@@ -1,7 +1,7 @@
 //! The CUDA driver, called with care: present or an error, every result checked, the caller's context always restored.
 
 use crate::error::{fail, Code, Error, Result};
-use cudarc::driver::sys::{self, CUcontext, CUresult};
+use cudarc::driver::sys::{self, CUcontext, CUresult, CUstream};
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls. A driver that lacks one is refused before the first call.
-const FUNCTIONS: [&CStr; 28] = [
+const FUNCTIONS: [&CStr; 30] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -28,7 +28,9 @@ const FUNCTIONS: [&CStr; 28] = [
     c"cuMemHostAlloc",
     c"cuMemFreeHost",
     c"cuMemcpyAsync",
-    c"cuPointerGetAttribute",
+    c"cuPointerGetAttributes",
+    c"cuCtxGetCurrent",
+    c"cuStreamGetCtx",
     c"cuStreamCreate",
     c"cuStreamDestroy_v2",
     c"cuStreamSynchronize",
@@ -75,13 +77,8 @@ pub fn load() -> Result<()> {
 }
 
 fn try_load() -> Result<()> {
-    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
-    if !unsafe { sys::is_culib_present() } {
-        return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
-    }
-    // SAFETY: the library is present, so cudarc does not panic; a symbol is looked up, not called.
-    let missing = unsafe { FUNCTIONS.iter().find(|name| sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_err()) };
-    if let Some(name) = missing {
+    library()?;
+    if let Some(name) = FUNCTIONS.iter().find(|name| !has(name)) {
         return fail!(Device, "the CUDA driver lacks {}: install a driver for CUDA 12 or newer", name.to_string_lossy());
     }
     let mut version = 0;
@@ -90,6 +87,35 @@ fn try_load() -> Result<()> {
         return fail!(Device, "the CUDA driver supports CUDA {}.{}: install one for CUDA 12 or newer", version / 1000, version % 1000 / 10);
     }
     cu!(cuInit(0))
+}
+
+/// Finds the driver library, without calling it. An application's own driver has to be the same one, or it would know none of our pointers.
+pub fn library() -> Result<()> {
+    static FOUND: OnceLock<Result<()>> = OnceLock::new();
+    FOUND.get_or_init(find).clone()
+}
+
+fn find() -> Result<()> {
+    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
+    if !unsafe { sys::is_culib_present() } {
+        return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
+    }
+    // SAFETY: the library is present, so cudarc does not panic. Symbols are looked up, not called; with RTLD_NOLOAD nothing is loaded.
+    let (ours, theirs) = unsafe {
+        let ours = sys::culib().get::<unsafe extern "C" fn()>(b"cuInit\0").map_or(std::ptr::null_mut(), |symbol| *symbol as *mut c_void);
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        (ours, if library.is_null() { ours } else { libc::dlsym(library, c"cuInit".as_ptr()) })
+    };
+    if ours != theirs {
+        return fail!(Device, "two CUDA drivers in one process, as libcuda.so and as libcuda.so.1: let both names be the same library");
+    }
+    Ok(())
+}
+
+/// Whether the library has a function.
+pub fn has(name: &CStr) -> bool {
+    // SAFETY: a symbol is looked up, not called; callers have found the library.
+    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_ok() }
 }
 
 /// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's. Looks at the list of loaded libraries
@@ -162,6 +188,25 @@ pub fn current_device() -> Option<i32> {
     load().ok()?;
     let mut device = 0;
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
+}
+
+/// Streams of another context cannot be ordered with ours. The default streams are those of the context that is current: if that is another one
+/// on the same device, what the application means by them is not what we would.
+pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
+    /// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+    const DEFAULT_STREAMS: usize = 3;
+    let mut of = std::ptr::null_mut();
+    let is_default = (stream as usize) < DEFAULT_STREAMS;
+    if is_default {
+        cu!(cuCtxGetCurrent(&mut of))?;
+    } else {
+        cu!(cuStreamGetCtx(stream, &mut of))?;
+    }
+    let foreign = !of.is_null() && of != context && !(is_default && current_device() != Some(ordinal));
+    if foreign {
+        return fail!(Argument, "stream = {stream:p} belongs to another context than device {ordinal}'s primary one, which gpuzip uses");
+    }
+    Ok(())
 }
 
 /// A context that is current until this is dropped; then the caller's is again.

@@ -4,7 +4,7 @@ use super::driver::{self, cu};
 use crate::device::slab::Slab;
 use crate::device::AppMemory;
 use crate::error::Result;
-use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
+use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute, CUresult};
 use std::ffi::c_void;
 
 /// Whose memory an address is.
@@ -18,24 +18,35 @@ pub enum Location {
     Managed(i32),
 }
 
-/// Finds out whose memory it is. A process without a CUDA driver, or one that has not initialised it, has host memory only.
-pub fn locate(memory: AppMemory) -> Location {
-    if !driver::is_in_process() || driver::load().is_err() {
-        return Location::Host;
+/// Finds out whose memory it is, without initialising CUDA: a process without a driver, or one that has not initialised it, has host memory
+/// only. That the driver cannot tell is an error: to take device memory for host memory would be the end of the process.
+pub fn locate(memory: AppMemory) -> Result<Location> {
+    if !driver::is_in_process() {
+        return Ok(Location::Host);
     }
-    let pointer = memory.address as u64;
+    driver::library()?;
+    if !driver::has(c"cuPointerGetAttributes") {
+        return Ok(Location::Host);
+    }
     let (mut kind, mut managed, mut ordinal) = (0u32, 0u32, 0i32);
-    let ask = |value: *mut c_void, attribute| cu!(cuPointerGetAttribute(value, attribute, pointer)).is_ok();
-    if !ask((&raw mut kind).cast(), CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
-        return Location::Host;
+    let mut attributes = [
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+    ];
+    let mut values = [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
+    // SAFETY: as many attributes as places, each of its attribute's size.
+    let result =
+        unsafe { cudarc::driver::sys::cuPointerGetAttributes(3, attributes.as_mut_ptr(), values.as_mut_ptr(), memory.address as u64) };
+    if result == CUresult::CUDA_ERROR_NOT_INITIALIZED {
+        return Ok(Location::Host);
     }
-    ask((&raw mut ordinal).cast(), CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-    ask((&raw mut managed).cast(), CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED);
-    match kind {
+    driver::check(result, "cuPointerGetAttributes")?;
+    Ok(match kind {
         _ if managed != 0 => Location::Managed(ordinal),
         kind if kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Location::Device(ordinal),
         _ => Location::Host,
-    }
+    })
 }
 
 /// Device memory in one piece.
@@ -60,6 +71,11 @@ impl DeviceSlab {
 
     pub fn address(&self) -> u64 {
         self.address
+    }
+
+    /// Leaves the memory to the process that owns it.
+    pub fn forget(self) {
+        std::mem::forget(self);
     }
 
     pub fn bytes(&self) -> u64 {
@@ -101,6 +117,11 @@ impl HostSlab {
                 Slab::new(bytes).map(HostSlab::Pageable)
             }
         }
+    }
+
+    /// Leaves the memory to the process that owns it.
+    pub fn forget(self) {
+        std::mem::forget(self);
     }
 
     pub fn address(&self) -> u64 {

@@ -6,9 +6,10 @@
 mod driver;
 mod memory;
 
-use super::{AppMemory, Device, Event, Lane, Place, Stream, Traffic};
+use super::{Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
-use cudarc::driver::sys::{CUcontext, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
+use crate::fork::Process;
+use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
 use driver::{cu, Current};
 use memory::{DeviceSlab, HostSlab};
 use std::collections::VecDeque;
@@ -30,6 +31,9 @@ struct Call {
 /// One CUDA device.
 pub struct CudaDevice {
     ordinal: i32,
+    handle: CUdevice,
+    /// The process that owns all this; a fork does not inherit it.
+    process: Process,
     context: CUcontext,
     device: DeviceSlab,
     host: HostSlab,
@@ -37,7 +41,7 @@ pub struct CudaDevice {
     download: CUstream,
     events: Vec<CUevent>,
     /// The application's stream of the current call or the last one.
-    app: Option<CUstream>,
+    app: CUstream,
     /// The caller's context is put aside during a call.
     entered: Option<Current>,
     /// Calls that may not have ended on the device, oldest first, the current one last.
@@ -64,13 +68,15 @@ impl CudaDevice {
         // From here on dropping the device gives back what it has.
         let mut this = CudaDevice {
             ordinal,
+            handle,
+            process: Process::current(),
             context,
             device: DeviceSlab::default(),
             host: HostSlab::default(),
             upload: std::ptr::null_mut(),
             download: std::ptr::null_mut(),
             events: Vec::new(),
-            app: None,
+            app: std::ptr::null_mut(),
             entered: None,
             calls: VecDeque::new(),
             spare: Vec::new(),
@@ -86,7 +92,7 @@ impl CudaDevice {
 
     fn stream(&self, lane: Lane) -> CUstream {
         match lane {
-            Lane::App => self.app.unwrap_or(std::ptr::null_mut()),
+            Lane::App => self.app,
             Lane::Upload => self.upload,
             Lane::Download => self.download,
         }
@@ -138,11 +144,12 @@ impl CudaDevice {
         }
     }
 
+    /// The stream waits for the call before, which may have been on another one: handles do not tell, since they are used again.
     fn begin_call(&mut self, stream: CUstream, it: i64) -> Result<()> {
-        if let (Some(call), true) = (self.calls.back(), self.app != Some(stream)) {
+        if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.end, 0))?;
         }
-        self.app = Some(stream);
+        self.app = stream;
         let (begin, end) = self.pair()?;
         if let Err(error) = cu!(cuEventRecord(begin, stream)) {
             self.spare.push((begin, end));
@@ -180,17 +187,8 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn check(&self, memory: AppMemory) -> Result<()> {
-        match locate(memory) {
-            Location::Device(k) if k != self.ordinal => {
-                fail!(Argument, "{:p} is memory of CUDA device {k}, this session's is {}", memory.address, self.ordinal)
-            }
-            Location::Host => fail!(Argument, "{:p} is host memory: the CUDA backend copies device or managed memory", memory.address),
-            Location::Device(_) | Location::Managed(_) => Ok(()),
-        }
-    }
-
     fn enter(&mut self, stream: Stream, it: i64) -> Result<()> {
+        driver::check_stream(stream.0.cast(), self.context, self.ordinal)?;
         self.entered = Some(Current::new(self.context)?);
         let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), it));
         if result.is_err() {
@@ -201,9 +199,14 @@ impl Device for CudaDevice {
 
     fn leave(&mut self) -> Result<()> {
         let result = match self.calls.back() {
-            Some(call) => cu!(cuEventRecord(call.end, self.stream(Lane::App))),
+            Some(call) => cu!(cuEventRecord(call.end, self.app)),
             None => Ok(()),
         };
+        if result.is_err() {
+            // A call without an end would be waited for in vain: it ends here and now.
+            let _ = cu!(cuStreamSynchronize(self.app));
+            self.spare.extend(self.calls.pop_back().map(|call| (call.begin, call.end)));
+        }
         self.entered = None;
         result
     }
@@ -268,22 +271,28 @@ impl Device for CudaDevice {
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
+        if !self.process.is_current() {
+            // A forked child has no CUDA; what it inherited is its parent's.
+            std::mem::take(&mut self.device).forget();
+            std::mem::take(&mut self.host).forget();
+            return;
+        }
         // Nobody can be told of an error here, and a driver that is shutting down answers nothing else.
-        let _ = self.synchronize();
         if let Ok(_current) = Current::new(self.context) {
+            if let Some(call) = self.calls.back() {
+                let _ = cu!(cuEventSynchronize(call.end));
+            }
+            for stream in [self.upload, self.download].into_iter().filter(|stream| !stream.is_null()) {
+                let _ = cu!(cuStreamSynchronize(stream));
+                let _ = cu!(cuStreamDestroy_v2(stream));
+            }
             let calls = self.calls.drain(..).map(|call| (call.begin, call.end));
             for event in calls.chain(self.spare.drain(..)).flat_map(|(begin, end)| [begin, end]).chain(self.events.drain(..)) {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
-            for stream in [self.upload, self.download].into_iter().filter(|stream| !stream.is_null()) {
-                let _ = cu!(cuStreamDestroy_v2(stream));
-            }
             self.device = DeviceSlab::default();
             self.host = HostSlab::default();
         }
-        let mut handle = 0;
-        if cu!(cuDeviceGet(&mut handle, self.ordinal)).is_ok() {
-            let _ = cu!(cuDevicePrimaryCtxRelease_v2(handle));
-        }
+        let _ = cu!(cuDevicePrimaryCtxRelease_v2(self.handle));
     }
 }

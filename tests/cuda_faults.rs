@@ -1,0 +1,392 @@
+//! The CUDA backend when things go wrong, on the software CUDA driver: memory that runs out, calls that fail, pointers and streams of others,
+//! drivers that cannot be used.
+
+#[path = "cuda/app.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // As above.
+mod emu;
+
+use app::{config, host_syncs, ok, reference, run, run_armed, MEMORY};
+use cudarc::driver::sys::CUcontext;
+use gpuzip::config::Config;
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::error::{Code, Result};
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+#[test]
+fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
+    if !emu::inside("memory_that_runs_out_shrinks_the_cache_or_is_an_error", &[]) {
+        return;
+    }
+    let job = reference(Policy::Clairvoyant, 6);
+    // A device that holds the application's fields, and 0 to 8 slots of 1024 bytes.
+    for slots in 0..8 {
+        assert_eq!(emu::reset(slots, emu::RANDOM, 1, 1024 + slots * 1024), 0);
+        let outcome = run(&job, slots, host_syncs).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        assert!(outcome.stats[0].peak_device_bytes <= slots * 1024, "{slots} slots: {:?}", outcome.stats[0]);
+    }
+    // Every allocation in turn: the application's four come first.
+    for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostAlloc", 2)] {
+        for k in 1..4 {
+            assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0);
+            emu::fail(function, own + k as i64, 2);
+            assert_eq!(run(&job, k, host_syncs).unwrap().wrong, 0, "{function} {k}");
+        }
+    }
+}
+
+/// Whatever call fails, the library answers with an error, the process lives, nothing is left behind, and an application that calls again
+/// and goes on gets the right states or another error.
+#[test]
+fn any_call_may_fail() {
+    if !emu::inside("any_call_may_fail", &[]) {
+        return;
+    }
+    let mut job = reference(Policy::Clairvoyant, 2);
+    job.config.max_in_flight = 9;
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    run(&job, 1, host_syncs).unwrap();
+    let functions = [
+        "cuDeviceGetCount",
+        "cuStreamCreate",
+        "cuDeviceGet",
+        "cuPointerGetAttributes",
+        "cuCtxPopCurrent_v2",
+        "cuStreamWaitEvent",
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuEventQuery",
+        "cuEventElapsedTime",
+        "cuMemcpyAsync",
+        "cuCtxPushCurrent_v2",
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+        "cuDevicePrimaryCtxRetain",
+    ];
+    let totals: Vec<(&str, u64)> = functions.iter().map(|f| (*f, emu::calls(f))).collect();
+    let mut failures = 0;
+    for (function, total) in totals {
+        for k in (1..=total).step_by(1 + total as usize / 80) {
+            assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0, "left over before {function} {k}");
+            job.stubborn = k % 2 == 0;
+            // From when the application has all it needs, these are the library's calls, but for the application's waits at the end.
+            match std::panic::catch_unwind(|| run_armed(&job, k, host_syncs, || emu::fail(function, k as i64, 719))) {
+                Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{function} {k}"),
+                Ok(Err(error)) => {
+                    assert!(matches!(error.code, Code::Device | Code::Memory), "{function} {k}: {error}");
+                    assert!(error.message.contains("cu"), "{error}");
+                    failures += 1;
+                }
+                Err(_) => {} // The application's own call failed.
+            }
+        }
+    }
+    assert!(failures > 100, "{failures} failures reported");
+}
+
+/// A copy that fails as it runs is a sticky error: every later call says so, and the session can be dropped.
+#[test]
+fn a_sticky_error_is_reported_from_then_on() {
+    if !emu::inside("a_sticky_error_is_reported_from_then_on", &[]) {
+        return;
+    }
+    let job = reference(Policy::Clairvoyant, 2);
+    let mut reported = 0;
+    for k in (1..200).step_by(7) {
+        assert_eq!(emu::reset(k, emu::EARLY, 1, MEMORY), 0);
+        if let Ok(Err(error)) = std::panic::catch_unwind(|| run_armed(&job, k, host_syncs, || emu::fail("exec", k as i64, 700))) {
+            assert_eq!(error.code, Code::Device, "{error}");
+            reported += 1;
+        }
+    }
+    assert!(reported > 5, "{reported}");
+}
+
+/// A session on the host backend, from beginning to end.
+fn host_session_works() {
+    let mut state = vec![7u8; 400];
+    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: the vector outlives the session's use of it.
+    let memory = unsafe { AppMemory::new(state.as_mut_ptr(), state.len()) };
+    let fields = [AppField { field, memory: Some(memory) }];
+    let mut session = Session::new(config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant), 9, &fields).unwrap();
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Save => session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+            Kind::Restore => session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+            Kind::Terminate => break,
+            _ => {}
+        }
+    }
+}
+
+/// Without a usable driver the CUDA backend says what is missing, and the host backend works.
+fn cuda_is_refused_with(part: &str) {
+    let error = gpuzip::device::CudaDevice::new(0).err().expect("no usable driver");
+    assert!(error.message.contains(part), "{error}");
+    host_session_works();
+}
+
+#[test]
+fn a_driver_that_is_too_old() {
+    if emu::inside("a_driver_that_is_too_old", &[("CUDA_EMU_DRIVER_VERSION", "11080")]) {
+        cuda_is_refused_with("supports CUDA 11.8");
+    }
+}
+
+#[test]
+fn a_machine_without_devices() {
+    if emu::inside("a_machine_without_devices", &[("CUDA_EMU_DEVICES", "0")]) {
+        cuda_is_refused_with("CUDA_ERROR_NO_DEVICE");
+    }
+}
+
+#[test]
+fn a_driver_that_lacks_a_function() {
+    let library = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stub.so");
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        let source = library.with_extension("c");
+        std::fs::write(
+            &source,
+            "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
+        )
+        .unwrap();
+        common::run(std::process::Command::new("cc").args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&library));
+    }
+    if emu::inside_with("a_driver_that_lacks_a_function", &library, &[]) {
+        cuda_is_refused_with("the CUDA driver lacks cu");
+    }
+}
+
+#[test]
+fn no_driver_at_all() {
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    cuda_is_refused_with("libcuda");
+}
+
+#[test]
+fn pointers_are_checked() {
+    if !emu::inside("pointers_are_checked", &[("CUDA_EMU_DEVICES", "2")]) {
+        return;
+    }
+    let bytes = 400;
+    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: memory that lives to the end of the test; a null address is never used.
+    let at = |address: *mut u8| AppField { field, memory: Some(unsafe { AppMemory::new(address, bytes) }) };
+    let mut ordinary = vec![0u8; bytes];
+    let (mut device, mut managed, mut pinned) = ([0u64; 2], 0u64, std::ptr::null_mut());
+    for ordinal in [1, 0] {
+        let mut context = std::ptr::null_mut();
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, ordinal));
+        ok!(cuCtxSetCurrent(context));
+        ok!(cuMemAlloc_v2(&mut device[ordinal as usize], bytes));
+    }
+    ok!(cuMemAllocManaged(&mut managed, bytes, 1));
+    ok!(cuMemHostAlloc(&mut pinned, bytes, 0));
+    let session = |config: Config, fields: &[AppField]| {
+        let mut session = Session::new(config, 5, fields)?;
+        session.get_action()?;
+        Ok::<_, gpuzip::error::Error>(session)
+    };
+    let base = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
+    let save = |session: &mut Session, address: *mut u8| session.save(0, &[at(address)], Stream(std::ptr::null_mut()));
+    let mut on_device = session(base.clone(), &[at(device[0] as *mut u8)]).unwrap();
+    for (address, part) in [(device[1] as *mut u8, "device 1"), (ordinary.as_mut_ptr(), "host memory"), (pinned.cast(), "host memory")] {
+        let error = save(&mut on_device, address).unwrap_err();
+        assert_eq!(error.code, Code::Argument);
+        assert!(error.message.contains("field 0") && error.message.contains(part), "{error}");
+    }
+    save(&mut on_device, managed as *mut u8).unwrap();
+    let mut on_host = session(base.clone(), &[at(ordinary.as_mut_ptr())]).unwrap();
+    let error = save(&mut on_host, device[0] as *mut u8).unwrap_err();
+    assert!(error.message.contains("memory of CUDA device 0"), "{error}");
+    save(&mut on_host, pinned.cast()).unwrap();
+    // Without a word on the backend, and fields that come later, the first save decides.
+    let mut late = session(base.clone(), &[AppField { field, memory: None }]).unwrap();
+    save(&mut late, device[1] as *mut u8).unwrap();
+    let error = session(Config { device: Some(0), ..base.clone() }, &[at(device[1] as *mut u8)]).err().unwrap();
+    assert!(error.message.contains("device 1"), "{error}");
+    let error = session(Config { device: Some(7), ..base }, &[AppField { field, memory: None }]).err().unwrap();
+    assert!(error.message.contains("CUDA device 7"), "{error}");
+}
+
+/// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any stream once it returns.
+#[test]
+fn the_drop_in_headers_are_host_synchronous() {
+    if !common::have("c++") {
+        return;
+    }
+    let dir = common::tempdir("dropin-cuda");
+    let include = format!("-I{}", common::root().join("include/gpuzip-dropin").display());
+    let program = common::compile_c(
+        &dir,
+        "c++",
+        &["-std=c++14", "-Wall", "-Wextra", "-Werror", &include],
+        &common::root().join("tests/cxx/cuda_overwrite.cpp"),
+    );
+    let folder = emu::folder_with("dropin", &emu::driver());
+    let run = |seed: u64, mode: &str| {
+        let mut command = std::process::Command::new(&program);
+        command.env("LD_LIBRARY_PATH", &folder).env("CUDA_EMU_SEED", seed.to_string()).arg(mode);
+        common::stdout(&common::run(&mut command))
+    };
+    assert!((0..60).all(|seed| run(seed, "synchronous") == "identical\n"));
+    assert!((0..60).any(|seed| run(seed, "asynchronous") == "DIFFERENT\n"), "the test sees what the promise is for");
+}
+
+/// The field that the following tests use, somewhere.
+fn field_at(address: u64) -> [AppField; 1] {
+    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: memory of 400 bytes that lives as long as the test.
+    [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 400) }) }]
+}
+
+/// 400 bytes of device memory, in device 0's primary context, which is current then.
+fn device_memory() -> u64 {
+    let (mut context, mut address) = (null_mut(), 0);
+    ok!(cuInit(0));
+    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+    ok!(cuCtxSetCurrent(context));
+    ok!(cuMemAlloc_v2(&mut address, 400));
+    address
+}
+
+/// A session on these fields, at its first SAVE.
+fn at_first_save(config: Config, fields: &[AppField]) -> Result<Session> {
+    let mut session = Session::new(config, 9, fields)?;
+    session.get_action()?;
+    Ok(session)
+}
+
+/// Device memory is never taken for host memory because the driver could not be asked.
+#[test]
+fn device_memory_under_an_old_driver_is_an_error() {
+    if emu::inside("device_memory_under_an_old_driver_is_an_error", &[("CUDA_EMU_DRIVER_VERSION", "11080")]) {
+        let error = at_first_save(reference(Policy::Lru, 2).config, &field_at(device_memory())).err().unwrap();
+        assert!(error.message.contains("CUDA 11.8"), "{error}");
+    }
+}
+
+#[test]
+fn a_pointer_query_that_fails_is_an_error() {
+    if emu::inside("a_pointer_query_that_fails_is_an_error", &[]) {
+        let address = device_memory();
+        emu::fail("cuPointerGetAttributes", -1, 700);
+        let error = at_first_save(reference(Policy::Lru, 2).config, &field_at(address)).err().unwrap();
+        assert_eq!(error.code, Code::Device, "{error}");
+    }
+}
+
+/// NULL is the default stream of the current context; gpuzip's is the primary one.
+#[test]
+fn streams_of_other_contexts_are_refused() {
+    if !emu::inside("streams_of_other_contexts_are_refused", &[]) {
+        return;
+    }
+    let fields = field_at(device_memory());
+    let (mut other, mut theirs): (CUcontext, _) = (null_mut(), null_mut());
+    ok!(cuCtxCreate_v2(&mut other, 0, 0));
+    ok!(cuStreamCreate(&mut theirs, 1));
+    let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
+    for stream in [null_mut(), 2 as *mut c_void, theirs.cast()] {
+        let error = session.save(0, &fields, Stream(stream)).unwrap_err();
+        assert_eq!(error.code, Code::Argument);
+        assert!(error.message.contains("another context"), "{error}");
+    }
+    ok!(cuCtxPopCurrent_v2(&mut other));
+    session.save(0, &fields, Stream(null_mut())).unwrap();
+}
+
+/// The per-thread default stream is another one in every thread, under one handle: the second has to wait for the first all the same.
+#[test]
+fn the_per_thread_stream_of_two_threads_is_ordered() {
+    if !emu::inside("the_per_thread_stream_of_two_threads_is_ordered", &[]) {
+        return;
+    }
+    const PER_THREAD: usize = 2;
+    let stream = || Stream(PER_THREAD as *mut c_void);
+    for seed in 0..200 {
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let (from, to, mut pinned) = (device_memory(), device_memory(), null_mut());
+        ok!(cuMemHostAlloc(&mut pinned, 800, 0));
+        let bytes = pinned as usize;
+        // SAFETY: within the allocation.
+        unsafe { std::ptr::write_bytes(bytes as *mut u8, 7, 400) };
+        let config = Config { snapshots: 1, ..reference(Policy::Clairvoyant, 1).config };
+        let mut session = Session::new(config, 2, &field_at(from)).unwrap();
+        session.get_action().unwrap();
+        ok!(cuMemcpyHtoDAsync_v2(from, pinned, 400, stream().0.cast()));
+        session.save(0, &field_at(from), stream()).unwrap();
+        while session.get_action().unwrap().action.kind != Kind::Restore {}
+        let mut context = null_mut();
+        ok!(cuCtxGetCurrent(&mut context));
+        let context = context as usize;
+        std::thread::spawn(move || {
+            ok!(cuCtxSetCurrent(context as CUcontext));
+            session.retrieve(0, &field_at(to), stream()).unwrap();
+            ok!(cuMemcpyDtoHAsync_v2((bytes + 400) as *mut c_void, to, 400, stream().0.cast()));
+            ok!(cuStreamSynchronize(stream().0.cast()));
+        })
+        .join()
+        .unwrap();
+        // SAFETY: as above; the copy is done.
+        let found = unsafe { std::slice::from_raw_parts((bytes + 400) as *const u8, 400) };
+        assert!(found.iter().all(|&byte| byte == 7), "seed {seed}");
+        ok!(cuStreamSynchronize(stream().0.cast()));
+        ok!(cuMemFree_v2(from));
+        ok!(cuMemFree_v2(to));
+        ok!(cuMemFreeHost(pinned));
+        for _ in 0..2 {
+            ok!(cuDevicePrimaryCtxRelease_v2(0));
+        }
+    }
+}
+
+/// What a CUDA-aware MPI does to a host code: libcuda is there, and nobody has initialised it.
+#[test]
+fn host_codes_do_not_initialise_cuda() {
+    if !emu::inside("host_codes_do_not_initialise_cuda", &[]) {
+        return;
+    }
+    assert_eq!(emu::calls("cuInit"), 0);
+    host_session_works();
+    assert_eq!(emu::calls("cuInit"), 0);
+}
+
+#[test]
+fn a_forked_child_calls_no_driver() {
+    if !emu::inside("a_forked_child_calls_no_driver", &[]) {
+        return;
+    }
+    let fields = field_at(device_memory());
+    let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
+    session.save(0, &fields, Stream(null_mut())).unwrap();
+    let calls = emu::counters().calls;
+    // SAFETY: the child makes no use of other threads' state; it ends by _exit.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = session.stats().is_err_and(|error| error.code == Code::Forked);
+        drop(session);
+        let silent = emu::counters().calls == calls;
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!(refused && silent))) };
+    }
+    let mut status = -1;
+    // SAFETY: the child is ours.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
