@@ -178,7 +178,8 @@ impl Schedule {
     }
 
     /// zCut with chunks of `chunk` states (0: the smallest m with ceil(n/m) + m <= snapshots). The first sweep saves the start of each
-    /// chunk; then, from the last chunk to the first, every state of one chunk is saved and reversed. `snapshots` = 0 takes as many as
+    /// chunk; then, from the last chunk to the first, every state of one chunk is saved and reversed, but for its last one, which is reversed
+    /// at once: 2n - m_last - K forward steps and n - K saves for K chunks. `snapshots` = 0 takes as many as
     /// the chunks need. With fewer than that, the slots that there are reverse each chunk by Revolve.
     pub fn zcut(steps: u32, snapshots: u32, chunk: u32) -> Result<Self> {
         check(steps, 1)?;
