@@ -390,3 +390,40 @@ fn a_forked_child_calls_no_driver() {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
 }
+
+/// A call that failed half-way ends the shot; setup begins another one, which is whole.
+#[test]
+fn setup_recovers_from_a_failed_call() {
+    if !emu::inside("setup_recovers_from_a_failed_call", &[]) {
+        return;
+    }
+    let address = device_memory();
+    let (fields, stream) = (field_at(address), Stream(null_mut()));
+    let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
+    emu::fail("cuMemcpyAsync", 1, 719);
+    assert_eq!(session.save(0, &fields, stream).unwrap_err().code, Code::Device);
+    let again = session.save(0, &fields, stream).unwrap_err();
+    assert!(again.message.contains("call setup"), "{again}");
+    session.setup().unwrap();
+    let (mut wrong, mut found) = (0, [0u8; 400]);
+    loop {
+        let action = session.get_action().unwrap().action;
+        let ts = action.ts as i64;
+        match action.kind {
+            Kind::Forward => ok!(cuMemsetD8Async(address, action.ts as u8, 400, null_mut())),
+            Kind::Save if ts == 0 => {
+                ok!(cuMemsetD8Async(address, 0, 400, null_mut()));
+                session.save(ts, &fields, stream).unwrap();
+            }
+            Kind::Save => session.save(ts, &fields, stream).unwrap(),
+            Kind::Restore => {
+                session.retrieve(ts, &fields, stream).unwrap();
+                ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), address, 400));
+                wrong += usize::from(found.iter().any(|&byte| byte != action.ts as u8));
+            }
+            Kind::Terminate => break,
+            Kind::Backward | Kind::Error => {}
+        }
+    }
+    assert_eq!(wrong, 0);
+}
