@@ -367,6 +367,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
+   1: the application works in the cache's slots (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`) instead of having its fields copied.
+   Takes memory for two more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant only.
+   */
+  int32_t zero_copy GPUZIP_DEFAULT(0);
+  /*
    Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
    */
   double link_bandwidth GPUZIP_DEFAULT(0);
@@ -887,6 +892,42 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
                                 const struct gpuzip_field_t *fields,
                                 uint32_t nfields,
                                 void *stream);
+
+/*
+ Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes u(ts) instead of having it copied.
+
+ The current action is the FORWARD to `ts` with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the address of field i, which
+ `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+
+ Pointers:
+ `data` is NULL or points to `nfields` places.
+ */
+gpuzip_status_t gpuzip_save_begin(struct gpuzip_t *handle,
+                                  int32_t ts,
+                                  void **data,
+                                  uint32_t nfields,
+                                  void *stream);
+
+/*
+ Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the current action must be SAVE of `ts`. That memory
+ may be read until the next save or retrieve is done on the stream, and written no more.
+ */
+gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
+                                   int32_t ts,
+                                   void *stream);
+
+/*
+ Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; nothing has to be given back. The
+ current action must be RESTORE of `ts`. The memory must not be written to, unless the action has the flag LAST_USE.
+
+ Pointers:
+ `data` is NULL or points to `nfields` places.
+ */
+gpuzip_status_t gpuzip_retrieve_acquire(struct gpuzip_t *handle,
+                                        int32_t ts,
+                                        void **data,
+                                        uint32_t nfields,
+                                        void *stream);
 
 /*
  Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes

@@ -43,6 +43,8 @@ pub struct Config {
     pub backend: Backend,
     /// The ordinal of the device; `None`: the one of the fields, or else the current one.
     pub device: Option<i32>,
+    /// The application works in the slots instead of having its fields copied.
+    pub zero_copy: bool,
     /// Actions that the host may run ahead of a GPU.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
@@ -66,6 +68,7 @@ impl Default for Config {
             host_budget: 0,
             backend: Backend::ByFields,
             device: None,
+            zero_copy: false,
             max_in_flight: 64,
             link_bandwidth: 0.0,
             performance_log: false,

@@ -157,11 +157,7 @@ impl State {
 
 /// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits them.
 fn plan_for(choice: &Choice, sizes: &Sizes) -> Result<Arc<Plan>> {
-    let cache = sizes.cache.unwrap_or(choice.schedule.snapshots);
-    let plan = match choice.plans.iter().find(|p| p.cache == cache && p.policy == sizes.policy) {
-        Some(plan) => plan.clone(),
-        None => Arc::new(Plan::new(&choice.schedule, cache, sizes.policy)?),
-    };
+    let plan = sizes.plan_for(&choice.schedule, &choice.plans)?;
     sizes.check(&plan)?;
     Ok(plan)
 }

@@ -9,11 +9,12 @@ use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
 use crate::perf_log;
-use crate::plan::{Fetch, Plan, Sizes, NONE};
-use crate::schedule::{trace, Action, Kind};
+use crate::plan::{Fetch, Plan, Sizes, Step, NONE, SPARE_SLOTS};
+use crate::schedule::{flags, trace, Action, Kind};
 use crate::snapshot::Layout;
 use crate::stats::Stats;
 use crate::tier::Tiers;
+use std::ffi::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,6 +49,8 @@ struct Engine {
     tiers: Tiers,
     /// The first fetch that is not issued yet.
     next_fetch: usize,
+    /// The SAVE whose memory the application has been given.
+    begun: Option<usize>,
     /// Why this shot cannot go on.
     broken: Option<Error>,
     /// The device's traffic and stall before this sweep.
@@ -130,16 +133,18 @@ impl Session {
         let plan = self.reserve(&mut *device)?;
         let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
-        self.engine = Some(Engine { plan, tiers, next_fetch: 0, broken: None, traffic_before: Traffic::default(), stalled_before: 0.0 });
+        self.engine =
+            Some(Engine { plan, tiers, next_fetch: 0, begun: None, broken: None, traffic_before: Traffic::default(), stalled_before: 0.0 });
         Ok(())
     }
 
     /// Reserves the memory of the plan. Where the device has less than the cache wants, the cache shrinks.
     fn reserve(&mut self, device: &mut dyn Device) -> Result<Arc<Plan>> {
         let bytes = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
+        let spare = if self.config.zero_copy { SPARE_SLOTS } else { 0 };
         loop {
             let plan = self.cursor.plan(&self.sizes)?;
-            match device.reserve_device(bytes(plan.device_slots)) {
+            match device.reserve_device(bytes(plan.device_slots + spare)) {
                 Err(error) if error.code == Code::Memory && plan.device_slots > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
@@ -257,14 +262,71 @@ impl Session {
 
     /// Stores the live state u(ts).
     pub fn save(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
-        let (tick, memory) = self.expect(Kind::Save, ts, fields)?;
+        let tick = self.expect(Kind::Save, ts)?;
+        let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         self.open()?;
+        self.store(tick, stream, |tiers, step, _| tiers.save(step, &memory))
+    }
+
+    /// Makes u(ts) live in the fields.
+    pub fn retrieve(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
+        let tick = self.expect(Kind::Restore, ts)?;
+        let memory = self.expect_fields(fields)?;
+        self.place(fields)?;
+        self.fetch(tick, stream, |tiers, step, _| tiers.restore(step, &memory))
+    }
+
+    /// Memory, field by field, in which the application computes u(ts), the state that is saved next. On its stream it may write there from
+    /// now on, and must not any more once `save_commit` is called; it may read there until the next save or retrieve is done.
+    pub fn save_begin(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
+        self.check_hands_over("save_begin")?;
+        self.check_count(nfields)?;
+        let tick = match self.tick {
+            Some(tick) if is_before_save(tick.action) && tick.action.ts as i64 == ts => tick,
+            _ => self.expect(Kind::Save, ts)?,
+        };
+        self.open()?;
+        let engine = self.engine()?;
+        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
+        let pointers = engine.call(stream, tick, |engine| engine.tiers.begin_save(step, spare))?;
+        engine.begun = Some(tick.event);
+        Ok(pointers)
+    }
+
+    /// Stores u(ts), which the application has computed in the memory that `save_begin` gave.
+    pub fn save_commit(&mut self, ts: i64, stream: Stream) -> Result<()> {
+        self.check_hands_over("save_commit")?;
+        let tick = self.expect(Kind::Save, ts)?;
+        if self.engine()?.begun != Some(tick.event) {
+            return fail!(State, "save_commit of state {ts} without save_begin");
+        }
+        self.store(tick, stream, Tiers::commit_save)
+    }
+
+    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done. It must not be written to, unless
+    /// the action has the flag LAST_USE.
+    pub fn retrieve_acquire(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
+        self.check_hands_over("retrieve_acquire")?;
+        self.check_count(nfields)?;
+        let tick = self.expect(Kind::Restore, ts)?;
+        self.fetch(tick, stream, Tiers::acquire)
+    }
+
+    fn check_hands_over(&self, call: &str) -> Result<()> {
+        if !self.config.zero_copy {
+            return fail!(State, "{call}: the session copies; set zero_copy = 1 to work in its memory");
+        }
+        Ok(())
+    }
+
+    /// A SAVE, done by `body` on its step and spare slot.
+    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>) -> Result<()> {
         let begin = Instant::now();
         let engine = self.engine()?;
-        let step = engine.plan.steps[tick.event];
+        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         engine.call(stream, tick, |engine| {
-            engine.tiers.save(step, &memory)?;
+            body(&mut engine.tiers, step, spare)?;
             engine.issue_after(tick.event)
         })?;
         let written = step.host != NONE;
@@ -279,21 +341,19 @@ impl Session {
         Ok(())
     }
 
-    /// Makes u(ts) live in the fields.
-    pub fn retrieve(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
-        let (tick, memory) = self.expect(Kind::Restore, ts, fields)?;
-        self.place(fields)?;
+    /// A RESTORE, done by `body` on its step and spare slot.
+    fn fetch<R>(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<R>) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
-        let step = engine.plan.steps[tick.event];
+        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         let moved = u64::from(step.host != NONE);
         let prefetched = moved == 1 && step.slot != NONE && engine.is_issued(tick.event);
-        let late = engine.call(stream, tick, |engine| {
+        let (result, late) = engine.call(stream, tick, |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
-            engine.tiers.restore(step, &memory)?;
+            let result = body(&mut engine.tiers, step, spare)?;
             engine.issue_after(tick.event)?;
-            Ok(late)
+            Ok((result, late))
         })?;
         self.stats.restores += 1;
         self.stats.misses += moved;
@@ -303,7 +363,7 @@ impl Session {
         self.stats.late_prefetches += u64::from(late);
         self.served = true;
         self.stats.restore += begin.elapsed().as_secs_f64();
-        Ok(())
+        Ok(result)
     }
 
     /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
@@ -312,8 +372,8 @@ impl Session {
         self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.device().keep_up(i64::MAX).map(drop))
     }
 
-    /// Checks that the current action is `kind` of `ts` and still to be served, and that the fields are those of the session.
-    fn expect(&self, kind: Kind, ts: i64, fields: &[AppField]) -> Result<(Tick, Vec<AppMemory>)> {
+    /// Checks that the current action is `kind` of `ts` and still to be served.
+    fn expect(&self, kind: Kind, ts: i64) -> Result<Tick> {
         self.process.check()?;
         let call = if kind == Kind::Save { "save" } else { "retrieve" };
         let Some(tick) = self.tick else {
@@ -326,9 +386,19 @@ impl Session {
         if self.served {
             return fail!(State, "{call} of state {ts}: it is done already");
         }
-        if fields.len() != self.layout.fields.len() {
-            return fail!(Shape, "{} fields: the session has {}", fields.len(), self.layout.fields.len());
+        Ok(tick)
+    }
+
+    fn check_count(&self, nfields: usize) -> Result<()> {
+        if nfields != self.layout.fields.len() {
+            return fail!(Shape, "{nfields} fields: the session has {}", self.layout.fields.len());
         }
+        Ok(())
+    }
+
+    /// The memory of the fields, which have to be those of the session.
+    fn expect_fields(&self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
+        self.check_count(fields.len())?;
         let mut memory = Vec::with_capacity(fields.len());
         for (i, (given, expected)) in fields.iter().zip(&self.layout.fields).enumerate() {
             if given.field.n != expected.n || given.field.scalar != expected.scalar {
@@ -346,7 +416,7 @@ impl Session {
                 None => return fail!(Argument, "field {i}: data is NULL"),
             }
         }
-        Ok((tick, memory))
+        Ok(memory)
     }
 
     /// The statistics of this sweep so far.
@@ -358,7 +428,8 @@ impl Session {
             stats.stall = tiers.device().stalled()? - *stalled_before;
             stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
             stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
-            stats.peak_device_bytes = (plan.device_slots as u64).saturating_mul(self.layout.slot_bytes);
+            let spare = if plan.hands_over { SPARE_SLOTS } else { 0 };
+            stats.peak_device_bytes = (plan.device_slots as u64 + spare as u64).saturating_mul(self.layout.slot_bytes);
             stats.peak_host_bytes = (plan.host_slots as u64).saturating_mul(self.layout.slot_bytes);
         }
         Ok(stats)
@@ -381,6 +452,11 @@ impl Session {
     }
 }
 
+/// A FORWARD that computes the state of the next SAVE.
+fn is_before_save(action: Action) -> bool {
+    action.kind == Kind::Forward && action.flags & flags::NEXT_IS_SAVE != 0
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         self.cursor.detach(self.number);
@@ -393,7 +469,7 @@ impl Engine {
         self.tiers.clear()?;
         let device = self.tiers.device();
         (self.stalled_before, self.traffic_before) = (device.stalled()?, device.traffic());
-        (self.next_fetch, self.broken) = (0, None);
+        (self.next_fetch, self.begun, self.broken) = (0, None, None);
         Ok(())
     }
 
@@ -410,6 +486,11 @@ impl Engine {
         let result = result.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|value| left.map(|()| value));
         self.broken = result.as_ref().err().cloned();
         result
+    }
+
+    /// The spare slot for an event without a slot: one that neither the event before it nor the one after it has.
+    fn spare(&self, event: usize) -> u32 {
+        self.plan.device_slots + event as u32 % SPARE_SLOTS
     }
 
     /// Whether the transfer for the RESTORE `event` was issued before now.

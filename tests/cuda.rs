@@ -8,7 +8,7 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
-use app::{config, host_syncs, reference, run, run_armed, Job, Streams, MEMORY};
+use app::{config, host_syncs, reference, run, run_armed, run_zero_copy, Job, Streams, MEMORY};
 use gpuzip::config::{Backend, Config};
 use gpuzip::plan::{Fetch, Index, Plan, Policy, NONE};
 use gpuzip::schedule::{Algorithm, Schedule, Trace};
@@ -121,6 +121,22 @@ fn the_host_runs_ahead_only_as_far_as_allowed() {
         waits.push(outcome.syncs);
     }
     assert!(waits[0] > waits[1] && waits[1] > 0 && waits[2] == 0, "{waits:?}");
+}
+
+/// An application that works in the slots pays no copy within the device, and never sees its memory change under it.
+#[test]
+fn zero_copy_copies_nothing_within_the_device() {
+    if !emu::inside("zero_copy_copies_nothing_within_the_device", &[]) {
+        return;
+    }
+    for seed in 0..2000 {
+        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
+        let mut job = Job { devices: 1, shots: 1, streams: [Streams::Default, Streams::Own][seed as usize % 2], ..draw_job(seed) };
+        (job.config.policy, job.config.max_in_flight) = (Policy::Clairvoyant, 1 << 20);
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
+        let outcome = run_zero_copy(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        assert_eq!((outcome.wrong, outcome.syncs, emu::counters().d2d_bytes), (0, 0, 0), "seed {seed}, mode {mode}: {job:?}");
+    }
 }
 
 /// The library's waits in one sweep, each by what it is for, in the order in which it makes them.

@@ -35,13 +35,13 @@ macro_rules! layouts {
 layouts! {
     gpuzip_field_t, 72, type at 32: data 0, n1 8, n2 16, n3 24, role 36, reserved 40;
     gpuzip_action_t, 40, type at 0: ts 4, ts_end 8, flags 12, it 16, reserved 24;
-    gpuzip_config_t, 360: checkpointing_algorithm 0, checkpointing_snaps 4, cache_capacity 8, compressor 12, log_level 16,
+    gpuzip_config_t, 368: checkpointing_algorithm 0, checkpointing_snaps 4, cache_capacity 8, compressor 12, log_level 16,
         enable_performance_log 20, enable_compression_rate_log 24, compression_factor 28, trace_file_path 32, revolve_log_level 40,
         zfp_bit_rate 44, cuszp_err_bound 48, float_kind 56, bitcomp_delta_config 64, bitcomp_range_fraction 72, bitcomp_num_sigma 80,
         bitcomp_delta 88, bitcomp_algorithm 96, struct_size 104, backend 112, device 116, device_budget 120, host_budget 128,
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
-        snapshot_rule 172, schedule_chunk 176, uniform_reading 180, link_bandwidth 184, profile_path 192, trace_out 200, persist_dir 208,
-        persist_overhead 216, stop_budget_s 224, reserved 232;
+        snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
+        persist_overhead 224, stop_budget_s 232, reserved 240;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
         stored_bytes 128, peak_device_bytes 136, peak_host_bytes 144, forward 152, backward 160, save 168, restore 176, compress 184,

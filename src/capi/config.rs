@@ -49,6 +49,7 @@ const ZERO: gpuzip_config_t = gpuzip_config_t {
     snapshot_rule: 0,
     schedule_chunk: 0,
     uniform_reading: 0,
+    zero_copy: 0,
     link_bandwidth: 0.0,
     profile_path: null(),
     trace_out: null(),
@@ -187,7 +188,7 @@ macro_rules! keys {
 keys! {
     Int: checkpointing_algorithm, checkpointing_snaps, cache_capacity, compressor, log_level, enable_performance_log,
          enable_compression_rate_log, revolve_log_level, zfp_bit_rate, bitcomp_delta_config, bitcomp_algorithm, backend, device, policy,
-         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading;
+         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading, zero_copy;
     Float: compression_factor;
     Double: cuszp_err_bound, bitcomp_range_fraction, bitcomp_num_sigma, bitcomp_delta, error_bound, link_bandwidth, persist_overhead,
             stop_budget_s;
@@ -344,6 +345,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             other => return fail!(Config, "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"),
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
+        zero_copy: zero_copy(&given)?,
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
             0 => Config::default().max_in_flight,
             actions => actions,
@@ -386,6 +388,13 @@ fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {
         0 | 1 => Ok(value == 1),
         _ => fail!(Config, "{name} = {value}: use {choices}"),
     }
+}
+
+fn zero_copy(c: &gpuzip_config_t) -> Result<bool> {
+    if one_of("zero_copy", c.zero_copy, "0 or 1")? && c.policy != GPUZIP_POLICY_CLAIRVOYANT {
+        return fail!(Config, "zero_copy = 1 with policy = {}: the published policy copies; use policy 0 or zero_copy 0", c.policy);
+    }
+    Ok(c.zero_copy == 1)
 }
 
 fn bandwidth(value: f64) -> Result<f64> {

@@ -6,7 +6,7 @@ use super::handles;
 use super::types::*;
 use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, SPARE_SLOTS};
 use crate::schedule::{validate, Schedule};
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ pub(super) fn summarize(schedule: &Schedule, plan: Option<(&Plan, u64)>) -> Resu
             None => fail!(Memory, "{slots} snapshots of {slot_bytes} bytes do not fit any memory"),
         };
         summary.slot_bytes = slot_bytes;
-        summary.device_bytes = bytes(plan.device_slots)?;
+        let spare = if plan.hands_over { SPARE_SLOTS } else { 0 };
+        summary.device_bytes = bytes(plan.device_slots + spare)?;
         summary.host_bytes = bytes(plan.host_slots)?;
     }
     Ok(summary)

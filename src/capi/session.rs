@@ -184,6 +184,70 @@ pub unsafe extern "C" fn gpuzip_retrieve(
     })
 }
 
+/// The pointers that the library hands out, into the caller's array.
+///
+/// # Safety
+/// `data` points to as many places as there are pointers.
+unsafe fn write_pointers(data: *mut *mut c_void, pointers: &[*mut c_void]) {
+    for (i, &pointer) in pointers.iter().enumerate() {
+        // SAFETY: by this function's contract.
+        unsafe { data.add(i).write_unaligned(pointer) };
+    }
+}
+
+/// Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes u(ts) instead of having it copied.
+///
+/// The current action is the FORWARD to `ts` with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the address of field i, which
+/// `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+///
+/// # Safety
+/// `data` is NULL or points to `nfields` places.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_save_begin(
+    handle: *mut gpuzip_t,
+    ts: i32,
+    data: *mut *mut c_void,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_save_begin", || {
+        not_null(data, "data")?;
+        let pointers = with_session(handle, |session| session.save_begin(ts as i64, nfields as usize, Stream(stream)))?;
+        // SAFETY: by this function's contract.
+        unsafe { write_pointers(data, &pointers) };
+        Ok(())
+    })
+}
+
+/// Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the current action must be SAVE of `ts`. That memory
+/// may be read until the next save or retrieve is done on the stream, and written no more.
+#[no_mangle]
+pub extern "C" fn gpuzip_save_commit(handle: *mut gpuzip_t, ts: i32, stream: *mut c_void) -> gpuzip_status_t {
+    entry("gpuzip_save_commit", || with_session(handle, |session| session.save_commit(ts as i64, Stream(stream))))
+}
+
+/// Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; nothing has to be given back. The
+/// current action must be RESTORE of `ts`. The memory must not be written to, unless the action has the flag LAST_USE.
+///
+/// # Safety
+/// `data` is NULL or points to `nfields` places.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_retrieve_acquire(
+    handle: *mut gpuzip_t,
+    ts: i32,
+    data: *mut *mut c_void,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_retrieve_acquire", || {
+        not_null(data, "data")?;
+        let pointers = with_session(handle, |session| session.retrieve_acquire(ts as i64, nfields as usize, Stream(stream)))?;
+        // SAFETY: by this function's contract.
+        unsafe { write_pointers(data, &pointers) };
+        Ok(())
+    })
+}
+
 /// Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes
 /// that touch the fields outside the stream that they gave; on the host backend that is so on return of each call.
 #[no_mangle]

@@ -206,6 +206,9 @@ pub struct gpuzip_config_t {
     pub schedule_chunk: i32,
     /// Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
     pub uniform_reading: i32,
+    /// 1: the application works in the cache's slots (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`) instead of having its fields copied.
+    /// Takes memory for two more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant only.
+    pub zero_copy: i32,
     /// Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
     pub link_bandwidth: f64,
     /// A profile for `auto` (not in this version).

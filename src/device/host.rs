@@ -8,6 +8,7 @@ use super::{Crossing, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -103,6 +104,10 @@ impl Device for HostDevice {
     fn leave(&mut self) -> Result<()> {
         self.stalled += self.entered.elapsed().as_secs_f64();
         Ok(())
+    }
+
+    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
+        Ok(self.address(place, bytes)?.0.cast())
     }
 
     fn event(&mut self) -> Result<Event> {

@@ -11,6 +11,7 @@ use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
 use crate::snapshot::Field;
 use cuda::Location;
+use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
@@ -92,7 +93,7 @@ pub struct Event(usize);
 
 /// The application's stream in one call: a `CUstream`, NULL on the host backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream(pub *mut std::ffi::c_void);
+pub struct Stream(pub *mut c_void);
 
 // SAFETY: a stream handle is a name; the driver's functions that take it may be called from any thread.
 unsafe impl Send for Stream {}
@@ -192,6 +193,9 @@ pub trait Device: Send {
 
     /// Ends the call.
     fn leave(&mut self) -> Result<()>;
+
+    /// The address of a place, for the application to work there.
+    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void>;
 
     /// A new event, with nothing before it.
     fn event(&mut self) -> Result<Event>;

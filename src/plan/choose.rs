@@ -6,6 +6,9 @@ use crate::error::{fail, Result};
 use crate::schedule::{adjust, Algorithm, Schedule, Trace};
 use std::sync::Arc;
 
+/// Slots beside the cache for an application that works in the slots: for the state of an event without a slot, and the one before it.
+pub const SPARE_SLOTS: u32 = 2;
+
 /// What one session offers: the bytes of its snapshots, and where they may be.
 #[derive(Clone, Debug)]
 pub struct Sizes {
@@ -17,31 +20,53 @@ pub struct Sizes {
     pub host: Option<u32>,
     /// The replacement policy.
     pub policy: Policy,
+    /// The application works in the slots.
+    pub hands_over: bool,
 }
 
 impl Sizes {
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes.
     ///
     /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set; for `auto`
-    /// with nothing set, it has room for all snapshots. The host pool has what `host_budget` holds; without one, what the plan needs, or nothing if only a device budget decides the snapshots.
+    /// with nothing set, it has room for all snapshots. The host pool has what `host_budget` holds; without one, what the plan needs, or
+    /// nothing if only a device budget decides the snapshots. An application that works in the slots needs two of the budget beside the
+    /// cache, for states that have no slot.
     pub fn new(config: &Config, slot_bytes: u64) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let spare = if config.zero_copy { SPARE_SLOTS } else { 0 };
         let cache = match (config.device_budget, config.cache) {
             (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
             (0, cache) => Some(cache),
-            (budget, 0) => Some(slots(budget)),
-            (budget, most) => Some(slots(budget).min(most)),
+            (budget, 0) => Some(slots(budget).saturating_sub(spare)),
+            (budget, most) => Some(slots(budget).saturating_sub(spare).min(most)),
         };
         let host = match config.host_budget {
             0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => Some(0),
             0 => None,
             budget => Some(slots(budget)),
         };
-        Sizes { slot_bytes, cache, host, policy: config.policy }
+        Sizes { slot_bytes, cache, host, policy: config.policy, hands_over: config.zero_copy }
     }
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
-        Plan::of(index, self.cache.unwrap_or(snapshots), self.policy)
+        let cache = self.cache.unwrap_or(snapshots);
+        if self.hands_over {
+            return Plan::handing_over(index, cache);
+        }
+        Plan::of(index, cache, self.policy)
+    }
+
+    /// Whether a plan is the one that these sizes ask for.
+    fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
+        plan.cache == self.cache.unwrap_or(snapshots) && plan.policy == self.policy && plan.hands_over == self.hands_over
+    }
+
+    /// The plan for these sizes: one of `plans`, or a new one.
+    pub fn plan_for(&self, schedule: &Schedule, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
+        match plans.iter().find(|plan| self.is_of(plan, schedule.snapshots)) {
+            Some(plan) => Ok(plan.clone()),
+            None => Ok(Arc::new(self.plan(&Index::new(schedule)?, schedule.snapshots)?)),
+        }
     }
 
     fn admits(&self, plan: &Plan) -> bool {
@@ -142,8 +167,7 @@ fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
     if !sessions.is_empty() {
         let index = Index::new(&schedule)?;
         for sizes in sessions {
-            let cache = sizes.cache.unwrap_or(schedule.snapshots);
-            let same = plans.iter().find(|p| p.cache == cache && p.policy == sizes.policy).cloned();
+            let same = plans.iter().find(|plan| sizes.is_of(plan, schedule.snapshots)).cloned();
             plans.push(match same {
                 Some(plan) => plan,
                 None => Arc::new(sizes.plan(&index, schedule.snapshots)?),

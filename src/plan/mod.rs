@@ -13,7 +13,7 @@ use crate::room::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use choose::{choose, Choice, Sizes};
+pub use choose::{choose, Choice, Sizes, SPARE_SLOTS};
 pub use index::{Event, Index};
 
 /// "No slot", "no further use": the absence of an index.
@@ -93,6 +93,8 @@ pub struct Plan {
     pub policy: Policy,
     /// Device cache slots that the policy could use.
     pub cache: u32,
+    /// The application works in the slots.
+    pub hands_over: bool,
     /// Device cache slots that it does use.
     pub device_slots: u32,
     /// Host slots that it uses.
@@ -113,7 +115,17 @@ impl Plan {
 
     /// Plans an indexed schedule.
     pub fn of(index: &Index, cache: u32, policy: Policy) -> Result<Self> {
-        let mut plan = replace::replace(index, cache, policy)?;
+        Self::made(index, cache, policy, false)
+    }
+
+    /// Plans an indexed schedule for an application that works in the slots: what an event hands out stays as it is until the next event
+    /// is done.
+    pub fn handing_over(index: &Index, cache: u32) -> Result<Self> {
+        Self::made(index, cache, Policy::Clairvoyant, true)
+    }
+
+    fn made(index: &Index, cache: u32, policy: Policy, hands_over: bool) -> Result<Self> {
+        let mut plan = replace::replace(index, cache, policy, hands_over)?;
         plan.fetches.sort_unstable();
         plan.place_on_host(index)?;
         plan.count(index);

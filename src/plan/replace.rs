@@ -23,12 +23,15 @@ struct Cache<'a> {
     /// Slots whose snapshot is not needed again, in the order of their death (clairvoyant).
     dead: VecDeque<u32>,
     fetches: Vec<Fetch>,
+    /// The application works in the slots: the one of the last event is still in its hands at the next.
+    hands_over: bool,
+    in_hand: u32,
 }
 
 const READ_FROM_HOST: u32 = 0;
 
 /// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the host has some `host`.
-pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Result<Plan> {
+pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, hands_over: bool) -> Result<Plan> {
     let mut cache = Cache {
         index,
         capacity,
@@ -40,6 +43,8 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Result<Pl
         order: BTreeMap::new(),
         dead: VecDeque::new(),
         fetches: Vec::new(),
+        hands_over,
+        in_hand: NONE,
     };
     let mut steps = with_room(index.events.len())?;
     for e in 0..index.events.len() as u32 {
@@ -49,7 +54,16 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy) -> Result<Pl
             Policy::Lru => cache.lru(e)?,
         });
     }
-    Ok(Plan { policy, cache: capacity, device_slots: cache.used, host_slots: 0, steps, fetches: cache.fetches, counts: Counts::default() })
+    Ok(Plan {
+        policy,
+        cache: capacity,
+        hands_over,
+        device_slots: cache.used,
+        host_slots: 0,
+        steps,
+        fetches: cache.fetches,
+        counts: Counts::default(),
+    })
 }
 
 impl Cache<'_> {
@@ -65,21 +79,23 @@ impl Cache<'_> {
         let (slot, host) = if event.save {
             self.saved[ts] = e;
             if event.next == NONE {
+                self.in_hand = NONE;
                 return Ok(Step { slot: NONE, host: NONE });
             }
-            let slot = self.dead.pop_back().or_else(|| self.empty()).or_else(|| self.evict_furthest(event.next));
+            let slot = self.dead_last().or_else(|| self.empty()).or_else(|| self.evict_furthest(event.next));
             (slot, NONE)
         } else if self.place[ts] != NONE {
             self.order.remove(&e);
             (Some(self.place[ts]), NONE)
         } else {
-            let slot = self.empty().or_else(|| self.dead.pop_front()).or_else(|| self.evict_furthest(event.next));
+            let slot = self.empty().or_else(|| self.dead_first()).or_else(|| self.evict_furthest(event.next));
             if let Some(slot) = slot {
                 let issue_after = self.free_since(slot).max(self.saved[ts]);
                 push(&mut self.fetches, Fetch { issue_after, event: e })?;
             }
             (slot, READ_FROM_HOST)
         };
+        self.in_hand = slot.filter(|_| self.hands_over).unwrap_or(NONE);
         let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
         self.hold(slot, event.ts, e);
         if event.next == NONE {
@@ -127,17 +143,32 @@ impl Cache<'_> {
         })
     }
 
-    /// The slot whose snapshot is needed furthest in the future, if that is later than `next`.
-    fn evict_furthest(&mut self, next: u32) -> Option<u32> {
-        let furthest = self.order.last_entry()?;
-        (*furthest.key() > next).then(|| furthest.remove())
+    /// The slot that died last, or first, unless the application still works in it.
+    fn dead_last(&mut self) -> Option<u32> {
+        let i = self.dead.iter().rposition(|&slot| slot != self.in_hand)?;
+        self.dead.remove(i)
     }
 
-    /// The last event that touched a slot; 0, where nothing can have been saved yet, if none did.
+    fn dead_first(&mut self) -> Option<u32> {
+        let i = self.dead.iter().position(|&slot| slot != self.in_hand)?;
+        self.dead.remove(i)
+    }
+
+    /// The slot whose snapshot is needed furthest in the future, if that is later than `next` and the application does not work in it.
+    fn evict_furthest(&mut self, next: u32) -> Option<u32> {
+        let (&key, &slot) = self.order.iter().rev().find(|(_, &slot)| slot != self.in_hand)?;
+        (key > next).then(|| {
+            self.order.remove(&key);
+            slot
+        })
+    }
+
+    /// The event after which a slot may be overwritten: the last that touched it, or if the application works in the slots, the next; 0,
+    /// where nothing can have been saved yet, if none did.
     fn free_since(&self, slot: u32) -> u32 {
         match self.last_use[slot as usize] {
             NONE => 0,
-            e => e,
+            e => e + u32::from(self.hands_over),
         }
     }
 

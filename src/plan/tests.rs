@@ -68,6 +68,32 @@ fn moves(schedule: &Schedule, cache: u32, policy: Policy) -> (u64, u64) {
     (plan.counts.h2d, plan.counts.d2h)
 }
 
+/// What the application was handed at an event is not touched before the next event is done.
+fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
+    let index = Index::new(schedule).unwrap();
+    let plan = Plan::handing_over(&index, cache).unwrap();
+    check(schedule, &plan);
+    for (e, pair) in plan.steps.windows(2).enumerate() {
+        let same_snapshot = !index.events[e + 1].save && index.events[e + 1].ts == index.events[e].ts;
+        assert!(pair[0].slot == NONE || pair[0].slot != pair[1].slot || same_snapshot, "event {}", e + 1);
+    }
+    for fetch in &plan.fetches {
+        let slot = plan.steps[fetch.event as usize].slot;
+        let last_use = (0..fetch.event as usize).rev().find(|&e| plan.steps[e].slot == slot);
+        assert!(last_use.is_none_or(|e| fetch.issue_after as usize > e), "{fetch:?} into slot {slot}, used at {last_use:?}");
+    }
+    plan
+}
+
+#[test]
+fn handing_over_costs_a_slot_at_most() {
+    let salt = Schedule::revolve(3751, 8).unwrap();
+    for cache in 2..=9 {
+        let (ours, copying) = (check_handing_over(&salt, cache).counts, Plan::new(&salt, cache - 1, Policy::Clairvoyant).unwrap().counts);
+        assert!(ours.h2d <= copying.h2d && ours.d2h <= copying.d2h, "{cache} slots: {ours:?}, and one less, copying: {copying:?}");
+    }
+}
+
 /// Upstream's defect 6, every save written back, is the d2h of its column; 12, miscounted misses, is the sum that `check` proves.
 #[test]
 fn counts_equal_the_published_table() {
@@ -235,6 +261,7 @@ proptest! {
             let (h2d, d2h) = moves(&schedule, cache, Policy::Clairvoyant);
             let (lru_h2d, lru_d2h) = moves(&schedule, cache, Policy::Lru);
             prop_assert!(h2d <= lru_h2d && d2h <= lru_d2h);
+            check_handing_over(&schedule, cache);
         }
     }
 
@@ -243,6 +270,7 @@ proptest! {
         let schedule = Schedule::trace(Arc::new(random_trace(n, &seeds)));
         let (h2d, _) = moves(&schedule, cache, Policy::Clairvoyant);
         moves(&schedule, cache, Policy::Lru);
+        check_handing_over(&schedule, cache);
         if n < 12 && cache > 0 {
             prop_assert_eq!(h2d as usize, fewest_fetches(&Index::new(&schedule).unwrap(), cache as usize));
         }

@@ -6,7 +6,8 @@ use crate::codec::Codec;
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
-use crate::snapshot::Layout;
+use crate::snapshot::{Field, Layout};
+use std::ffi::c_void;
 
 /// A device cache slot.
 #[derive(Clone, Copy)]
@@ -78,30 +79,67 @@ impl Tiers {
 
     /// Stores the fields where `step` says. They have been read when the application's lane gets past this.
     pub fn save(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
-        let Step { slot, host } = step;
-        if slot == NONE {
-            if host != NONE {
-                let to = self.in_pool(host);
-                self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-            }
-            return Ok(());
-        }
-        let DeviceSlot { read, reading, .. } = self.cache[slot as usize];
-        if reading {
-            self.device.wait(Lane::App, read)?;
-        }
-        let to = self.in_cache(slot);
+        self.clear_for_save(step)?;
+        let to = match step {
+            Step { slot: NONE, host: NONE } => return Ok(()),
+            Step { slot: NONE, host } => self.in_pool(host),
+            Step { slot, .. } => self.in_cache(slot),
+        };
         self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-        self.cache[slot as usize].reading = host != NONE;
-        if host != NONE {
-            let written = self.pool[host as usize].written;
+        self.write_back(step)
+    }
+
+    /// The application's lane waits until the slot of a SAVE may be overwritten.
+    fn clear_for_save(&mut self, step: Step) -> Result<()> {
+        match self.cache.get(step.slot as usize) {
+            Some(&DeviceSlot { read, reading: true, .. }) => self.device.wait(Lane::App, read),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a snapshot that is in its slot on to the host, if it has a place there.
+    fn write_back(&mut self, step: Step) -> Result<()> {
+        let Some(slot) = self.cache.get_mut(step.slot as usize) else { return Ok(()) };
+        slot.reading = step.host != NONE;
+        if step.host != NONE {
+            let (read, written) = (slot.read, self.pool[step.host as usize].written);
             self.device.record(Lane::App, self.app)?;
             self.device.wait(Lane::Download, self.app)?;
-            self.device.copy(Lane::Download, self.in_pool(host), to, self.slot_bytes)?;
+            self.device.copy(Lane::Download, self.in_pool(step.host), self.in_cache(step.slot), self.slot_bytes)?;
             self.device.record(Lane::Download, read)?;
             self.device.record(Lane::Download, written)?;
         }
         Ok(())
+    }
+
+    /// Where the application may compute the state of a SAVE: its slot, or a spare one.
+    pub fn begin_save(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
+        self.clear_for_save(step)?;
+        self.pointers(step, spare)
+    }
+
+    /// Stores what the application has computed there.
+    pub fn commit_save(&mut self, step: Step, spare: u32) -> Result<()> {
+        if step.slot == NONE && step.host != NONE {
+            return self.device.copy(Lane::App, self.in_pool(step.host), self.in_cache(spare), self.slot_bytes);
+        }
+        self.write_back(step)
+    }
+
+    /// Where the application finds the state of a RESTORE: its slot, or a spare one into which it is copied from the host.
+    pub fn acquire(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
+        if step.slot == NONE {
+            self.device.copy(Lane::App, self.in_cache(spare), self.in_pool(step.host), self.slot_bytes)?;
+        } else {
+            self.await_fetch(step)?;
+        }
+        self.pointers(step, spare)
+    }
+
+    fn pointers(&self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
+        let slot = self.in_cache(if step.slot == NONE { spare } else { step.slot });
+        let field = |(field, &offset): (&Field, &u64)| self.device.pointer(slot.plus(offset), field.bytes().unwrap_or(0));
+        self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
     }
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
@@ -130,23 +168,25 @@ impl Tiers {
 
     /// Restores the fields from where `step` says. They hold the state when the application's lane gets past this.
     pub fn restore(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
-        let Step { slot, host } = step;
-        let from = if slot == NONE {
+        let from = if step.slot == NONE {
             // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
-            self.in_pool(host)
+            self.in_pool(step.host)
         } else {
-            let DeviceSlot { filled, filling, .. } = self.cache[slot as usize];
-            if filling {
-                self.device.wait(Lane::App, filled)?;
-            } else if host != NONE {
-                return fail!(Device, "the snapshot in slot {slot} was never fetched from host slot {host}");
-            }
-            self.in_cache(slot)
+            self.await_fetch(step)?;
+            self.in_cache(step.slot)
         };
-        self.codec.decode(&mut *self.device, &self.layout, from, fields)?;
-        if let Some(slot) = self.cache.get_mut(slot as usize) {
-            slot.filling = false;
+        self.codec.decode(&mut *self.device, &self.layout, from, fields)
+    }
+
+    /// The application's lane waits for the upload into the slot of a RESTORE, if it needs one.
+    fn await_fetch(&mut self, step: Step) -> Result<()> {
+        let DeviceSlot { filled, filling, .. } = self.cache[step.slot as usize];
+        if filling {
+            self.device.wait(Lane::App, filled)?;
+        } else if step.host != NONE {
+            return fail!(Device, "the snapshot in slot {} was never fetched from host slot {}", step.slot, step.host);
         }
+        self.cache[step.slot as usize].filling = false;
         Ok(())
     }
 }

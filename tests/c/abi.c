@@ -115,6 +115,58 @@ static void whole_sweeps(void)
     }
 }
 
+/* The state in the memory that the library hands out. */
+static void put(void *const data[2], const state_t *s)
+{
+  memcpy(data[0], s->u, sizeof s->u);
+  memcpy(data[1], s->v, sizeof s->v);
+}
+
+static void zero_copy(void)
+{
+  static state_t all[STEPS];
+  state_t live;
+  gpuzip_field_t f[2];
+  gpuzip_action_t action;
+  gpuzip_config_t config = revolve(6, 3);
+  gpuzip_t *h;
+  void *data[2];
+  int begun = -1;
+  fields_of(&live, f);
+  config.zero_copy = 1;
+  start(&all[0], 4);
+  for (int t = 1; t < STEPS; t++) all[t] = all[t - 1], forward(&all[t]);
+  CHECK(gpuzip_init(&config, STEPS, f, 2, &h) == GPUZIP_OK);
+  live = all[0];
+  do {
+    CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK);
+    if (action.type == GPUZIP_ACTION_FORWARD) {
+      forward(&live);
+      if (action.flags & GPUZIP_FLAG_NEXT_IS_SAVE) {
+        CHECK(gpuzip_save_begin(h, action.ts, data, 1, NULL) == GPUZIP_ERR_SHAPE);
+        CHECK(gpuzip_save_begin(h, action.ts, data, 2, NULL) == GPUZIP_OK);
+        put(data, &live), begun = action.ts;
+      }
+    }
+    if (action.type == GPUZIP_ACTION_SAVE) {
+      if (begun != action.ts) {
+        CHECK(gpuzip_save_commit(h, action.ts, NULL) == GPUZIP_ERR_STATE);
+        CHECK(gpuzip_save_begin(h, action.ts, data, 2, NULL) == GPUZIP_OK);
+        put(data, &live);
+      }
+      CHECK(gpuzip_save_commit(h, action.ts, NULL) == GPUZIP_OK);
+    }
+    if (action.type == GPUZIP_ACTION_RESTORE) {
+      CHECK(gpuzip_retrieve_acquire(h, action.ts, data, 2, NULL) == GPUZIP_OK);
+      memcpy(live.u, data[0], sizeof live.u);
+      memcpy(live.v, data[1], sizeof live.v);
+    }
+    if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(memcmp(&live.u, all[action.ts].u, sizeof live.u) == 0);
+    if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(memcmp(&live.v, all[action.ts].v, sizeof live.v) == 0);
+  } while (action.type != GPUZIP_ACTION_TERMINATE);
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+}
+
 static void errors(void)
 {
   state_t s;
@@ -228,6 +280,7 @@ int main(void)
   int lines = 0;
   CHECK(gpuzip_set_log_callback(log_line, &lines) == GPUZIP_OK);
   whole_sweeps();
+  zero_copy();
   errors();
   early_finalize();
   threads();

@@ -11,7 +11,7 @@ use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Result;
 use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
@@ -74,9 +74,13 @@ struct Part {
     /// Page-locked: all states, and room for everything that is checked.
     states: *mut u8,
     seen: *mut u8,
+    room: usize,
     /// The state that each place of `seen` has to hold.
     expected: Vec<u32>,
 }
+
+/// Room for what is looked at: FORWARDs that are repeated included, far more than any job here makes.
+const LOOKS_PER_STEP: usize = 40;
 
 fn state_bytes() -> usize {
     shapes().iter().map(|f| f.bytes().unwrap() as usize).sum()
@@ -121,8 +125,8 @@ impl Part {
             // SAFETY: within the allocation.
             unsafe { states.add(i).write(byte) };
         }
-        let seen = pinned(state_bytes() * 2 * job.steps as usize);
-        Part { context, streams, handover, turn: 0, fields, states, seen, expected: Vec::new() }
+        let seen = pinned(state_bytes() * LOOKS_PER_STEP * job.steps as usize);
+        Part { context, streams, handover, turn: 0, fields, states, seen, room: LOOKS_PER_STEP * job.steps as usize, expected: Vec::new() }
     }
 
     fn enter(&self) {
@@ -167,6 +171,7 @@ impl Part {
     /// Copies the fields out, to be compared with state `ts` at the end.
     fn look(&mut self, ts: u32) {
         let mut to = self.seen as usize + state_bytes() * self.expected.len();
+        assert!(self.expected.len() < self.room, "too many looks");
         for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
             ok!(cuMemcpyDtoHAsync_v2(to as *mut c_void, *address, bytes, self.stream()));
@@ -234,6 +239,69 @@ pub struct Outcome {
     pub own_bytes: (u64, u64),
     /// Host synchronisations between setup and TERMINATE, as `syncs` counts them.
     pub syncs: u64,
+}
+
+/// Runs a job's first shot on one device with zero copy: each state is computed in the memory that the library hands out, and is looked at
+/// there again just before the next save or retrieve.
+pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
+    let mut part = Part::new(0, job, seed);
+    let config = Config { zero_copy: true, ..job.config.clone() };
+    let mut session = Session::new(config, job.steps as i64, &part.app_fields())?;
+    let mut outcome = Outcome::default();
+    let count = shapes().len();
+    let own = part.fields[0].clone();
+    let at =
+        |pointers: Vec<*mut c_void>| -> Vec<(Field, u64)> { shapes().into_iter().zip(pointers.into_iter().map(|p| p as u64)).collect() };
+    let mut handed: Option<u32> = None;
+    session.setup()?;
+    let before = syncs();
+    loop {
+        let action = session.get_action()?.action;
+        let (ts, stream) = (action.ts, Stream(part.stream().cast()));
+        let computes_for_save = action.flags & flags::NEXT_IS_SAVE != 0;
+        match action.kind {
+            Kind::Forward if !computes_for_save => {
+                if let Some(last) = handed {
+                    part.look(last);
+                }
+                // The state moves on into the application's own memory; what was handed out is looked at before the next event.
+                let slot = std::mem::replace(&mut part.fields[0], own.clone());
+                part.forward(ts);
+                part.fields[0] = slot;
+            }
+            Kind::Forward | Kind::Save if computes_for_save || handed != Some(ts) => {
+                if let Some(last) = handed {
+                    part.look(last);
+                }
+                part.fields[0] = at(session.save_begin(ts as i64, count, stream)?);
+                part.forward(ts);
+                handed = Some(ts);
+                if action.kind == Kind::Save {
+                    session.save_commit(ts as i64, stream)?;
+                }
+            }
+            Kind::Save => session.save_commit(ts as i64, stream)?,
+            Kind::Restore => {
+                if let Some(last) = handed {
+                    part.look(last);
+                }
+                part.fields[0] = at(session.retrieve_acquire(ts as i64, count, stream)?);
+                part.look(ts);
+                handed = Some(ts);
+                if action.flags & flags::LAST_USE != 0 {
+                    part.poison();
+                    handed = None;
+                }
+            }
+            Kind::Terminate => break,
+            Kind::Forward | Kind::Backward | Kind::Error => {}
+        }
+    }
+    outcome.syncs = syncs() - before;
+    part.fields[0] = own;
+    outcome.wrong = part.wrong_states();
+    outcome.stats.push(session.stats()?);
+    Ok(outcome)
 }
 
 fn insist<R>(job: &Job, mut call: impl FnMut() -> Result<R>) -> Result<R> {

@@ -13,6 +13,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUresult,
 use driver::{cu, Current};
 use memory::{DeviceSlab, HostSlab};
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::time::Instant;
 
 use driver::device_count;
@@ -209,6 +210,10 @@ impl Device for CudaDevice {
         }
         self.entered = None;
         result
+    }
+
+    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
+        Ok(self.address(place, bytes)? as *mut c_void)
     }
 
     fn event(&mut self) -> Result<Event> {

@@ -1,0 +1,129 @@
+//! Zero copy on the host backend: the application computes in the slots, and finds its states there.
+
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, Stream};
+use gpuzip::error::Code;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{flags, Algorithm, Kind};
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
+use proptest::prelude::*;
+
+const HOST: Stream = Stream(std::ptr::null_mut());
+
+fn shapes() -> Vec<Field> {
+    let field = |n, scalar| Field { n, scalar, previous_of: None };
+    vec![field([60, 2, 1], Scalar::F32), field([17, 1, 1], Scalar::F64)]
+}
+
+fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
+    let algorithm = Some(algorithm);
+    Config { algorithm, snapshots, cache, policy: Policy::Clairvoyant, zero_copy: true, backend: Backend::Host, ..Config::default() }
+}
+
+fn session(config: Config, steps: u32) -> Session {
+    let fields: Vec<_> = shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+    Session::new(config, steps as i64, &fields).unwrap()
+}
+
+/// Memory of a state, as the library hands it out.
+struct Handed(Vec<(*mut u8, usize)>);
+
+impl Handed {
+    fn new(pointers: Vec<*mut std::ffi::c_void>) -> Self {
+        let bytes = shapes().into_iter().map(|f| f.bytes().unwrap() as usize);
+        Handed(pointers.into_iter().map(|p| p.cast::<u8>()).zip(bytes).collect())
+    }
+
+    fn fill(&self, value: u8) {
+        // SAFETY: the library's promise for this memory.
+        self.0.iter().for_each(|&(at, bytes)| unsafe { std::ptr::write_bytes(at, value, bytes) });
+    }
+
+    fn holds(&self, value: u8) -> bool {
+        // SAFETY: as above.
+        self.0.iter().all(|&(at, bytes)| unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value))
+    }
+}
+
+/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE, and stays until the next event is done.
+fn sweep(session: &mut Session, steps: u32) {
+    let value = |ts: u32| (ts * 7 + 1) as u8;
+    let mut held: Option<(Handed, u32)> = None;
+    session.setup().unwrap();
+    loop {
+        let action = session.get_action().unwrap().action;
+        let ts = action.ts;
+        let still = |held: &Option<(Handed, u32)>| assert!(held.as_ref().is_none_or(|(memory, ts)| memory.holds(value(*ts))), "{action:?}");
+        match action.kind {
+            Kind::Forward if action.flags & flags::NEXT_IS_SAVE != 0 => {
+                let memory = Handed::new(session.save_begin(ts as i64, 2, HOST).unwrap());
+                memory.fill(value(ts));
+                still(&held);
+                held = Some((memory, ts));
+            }
+            Kind::Save => {
+                if held.as_ref().is_none_or(|(_, computed)| *computed != ts) {
+                    let memory = Handed::new(session.save_begin(ts as i64, 2, HOST).unwrap());
+                    memory.fill(value(ts));
+                    held = Some((memory, ts));
+                }
+                session.save_commit(ts as i64, HOST).unwrap();
+            }
+            Kind::Restore => {
+                still(&held);
+                let memory = Handed::new(session.retrieve_acquire(ts as i64, 2, HOST).unwrap());
+                assert!(memory.holds(value(ts)), "state {ts}");
+                held = Some((memory, ts));
+                if action.flags & flags::LAST_USE != 0 {
+                    held.take().unwrap().0.fill(0xee);
+                }
+            }
+            Kind::Terminate => break,
+            _ => still(&held),
+        }
+    }
+    let stats = session.stats().unwrap();
+    assert_eq!(stats.backward_steps, steps as u64);
+    assert_eq!(stats.hits + stats.misses, stats.restores);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn states_stay_until_the_next_event(
+        algorithm in 0usize..5, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool,
+    ) {
+        let algorithm = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
+        let link_bandwidth = if slow { 5e8 } else { 0.0 };
+        let mut session = session(Config { link_bandwidth, ..config(algorithm, snapshots, cache) }, steps);
+        sweep(&mut session, steps);
+        sweep(&mut session, steps);
+    }
+}
+
+#[test]
+fn wrong_order_is_told() {
+    let mut copying = session(Config { zero_copy: false, ..config(Algorithm::Revolve, 2, 2) }, 5);
+    copying.get_action().unwrap();
+    assert_eq!(copying.save_begin(0, 2, HOST).unwrap_err().code, Code::State);
+    let mut session = session(config(Algorithm::Revolve, 2, 2), 5);
+    session.get_action().unwrap();
+    assert_eq!(session.save_commit(0, HOST).unwrap_err().code, Code::State, "not begun");
+    assert_eq!(session.save_begin(1, 2, HOST).unwrap_err().code, Code::State);
+    assert_eq!(session.save_begin(0, 1, HOST).unwrap_err().code, Code::Shape);
+    assert_eq!(session.retrieve_acquire(0, 2, HOST).unwrap_err().code, Code::State);
+    session.save_begin(0, 2, HOST).unwrap();
+    session.save_commit(0, HOST).unwrap();
+    assert_eq!(session.save_commit(0, HOST).unwrap_err().code, Code::State, "twice");
+}
+
+#[test]
+fn spare_slots_come_out_of_the_budget() {
+    let budget = 6 * 1024;
+    let mut session = session(Config { device_budget: budget, host_budget: 20 * 1024, ..config(Algorithm::Revolve, 0, 0) }, 60);
+    sweep(&mut session, 60);
+    assert!(session.stats().unwrap().peak_device_bytes <= budget);
+    assert_eq!(session.plan().unwrap().cache as u64, budget / session.slot_bytes() - 2);
+}
