@@ -6,7 +6,7 @@
 #include "stats.h"
 
 /* The library never exits or prints: a call returns a status, and the reason is a text. */
-static int failed(gpuzip_status_t status)
+int checkpoint_failed(gpuzip_status_t status)
 {
     if (status > 0)
         warn("%s", gpuzip_status_string(status));
@@ -19,7 +19,7 @@ static int failed(gpuzip_status_t status)
  * The state of a second-order equation is two fields of which one is the other's past: declaring
  * the pair lets a lossy codec keep their difference, which is the velocity, accurate as well.
  */
-static void describe(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2])
+void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2])
 {
     memset(fields, 0, 2 * sizeof *fields);
     for (int i = 0; i < 2; i++) {
@@ -32,24 +32,26 @@ static void describe(const grid_t *g, const wavefield_t *u, gpuzip_field_t field
     }
 }
 
-int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps)
+int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
+                    const wavefield_t *u)
 {
     gpuzip_config_t cfg;
     gpuzip_field_t fields[2];
     int status;
 
     memset(c, 0, sizeof *c);
-    if (failed(gpuzip_config_init(&cfg)) || failed(gpuzip_config_load(config, &cfg)))
+    if (checkpoint_failed(gpuzip_config_init(&cfg)) ||
+        checkpoint_failed(gpuzip_config_load(config, &cfg)))
         return -1;
     cfg.range_actions = 0;  /* the loop below takes one step per action */
     c->policy = cfg.policy;
-    describe(g, NULL, fields);
-    status = failed(gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session));
+    checkpoint_fields(g, u, fields);
+    status = checkpoint_failed(gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session));
     gpuzip_config_free(&cfg);
     if (status != 0)
         return -1;
     c->plan.struct_size = sizeof c->plan;
-    return failed(gpuzip_summary(c->session, &c->plan)) ? -1 : 0;
+    return checkpoint_failed(gpuzip_summary(c->session, &c->plan)) ? -1 : 0;
 }
 
 /* The whole of checkpointing: do what the action says, until there is none left. */
@@ -61,19 +63,19 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
 
     shot_begin(shot);
     for (;;) {
-        if (failed(gpuzip_get_action(session, &action)))
+        if (checkpoint_failed(gpuzip_get_action(session, &action)))
             return -1;
-        describe(g, &shot->u, fields);  /* curr and prev change places at every step */
+        checkpoint_fields(g, &shot->u, fields);  /* curr and prev change places at every step */
         switch (action.type) {
         case GPUZIP_ACTION_FORWARD:
             shot_forward(shot, (size_t)action.ts, !(action.flags & GPUZIP_FLAG_RECOMPUTE));
             break;
         case GPUZIP_ACTION_SAVE:
-            if (failed(gpuzip_save(session, action.ts, fields, 2, NULL)))
+            if (checkpoint_failed(gpuzip_save(session, action.ts, fields, 2, NULL)))
                 return -1;
             break;
         case GPUZIP_ACTION_RESTORE:
-            if (failed(gpuzip_retrieve(session, action.ts, fields, 2, NULL)))
+            if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, NULL)))
                 return -1;
             wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot need not have zeros there */
             break;
@@ -92,8 +94,8 @@ int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image)
 {
     gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* of this shot */
 
-    if (failed(gpuzip_setup(c->session)) || sweep(c->session, shot, image) != 0 ||
-        failed(gpuzip_stats(c->session, &stats)))
+    if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, shot, image) != 0 ||
+        checkpoint_failed(gpuzip_stats(c->session, &stats)))
         return -1;
     stats_add(&c->total, &stats);
     return 0;

@@ -14,10 +14,17 @@ typedef struct checkpoint_t {
 } checkpoint_t;
 
 /* Plans `steps` steps of a wavefield on `g`. `config`: a configuration file, or NULL for defaults
- * and GPUZIP_* environment variables alone. 0, or -1 with the reason on stderr. */
-int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps);
+ * and GPUZIP_* environment variables alone. `u`: a wavefield whose memory decides on the device, or
+ * NULL where it is not there yet: the first save decides. 0, or -1 with the reason on stderr. */
+int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
+                    const wavefield_t *u);
 /* Migrates one shot, whose data were observed, into `image`; 0 or -1 as above. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);
+
+/* For time loops of their own, as in rtm3d_cuda. The state `u` in the library's words; `u` may be NULL. */
+void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2]);
+/* Whether a call failed; tells the reason, or a warning, on stderr. */
+int checkpoint_failed(gpuzip_status_t status);
 
 #endif

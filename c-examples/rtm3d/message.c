@@ -7,7 +7,7 @@ int complain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("rtm3d: ", stderr);
+    fputs(RTM_PROGRAM ": ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
@@ -18,7 +18,7 @@ void warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("rtm3d: warning: ", stderr);
+    fputs(RTM_PROGRAM ": warning: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);

@@ -2,7 +2,12 @@
 #ifndef RTM_MESSAGE_H
 #define RTM_MESSAGE_H
 
-/* Prints "rtm3d: ..." and returns -1, so that a failure reads `return complain(...)`. */
+/* The name of the program. */
+#ifndef RTM_PROGRAM
+#define RTM_PROGRAM "rtm3d"
+#endif
+
+/* Prints "rtm3d: ..." (or another RTM_PROGRAM) and returns -1, so that a failure reads `return complain(...)`. */
 int complain(const char *format, ...);
 /* Prints "rtm3d: warning: ...". */
 void warn(const char *format, ...);

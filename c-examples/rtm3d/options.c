@@ -55,8 +55,8 @@ static const struct option {
 
 void options_help(void)
 {
-    puts("rtm3d: reverse time migration with adjoint checkpointing by gpuzip\n"
-         "usage: rtm3d [--option value]...\n");
+    puts(RTM_PROGRAM ": reverse time migration with adjoint checkpointing by gpuzip\n"
+         "usage: " RTM_PROGRAM " [--option value]...\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
         printf("  %-10s %s\n", OPTIONS[i].name, OPTIONS[i].help);
     puts("\nexit code: 0 done, 1 failed or the images are DIFFERENT, 2 bad options or model");

@@ -45,6 +45,9 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
 
     printf("migration         %.2f s, %.2f Gpoint/s (modelling the data: %.2f s)\n", r->migration,
            points_per_second(job, c, r) / 1e9, r->modelling);
+    if (r->device != NULL)
+        printf("  device          %s: %.3f ms a forward step, %.3f ms a backward step\n", r->device,
+               1e3 * r->forward_step, 1e3 * r->backward_step);
     printf("  forward steps   %" PRIu64 ", %.2f times the %.0f of keeping every state\n",
            t->forward_steps, (double)t->forward_steps / once, once);
     printf("  snapshots       %" PRIu64 " saved, %" PRIu64 " restored\n", t->saves, t->restores);
@@ -116,6 +119,16 @@ static void json_job(const job_t *job, const checkpoint_t *c)
     json_text("policy", policy_name(c->plan.policy));
 }
 
+/* What only a GPU's run knows: the compute that checkpointing cannot save is steps times seconds. */
+static void json_device(const results_t *r)
+{
+    if (r->device == NULL)
+        return;
+    json_text("device", r->device);
+    printf(", \"forward_step_seconds\": %.9f, \"backward_step_seconds\": %.9f", r->forward_step,
+           r->backward_step);
+}
+
 static void json_stats(const gpuzip_stats_t *t)
 {
 #define COUNT(name) printf(", \"" #name "\": %" PRIu64, t->name);
@@ -130,6 +143,7 @@ static void json_stats(const gpuzip_stats_t *t)
 void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     json_job(job, c);
+    json_device(r);
     json_stats(&c->total);
     printf(", \"migration_seconds\": %.6f, \"modelling_seconds\": %.6f, \"stall_fraction\": %.6f, "
            "\"gpoints_per_second\": %.6f", r->migration, r->modelling, stall_fraction(c, r),

@@ -17,6 +17,8 @@ typedef struct results_t {
     double store_everything;      /* seconds, all shots; with --verify */
     int identical;                /* both pairs of sums, all bytes; with --verify */
     uint64_t image_hash, illumination_hash;
+    const char *device;           /* name of the GPU; NULL on the CPU */
+    double forward_step, backward_step;  /* seconds of one, without checkpointing; on a GPU */
     outputs_t files;
 } results_t;
 
