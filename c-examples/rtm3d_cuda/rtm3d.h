@@ -1,0 +1,18 @@
+/* What this program shares with the one for CPUs: its C sources, compiled as they are. */
+#ifndef RTM_CUDA_RTM3D_H
+#define RTM_CUDA_RTM3D_H
+
+extern "C" {
+#include "checkpoint.h"
+#include "clock.h"
+#include "image.h"
+#include "job.h"
+#include "message.h"
+#include "options.h"
+#include "output.h"
+#include "reference.h"
+#include "report.h"
+#include "shot.h"
+}
+
+#endif

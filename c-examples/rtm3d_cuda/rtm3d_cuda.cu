@@ -1,0 +1,153 @@
+/*
+ * rtm3d_cuda: the reverse time migration of rtm3d on a GPU, with the same options, files, JSON and
+ * bits. Read migrate.cu for how gpuzip is used, kernels.cu for the time step.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu_bench.h"
+#include "migrate.h"
+
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+
+/* All that a run allocates. */
+typedef struct run_t {
+    medium_t truth, smooth;
+    survey_t survey;
+    gpu_shot_t shot;
+    checkpoint_t checkpoint;
+    gpu_reference_t reference;
+    image_t sums, expected_sums;  /* on the device: by checkpointing, by keeping every state */
+    image_t image, expected;      /* the same on the host */
+} run_t;
+
+static int run_open(run_t *run, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+
+    if (medium_init(&run->truth, g, job->dt, job->model) != 0 ||
+        medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
+        survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
+        image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
+        return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    gpu_shot_open(&run->shot, &run->truth, &run->smooth, &run->survey);
+    run->sums = gpu_image_open(g);
+    run->expected_sums = gpu_image_open(g);
+    CUDA(cudaDeviceSynchronize());
+    /* The library takes its memory before the reference takes all that is left. */
+    if (checkpoint_open(&run->checkpoint, job->config, g, job->steps, &run->shot.u) != 0)
+        return -1;
+    if (job->verify)
+        gpu_reference_open(&run->reference, g, job->steps);
+    return 0;
+}
+
+static void run_close(run_t *run)
+{
+    checkpoint_close(&run->checkpoint);
+    gpu_reference_close(&run->reference);
+    gpu_image_close(&run->expected_sums);
+    gpu_image_close(&run->sums);
+    gpu_shot_close(&run->shot);
+    image_free(&run->expected);
+    image_free(&run->image);
+    survey_free(&run->survey);
+    medium_free(&run->smooth);
+    medium_free(&run->truth);
+}
+
+/* Seconds of a step forwards and of one backwards as a migration takes them, on noise: zeros can be faster than data. */
+static void time_steps(run_t *run, results_t *r)
+{
+    gpu_shot_t *shot = &run->shot;
+    const int steps = 5, repeats = 5;
+
+    shot->source = run->survey.source[0];
+    gpu_noise(&shot->smooth.grid, &shot->u);
+    gpu_noise(&shot->smooth.grid, &shot->lambda);
+    CUDA(cudaDeviceSynchronize());
+    r->forward_step = cuda_seconds(shot->stream, repeats, [&](cudaStream_t) {
+        for (int i = 0; i < steps; i++)
+            gpu_shot_forward(shot, 1, 1);
+    }) / steps;
+    r->backward_step = cuda_seconds(shot->stream, repeats, [&](cudaStream_t) {
+        for (int i = 0; i < steps; i++)
+            gpu_shot_backward(shot, 0, shot->u.curr, &run->sums);
+    }) / steps;
+    gpu_image_clear(&run->sums, shot->stream);
+}
+
+static int migrate(run_t *run, const job_t *job, results_t *r)
+{
+    for (size_t i = 0; i < job->shots; i++) {
+        double start = seconds();
+        gpu_shot_observe(&run->shot, i);
+        CUDA(cudaStreamSynchronize(run->shot.stream));
+        r->modelling += seconds() - start;
+
+        start = seconds();
+        if (gpu_migrate(&run->checkpoint, &run->shot, &run->sums) != 0)
+            return -1;
+        r->migration += seconds() - start;
+
+        start = seconds();
+        if (job->verify)
+            gpu_reference_migrate(&run->reference, &run->shot, &run->expected_sums);
+        r->store_everything += seconds() - start;
+    }
+    gpu_image_fetch(&run->sums, &run->image, run->shot.stream);
+    gpu_image_fetch(&run->expected_sums, &run->expected, run->shot.stream);
+    return 0;
+}
+
+static int same(const image_t *a, const image_t *b)
+{
+    return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
+           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
+}
+
+static int run_job(const job_t *job)
+{
+    run_t run = {};
+    results_t r = {};
+
+    r.device = cuda_device_name();
+    if (output_open(&r.files, job->out) != 0)
+        return FAILED;
+    if (run_open(&run, job) != 0)
+        return BAD_OPTIONS;
+    time_steps(&run, &r);
+    if (migrate(&run, job, &r) != 0 || output_write(&r.files, job, &run.image) != 0)
+        return FAILED;
+    r.identical = job->verify && same(&run.image, &run.expected);
+    r.image_hash = image_hash(run.image.correlation, run.image.cells);
+    r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
+    (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
+    run_close(&run);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        complain("standard output cannot be written");
+        return FAILED;
+    }
+    return job->verify && !r.identical ? FAILED : DONE;
+}
+
+int main(int argc, char **argv)
+{
+    options_t options;
+    job_t job;
+    int status;
+
+    if (options_parse(&options, argc, argv) != 0)
+        return BAD_OPTIONS;
+    if (options.help) {
+        options_help();
+        return DONE;
+    }
+    if (options.bench)
+        return gpu_bench(&options) == 0 ? DONE : FAILED;
+    if (job_prepare(&job, &options) != 0)
+        return BAD_OPTIONS;
+    status = run_job(&job);
+    job_free(&job);
+    return status;
+}
