@@ -37,8 +37,12 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
+# build/gpu-bundle: all that a machine with a GPU needs to test and to measure, built on one without. There: ./run.sh OUT
+gpu-bundle: build
+	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
+
 clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build demo test test-long deps bench header lint clean
+.PHONY: all build demo test test-long deps bench header lint gpu-bundle clean

@@ -287,3 +287,25 @@ fn loss_is_seen(job: &Job, kind: &str, k: u64) -> bool {
         run_armed(job, seed, host_syncs, || emu::lose(kind, k)).map_or(true, |outcome| outcome.wrong > 0)
     })
 }
+
+/// The same application on the real driver: the orderings are those that the hardware makes, the check of every byte is the same.
+#[test]
+fn on_the_real_driver() {
+    if std::env::var_os("GPUZIP_TEST_GPU").is_none() {
+        println!("skipped: set GPUZIP_TEST_GPU=1 on a machine with a GPU");
+        return;
+    }
+    let devices = gpuzip::device::cuda::devices().unwrap();
+    println!("{devices:?}");
+    for seed in 0..300 {
+        let job = draw_job(seed);
+        let job = Job { devices: job.devices.min(devices.len() as i32), ..job };
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+        if job.config.policy == Policy::Clairvoyant {
+            let outcome =
+                run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+            assert_eq!(outcome.wrong, 0, "zero copy, seed {seed}: {job:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# make.sh FOLDER TARGET CARGO: fills FOLDER with the bundle. The library and the command line tool are built already, in TARGET/release.
+set -eu
+
+bundle=$1 target=$2 cargo=$3
+here=$(dirname "$0")
+nvcc=$(sh "$here/../tests/nvcc.sh")
+work=$bundle.work
+archs="75 80 90"
+case $("$nvcc" --version) in *"release 12."*) archs="70 80 90" ;; esac
+
+rm -rf "$bundle"
+mkdir -p "$bundle" "$work"
+make -s -C "$here/../c-examples/rtm3d_cuda" all minimal BUILD="$(cd "$work" && pwd)" GPUZIP_LIB="$target/release" \
+    NVCC="$nvcc" ARCHS="$archs"
+tests=$("$cargo" test --release --no-run --test cuda --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\/cuda-[0-9a-f]*\)".*/\1/p' | tail -n 1)
+cp "$tests" "$bundle/cuda-tests"
+cp -P "$target"/release/libgpuzip.so* "$target/release/gpuzip" "$bundle/"
+cp "$work/rtm3d_cuda" "$work/stall" "$work/minimal_cuda" "$bundle/"
+cp "$here/run.sh" "$here/summary.py" "$bundle/"
+rm -rf "$work"
+# What machines for computing may lack.
+gomp=$(ldd "$bundle/rtm3d_cuda" | sed -n 's/.*libgomp.* => \([^ ]*\).*/\1/p')
+[ -z "$gomp" ] || cp -L "$gomp" "$bundle/"
+for program in "$bundle"/libgpuzip.so "$bundle/gpuzip" "$bundle/rtm3d_cuda" "$bundle/stall" "$bundle/minimal_cuda" "$bundle/cuda-tests"; do
+    strip --strip-unneeded "$program"
+done
+du -sh "$bundle"

@@ -1,0 +1,171 @@
+//! The CUDA examples: compiled by the real compiler, and run on the CPU, where they must have rtm3d's bits. No GPU is needed.
+
+mod common;
+
+use common::{library, root, run, stdout, tempdir};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Machines that every nvcc here compiles for; CUDA 12 has 70, too, and CUDA 13 has none older than 75.
+const ARCHS: &str = "80 90";
+
+/// An nvcc, if there is one or PyPI's can be installed.
+fn nvcc() -> Option<&'static Path> {
+    static NVCC: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let output = Command::new("sh").arg(root().join("tests/nvcc.sh")).output().unwrap();
+        if output.status.success() {
+            return Some(PathBuf::from(stdout(&output).trim()));
+        }
+        println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+        None
+    };
+    NVCC.get_or_init(find).as_deref()
+}
+
+fn make(dir: &Path, nvcc: &Path, archs: &str, targets: &[&str]) -> std::process::Output {
+    run(Command::new("make")
+        .args(["-j2", "-C"])
+        .arg(root().join("c-examples/rtm3d_cuda"))
+        .arg(format!("BUILD={}", dir.display()))
+        .arg(format!("GPUZIP_LIB={}", library().display()))
+        .arg(format!("NVCC={}", nvcc.display()))
+        .arg(format!("ARCHS={archs}"))
+        .args(targets))
+}
+
+#[test]
+fn the_programs_compile_and_say_that_there_is_no_gpu() {
+    let Some(nvcc) = nvcc() else { return };
+    let dir = tempdir("nvcc");
+    make(&dir, nvcc, ARCHS, &["all", "minimal"]);
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    for (program, args) in [
+        ("minimal_cuda", &[][..]),
+        ("rtm3d_cuda", &["--steps", "9"]),
+        ("rtm3d_cuda", &["--bench"]),
+        ("stall", &["60", "9", "3", "1", "1", "0:lru"]),
+    ] {
+        let output = Command::new(dir.join(program)).current_dir(&dir).args(args).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{program}: {text}");
+        assert!(text.contains(".cu:") && text.contains("CUDA"), "{program}: {text}");
+    }
+    let bad = Command::new(dir.join("rtm3d_cuda")).arg("--stepz").output().unwrap();
+    assert_eq!(bad.status.code(), Some(2));
+}
+
+#[test]
+fn the_kernels_do_not_spill() {
+    let Some(nvcc) = nvcc() else { return };
+    let version = stdout(&run(Command::new(nvcc).arg("--version")));
+    let archs = if version.contains("release 12.") { "70 80 90" } else { "75 80 90" };
+    let output = make(&tempdir("nvcc-kernels"), nvcc, archs, &["kernels"]);
+    let text = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
+    let mut kernels = 0;
+    for kernel in text.split("Compiling entry function ").skip(1) {
+        let name = kernel.lines().next().unwrap();
+        assert!(kernel.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), "{kernel}");
+        let registers = kernel.split("Used ").nth(1).and_then(|t| t.split(' ').next()).and_then(|t| t.parse::<u32>().ok()).unwrap();
+        println!("{name} {registers} registers");
+        // Of 65536 registers, enough for three blocks of step3 where a multiprocessor takes as many, and for two on sm_75.
+        assert!(registers <= if name.contains("sm_75") { 64 } else { 42 } || !name.contains("step3"), "{name}: {registers} registers");
+        kernels += usize::from(name.contains("step3"));
+    }
+    assert_eq!(kernels, 3, "{text}");
+}
+
+/// A CUDA source as C++ for tests/cuda-host: launches become calls.
+fn for_the_host(source: &str) -> String {
+    let mut text = source.to_string();
+    while let Some(open) = text.find("<<<") {
+        let name = text[..open].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+        let close = open + text[open..].find(">>>(").expect("a launch");
+        let end = close + text[close..].find(");").expect("its end");
+        let call = format!("cuda_host_launch({}, [=] {{ {}({}); }});", &text[open + 3..close], &text[name..open], &text[close + 4..end]);
+        text.replace_range(name..end + 2, &call);
+    }
+    text
+}
+
+/// rtm3d_cuda with its kernels on the CPU, and rtm3d itself.
+fn on_the_host(dir: &Path) -> (PathBuf, PathBuf) {
+    let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
+    let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+    run(Command::new("make").args(["-j2", "-C"]).arg(&rtm3d).args([&build, &lib]));
+    let mut compile = Command::new("g++");
+    compile.args(["-std=c++17", "-O2", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fopenmp"]);
+    for include in [root().join("tests/cuda-host"), cuda.clone(), rtm3d, root().join("include")] {
+        compile.arg("-I").arg(include);
+    }
+    for part in ["cuda", "gpu_bench", "gpu_shot", "kernels", "migrate", "rtm3d_cuda"] {
+        let source = std::fs::read_to_string(cuda.join(format!("{part}.cu"))).unwrap();
+        let translated = dir.join(format!("{part}.cpp"));
+        std::fs::write(&translated, for_the_host(&source)).unwrap();
+        compile.arg(translated);
+    }
+    for object in std::fs::read_dir(dir.join("rtm3d.obj")).unwrap().map(|entry| entry.unwrap().path()) {
+        if !["main.o", "bench.o"].contains(&object.file_name().unwrap().to_str().unwrap()) {
+            compile.arg(object);
+        }
+    }
+    let lib = library().display();
+    let program = dir.join("rtm3d_cuda_on_host");
+    run(compile.arg("-o").arg(&program).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
+    (program, dir.join("rtm3d"))
+}
+
+/// The kernels and the loop around them, thread by thread on the CPU: tiles, halos and chunks that do not divide the grid.
+#[test]
+fn the_kernels_have_the_bits_of_the_cpu() {
+    if !common::have("g++") {
+        return;
+    }
+    let dir = tempdir("nvcc-host");
+    let (on_host, rtm3d) = on_the_host(&dir);
+    for args in [
+        &["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "30", "--shots", "2", "--border", "8"][..],
+        &["--n1", "26", "--n2", "9", "--n3", "46", "--steps", "12", "--shots", "1", "--border", "5"],
+    ] {
+        let hashes = |program: &Path| {
+            let mut command = Command::new(program);
+            command.args(args).args(["--json", "--verify", "--out"]).arg(dir.join("out")).env("OMP_WAIT_POLICY", "passive");
+            for (key, value) in [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4"), ("CACHE_CAPACITY", "2")] {
+                command.env(format!("GPUZIP_{key}"), value);
+            }
+            let json = stdout(&run(&mut command));
+            assert!(json.contains("\"identical\": true"), "{json}");
+            let from = json.find("\"image_hash\"").unwrap();
+            json[from..from + 80].to_string()
+        };
+        assert_eq!(hashes(&on_host), hashes(&rtm3d), "{args:?}");
+    }
+}
+
+#[test]
+fn an_awave_program_compiles_as_cuda() {
+    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let source = shared.join("reference/awave_snippet.cpp");
+    if !source.is_file() {
+        println!("skipped: no {} (set GPUZIP_SHARED)", source.display());
+        return;
+    }
+    let Some(nvcc) = nvcc() else { return };
+    let program = tempdir("nvcc-awave").join("awave");
+    let lib = library().display();
+    run(Command::new(nvcc)
+        .args(["-x", "cu", "-std=c++17", "-arch=sm_80", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra", "-I"])
+        .arg(root().join("include/gpuzip-dropin"))
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .args([&format!("-L{lib}"), "-lgpuzip", "-Xlinker", &format!("-rpath,{lib}")]));
+    // Its fields are ordinary memory: no GPU is asked for.
+    assert_eq!(stdout(&run(&mut Command::new(program))), "identical\n");
+}
