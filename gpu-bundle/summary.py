@@ -51,7 +51,7 @@ def main(folder):
         print("```\n" + device.read_text().strip() + "\n```\n")
     verdicts = [row for path in sorted(folder.glob("*.json")) for row in rows(path) if "exit_code" in row]
     table(("part", "result", "seconds"),
-          ((v["part"], {0: "ok", 124: "out of time"}.get(v["exit_code"], f"FAILED ({v['exit_code']})"), v["seconds"]) for v in verdicts))
+          ((v["part"], {0: "ok", 77: "skipped", 124: "out of time"}.get(v["exit_code"], f"FAILED ({v['exit_code']})"), v["seconds"]) for v in verdicts))
     bench = rows(folder / "bench.jsonl")
     if bench:
         print("## Propagator and copies\n")
