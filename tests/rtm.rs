@@ -126,6 +126,15 @@ fn the_performance_log_has_a_line_per_shot() {
 }
 
 #[test]
+fn a_mistyped_variable_is_named() {
+    let small = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "20", "--shots", "1", "--border", "6", "--out"];
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join("variables");
+    let output = run(rtm3d().args(small).arg(out).env("GPUZIP_CHEKPOINTING_SNAPS", "4").env("GPUZIP_LIB", "/a/build/file's"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("GPUZIP_CHEKPOINTING_SNAPS") && !text.contains("GPUZIP_LIB"), "{text}");
+}
+
+#[test]
 fn the_physics_passes_its_gates() {
     for program in ["rtm_physics_f32", "rtm_physics_f64"] {
         print!("{}", stdout(&run(Command::new(build(program)).env("OMP_WAIT_POLICY", "passive"))));
