@@ -50,7 +50,7 @@ uint64_t emu_calls(const char *name);
 void emu_run_all(void);
 
 /* Makes the k-th call of `name` from now (k = 1: the next) return `code` and do nothing; k < 0: every one from the |k|-th on. "*" is any
- * call, "exec" the execution of a copy: its error sticks to the context, whose calls all return it from then on. */
+ * call, "exec" the execution of a copy, "kernel" that of a kernel: its error sticks to the context, whose calls all return it from then on. */
 int32_t emu_fail(const char *name, int64_t k, int32_t code);
 
 /* Loses the k-th operation of a kind from now, which still returns CUDA_SUCCESS; 0 loses none. Kinds: "wait" (cuStreamWaitEvent), "record"

@@ -23,7 +23,7 @@ calls! {
     cuMemsetD8Async cuMemsetD8_v2 cuPointerGetAttribute cuPointerGetAttributes
     cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuStreamGetCtx
     cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventQuery cuEventSynchronize cuEventElapsedTime cuLaunchHostFunc
-    cuModuleLoadData cuModuleGetFunction cuModuleUnload cuLaunchKernel
+    cuModuleLoadData cuModuleLoadDataEx cuModuleGetFunction cuModuleUnload cuFuncGetAttribute cuFuncSetAttribute cuLaunchKernel
 }
 
 /// The entry point called `name`.

@@ -171,6 +171,8 @@ impl Driver {
             self.release_region(base);
             self.counters.totals.abandoned += 1;
         }
+        let modules: Vec<usize> = self.modules.iter().filter(|(_, module)| module.context == index).map(|found| found.0).collect();
+        modules.into_iter().for_each(|module| self.forget_module(module));
         let events: Vec<usize> = self.events.iter().filter(|(_, event)| event.context == index).map(|(event, _)| event).collect();
         for event in events {
             self.events.remove(event);

@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::event::Event;
 use crate::faults::Faults;
 use crate::host_thread;
+use crate::launch::{Function, Module};
 use crate::memory::{Kind, Memory};
 use crate::rng::Rng;
 use crate::settings::{read, Settings};
@@ -25,6 +26,8 @@ pub struct Driver {
     pub(crate) contexts: Table<Context>,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
+    pub(crate) modules: Table<Module>,
+    pub(crate) functions: Table<Function>,
     pub(crate) log: Log,
     pub(crate) memory: Memory,
     pub(crate) clock: Clock,
@@ -48,6 +51,8 @@ impl Driver {
             contexts: Table::new(0x10_0000_0000),
             streams: Table::new(0x20_0000_0000),
             events: Table::new(0x30_0000_0000),
+            modules: Table::new(0x40_0000_0000),
+            functions: Table::new(0x50_0000_0000),
             log: Log::new(),
             memory: Memory::default(),
             clock: Clock::new(),

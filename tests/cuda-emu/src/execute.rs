@@ -3,6 +3,7 @@
 use crate::clock::Engine;
 use crate::driver::Driver;
 use crate::host_thread::{self, HostFn};
+use crate::launch::Launch;
 use crate::memory::Place;
 use crate::settings::Mode;
 use crate::status::{Result, ILLEGAL_ADDRESS};
@@ -61,6 +62,8 @@ pub enum Action {
     Wait,
     /// Calls the host.
     Host(HostFn, usize),
+    /// Runs a kernel.
+    Launch(Box<Launch>),
     /// Computes for so many virtual seconds.
     Work(f64),
 }
@@ -81,6 +84,7 @@ impl Driver {
     pub fn execute(&mut self, op: &mut Op) -> Result<Progress> {
         match &mut op.action {
             Action::Copy(copy) => return self.copy_piece(copy),
+            Action::Launch(launch) => return self.launch_piece(launch),
             Action::Set(address, value, len) => {
                 self.check(*address, *len)?;
                 // SAFETY: the range was just found inside a live region of ours, which is mapped and writable.
@@ -144,6 +148,7 @@ impl Driver {
                 Some((copy.device, engine, seconds(engine, copy.len)))
             }
             Action::Set(_, _, len) => Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len))),
+            Action::Launch(_) => Some((device, Engine::Compute, 0.0)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
             Action::Record(_) | Action::Wait | Action::Host(..) => None,
         }

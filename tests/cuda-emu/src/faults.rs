@@ -34,6 +34,8 @@ pub enum Drop {
 
 /// The name under which the execution of a copy can be made to fail.
 const EXECUTION: &str = "exec";
+/// The same for a kernel.
+const KERNEL: &str = "kernel";
 
 /// All pending requests.
 #[derive(Default)]
@@ -45,7 +47,7 @@ pub struct Faults {
 impl Faults {
     /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the `|k|`-th on.
     pub fn add(&mut self, name: &str, k: i64, code: Status) -> bool {
-        let known = name == "*" || name == EXECUTION || NAMES.contains(&name);
+        let known = name == "*" || name == EXECUTION || name == KERNEL || NAMES.contains(&name);
         if known && k != 0 {
             self.faults.push(Fault { name: name.into(), left: k.unsigned_abs(), forever: k < 0, code });
         }
@@ -74,6 +76,11 @@ impl Faults {
     /// Counts the execution of a copy; the sticky error if it is to fail.
     pub fn execution(&mut self) -> Result {
         self.strike(|fault| fault == EXECUTION)
+    }
+
+    /// Counts the execution of a kernel; the sticky error if it is to fail.
+    pub fn kernel(&mut self) -> Result {
+        self.strike(|fault| fault == KERNEL)
     }
 
     fn strike(&mut self, matches: impl Fn(&str) -> bool) -> Result {

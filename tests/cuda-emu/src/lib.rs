@@ -4,7 +4,7 @@
 //! CUDA and no further; so a missing event or a staging buffer reused too early fails here, reproducibly. See the README for its use.
 //!
 //! The floors: [`api`] (the C functions); [`driver`] (one lock, one state); `scheduler` and `execute`; `stream`, `event`, `context`,
-//! `memory`; `clock`, `faults`, `counters`, `settings`.
+//! `memory`; `launch` and `nvrtc` (kernels); `clock`, `faults`, `counters`, `settings`.
 
 pub mod api;
 mod call;
@@ -16,7 +16,9 @@ mod event;
 mod execute;
 mod faults;
 mod host_thread;
+mod launch;
 mod memory;
+mod nvrtc;
 mod rng;
 mod scheduler;
 mod settings;

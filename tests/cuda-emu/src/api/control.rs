@@ -44,7 +44,7 @@ pub unsafe extern "C" fn emu_calls(name: *const c_char) -> u64 {
 }
 
 /// Makes the `k`-th call of `name` from now return `code`, without doing anything else; a negative `k` means every call from the `|k|`-th
-/// on. `*` is any call; `exec` is the execution of an asynchronous copy, whose error sticks to its context.
+/// on. `*` is any call; `exec` is the execution of an asynchronous copy and `kernel` that of a kernel, whose errors stick to the context.
 ///
 /// # Safety
 /// `name` must be null or a C string.

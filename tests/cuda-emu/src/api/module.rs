@@ -1,33 +1,69 @@
-//! Modules and kernels: not yet.
+//! Modules and kernels.
+
+#![allow(clippy::not_unsafe_ptr_arg_deref, reason = "safe to declare, like the other entry points; the caller is C")]
 
 use super::{exports, Handle, Out};
-use crate::status::NOT_SUPPORTED;
-use std::ffi::{c_char, c_void};
+use crate::call::Call;
+use crate::driver::call;
+use crate::status::{Status, INVALID_VALUE, NOT_SUPPORTED};
+use std::ffi::{c_char, c_void, CStr};
 
 exports! {
-    /// Not supported.
-    fn cuModuleLoadData(_module: Out<Handle>, _image: *const c_void) |_| Err(NOT_SUPPORTED);
-    /// Not supported.
-    fn cuModuleGetFunction(_function: Out<Handle>, _module: Handle, _name: *const c_char) |_| Err(NOT_SUPPORTED);
-    /// Not supported.
-    fn cuModuleUnload(_module: Handle) |_| Err(NOT_SUPPORTED);
+    /// Loads what the software NVRTC made; anything else is `INVALID_IMAGE`.
+    fn cuModuleLoadData(module: Out<Handle>, image: *const c_void) |driver| {
+        module.check()?;
+        // SAFETY: the caller gives an image, which is text if it is ours.
+        module.set(unsafe { driver.module_load(image.cast()) }?)
+    };
+    /// The same; the options are ignored.
+    fn cuModuleLoadDataEx(module: Out<Handle>, image: *const c_void, _count: u32, _options: *mut i32, _values: *mut *mut c_void) |driver| {
+        module.check()?;
+        // SAFETY: as above.
+        module.set(unsafe { driver.module_load(image.cast()) }?)
+    };
+    /// The kernel with a name.
+    fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: *const c_char) |driver| {
+        function.check()?;
+        if name.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: the caller gives a C string.
+        let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| INVALID_VALUE)?;
+        function.set(driver.module_function(module, name)?)
+    };
+    /// Forgets a module; its kernels that are queued still run.
+    fn cuModuleUnload(module: Handle) |driver| driver.module_unload(module);
+    /// The numbers of a plain kernel.
+    fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: Handle) |driver| {
+        value.check()?;
+        value.set(driver.function_attribute(function, attribute)?)
+    };
+    /// Dynamic shared memory, and the carveout, which is ignored.
+    fn cuFuncSetAttribute(function: Handle, attribute: i32, value: i32) |driver| driver.set_function_attribute(function, attribute, value);
 }
 
-/// Not supported.
+/// Queues a kernel. The arguments are copied; their number and types are not checked, and `extra` is not supported.
 #[no_mangle]
 #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's signature")]
 pub extern "C" fn cuLaunchKernel(
-    _function: Handle,
-    _grid_x: u32,
-    _grid_y: u32,
-    _grid_z: u32,
-    _block_x: u32,
-    _block_y: u32,
-    _block_z: u32,
-    _shared: u32,
-    _stream: Handle,
-    _parameters: *mut *mut c_void,
-    _extra: *mut *mut c_void,
-) -> crate::status::Status {
-    crate::driver::call(crate::call::Call::cuLaunchKernel, |_| Err(NOT_SUPPORTED))
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: Handle,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Status {
+    call(Call::cuLaunchKernel, |driver| {
+        if !extra.is_null() {
+            return Err(NOT_SUPPORTED);
+        }
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        // SAFETY: the caller gives a pointer to each argument.
+        unsafe { driver.launch(function, grid, block, shared, stream, parameters) }
+    })
 }

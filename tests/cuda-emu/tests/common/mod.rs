@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its share")]
 
-pub use cuda_emu::api::{context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, pointer::*, stream::*};
+pub use cuda_emu::api::{context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, nvrtc::*, pointer::*, stream::*};
 pub use cuda_emu::api::{Address, Handle, Out};
 pub use cuda_emu::{status::*, Mode, Totals};
 use std::ffi::CString;

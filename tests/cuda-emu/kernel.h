@@ -1,0 +1,236 @@
+/*
+ * What a CUDA kernel needs to run on the CPU: included before the source by the software NVRTC. One fibre per thread of a block; a
+ * barrier, a warp collective and some atomics switch to another one. A block runs to its end before the next begins.
+ */
+#ifndef CUDA_EMU_KERNEL_H
+#define CUDA_EMU_KERNEL_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <tuple>
+#include <ucontext.h>
+
+#define __CUDACC__ 1
+#define __CUDACC_RTC__ 1
+#define __CUDA_ARCH__ 800
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+static dim3 gridDim, blockDim, blockIdx, threadIdx;
+enum { warpSize = 32 };
+
+/* ---- Fibres ---- */
+
+enum emu_state { EMU_READY, EMU_BARRIER, EMU_WARP, EMU_DONE };
+struct emu_fibre {
+    jmp_buf here;
+    dim3 index;
+    emu_state state;
+    bool begun;
+    unsigned mask, kind; /* of the collective; for a barrier, its kind is its line */
+    uint64_t value;      /* what this lane gives; a barrier's predicate */
+    uint64_t seen[32];   /* what the lanes gave */
+    unsigned arrived;    /* the lanes that gave something */
+};
+enum { EMU_STACK = 256 << 10, EMU_THREADS = 1024 };
+static emu_fibre emu_fibres[EMU_THREADS];
+static unsigned emu_threads, emu_current;
+static char *emu_stacks;
+static jmp_buf emu_block;
+static uint64_t emu_dice;
+static const char *emu_error;
+alignas(128) static unsigned char emu_dynamic_shared[163 << 10];
+static void *(*emu_kernel_entry)(int, void *);
+static void *emu_arguments;
+
+static inline unsigned emu_random(unsigned n)
+{
+    emu_dice = emu_dice * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(emu_dice >> 33) % n;
+}
+
+/* Goes back to the scheduler until it chooses this fibre again. */
+__attribute__((noipa)) static void emu_suspend()
+{
+    if (_setjmp(emu_fibres[emu_current].here) == 0)
+        _longjmp(emu_block, 1);
+}
+
+[[noreturn]] __attribute__((noipa)) static void emu_fail(const char *why)
+{
+    emu_error = why;
+    emu_fibres[emu_current].state = EMU_DONE;
+    _longjmp(emu_block, 1);
+}
+
+static void emu_begin()
+{
+    emu_kernel_entry(1, emu_arguments);
+    emu_fibres[emu_current].state = EMU_DONE;
+    _longjmp(emu_block, 1);
+}
+
+/* Runs a thread until it waits or ends. Fibres begin with a context and switch with jumps, which are no system calls. */
+__attribute__((noipa)) static void emu_resume(unsigned i)
+{
+    static ucontext_t context;
+    emu_fibre *f = &emu_fibres[i];
+
+    emu_current = i, threadIdx = f->index;
+    if (_setjmp(emu_block) != 0)
+        return;
+    if (f->begun)
+        _longjmp(f->here, 1);
+    f->begun = true;
+    getcontext(&context);
+    context.uc_stack.ss_sp = emu_stacks + (size_t)i * EMU_STACK;
+    context.uc_stack.ss_size = EMU_STACK;
+    context.uc_link = NULL;
+    makecontext(&context, emu_begin, 0);
+    setcontext(&context);
+}
+
+/* Lets the lanes of one collective go, once all of its mask that have not ended are there. */
+static void emu_release_warp(unsigned first, unsigned i)
+{
+    const unsigned mask = emu_fibres[i].mask, kind = emu_fibres[i].kind;
+    unsigned arrived = 0;
+
+    for (unsigned lane = 0; lane < 32 && first + lane < emu_threads; lane++) {
+        const emu_fibre &f = emu_fibres[first + lane];
+        if (!(mask >> lane & 1) || f.state == EMU_DONE)
+            continue;
+        if (f.state != EMU_WARP || f.mask != mask || f.kind != kind)
+            return;
+        arrived |= 1u << lane;
+    }
+    for (unsigned lane = 0; lane < 32; lane++) {
+        if (!(arrived >> lane & 1))
+            continue;
+        emu_fibre &f = emu_fibres[first + lane];
+        f.arrived = arrived, f.state = EMU_READY;
+        for (unsigned other = 0; other < 32; other++)
+            f.seen[other] = arrived >> other & 1 ? emu_fibres[first + other].value : 0xa5a5a5a5a5a5a5a5u;
+    }
+}
+
+/* Every thread that can run does, from a random one on, up or down. */
+static void emu_round()
+{
+    const unsigned start = emu_random(emu_threads), down = emu_random(2);
+
+    for (unsigned k = 0; k < emu_threads && !emu_error; k++) {
+        const unsigned i = (start + (down ? emu_threads - k : k)) % emu_threads;
+        if (emu_fibres[i].state != EMU_READY)
+            continue;
+        emu_resume(i);
+    }
+    for (unsigned i = 0; i < emu_threads; i++)
+        if (emu_fibres[i].state == EMU_WARP)
+            emu_release_warp(i & ~31u, i);
+}
+
+/* All wait: whether they wait at one barrier, which then opens. */
+static bool emu_open_barrier()
+{
+    unsigned line = 0;
+    uint64_t count = 0;
+
+    for (unsigned i = 0; i < emu_threads; i++) {
+        const emu_fibre &f = emu_fibres[i];
+        if (f.state == EMU_DONE)
+            continue;
+        if (f.state != EMU_BARRIER || (line != 0 && f.kind != line))
+            return false;
+        line = f.kind, count += f.value;
+    }
+    for (unsigned i = 0; i < emu_threads; i++)
+        if (emu_fibres[i].state == EMU_BARRIER)
+            emu_fibres[i].state = EMU_READY, emu_fibres[i].seen[0] = count;
+    return line != 0;
+}
+
+/* Runs one block; NULL, or what went wrong. `geometry`: the grid, the block and the index in the grid. */
+extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *arguments, const unsigned *geometry, unsigned shared, uint64_t seed)
+{
+    const unsigned *g = geometry;
+
+    if (!emu_stacks) {
+        void *m = mmap(NULL, (size_t)EMU_STACK * EMU_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (m == MAP_FAILED)
+            return "no memory for stacks";
+        emu_stacks = (char *)m;
+    }
+    gridDim = dim3(g[0], g[1], g[2]), blockDim = dim3(g[3], g[4], g[5]), blockIdx = dim3(g[6], g[7], g[8]);
+    emu_threads = g[3] * g[4] * g[5];
+    emu_kernel_entry = entry, emu_arguments = arguments, emu_dice = seed, emu_error = NULL;
+    memset(emu_dynamic_shared, 0xa5, shared);
+    for (unsigned i = 0; i < emu_threads; i++) {
+        emu_fibres[i].index = dim3(i % g[3], i / g[3] % g[4], i / g[3] / g[4]);
+        emu_fibres[i].state = EMU_READY, emu_fibres[i].begun = false;
+    }
+    for (;;) {
+        emu_round();
+        unsigned done = 0, ready = 0;
+        for (unsigned i = 0; i < emu_threads; i++)
+            done += emu_fibres[i].state == EMU_DONE, ready += emu_fibres[i].state == EMU_READY;
+        if (emu_error || done == emu_threads)
+            return emu_error;
+        if (ready == 0 && !emu_open_barrier())
+            return "deadlock: threads wait at different barriers, or for lanes that do not come";
+    }
+}
+
+/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy. */
+template <class... A> static void *emu_kernel(void (*f)(A...), int what, void *p)
+{
+    typedef std::tuple<A...> arguments;
+    if (what == 1)
+        std::apply(f, *(arguments *)p);
+    if (what == 2)
+        delete (arguments *)p;
+    if (what != 0)
+        return NULL;
+    void **next = (void **)p;
+    (void)next;
+    return new arguments{*(A *)*next++...};
+}
+
+/* ---- Barriers ---- */
+
+static inline unsigned emu_barrier(unsigned line, uint64_t value)
+{
+    emu_fibre &f = emu_fibres[emu_current];
+    f.kind = line, f.value = value, f.state = EMU_BARRIER;
+    emu_suspend();
+    return (unsigned)emu_fibres[emu_current].seen[0];
+}
+#define __syncthreads() ((void)emu_barrier(__LINE__, 0))
+#define __syncthreads_count(p) ((int)emu_barrier(__LINE__, (p) != 0))
+#define __syncthreads_or(p) ((int)(emu_barrier(__LINE__, (p) != 0) != 0))
+#define __syncthreads_and(p) ((int)(emu_barrier(__LINE__, (p) == 0) == 0))
+#define __trap() emu_fail("trap")
+#undef assert
+#define assert(x) ((x) ? (void)0 : emu_fail("assertion: " #x))
+static inline void __threadfence() {}
+static inline void __threadfence_block() {}
+static inline void __threadfence_system() {}
+static inline void __nanosleep(unsigned) { emu_suspend(); }
+
+#include "kernel_intrinsics.h"
+#endif

@@ -1,0 +1,278 @@
+//! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], a launch runs its grid block by block.
+
+use crate::driver::Driver;
+use crate::execute::{Action, Progress};
+use crate::nvrtc;
+use crate::settings::Mode;
+use crate::status::{Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND, OPERATING_SYSTEM};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Threads of a block, at most.
+const THREADS: u64 = 1024;
+/// Dynamic shared memory of a block: without a request, and at most.
+const SHARED: u32 = 48 << 10;
+const MOST_SHARED: u32 = 163 << 10;
+
+/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy.
+type Entry = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
+/// `emu_run_block` of `kernel.h`.
+type RunBlock = unsafe extern "C" fn(Entry, *mut c_void, *const u32, u32, u64) -> *const c_char;
+
+/// A loaded library; the last kernel that is queued or alive closes it.
+struct Library {
+    handle: *mut c_void,
+    run_block: RunBlock,
+}
+
+// SAFETY: the handle of a library and the addresses in it are valid in every thread; the driver's lock lets one thread run its kernels.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: `dlopen` gave it, and nothing of it is used any more.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
+impl Library {
+    /// Loads the bytes of a shared library, which are a library of their own each time.
+    fn open(bytes: &[u8]) -> Result<Arc<Self>> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("cuda-emu-{}-{}.so", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).map_err(|_| OPERATING_SYSTEM)?;
+        let text = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| OPERATING_SYSTEM)?;
+        // SAFETY: a C string; the library was compiled from kernels, and has no constructors of ours.
+        let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let _ = std::fs::remove_file(&path);
+        if handle.is_null() {
+            return Err(INVALID_IMAGE);
+        }
+        // SAFETY: an open library, which `kernel.h` gave a function of this name and type.
+        let run_block = unsafe { std::mem::transmute::<*mut c_void, Option<RunBlock>>(libc::dlsym(handle, c"emu_run_block".as_ptr())) };
+        let Some(run_block) = run_block else {
+            // SAFETY: opened just now.
+            unsafe { libc::dlclose(handle) };
+            return Err(INVALID_IMAGE);
+        };
+        Ok(Arc::new(Self { handle, run_block }))
+    }
+
+    /// The kernel called `name`.
+    fn kernel(&self, name: &str) -> Option<Entry> {
+        let symbol = |name: &str| {
+            let name = CString::new(name).ok()?;
+            // SAFETY: an open library and a C string.
+            let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+            (!address.is_null()).then_some(address)
+        };
+        if !name.starts_with(nvrtc::LOWERED) {
+            symbol(name)?;
+        }
+        let entry = symbol(&format!("emu_kernel_{name}"))?;
+        // SAFETY: the compilation defined the trampolines, under these names and with this type.
+        Some(unsafe { std::mem::transmute::<*mut c_void, Entry>(entry) })
+    }
+}
+
+/// A module.
+pub struct Module {
+    /// Index of its context.
+    pub context: usize,
+    library: Arc<Library>,
+}
+
+/// A kernel.
+pub struct Function {
+    /// Index of its module.
+    module: usize,
+    entry: Entry,
+    shared: u32,
+}
+
+/// A grid, and how far it is.
+pub struct Launch {
+    library: Arc<Library>,
+    entry: Entry,
+    /// The copy of the arguments, which `entry` made.
+    arguments: *mut c_void,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    /// Blocks done.
+    done: usize,
+    /// The k-th block that runs is the one with the index `first + k * stride`.
+    first: usize,
+    stride: usize,
+}
+
+// SAFETY: the arguments are bytes that belong to this launch alone.
+unsafe impl Send for Launch {}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        // SAFETY: `entry` made the copy, and the library is still open.
+        unsafe { (self.entry)(2, self.arguments) };
+    }
+}
+
+impl Launch {
+    fn blocks(&self) -> usize {
+        self.grid.iter().map(|blocks| *blocks as usize).product()
+    }
+}
+
+impl Driver {
+    /// `cuModuleLoadData`
+    ///
+    /// # Safety
+    /// `image` must be null or what the software NVRTC gave.
+    pub unsafe fn module_load(&mut self, image: *const c_char) -> Result<usize> {
+        let context = self.current()?;
+        if image.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)?;
+        let index = self.modules.insert(Module { context, library: Library::open(&bytes)? });
+        Ok(self.modules.handle(index))
+    }
+
+    /// `cuModuleUnload`: what is queued still runs.
+    pub fn module_unload(&mut self, handle: usize) -> Result {
+        self.current()?;
+        let index = self.modules.find(handle).ok_or(INVALID_HANDLE)?;
+        self.forget_module(index);
+        Ok(())
+    }
+
+    /// Forgets a module and its kernels.
+    pub fn forget_module(&mut self, index: usize) {
+        self.modules.remove(index);
+        let functions: Vec<usize> = self.functions.iter().filter(|(_, function)| function.module == index).map(|found| found.0).collect();
+        for function in functions {
+            self.functions.remove(function);
+        }
+    }
+
+    /// `cuModuleGetFunction`
+    pub fn module_function(&mut self, module: usize, name: &str) -> Result<usize> {
+        self.current()?;
+        let module = self.modules.find(module).ok_or(INVALID_HANDLE)?;
+        let entry = self.modules[module].library.kernel(name).ok_or(NOT_FOUND)?;
+        let index = self.functions.insert(Function { module, entry, shared: SHARED });
+        Ok(self.functions.handle(index))
+    }
+
+    /// `cuFuncGetAttribute`: the numbers of a plain kernel.
+    pub fn function_attribute(&mut self, function: usize, attribute: i32) -> Result<i32> {
+        let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
+        match attribute {
+            0 => Ok(THREADS as i32),
+            1..=3 | 7 | 9 => Ok(0),
+            4 => Ok(32),
+            5 | 6 => Ok(80),
+            8 => Ok(self.functions[function].shared as i32),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    /// `cuFuncSetAttribute`: dynamic shared memory; the carveout is ignored.
+    pub fn set_function_attribute(&mut self, function: usize, attribute: i32, value: i32) -> Result {
+        let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
+        match (attribute, u32::try_from(value)) {
+            (8, Ok(bytes)) if bytes <= MOST_SHARED => self.functions[function].shared = bytes,
+            (9, _) if (-1..=100).contains(&value) => {}
+            _ => return Err(INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// `cuLaunchKernel`
+    ///
+    /// # Safety
+    /// `parameters` must point to a pointer to each argument of the kernel; it may be null if there are none.
+    pub unsafe fn launch(
+        &mut self,
+        function: usize,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        stream: usize,
+        parameters: *mut *mut c_void,
+    ) -> Result {
+        let stream = self.stream(stream)?;
+        let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
+        let Function { module, entry, shared: most } = self.functions[function];
+        if self.modules[module].context != self.streams[stream].context {
+            return Err(INVALID_HANDLE);
+        }
+        let threads = block.iter().map(|size| u64::from(*size)).product::<u64>();
+        let fits = threads <= THREADS && block.iter().all(|size| *size <= 1024) && block[2] <= 64;
+        let grid_fits = grid[0] <= i32::MAX as u32 && grid[1].max(grid[2]) <= 65_535;
+        if !fits || !grid_fits || shared > most || grid.contains(&0) || block.contains(&0) {
+            return Err(INVALID_VALUE);
+        }
+        // SAFETY: promised by the caller; the module is loaded.
+        let arguments = unsafe { entry(0, parameters.cast()) };
+        let library = Arc::clone(&self.modules[module].library);
+        let mut launch = Launch { library, entry, arguments, grid, block, shared, done: 0, first: 0, stride: 1 };
+        if self.settings.mode == Mode::Random {
+            let blocks = launch.blocks();
+            launch.first = self.rng.below(blocks);
+            launch.stride = 1 + self.rng.below(blocks);
+            while common_divisor(launch.stride, blocks) != 1 {
+                launch.stride += 1;
+            }
+        }
+        self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
+        Ok(())
+    }
+
+    /// Runs some blocks: in random mode often a part of the rest, otherwise all.
+    pub fn launch_piece(&mut self, launch: &mut Launch) -> Result<Progress> {
+        if launch.done == 0 {
+            self.faults.kernel()?;
+        }
+        let blocks = launch.blocks();
+        let rest = blocks - launch.done;
+        let torn = self.settings.mode == Mode::Random && rest > 1 && self.rng.below(2) == 1;
+        let end = launch.done + if torn { 1 + self.rng.below(rest - 1) } else { rest };
+        while launch.done < end {
+            let index = ((launch.first as u128 + launch.done as u128 * launch.stride as u128) % blocks as u128) as usize;
+            let seed = if self.settings.mode == Mode::Random { self.rng.next() } else { self.settings.seed };
+            run_block(launch, index, seed)?;
+            launch.done += 1;
+        }
+        Ok(if end == blocks { Progress::Finished } else { Progress::Partial })
+    }
+}
+
+fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
+    let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
+    let (columns, rows) = (x as usize, y as usize);
+    let [i, j, k] = [index % columns, index / columns % rows, index / columns / rows].map(|part| part as u32);
+    let geometry = [x, y, z, a, b, c, i, j, k];
+    // SAFETY: the library is open and made the entry and the arguments; the driver's lock is held, so nothing else of the library runs.
+    // What the kernel itself touches is its author's promise, as on a device.
+    let failure = unsafe { (launch.library.run_block)(launch.entry, launch.arguments, geometry.as_ptr(), launch.shared, seed) };
+    if failure.is_null() {
+        return Ok(());
+    }
+    // SAFETY: a C string in the library's constants.
+    let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy();
+    eprintln!("cuda-emu: block ({i}, {j}, {k}) of a kernel failed: {text}");
+    Err(LAUNCH_FAILED)
+}
+
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 {
+        a
+    } else {
+        common_divisor(b, a % b)
+    }
+}
