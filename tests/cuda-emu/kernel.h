@@ -22,7 +22,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ static
+#define __shared__ static __attribute__((section("emu_shared")))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
@@ -54,6 +54,9 @@ static char *emu_stacks;
 static jmp_buf emu_block;
 static uint64_t emu_dice;
 static const char *emu_error;
+/* Where the linker puts all static shared memory. */
+extern "C" unsigned char __start_emu_shared[] __attribute__((weak, visibility("hidden")));
+extern "C" unsigned char __stop_emu_shared[] __attribute__((weak, visibility("hidden")));
 alignas(128) static unsigned char emu_dynamic_shared[163 << 10];
 static void *(*emu_kernel_entry)(int, void *);
 static void *emu_arguments;
@@ -180,6 +183,7 @@ extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *argument
     emu_threads = g[3] * g[4] * g[5];
     emu_kernel_entry = entry, emu_arguments = arguments, emu_dice = seed, emu_error = NULL;
     memset(emu_dynamic_shared, 0xa5, shared);
+    memset(__start_emu_shared, 0xa5, (size_t)(__stop_emu_shared - __start_emu_shared));
     for (unsigned i = 0; i < emu_threads; i++) {
         emu_fibres[i].index = dim3(i % g[3], i / g[3] % g[4], i / g[3] / g[4]);
         emu_fibres[i].state = EMU_READY, emu_fibres[i].begun = false;

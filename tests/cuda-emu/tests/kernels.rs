@@ -185,6 +185,15 @@ fn a_missing_barrier_is_seen() {
 }
 
 #[test]
+fn shared_memory_is_poisoned_before_each_block() {
+    let _session = Session::new(0, Mode::Late);
+    let out = device(&[0_u32; 4]);
+    ok(launch(kernel("fresh"), [2, 1, 1], 1, 16, 0, &[p(&out), p(&0x5a5a_5a5a_u32)]));
+    ok(cuCtxSynchronize());
+    assert_eq!(values::<u32>(out, 4), [0xa5a5_a5a5; 4]);
+}
+
+#[test]
 fn threads_may_spin_on_atomics() {
     let _session = Session::new(0, Mode::Random);
     let turn = device(&[0_i32]);
