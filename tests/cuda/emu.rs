@@ -51,12 +51,14 @@ pub fn driver() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")
 }
 
-/// A folder in which `library` is libcuda.
+/// A folder in which `library` is libcuda and libnvrtc.
 pub fn folder_with(name: &str, library: &Path) -> PathBuf {
     let folder = tempdir(&format!("cuda-{name}"));
     for link in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(library, folder.join(link)).unwrap();
     }
+    // A file of its own: the loader knows one file by one name only, and a driver goes by the name of libcuda.
+    std::fs::copy(library, folder.join("libnvrtc.so")).unwrap();
     folder
 }
 
