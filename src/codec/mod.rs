@@ -1,5 +1,12 @@
 //! Codecs: how the fields of a state become the bytes of a snapshot and back, on the application's lane.
 
+mod coder;
+mod real;
+pub mod simd;
+
+pub use coder::{Bound, Coder, Shape};
+pub use real::{Array, ArrayMut, Real};
+
 use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::Result;
 use crate::snapshot::Layout;

@@ -1,0 +1,106 @@
+//! The values of a field: FP32 or FP64.
+
+use crate::snapshot::Scalar;
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
+
+/// A floating-point type that codecs work on. Arithmetic is IEEE and never fused, so that every machine gets the same bits.
+pub trait Real:
+    Copy
+    + Debug
+    + Default
+    + PartialOrd
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + AddAssign
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+{
+    /// Its number in the C ABI.
+    const SCALAR: Scalar;
+    /// Bytes of a value.
+    const BYTES: usize;
+    /// Bits of the significand, the hidden one included.
+    const DIGITS: u32;
+
+    /// The nearest value.
+    fn from_f64(x: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+    /// The absolute value.
+    fn abs(self) -> Self;
+    /// Neither NaN nor infinite.
+    fn is_finite(self) -> bool;
+    /// The bits, in the low end of a word.
+    fn to_bits(self) -> u64;
+    /// The value of these bits; those beyond its size do not count.
+    fn from_bits(bits: u64) -> Self;
+    /// The array as one of this type.
+    fn of<'a>(array: Array<'a>) -> Option<&'a [Self]>;
+}
+
+macro_rules! real {
+    ($float:ident, $bits:ident, $variant:ident, $digits:literal) => {
+        impl Real for $float {
+            const SCALAR: Scalar = Scalar::$variant;
+            const BYTES: usize = size_of::<$float>();
+            const DIGITS: u32 = $digits;
+
+            #[inline(always)]
+            fn from_f64(x: f64) -> Self {
+                x as $float
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                $float::abs(self)
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                $float::is_finite(self)
+            }
+            #[inline(always)]
+            fn to_bits(self) -> u64 {
+                $float::to_bits(self) as u64
+            }
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                $float::from_bits(bits as $bits)
+            }
+            fn of<'a>(array: Array<'a>) -> Option<&'a [Self]> {
+                match array {
+                    Array::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+real!(f32, u32, F32, 24);
+real!(f64, u64, F64, 53);
+
+/// An array to be coded.
+#[derive(Clone, Copy, Debug)]
+pub enum Array<'a> {
+    /// FP32 values.
+    F32(&'a [f32]),
+    /// FP64 values.
+    F64(&'a [f64]),
+}
+
+/// An array to be filled.
+#[derive(Debug)]
+pub enum ArrayMut<'a> {
+    /// FP32 values.
+    F32(&'a mut [f32]),
+    /// FP64 values.
+    F64(&'a mut [f64]),
+}
