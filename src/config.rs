@@ -1,5 +1,6 @@
 //! The configuration: what it holds once it is checked, and how its `key = value` files are read.
 
+use crate::codec::Settings;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
@@ -49,6 +50,12 @@ pub struct Config {
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
     pub link_bandwidth: f64,
+    /// How snapshots are compressed.
+    pub compression: Settings,
+    /// The ratio that is expected of compressed snapshots; at most 1: none is.
+    pub compression_factor: f64,
+    /// Log the ratio of every snapshot.
+    pub log_ratio: bool,
     /// Write one line per shot to the performance log.
     pub performance_log: bool,
 }
@@ -71,6 +78,9 @@ impl Default for Config {
             zero_copy: false,
             max_in_flight: 64,
             link_bandwidth: 0.0,
+            compression: Settings::default(),
+            compression_factor: 0.0,
+            log_ratio: false,
             performance_log: false,
         }
     }

@@ -14,6 +14,8 @@ pub enum Code {
     Unsupported = -103,
     /// The fields differ in number, shape or type from those given at init.
     Shape = -104,
+    /// A field holds NaN or infinities, and the configuration makes that an error.
+    Values = -105,
     /// The call does not fit the current action.
     State = -201,
     /// The handle was never made, or is finalized.
@@ -30,6 +32,8 @@ pub enum Code {
     Parse = -402,
     /// A schedule breaks the rules of checkpointing.
     Schedule = -403,
+    /// A compressed stream is damaged, or of another version.
+    Stream = -404,
     /// The device failed.
     Device = -501,
     /// A defect in gpuzip: a panic was caught.

@@ -2,7 +2,7 @@
 //!
 //! One straight line: action -> step of the plan -> tier -> codec -> device.
 
-use crate::codec::Raw;
+use crate::codec::{Method, SnapshotCodec};
 use crate::config::Config;
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
@@ -11,9 +11,9 @@ use crate::fork::Process;
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
-use crate::snapshot::Layout;
+use crate::snapshot::{Layout, ALIGNMENT};
 use crate::stats::Stats;
-use crate::tier::Tiers;
+use crate::tier::{Saved, Tiers};
 use std::ffi::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub struct Session {
     config: Config,
     layout: Layout,
     sizes: Sizes,
+    /// What compresses, until the tiers have it; `None`: snapshots are raw.
+    codec: Option<SnapshotCodec>,
     /// Where the snapshots are to be, as soon as it is known.
     target: Option<Target>,
     engine: Option<Engine>,
@@ -72,9 +74,9 @@ impl Session {
     /// first save.
     pub fn attach(cursor: Arc<Cursor>, config: Config, fields: &[AppField]) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
-        let sizes = Sizes::new(&config, layout.slot_bytes);
+        let (codec, sizes) = sizes_of(&config, &layout)?;
         if config.device_budget > 0 && sizes.cache == Some(0) {
-            log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, layout.slot_bytes);
+            log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, sizes.slot_bytes);
         }
         let target = Target::of(&config, fields)?;
         target.map_or(Ok(()), |target| target.check(fields))?;
@@ -85,6 +87,7 @@ impl Session {
             config,
             layout,
             sizes,
+            codec,
             target,
             engine: None,
             sweep,
@@ -110,9 +113,9 @@ impl Session {
         }
     }
 
-    /// Bytes of one snapshot.
+    /// Bytes of one snapshot, as planned with.
     pub fn slot_bytes(&self) -> u64 {
-        self.layout.slot_bytes
+        self.sizes.slot_bytes
     }
 
     /// Settles the device by the fields, if it is not yet, and refuses fields that are not its.
@@ -129,31 +132,52 @@ impl Session {
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
     fn open(&mut self) -> Result<()> {
         let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
+        if let (Target::Cuda(_), Some(_)) = (target, &self.codec) {
+            return fail!(
+                Unsupported,
+                "compressor = {}: this version compresses on the host backend only; use 0 on a CUDA device",
+                self.config.compression.method.number()
+            );
+        }
         let mut device = target.open(&self.config)?;
-        let plan = self.reserve(&mut *device)?;
-        let tiers = Tiers::new(device, Box::new(Raw), self.layout.clone(), &plan)?;
-        log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.layout.slot_bytes);
+        let (plan, cache, pool) = self.reserve(&mut *device)?;
+        log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
+        let tiers = Tiers::new(device, self.layout.clone(), &plan, self.codec.take(), cache, pool)?;
         self.engine =
             Some(Engine { plan, tiers, next_fetch: 0, begun: None, broken: None, traffic_before: Traffic::default(), stalled_before: 0.0 });
         Ok(())
     }
 
-    /// Reserves the memory of the plan. Where the device has less than the cache wants, the cache shrinks.
-    fn reserve(&mut self, device: &mut dyn Device) -> Result<Arc<Plan>> {
-        let bytes = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
-        let spare = if self.config.zero_copy { SPARE_SLOTS } else { 0 };
+    /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device has less than the cache wants, the cache
+    /// shrinks.
+    fn reserve(&mut self, device: &mut dyn Device) -> Result<(Arc<Plan>, u64, u64)> {
+        let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
+        let most = self.codec.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
+        let mut budget = self.config.device_budget.saturating_sub(spare);
         loop {
             let plan = self.cursor.plan(&self.sizes)?;
-            match device.reserve_device(bytes(plan.device_slots + spare)) {
-                Err(error) if error.code == Code::Memory && plan.device_slots > 0 => {
+            let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
+            let cache = match (most, self.config.cache) {
+                (Some(_), 0) if budget > 0 => budget,
+                (Some(most), cap) if budget > 0 => budget.min(times(cap, most)),
+                _ => times(plan.device_slots, self.sizes.slot_bytes),
+            };
+            let cache = cache.next_multiple_of(ALIGNMENT);
+            match device.reserve_device(cache.saturating_add(spare)) {
+                Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
-                    self.sizes.cache = Some(fewer);
+                    (self.sizes.cache, budget) = (Some(fewer), 0);
                 }
                 result => {
                     result?;
-                    device.reserve_host(bytes(plan.host_slots))?;
-                    return Ok(plan);
+                    let pool = match (most, self.config.host_budget) {
+                        (None, _) => times(plan.host_slots, self.sizes.slot_bytes),
+                        (Some(most), 0) => times(plan.host_slots, most),
+                        (Some(_), budget) => budget,
+                    };
+                    device.reserve_host(pool)?;
+                    return Ok((plan, cache, pool));
                 }
             }
         }
@@ -170,11 +194,31 @@ impl Session {
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
         if let Some(engine) = &mut self.engine {
+            let largest = engine.tiers.largest();
             engine.reset()?;
+            self.replan(largest)?;
         }
         self.sweep = self.cursor.rewind()?;
         (self.tick, self.served) = (None, true);
         self.stats = Stats::default();
+        Ok(())
+    }
+
+    /// Plans the tiers anew by the size of the largest compressed snapshot of the shot before, if that changes what the device budget
+    /// holds. The schedule stays as it is.
+    fn replan(&mut self, largest: u64) -> Result<()> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        if largest == 0 || self.config.device_budget == 0 {
+            return Ok(());
+        }
+        let sizes = Sizes { host: self.sizes.host, ..Sizes::new(&self.config, largest, self.layout.slot_bytes) };
+        if sizes.cache != self.sizes.cache {
+            if let Ok(plan) = self.cursor.plan(&sizes) {
+                log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);
+                engine.tiers.fit(&plan)?;
+                (engine.plan, self.sizes) = (plan, sizes);
+            }
+        }
         Ok(())
     }
 
@@ -266,7 +310,7 @@ impl Session {
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         self.open()?;
-        self.store(tick, stream, |tiers, step, _| tiers.save(step, &memory))
+        self.store(tick, stream, |tiers, step, _| tiers.save(step, ts, &memory))
     }
 
     /// Makes u(ts) live in the fields.
@@ -274,7 +318,8 @@ impl Session {
         let tick = self.expect(Kind::Restore, ts)?;
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
-        self.fetch(tick, stream, |tiers, step, _| tiers.restore(step, &memory))
+        let last = tick.action.flags & flags::LAST_USE != 0;
+        self.fetch(tick, stream, |tiers, step, _| Ok(((), tiers.restore(step, ts, last, &memory)?)))
     }
 
     /// Memory, field by field, in which the application computes u(ts), the state that is saved next. On its stream it may write there from
@@ -301,7 +346,7 @@ impl Session {
         if self.engine()?.begun != Some(tick.event) {
             return fail!(State, "save_commit of state {ts} without save_begin");
         }
-        self.store(tick, stream, Tiers::commit_save)
+        self.store(tick, stream, |tiers, step, spare| tiers.commit_save(step, ts, spare))
     }
 
     /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done. It must not be written to, unless
@@ -310,7 +355,8 @@ impl Session {
         self.check_hands_over("retrieve_acquire")?;
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
-        self.fetch(tick, stream, Tiers::acquire)
+        let last = tick.action.flags & flags::LAST_USE != 0;
+        self.fetch(tick, stream, |tiers, step, spare| tiers.acquire(step, ts, last, spare))
     }
 
     fn check_hands_over(&self, call: &str) -> Result<()> {
@@ -321,34 +367,36 @@ impl Session {
     }
 
     /// A SAVE, done by `body` on its step and spare slot.
-    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>) -> Result<()> {
+    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<Saved>) -> Result<()> {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        engine.call(stream, tick, |engine| {
-            body(&mut engine.tiers, step, spare)?;
-            engine.issue_after(tick.event)
+        let saved = engine.call(stream, tick, |engine| {
+            let saved = body(&mut engine.tiers, step, spare)?;
+            engine.issue_after(tick.event)?;
+            Ok(saved)
         })?;
-        let written = step.host != NONE;
-        let stored = written || step.slot != NONE;
         self.stats.saves += 1;
-        self.stats.d2h += u64::from(written);
-        self.stats.write_backs_avoided += u64::from(!written);
-        self.stats.raw_bytes += self.layout.raw_bytes;
-        self.stats.stored_bytes += if stored { self.layout.slot_bytes } else { 0 };
+        self.stats.d2h += u64::from(saved.written);
+        self.stats.write_backs_avoided += u64::from(!saved.written);
+        self.stats.raw_bytes += if saved.bytes > 0 { self.layout.raw_bytes } else { 0 };
+        self.stats.stored_bytes += saved.bytes;
+        if self.config.log_ratio && saved.bytes > 0 {
+            let ratio = self.layout.raw_bytes as f64 / saved.bytes as f64;
+            log::info!("state {}: {} of {} bytes, ratio {ratio:.2}", tick.action.ts, saved.bytes, self.layout.raw_bytes);
+        }
         self.served = true;
         self.stats.save += begin.elapsed().as_secs_f64();
         Ok(())
     }
 
     /// A RESTORE, done by `body` on its step and spare slot.
-    fn fetch<R>(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<R>) -> Result<R> {
+    fn fetch<R>(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<(R, bool)>) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let moved = u64::from(step.host != NONE);
-        let prefetched = moved == 1 && step.slot != NONE && engine.is_issued(tick.event);
-        let (result, late) = engine.call(stream, tick, |engine| {
+        let prefetched = step.host != NONE && step.slot != NONE && engine.is_issued(tick.event);
+        let ((result, moved), late) = engine.call(stream, tick, |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
             let result = body(&mut engine.tiers, step, spare)?;
@@ -356,9 +404,9 @@ impl Session {
             Ok((result, late))
         })?;
         self.stats.restores += 1;
-        self.stats.misses += moved;
-        self.stats.h2d += moved;
-        self.stats.hits += 1 - moved;
+        self.stats.misses += u64::from(moved);
+        self.stats.h2d += u64::from(moved);
+        self.stats.hits += u64::from(!moved);
         self.stats.prefetches += u64::from(prefetched);
         self.stats.late_prefetches += u64::from(late);
         self.served = true;
@@ -428,9 +476,11 @@ impl Session {
             stats.stall = tiers.device().stalled()? - *stalled_before;
             stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
             stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
-            let spare = if plan.hands_over { SPARE_SLOTS } else { 0 };
-            stats.peak_device_bytes = (plan.device_slots as u64 + spare as u64).saturating_mul(self.layout.slot_bytes);
-            stats.peak_host_bytes = (plan.host_slots as u64).saturating_mul(self.layout.slot_bytes);
+            let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
+            let (cache, pool) = tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
+            stats.peak_device_bytes = cache + times(if plan.hands_over { SPARE_SLOTS } else { 0 });
+            stats.peak_host_bytes = pool;
+            (stats.compress, stats.decompress) = tiers.codec_seconds();
         }
         Ok(stats)
     }
@@ -450,6 +500,17 @@ impl Session {
             log::warn!("performance log: {e}");
         }
     }
+}
+
+/// What compresses snapshots of this layout, if something does, and the sizes to plan with.
+pub fn sizes_of(config: &Config, layout: &Layout) -> Result<(Option<SnapshotCodec>, Sizes)> {
+    let codec = match config.compression.method {
+        Method::None => None,
+        _ => Some(SnapshotCodec::new(config.compression.clone(), layout)?),
+    };
+    let expected = codec.as_ref().map_or(layout.slot_bytes, |codec| codec.expected_bytes(config.compression_factor));
+    let sizes = Sizes::new(config, expected, layout.slot_bytes);
+    Ok((codec, sizes))
 }
 
 /// A FORWARD that computes the state of the next SAVE.

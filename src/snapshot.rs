@@ -45,7 +45,7 @@ impl Field {
 pub const MAX_FIELDS: usize = 1024;
 
 /// Fields begin at multiples of this within a snapshot: vector loads and bulk copies are aligned.
-const ALIGNMENT: u64 = 256;
+pub const ALIGNMENT: u64 = 256;
 
 /// The fields of a state and their places in a raw snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -60,6 +60,10 @@ stats! {
     save: f64,
     /// Seconds in retrieve.
     restore: f64,
+    /// Seconds of compression.
+    compress: f64,
+    /// Seconds of decompression.
+    decompress: f64,
     /// Seconds that the application's stream waited for gpuzip.
     stall: f64,
     /// Seconds that the host waited because it was too far ahead of the device.

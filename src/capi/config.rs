@@ -3,6 +3,7 @@
 use super::entry::{entry, not_null, text, write};
 use super::logging::{level_of, set_level, warn_always};
 use super::types::*;
+use crate::codec::{ErrorBound, Method, Settings};
 use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Error, Result};
 use crate::plan::Policy;
@@ -215,7 +216,26 @@ const NAMES: &[(&str, &[(&str, i32)])] = &[
             ("store_all", GPUZIP_ALGORITHM_STORE_ALL),
         ],
     ),
-    ("compressor", &[("none", 0)]),
+    (
+        "compressor",
+        &[
+            ("none", 0),
+            ("zfp", 1),
+            ("cuzfp", 1),
+            ("cuZFP", 1),
+            ("bitcomp", 2),
+            ("Bitcomp", 2),
+            ("cuszp", 3),
+            ("cuSZp", 3),
+            ("lorenzo", 4),
+            ("dct", 5),
+            ("fp16", 6),
+            ("bfp", 7),
+            ("auto", 15),
+        ],
+    ),
+    ("error_bound_mode", &[("max", 0), ("absolute", 1), ("range", 2), ("psnr", 3)]),
+    ("nonfinite", &[("store", 0), ("error", 1)]),
     ("policy", &[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]),
     ("backend", &[("host", 1), ("cuda", 2)]),
     ("log_level", &[("DEBUG", 0), ("INFO", 1), ("WARN", 2), ("ERROR", 3)]),
@@ -328,7 +348,6 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
-    one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?;
     Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
@@ -353,6 +372,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             actions => actions,
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
+        compression: compression(&given)?,
+        compression_factor: factor(given.compression_factor)?,
+        log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
     })
 }
@@ -406,16 +428,68 @@ fn bandwidth(value: f64) -> Result<f64> {
     fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
 }
 
-/// Refuses what this version has no code for: nothing that is asked for is silently left out. What belongs to a codec is not looked at,
-/// since there is none to use it.
+/// The codec and its bound. What belongs to another codec than the one named is not looked at.
+fn compression(c: &gpuzip_config_t) -> Result<Settings> {
+    let method = match c.compressor {
+        0 => Method::None,
+        1 => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
+        3 => Method::Cuszp,
+        4 => Method::Lorenzo,
+        5 => Method::Dct,
+        6 => Method::Fp16,
+        7 => Method::Bfp,
+        15 => return fail!(Unsupported, "compressor = 15 (auto): not in this version; name a codec, GPUZIP_COMPRESSOR_*"),
+        other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
+    };
+    let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
+    if method == Method::None && reject_nonfinite {
+        return fail!(Unsupported, "nonfinite = 1 with compressor = 0: raw snapshots are not looked at; use 0");
+    }
+    let bound = if method.is_bounded() { error_bound(c)? } else { ErrorBound::DEFAULT };
+    Ok(Settings { method, bound, reject_nonfinite })
+}
+
+fn rate(bits: i32) -> Result<u32> {
+    match bits {
+        0 => Ok(8),
+        1..=64 => Ok(bits as u32),
+        _ => fail!(Config, "zfp_bit_rate = {bits}: 1 to 32 bits per FP32 value, to 64 per FP64 value, or 0 for 8"),
+    }
+}
+
+fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
+    let checked = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => fail!(Config, "{name} = {value}: a positive number"),
+    };
+    if c.compressor == 3 && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
+        return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
+    }
+    let value = match (c.error_bound_mode, c.error_bound) {
+        (0 | 2, 0.0) => 1e-3,
+        (1 | 3, 0.0) => return fail!(Config, "error_bound = 0 with error_bound_mode = {}: it has no default there", c.error_bound_mode),
+        (_, value) => checked("error_bound", value)?,
+    };
+    match c.error_bound_mode {
+        0 => Ok(ErrorBound::OfMax(value)),
+        1 => Ok(ErrorBound::Absolute(value)),
+        2 => Ok(ErrorBound::OfRange(value)),
+        3 => Ok(ErrorBound::Psnr(value)),
+        other => fail!(Config, "error_bound_mode = {other}: use 0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)"),
+    }
+}
+
+fn factor(value: f32) -> Result<f64> {
+    match value.is_finite() && value >= 0.0 {
+        true => Ok(value as f64),
+        false => fail!(Config, "compression_factor = {value}: the ratio that is expected, or 0"),
+    }
+}
+
+/// Refuses what this version has no code for: nothing that is asked for is silently left out.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    let ints = [
-        ("compressor", c.compressor, "snapshots are stored raw; use 0"),
-        ("range_actions", c.range_actions, "every FORWARD is one step; use 0"),
-        ("nonfinite", c.nonfinite, "raw snapshots keep NaN and Inf; use 0"),
-    ];
-    if let Some((name, value, remedy)) = ints.into_iter().find(|(_, value, _)| *value != 0) {
-        return fail!(Unsupported, "{name} = {value}: not in this version: {remedy}");
+    if c.range_actions != 0 {
+        return fail!(Unsupported, "range_actions = {}: not in this version: every FORWARD is one step; use 0", c.range_actions);
     }
     let numbers = [("disk_budget", c.disk_budget as f64), ("persist_overhead", c.persist_overhead), ("stop_budget_s", c.stop_budget_s)];
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {

@@ -7,9 +7,9 @@ use super::schedule::{action_of, summarize};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
-use crate::plan::{choose, Sizes};
+use crate::plan::choose;
 use crate::schedule::check_steps;
-use crate::session::Session;
+use crate::session::{sizes_of, Session};
 use crate::snapshot::{Field, Layout, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
@@ -291,6 +291,8 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
         backward: stats.backward,
         save: stats.save,
         restore: stats.restore,
+        compress: stats.compress,
+        decompress: stats.decompress,
         stall: stats.stall,
         run_ahead_wait: stats.run_ahead_wait,
         ..Default::default()
@@ -328,8 +330,9 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     entry("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let slot_bytes = Layout::new(fields.iter().map(|f| f.field).collect())?.slot_bytes;
-        let choice = choose(&config, check_steps(steps as i64)?, &[Sizes::new(&config, slot_bytes)])?;
+        let (_, sizes) = sizes_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
+        let slot_bytes = sizes.slot_bytes;
+        let choice = choose(&config, check_steps(steps as i64)?, &[sizes])?;
         let value = summarize(&choice.schedule, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }

@@ -16,6 +16,8 @@ pub const GPUZIP_ERR_CONFIG: i32 = -102;
 pub const GPUZIP_ERR_UNSUPPORTED: i32 = -103;
 /// The fields differ in number, shape or type from those given at init.
 pub const GPUZIP_ERR_SHAPE: i32 = -104;
+/// A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+pub const GPUZIP_ERR_VALUES: i32 = -105;
 /// The call does not fit the current action. Nothing has changed.
 pub const GPUZIP_ERR_STATE: i32 = -201;
 /// The handle was never made, or is finalized.
@@ -32,6 +34,8 @@ pub const GPUZIP_ERR_IO: i32 = -401;
 pub const GPUZIP_ERR_PARSE: i32 = -402;
 /// A schedule breaks the rules of checkpointing.
 pub const GPUZIP_ERR_SCHEDULE: i32 = -403;
+/// A compressed stream is damaged, or of another version.
+pub const GPUZIP_ERR_STREAM: i32 = -404;
 /// The device failed.
 pub const GPUZIP_ERR_DEVICE: i32 = -501;
 /// A defect in gpuzip was caught.
@@ -80,6 +84,23 @@ pub const GPUZIP_ALGORITHM_STORE_ALL: i32 = 6;
 pub const GPUZIP_POLICY_CLAIRVOYANT: i32 = 0;
 /// GPUZIP 2.x's published LRU and PSA, for comparison.
 pub const GPUZIP_POLICY_LRU: i32 = 1;
+
+/// Raw snapshots.
+pub const GPUZIP_COMPRESSOR_NONE: i32 = 0;
+/// zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+pub const GPUZIP_COMPRESSOR_ZFP: i32 = 1;
+/// NVIDIA's Bitcomp, through an installed libnvcomp.
+pub const GPUZIP_COMPRESSOR_BITCOMP: i32 = 2;
+/// The published cuSZp layout, within a bound.
+pub const GPUZIP_COMPRESSOR_CUSZP: i32 = 3;
+/// Lorenzo prediction in tiles, within a bound: fast.
+pub const GPUZIP_COMPRESSOR_LORENZO: i32 = 4;
+/// Cosine transform of tiles, within a bound: small.
+pub const GPUZIP_COMPRESSOR_DCT: i32 = 5;
+/// Scaled half precision: half of FP32, 99 dB and more.
+pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
+/// Blocks of 8-bit integers with a common exponent.
+pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
 
 /// 32-bit IEEE values.
 pub const GPUZIP_TYPE_F32: i32 = 0;
@@ -146,23 +167,24 @@ pub struct gpuzip_config_t {
     pub checkpointing_snaps: i32,
     /// Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
     pub cache_capacity: i32,
-    /// 0: none. This version stores raw snapshots only.
+    /// GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
     pub compressor: i32,
     /// What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
     pub log_level: i32,
     /// 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
     pub enable_performance_log: i32,
-    /// 1: log compression ratios.
+    /// 1: log the compression ratio of every snapshot, at level INFO.
     pub enable_compression_rate_log: i32,
-    /// A hint for compressed sizes.
+    /// The compression ratio that is expected: budgets are planned with it. Snapshots take what they need; one that finds no room in the
+    /// cache stays in host memory, and if that has a budget that it does not fit, saving it is an error. 0 or 1: none is expected.
     pub compression_factor: f32,
     /// The file of GPUZIP_ALGORITHM_TRACE.
     pub trace_file_path: *mut c_char,
     /// Accepted for compatibility; `log_level` decides.
     pub revolve_log_level: i32,
-    /// zfp: bits per value.
+    /// zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
     pub zfp_bit_rate: i32,
-    /// cuSZp: error bound.
+    /// cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
     pub cuszp_err_bound: f64,
     /// "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
     pub float_kind: *const c_char,
@@ -190,11 +212,12 @@ pub struct gpuzip_config_t {
     pub disk_budget: u64,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
-    /// Codecs: 0 relative to each field's maximum, 1 absolute, 2 relative to its range, 3 target PSNR in dB.
+    /// Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
+    /// range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their difference, each by its own size.
     pub error_bound_mode: i32,
-    /// Codecs: the bound; 0: 1e-3.
+    /// Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
     pub error_bound: f64,
-    /// Codecs, NaN and Inf: 0 store exactly, 1 error.
+    /// Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
     pub nonfinite: i32,
     /// No action is handed out before a GPU has ended all saves and retrieves that lie this many actions back or more; 0: 64.
     pub max_in_flight: i32,

@@ -20,6 +20,14 @@ impl Bound {
             Bound::Max(value) | Bound::Rms(value) => value,
         }
     }
+
+    /// The same kind of bound, with this number if it is less.
+    pub fn at_most(self, value: f64) -> Self {
+        match self {
+            Bound::Max(b) => Bound::Max(b.min(value)),
+            Bound::Rms(b) => Bound::Rms(b.min(value)),
+        }
+    }
 }
 
 /// Codes arrays of one shape and type. What it needs for that it allocates when it is made, never later.

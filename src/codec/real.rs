@@ -104,3 +104,41 @@ pub enum ArrayMut<'a> {
     /// FP64 values.
     F64(&'a mut [f64]),
 }
+
+/// The bytes of values; any bytes are values.
+macro_rules! bytes {
+    ($values:expr) => {
+        // SAFETY: the memory of the slice, seen as bytes for as long as the slice is borrowed.
+        unsafe { std::slice::from_raw_parts($values.as_ptr().cast::<u8>(), size_of_val($values)) }
+    };
+}
+
+impl<'a> Array<'a> {
+    /// The values as bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            Array::F32(x) => bytes!(x),
+            Array::F64(x) => bytes!(x),
+        }
+    }
+}
+
+impl ArrayMut<'_> {
+    /// The values as bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let (address, bytes) = match self {
+            ArrayMut::F32(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
+            ArrayMut::F64(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
+        };
+        // SAFETY: the memory of the slice, seen as bytes while it is borrowed; any bytes are values.
+        unsafe { std::slice::from_raw_parts_mut(address, bytes) }
+    }
+
+    /// Sets all values to `x`.
+    pub fn fill(&mut self, x: f64) {
+        match self {
+            ArrayMut::F32(values) => values.fill(x as f32),
+            ArrayMut::F64(values) => values.fill(x),
+        }
+    }
+}

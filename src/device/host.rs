@@ -73,8 +73,8 @@ impl HostDevice {
             Place::App(memory) if bytes <= memory.bytes as u64 => return Ok(Address(memory.address)),
             Place::App(memory) => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {}", memory.bytes),
         };
-        if offset.checked_add(bytes).is_none_or(|end| end > slab.bytes() as u64) {
-            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.bytes());
+        if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
+            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.len());
         }
         // SAFETY: the offset lies within the slab's mapping, as just checked.
         Ok(Address(unsafe { slab.address().add(offset as usize) }))

@@ -15,6 +15,7 @@ use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
+pub(crate) use slab::Slab;
 
 /// The device of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +115,16 @@ impl AppMemory {
     /// are given to has returned and, on a GPU, the work that it enqueued on the caller's stream is done.
     pub unsafe fn new(address: *mut u8, bytes: usize) -> Self {
         AppMemory { address, bytes }
+    }
+
+    /// Its first byte.
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -1,5 +1,7 @@
 //! Big pieces of host memory.
 
+use super::AppMemory;
+use crate::codec::Real;
 use crate::error::{fail, Result};
 
 /// Anonymous memory, mapped in one piece with huge pages where the system has them. A mapping that fails is an error, never an abort.
@@ -38,8 +40,34 @@ impl Slab {
     }
 
     /// Its size.
-    pub fn bytes(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the slab's own mapping, or no byte; any bytes are valid.
+        unsafe { std::slice::from_raw_parts(self.address, self.bytes) }
+    }
+
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, borrowed from the slab.
+        unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
+    }
+
+    /// Its bytes as values.
+    pub fn values_mut<T: Real>(&mut self) -> &mut [T] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: as above; pages are aligned, and any bytes are values.
+        unsafe { std::slice::from_raw_parts_mut(self.address.cast(), self.bytes / T::BYTES) }
+    }
+
+    /// All of it, as memory that a lane may copy.
+    pub fn memory(&self) -> AppMemory {
+        AppMemory { address: self.address, bytes: self.bytes }
     }
 
     /// Touches every page, so that no shot pays for page faults. Best effort: a page that cannot be had now is had at its first use.

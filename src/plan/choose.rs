@@ -25,20 +25,20 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes.
+    /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
     ///
     /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set; for `auto`
     /// with nothing set, it has room for all snapshots. The host pool has what `host_budget` holds; without one, what the plan needs, or
     /// nothing if only a device budget decides the snapshots. An application that works in the slots needs two of the budget beside the
     /// cache, for states that have no slot.
-    pub fn new(config: &Config, slot_bytes: u64) -> Self {
+    pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
-        let spare = if config.zero_copy { SPARE_SLOTS } else { 0 };
+        let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
         let cache = match (config.device_budget, config.cache) {
             (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
             (0, cache) => Some(cache),
-            (budget, 0) => Some(slots(budget).saturating_sub(spare)),
-            (budget, most) => Some(slots(budget).saturating_sub(spare).min(most)),
+            (budget, 0) => Some(slots(budget.saturating_sub(spare))),
+            (budget, most) => Some(slots(budget.saturating_sub(spare)).min(most)),
         };
         let host = match config.host_budget {
             0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => Some(0),

@@ -1,17 +1,28 @@
-//! Tiers: the device cache and the host pool, each one slab cut into slots of one snapshot, and the events that order their use.
+//! Tiers: the device cache and the host pool, each one slab, and the events that order their use.
 //!
-//! Slots are numbered by the plan, in any order; what is kept here is only what a lane has to wait for before it may touch one.
+//! Slots are numbered by the plan, in any order; what is kept here is where each one's snapshot lies and what a lane has to wait for
+//! before it may touch it. A raw snapshot lies at its slot's place. A compressed one takes the bytes that it has, wherever they are free;
+//! where the cache has none left it stays in the pool, and is read from there.
 
-use crate::codec::Codec;
-use crate::device::{AppMemory, Device, Event, Lane, Place};
+mod arena;
+mod compressed;
+
+use crate::codec::SnapshotCodec;
+use crate::device::{AppMemory, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use crate::snapshot::{Field, Layout};
+use arena::Arena;
 use std::ffi::c_void;
+use std::ops::Range;
 
 /// A device cache slot.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct DeviceSlot {
+    /// Where its snapshot is.
+    held: Held,
+    /// The pool slot that has it, too, if it was written or fetched.
+    host: u32,
     /// The upload that fills it, and whether a restore has yet to wait for it.
     filled: Event,
     filling: bool,
@@ -20,39 +31,109 @@ struct DeviceSlot {
     reading: bool,
 }
 
+/// Where the snapshot of a device cache slot is.
+#[derive(Clone, PartialEq)]
+enum Held {
+    Nowhere,
+    /// In these bytes of the cache.
+    InCache(Range<u64>),
+    /// In that slot of the pool.
+    InPoolSlot(u32),
+    /// In these bytes of the pool.
+    InPool(Range<u64>),
+}
+
 /// A host pool slot.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct HostSlot {
+    /// Its bytes of the pool.
+    at: Range<u64>,
+    /// The state of its snapshot.
+    ts: i64,
     /// The download that wrote it.
     written: Event,
+}
+
+/// What a SAVE did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Saved {
+    /// Bytes of the snapshot; 0 if nobody will restore it.
+    pub bytes: u64,
+    /// It crossed the link, or is about to.
+    pub written: bool,
+}
+
+/// Compression, and the memory of snapshots that differ in size.
+struct Compression {
+    codec: SnapshotCodec,
+    /// Where snapshots are made.
+    stage: Slab,
+    cache: Arena,
+    pool: Arena,
+    /// The last download from bytes of the cache, and into bytes of the pool, that were given back since.
+    read: Option<Event>,
+    written: Option<Event>,
+    /// Bytes of the largest snapshot so far.
+    largest: u64,
+    compress: f64,
+    decompress: f64,
 }
 
 /// Device cache and host pool of one session.
 pub struct Tiers {
     device: Box<dyn Device>,
-    codec: Box<dyn Codec>,
     layout: Layout,
-    slot_bytes: u64,
+    compression: Option<Compression>,
     cache: Vec<DeviceSlot>,
     pool: Vec<HostSlot>,
+    /// Where the memory begins that the application works in beside the slots.
+    spare: u64,
     /// The end of what the application's lane has done with the tiers so far.
     app: Event,
 }
 
 impl Tiers {
-    /// The tiers of `plan` on a device whose slabs are reserved.
-    pub fn new(mut device: Box<dyn Device>, codec: Box<dyn Codec>, layout: Layout, plan: &Plan) -> Result<Self> {
-        let slot_bytes = codec.slot_bytes(&layout);
-        let mut cache = Vec::with_capacity(plan.device_slots as usize);
-        for _ in 0..plan.device_slots {
-            cache.push(DeviceSlot { filled: device.event()?, filling: false, read: device.event()?, reading: false });
-        }
-        let mut pool = Vec::with_capacity(plan.host_slots as usize);
-        for _ in 0..plan.host_slots {
-            pool.push(HostSlot { written: device.event()? });
-        }
+    /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache` bytes of the one and `pool` of the other.
+    pub fn new(
+        mut device: Box<dyn Device>,
+        layout: Layout,
+        plan: &Plan,
+        codec: Option<SnapshotCodec>,
+        cache: u64,
+        pool: u64,
+    ) -> Result<Self> {
         let app = device.event()?;
-        Ok(Tiers { device, codec, layout, slot_bytes, cache, pool, app })
+        let compression = match codec {
+            None => None,
+            Some(codec) => Some(Compression {
+                stage: Slab::new(codec.room() as u64)?,
+                codec,
+                cache: Arena::new(cache),
+                pool: Arena::new(pool),
+                read: None,
+                written: None,
+                largest: 0,
+                compress: 0.0,
+                decompress: 0.0,
+            }),
+        };
+        let mut tiers = Tiers { device, layout, compression, cache: Vec::new(), pool: Vec::new(), spare: cache, app };
+        tiers.fit(plan)?;
+        Ok(tiers)
+    }
+
+    /// Takes on another plan; every slot is empty then.
+    pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+        for _ in self.cache.len()..plan.device_slots as usize {
+            let (filled, read) = (self.device.event()?, self.device.event()?);
+            self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false });
+        }
+        for _ in self.pool.len()..plan.host_slots as usize {
+            let written = self.device.event()?;
+            self.pool.push(HostSlot { at: 0..0, ts: -1, written });
+        }
+        self.empty();
+        Ok(())
     }
 
     /// The device, for its traffic and times.
@@ -63,30 +144,58 @@ impl Tiers {
     /// Forgets all snapshots once everything under way is done.
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
-        for slot in &mut self.cache {
-            (slot.filling, slot.reading) = (false, false);
-        }
+        self.empty();
         Ok(())
     }
 
-    fn in_cache(&self, slot: u32) -> Place {
-        Place::Device(slot as u64 * self.slot_bytes)
+    fn empty(&mut self) {
+        let slot_bytes = self.layout.slot_bytes;
+        let fixed = |k: usize| k as u64 * slot_bytes..(k as u64 + 1) * slot_bytes;
+        for (k, slot) in self.cache.iter_mut().enumerate() {
+            slot.held = if self.compression.is_none() { Held::InCache(fixed(k)) } else { Held::Nowhere };
+            (slot.filling, slot.reading) = (false, false);
+        }
+        for (k, slot) in self.pool.iter_mut().enumerate() {
+            slot.at = if self.compression.is_none() { fixed(k) } else { 0..0 };
+        }
+        if let Some(compression) = &mut self.compression {
+            compression.cache.clear();
+            compression.pool.clear();
+            (compression.read, compression.written) = (None, None);
+            (compression.largest, compression.compress, compression.decompress) = (0, 0.0, 0.0);
+        }
     }
 
-    fn in_pool(&self, slot: u32) -> Place {
-        Place::Host(slot as u64 * self.slot_bytes)
+    /// Bytes of the largest compressed snapshot of this sweep.
+    pub fn largest(&self) -> u64 {
+        self.compression.as_ref().map_or(0, |c| c.largest)
     }
 
-    /// Stores the fields where `step` says. They have been read when the application's lane gets past this.
-    pub fn save(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
+    /// Seconds of compression and decompression in this sweep.
+    pub fn codec_seconds(&self) -> (f64, f64) {
+        self.compression.as_ref().map_or((0.0, 0.0), |c| (c.compress, c.decompress))
+    }
+
+    /// The most bytes of cache and pool that compressed snapshots have reached to; `None` if snapshots are raw.
+    pub fn peaks(&self) -> Option<(u64, u64)> {
+        self.compression.as_ref().map(|c| (c.cache.peak(), c.pool.peak()))
+    }
+
+    /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.
+    pub fn save(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<Saved> {
+        if step.slot == NONE && step.host == NONE {
+            return Ok(Saved::default());
+        }
+        if self.compression.is_some() {
+            return self.save_compressed(step, ts, fields);
+        }
         self.clear_for_save(step)?;
-        let to = match step {
-            Step { slot: NONE, host: NONE } => return Ok(()),
-            Step { slot: NONE, host } => self.in_pool(host),
-            Step { slot, .. } => self.in_cache(slot),
-        };
-        self.codec.encode(&mut *self.device, &self.layout, fields, to)?;
-        self.write_back(step)
+        let to = if step.slot == NONE { self.in_pool(step.host) } else { self.in_slot(step.slot, 0) };
+        for ((field, &offset), &memory) in self.layout.fields.iter().zip(&self.layout.offsets).zip(fields) {
+            self.device.copy(Lane::App, to.plus(offset), Place::App(memory), field.bytes().unwrap_or(0))?;
+        }
+        self.write_back(step)?;
+        Ok(Saved { bytes: self.layout.slot_bytes, written: step.host != NONE })
     }
 
     /// The application's lane waits until the slot of a SAVE may be overwritten.
@@ -102,59 +211,106 @@ impl Tiers {
         let Some(slot) = self.cache.get_mut(step.slot as usize) else { return Ok(()) };
         slot.reading = step.host != NONE;
         if step.host != NONE {
-            let (read, written) = (slot.read, self.pool[step.host as usize].written);
+            let (read, host) = (slot.read, &self.pool[step.host as usize]);
+            let (written, bytes) = (host.written, host.at.end - host.at.start);
             self.device.record(Lane::App, self.app)?;
             self.device.wait(Lane::Download, self.app)?;
-            self.device.copy(Lane::Download, self.in_pool(step.host), self.in_cache(step.slot), self.slot_bytes)?;
+            self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), bytes)?;
             self.device.record(Lane::Download, read)?;
             self.device.record(Lane::Download, written)?;
         }
         Ok(())
     }
 
-    /// Where the application may compute the state of a SAVE: its slot, or a spare one.
-    pub fn begin_save(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
-        self.clear_for_save(step)?;
-        self.pointers(step, spare)
+    fn in_pool(&self, slot: u32) -> Place {
+        Place::Host(self.pool[slot as usize].at.start)
     }
 
-    /// Stores what the application has computed there.
-    pub fn commit_save(&mut self, step: Step, spare: u32) -> Result<()> {
-        if step.slot == NONE && step.host != NONE {
-            return self.device.copy(Lane::App, self.in_pool(step.host), self.in_cache(spare), self.slot_bytes);
+    /// The place of a cache slot, or, without one, that of the spare memory with this number.
+    fn in_slot(&self, slot: u32, spare: u32) -> Place {
+        match self.cache.get(slot as usize) {
+            Some(DeviceSlot { held: Held::InCache(at), .. }) => Place::Device(at.start),
+            _ => Place::Device(self.spare + spare as u64 * self.layout.slot_bytes),
         }
-        self.write_back(step)
     }
 
-    /// Where the application finds the state of a RESTORE: its slot, or a spare one into which it is copied from the host.
-    pub fn acquire(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
+    /// Where the application may compute the state of a SAVE: its slot, or spare memory.
+    pub fn begin_save(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
+        if self.compression.is_some() {
+            return self.pointers(NONE, spare);
+        }
+        self.clear_for_save(step)?;
+        self.pointers(step.slot, spare)
+    }
+
+    /// Stores what the application has computed there, u(ts).
+    pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<Saved> {
+        if self.compression.is_some() {
+            let fields = self.spare_fields(spare)?;
+            return self.save(step, ts, &fields);
+        }
+        let stored = step.slot != NONE || step.host != NONE;
+        if step.slot == NONE && step.host != NONE {
+            self.device.copy(Lane::App, self.in_pool(step.host), self.in_slot(NONE, spare), self.layout.slot_bytes)?;
+        } else {
+            self.write_back(step)?;
+        }
+        Ok(Saved { bytes: if stored { self.layout.slot_bytes } else { 0 }, written: step.host != NONE })
+    }
+
+    /// Where the application finds the state of a RESTORE: its slot, or spare memory into which it is copied or decoded; and whether it
+    /// had to cross the link.
+    pub fn acquire(&mut self, step: Step, ts: i64, last: bool, spare: u32) -> Result<(Vec<*mut c_void>, bool)> {
+        if self.compression.is_some() {
+            let fields = self.spare_fields(spare)?;
+            let moved = self.restore(step, ts, last, &fields)?;
+            return Ok((self.pointers(NONE, spare)?, moved));
+        }
         if step.slot == NONE {
-            self.device.copy(Lane::App, self.in_cache(spare), self.in_pool(step.host), self.slot_bytes)?;
+            self.device.copy(Lane::App, self.in_slot(NONE, spare), self.in_pool(step.host), self.layout.slot_bytes)?;
         } else {
             self.await_fetch(step)?;
         }
-        self.pointers(step, spare)
+        Ok((self.pointers(step.slot, spare)?, step.host != NONE))
     }
 
-    fn pointers(&self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
-        let slot = self.in_cache(if step.slot == NONE { spare } else { step.slot });
-        let field = |(field, &offset): (&Field, &u64)| self.device.pointer(slot.plus(offset), field.bytes().unwrap_or(0));
+    fn pointers(&self, slot: u32, spare: u32) -> Result<Vec<*mut c_void>> {
+        let place = self.in_slot(slot, spare);
+        let field = |(field, &offset): (&Field, &u64)| self.device.pointer(place.plus(offset), field.bytes().unwrap_or(0));
         self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
+    }
+
+    /// Spare memory, as fields.
+    fn spare_fields(&self, spare: u32) -> Result<Vec<AppMemory>> {
+        let fields = self.layout.fields.iter().map(|field| field.bytes().unwrap_or(0) as usize);
+        // SAFETY: memory of the device slab, which only the application's lane uses.
+        let memory = |(address, bytes): (*mut c_void, usize)| unsafe { AppMemory::new(address.cast(), bytes) };
+        Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
     }
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
     pub fn fetch(&mut self, step: Step) -> Result<()> {
+        let host = self.pool[step.host as usize].clone();
+        let bytes = host.at.end - host.at.start;
+        if self.compression.is_some() && !self.place_in_cache(step.slot, bytes) {
+            let slot = &mut self.cache[step.slot as usize];
+            (slot.held, slot.host) = (Held::InPoolSlot(step.host), step.host);
+            return Ok(());
+        }
         let DeviceSlot { filled, read, reading, .. } = self.cache[step.slot as usize];
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Upload, self.app)?;
         if reading {
             self.device.wait(Lane::Upload, read)?;
         }
-        self.device.wait(Lane::Upload, self.pool[step.host as usize].written)?;
-        self.device.copy(Lane::Upload, self.in_cache(step.slot), self.in_pool(step.host), self.slot_bytes)?;
+        if let Some(read) = self.compression.as_ref().and_then(|c| c.read) {
+            self.device.wait(Lane::Upload, read)?;
+        }
+        self.device.wait(Lane::Upload, host.written)?;
+        self.device.copy(Lane::Upload, self.in_slot(step.slot, 0), Place::Host(host.at.start), bytes)?;
         self.device.record(Lane::Upload, filled)?;
         let slot = &mut self.cache[step.slot as usize];
-        (slot.filling, slot.reading) = (true, false);
+        (slot.host, slot.filling, slot.reading) = (step.host, true, false);
         Ok(())
     }
 
@@ -166,16 +322,23 @@ impl Tiers {
         }
     }
 
-    /// Restores the fields from where `step` says. They hold the state when the application's lane gets past this.
-    pub fn restore(&mut self, step: Step, fields: &[AppMemory]) -> Result<()> {
+    /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that snapshot any more. They hold the state when
+    /// the application's lane gets past this. Returns whether the snapshot had to cross the link.
+    pub fn restore(&mut self, step: Step, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+        if self.compression.is_some() {
+            return self.restore_compressed(step, ts, last, fields);
+        }
         let from = if step.slot == NONE {
             // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
             self.in_pool(step.host)
         } else {
             self.await_fetch(step)?;
-            self.in_cache(step.slot)
+            self.in_slot(step.slot, 0)
         };
-        self.codec.decode(&mut *self.device, &self.layout, from, fields)
+        for ((field, &offset), &memory) in self.layout.fields.iter().zip(&self.layout.offsets).zip(fields) {
+            self.device.copy(Lane::App, Place::App(memory), from.plus(offset), field.bytes().unwrap_or(0))?;
+        }
+        Ok(step.host != NONE)
     }
 
     /// The application's lane waits for the upload into the slot of a RESTORE, if it needs one.

@@ -136,7 +136,7 @@ impl HostSlab {
         match self {
             HostSlab::None => 0,
             HostSlab::Locked { bytes, .. } => *bytes,
-            HostSlab::Pageable(slab) => slab.bytes() as u64,
+            HostSlab::Pageable(slab) => slab.len() as u64,
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Which codec, and within what bound.
+
+use super::coder::{Bound, Coder, Shape};
+use super::survey::Survey;
+use crate::error::{fail, Result};
+
+/// A codec with its parameters. The numbers are those of the configuration's `compressor`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    /// 0: the values as they are.
+    None,
+    /// 1: zfp at a fixed rate, libzfp's streams.
+    Zfp {
+        /// Bits per value.
+        rate: u32,
+    },
+    /// 3: the published cuSZp layout.
+    Cuszp,
+    /// 4: Lorenzo prediction of quantised values in tiles.
+    Lorenzo,
+    /// 5: discrete cosine transform of tiles.
+    Dct,
+    /// 6: scaled half precision.
+    Fp16,
+    /// 7: blocks of 8-bit integers with a common exponent.
+    Bfp,
+}
+
+impl Method {
+    /// Those that stand by themselves, by name.
+    pub const ALL: [Method; 7] =
+        [Method::None, Method::Zfp { rate: 8 }, Method::Cuszp, Method::Lorenzo, Method::Dct, Method::Fp16, Method::Bfp];
+
+    /// Its number.
+    pub fn number(&self) -> u8 {
+        match self {
+            Method::None => 0,
+            Method::Zfp { .. } => 1,
+            Method::Cuszp => 3,
+            Method::Lorenzo => 4,
+            Method::Dct => 5,
+            Method::Fp16 => 6,
+            Method::Bfp => 7,
+        }
+    }
+
+    /// Its name in configuration files and on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Method::None => "none",
+            Method::Zfp { .. } => "zfp",
+            Method::Cuszp => "cuszp",
+            Method::Lorenzo => "lorenzo",
+            Method::Dct => "dct",
+            Method::Fp16 => "fp16",
+            Method::Bfp => "bfp",
+        }
+    }
+
+    /// What a decoder needs beside the payload.
+    pub fn parameter(&self) -> u32 {
+        match self {
+            Method::Zfp { rate } => *rate,
+            _ => 0,
+        }
+    }
+
+    /// Whether it keeps a bound; the others have a fixed size instead.
+    pub fn is_bounded(&self) -> bool {
+        !matches!(self, Method::None | Method::Zfp { .. } | Method::Fp16 | Method::Bfp)
+    }
+
+    /// The method that made a stream.
+    pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
+        match Method::ALL.into_iter().find(|m| m.number() == number) {
+            Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
+            Some(method) => Ok(method),
+            None => fail!(Stream, "codec {number} of a stream: not known here"),
+        }
+    }
+
+    /// A coder for arrays of one shape; there is none that leaves the values as they are.
+    pub fn coder(&self, _shape: Shape) -> Result<Option<Box<dyn Coder>>> {
+        match self {
+            Method::None => Ok(None),
+            method => fail!(Unsupported, "no {}", method.name()),
+        }
+    }
+}
+
+/// How the error of an array is bounded. The numbers are those of the configuration's `error_bound_mode`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ErrorBound {
+    /// 0: by a part of the greatest absolute value of the array.
+    OfMax(f64),
+    /// 1: by a number.
+    Absolute(f64),
+    /// 2: by a part of the range of values of the array.
+    OfRange(f64),
+    /// 3: by the peak signal-to-noise ratio in dB, 20 log10(range / root mean square error): at least so much.
+    Psnr(f64),
+}
+
+impl ErrorBound {
+    /// The default.
+    pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
+
+    /// The bound that it gives for one array.
+    pub fn of(self, survey: &Survey) -> Bound {
+        let range = survey.max - survey.min;
+        match self {
+            ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
+            ErrorBound::Absolute(bound) => Bound::Max(bound),
+            ErrorBound::OfRange(part) => Bound::Max(part * range),
+            ErrorBound::Psnr(db) => Bound::Rms(range * 10f64.powf(-db / 20.0)),
+        }
+    }
+}
+
+/// How a session, or a call, compresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The codec.
+    pub method: Method,
+    /// The bound of a codec that keeps one.
+    pub bound: ErrorBound,
+    /// NaN and infinities are an error; else they are kept.
+    pub reject_nonfinite: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { method: Method::None, bound: ErrorBound::DEFAULT, reject_nonfinite: false }
+    }
+}

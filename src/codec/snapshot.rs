@@ -1,0 +1,417 @@
+//! Snapshots as streams: all fields of a state, coded one by one, a declared pair of time levels as one of them and their difference.
+
+use super::coder::{Bound, Coder, Shape};
+use super::real::{Array, ArrayMut, Real};
+use super::settings::Settings;
+use super::simd::{dispatch, Kernel};
+use super::stream::{padded, Content, Header, HEADER};
+use super::survey::Survey;
+use crate::device::{AppMemory, Slab};
+use crate::error::{fail, Result};
+use crate::snapshot::{Layout, Scalar};
+use std::ops::Range;
+
+/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made.
+///
+/// A field that is declared as the previous time level of another is coded as that one minus itself: an error of the difference is one of
+/// the velocity, which a restart amplifies. The bound then holds for the later level and for the difference, each by its own size;
+/// `curr - prev` of the decoded fields is off by no more than the bound of the difference. Where that cannot be had (NaN or infinities,
+/// a bound near the rounding error) both are coded by themselves, close enough that it still holds.
+pub struct SnapshotCodec {
+    settings: Settings,
+    layout: Layout,
+    /// The fields in the order of their streams, every one behind the one whose previous time level it is, and where groups of such begin.
+    order: Vec<usize>,
+    groups: Vec<Range<usize>>,
+    shapes: Vec<Shape>,
+    /// For each field of the snapshot being made: what its decoded values are off by, and how it is coded if by itself.
+    errors: Vec<f64>,
+    apart: Vec<(Survey, Bound)>,
+    /// One coder per shape, and which one a field has.
+    coders: Vec<Box<dyn Coder>>,
+    coder_of: Vec<usize>,
+    /// Where differences are made.
+    difference: Slab,
+    room: usize,
+}
+
+impl SnapshotCodec {
+    /// A codec for snapshots of `layout`; the method must not be `Method::None` for a session, which copies then.
+    pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
+        let shapes: Vec<Shape> = layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar }).collect();
+        let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
+        for &shape in &shapes {
+            let known = kinds.iter().position(|&kind| kind == shape);
+            coder_of.push(known.unwrap_or(kinds.len()));
+            if known.is_none() {
+                kinds.push(shape);
+                coders.extend(settings.method.coder(shape)?);
+            }
+        }
+        let most = |i: usize| padded(coders.get(coder_of[i]).map_or(0, |c| c.max_bytes()).max(shapes[i].bytes()));
+        let room = (0..shapes.len()).map(most).fold(0, usize::saturating_add);
+        let of_pairs = layout.fields.iter().filter(|f| f.previous_of.is_some()).filter_map(|f| f.bytes());
+        let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
+        let (order, groups) = groups_of(layout);
+        let none = (Survey { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
+        Ok(SnapshotCodec {
+            settings,
+            layout: layout.clone(),
+            order,
+            groups,
+            errors: vec![0.0; shapes.len()],
+            apart: vec![none; shapes.len()],
+            shapes,
+            coders,
+            coder_of,
+            difference,
+            room,
+        })
+    }
+
+    /// Most bytes of a snapshot, padding included: headers, and all fields as they are.
+    pub fn max_bytes(layout: &Layout) -> u64 {
+        layout.fields.iter().filter_map(|f| f.bytes()).map(|bytes| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that `compress` needs room for.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio is `factor`, at most `max_bytes`.
+    pub fn expected_bytes(&self, factor: f64) -> u64 {
+        let most = Self::max_bytes(&self.layout);
+        if self.settings.method.is_bounded() {
+            return if factor > 1.0 { (most as f64 / factor) as u64 } else { most };
+        }
+        let coded = |i: &usize| padded(self.coders.get(*i).map_or(usize::MAX, |c| c.max_bytes())) as u64;
+        self.coder_of.iter().map(coded).fold(0, u64::saturating_add).min(most)
+    }
+
+    /// Codes the fields, which must be as the layout says, into the beginning of `to`, which has at least `room` bytes, and returns the
+    /// bytes of the snapshot.
+    ///
+    /// # Safety
+    /// The fields are readable host memory, as promised for `AppMemory`.
+    pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
+        if to.len() < self.room {
+            return fail!(Argument, "{} bytes for a compressed snapshot: it needs room for {}", to.len(), self.room);
+        }
+        let mut end = 0;
+        for g in 0..self.groups.len() {
+            let group = self.groups[g].clone();
+            // SAFETY: by this function's contract.
+            let coded = unsafe { self.compress_group(group.clone(), fields, to, end) }?;
+            end = match coded {
+                Some(end) => end,
+                // SAFETY: as above.
+                None => unsafe { self.compress_apart(group, fields, to, end) }?,
+            };
+        }
+        Ok(end)
+    }
+
+    /// Codes a group by differences; `None` if that does not keep the bounds.
+    unsafe fn compress_group(
+        &mut self,
+        group: Range<usize>,
+        fields: &[AppMemory],
+        to: &mut [u8],
+        mut end: usize,
+    ) -> Result<Option<usize>> {
+        for k in group {
+            let i = self.order[k];
+            // SAFETY: by this function's contract.
+            let x = unsafe { values(fields[i], self.shapes[i]) }?;
+            let survey = survey(x);
+            self.check_finite(i, &survey)?;
+            let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) else {
+                let bound = self.settings.bound.of(&survey);
+                self.errors[i] = error_of(bound, &survey);
+                end += self.code(i, None, x, &survey, bound, &mut to[end..])?.0;
+                continue;
+            };
+            // SAFETY: by this function's contract.
+            let later = unsafe { values(fields[j], self.shapes[j]) }?;
+            let of_difference = subtract(later, x, &mut self.difference);
+            if of_difference.nonfinite > 0 {
+                return Ok(None);
+            }
+            let bound = self.settings.bound.of(&of_difference);
+            self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
+            let rounding = ulp(self.shapes[i].scalar) * (of_difference.max_abs() + survey.max_abs() + self.errors[i]);
+            if self.settings.method.is_bounded() && of_difference.max_abs() > 0.0 && rounding > 0.5 * bound.value() {
+                return Ok(None);
+            }
+            let less = bound.at_most(bound.value() - rounding);
+            // SAFETY: the difference was just put there, and nothing else uses that memory.
+            let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
+            let (bytes, content) = self.code(i, Some(j), difference, &of_difference, less, &mut to[end..])?;
+            if content == Content::Raw {
+                return Ok(None);
+            }
+            end += bytes;
+        }
+        Ok(Some(end))
+    }
+
+    /// Codes the fields of a group each by itself, within half of the bound of each difference that it is part of.
+    unsafe fn compress_apart(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<usize> {
+        for k in group.clone() {
+            let i = self.order[k];
+            // SAFETY: by this function's contract.
+            let x = unsafe { values(fields[i], self.shapes[i]) }?;
+            let survey = survey(x);
+            let mut bound = self.settings.bound.of(&survey);
+            if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
+                // SAFETY: as above.
+                let later = unsafe { values(fields[j], self.shapes[j]) }?;
+                let of_difference = self.settings.bound.of(&subtract(later, x, &mut self.difference));
+                bound = bound.at_most(0.5 * of_difference.value());
+                self.apart[j].1 = self.apart[j].1.at_most(0.5 * of_difference.value());
+            }
+            self.apart[i] = (survey, bound);
+        }
+        for k in group {
+            let i = self.order[k];
+            let (survey, bound) = self.apart[i];
+            // SAFETY: by this function's contract.
+            let x = unsafe { values(fields[i], self.shapes[i]) }?;
+            end += self.code(i, None, x, &survey, bound, &mut to[end..])?.0;
+        }
+        Ok(end)
+    }
+
+    fn check_finite(&self, i: usize, survey: &Survey) -> Result<()> {
+        if self.settings.reject_nonfinite && survey.nonfinite > 0 {
+            return fail!(Values, "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)", survey.nonfinite);
+        }
+        Ok(())
+    }
+
+    /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it contains.
+    fn code(
+        &mut self,
+        field: usize,
+        reference: Option<usize>,
+        x: Array<'_>,
+        survey: &Survey,
+        bound: Bound,
+        to: &mut [u8],
+    ) -> Result<(usize, Content)> {
+        let shape = self.shapes[field];
+        let bound = Some(bound).filter(|_| self.settings.method.is_bounded());
+        let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
+        let (content, payload) = if survey.is_constant() || zero {
+            let value = if survey.is_constant() { survey.max } else { 0.0 };
+            to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
+            (Content::Constant, 8)
+        } else {
+            let coder = self.coders.get_mut(self.coder_of[field]).filter(|_| bound.is_none_or(|b| is_in_range(shape.scalar, survey, b)));
+            let coded = match coder {
+                Some(coder) => coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?,
+                None => None,
+            };
+            match coded.filter(|&bytes| bytes < shape.bytes()) {
+                Some(bytes) => (Content::Coded, bytes),
+                None => {
+                    to[HEADER..HEADER + shape.bytes()].copy_from_slice(x.bytes());
+                    (Content::Raw, shape.bytes())
+                }
+            }
+        };
+        let method = &self.settings.method;
+        let header = Header {
+            codec: method.number(),
+            content,
+            field: field as u16,
+            reference: reference.map(|k| k as u16),
+            parameter: method.parameter(),
+            shape,
+            bound: bound.map_or(0.0, Bound::value),
+            payload,
+        };
+        Ok((header.seal(to), content))
+    }
+
+    /// Decodes a snapshot, all of `from`, into the fields, which must be as the layout says.
+    ///
+    /// # Safety
+    /// The fields are writable host memory, as promised for `AppMemory`.
+    pub unsafe fn decompress(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
+        for k in 0..self.order.len() {
+            let i = self.order[k];
+            let (header, payload, bytes) = Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
+            self.check_header(i, &header)?;
+            // SAFETY: by this function's contract; nothing else refers to this field's values.
+            let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
+            match header.content {
+                Content::Raw => x.bytes_mut().copy_from_slice(payload),
+                Content::Constant => x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
+                Content::Coded => match self.coders.get_mut(self.coder_of[i]) {
+                    Some(coder) => coder.decompress(payload, x).map_err(|e| e.within(format_args!("field {i}")))?,
+                    None => return fail!(Stream, "field {i} is coded by codec {}: this session stores raw values", header.codec),
+                },
+            }
+            if let Some(j) = header.reference {
+                // SAFETY: by this function's contract, and the two do not overlap.
+                unsafe { subtract_from(fields[j as usize], fields[i], self.shapes[i]) }?;
+            }
+            from = &from[bytes..];
+        }
+        if !from.is_empty() {
+            return fail!(Stream, "{} bytes are left behind the last field", from.len());
+        }
+        Ok(())
+    }
+
+    fn check_header(&self, i: usize, header: &Header) -> Result<()> {
+        let method = &self.settings.method;
+        if (header.codec, header.parameter) != (method.number(), method.parameter()) {
+            return fail!(
+                Stream,
+                "field {i} was made by codec {} with parameter {}: expected {} with {}",
+                header.codec,
+                header.parameter,
+                method.number(),
+                method.parameter()
+            );
+        }
+        let reference = header.reference.map(u32::from);
+        if header.field as usize != i || reference.is_some() && reference != self.layout.fields[i].previous_of {
+            return fail!(Stream, "the stream of field {} where that of field {i} is expected", header.field);
+        }
+        if header.shape != self.shapes[i] {
+            return fail!(Stream, "field {i} is {:?} in the stream: expected {:?}", header.shape, self.shapes[i]);
+        }
+        Ok(())
+    }
+}
+
+/// What a decoded value is off by, at most.
+fn error_of(bound: Bound, survey: &Survey) -> f64 {
+    match bound {
+        Bound::Max(b) => b.min(survey.max_abs()),
+        Bound::Rms(_) => survey.max_abs(),
+    }
+}
+
+/// The relative rounding error of a sum.
+fn ulp(scalar: Scalar) -> f64 {
+    match scalar {
+        Scalar::F32 => f64::EPSILON * (1u64 << 28) as f64,
+        Scalar::F64 => f64::EPSILON / 2.0,
+    }
+}
+
+/// What a bounded coder relies on.
+fn is_in_range(scalar: Scalar, survey: &Survey, bound: Bound) -> bool {
+    let (least, most) = match scalar {
+        Scalar::F32 => (2f64.powi(-100), 2f64.powi(120)),
+        Scalar::F64 => (2f64.powi(-900), 2f64.powi(1000)),
+    };
+    let max = survey.max_abs();
+    (least..=most).contains(&max) && bound.value() >= max / (1u64 << 28) as f64
+}
+
+/// The fields in an order in which each comes behind the one that it refers to, and the groups that hang together.
+fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
+    let refers_to = |i: usize| layout.fields[i].previous_of.map(|j| j as usize);
+    let all = 0..layout.fields.len();
+    let (mut order, mut groups) = (Vec::new(), Vec::new());
+    for root in all.clone().filter(|&i| refers_to(i).is_none()) {
+        let begin = order.len();
+        order.push(root);
+        let mut k = begin;
+        while let Some(&later) = order.get(k) {
+            order.extend(all.clone().filter(|&i| refers_to(i) == Some(later)));
+            k += 1;
+        }
+        groups.push(begin..order.len());
+    }
+    (order, groups)
+}
+
+/// # Safety
+/// As promised for `AppMemory`, for as long as the result is used.
+unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
+    let (address, len) = (check(memory, shape)?, shape.values());
+    // SAFETY: the memory has that many bytes, as just checked, and is aligned; by this function's contract it is readable.
+    Ok(unsafe {
+        match shape.scalar {
+            Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
+            Scalar::F64 => Array::F64(std::slice::from_raw_parts(address.cast(), len)),
+        }
+    })
+}
+
+/// # Safety
+/// As promised for `AppMemory`, for as long as the result is used, and nothing else refers to it.
+unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>> {
+    let (address, len) = (check(memory, shape)?, shape.values());
+    // SAFETY: as above, and writable.
+    Ok(unsafe {
+        match shape.scalar {
+            Scalar::F32 => ArrayMut::F32(std::slice::from_raw_parts_mut(address.cast(), len)),
+            Scalar::F64 => ArrayMut::F64(std::slice::from_raw_parts_mut(address.cast(), len)),
+        }
+    })
+}
+
+fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
+    let (address, bytes) = (memory.address(), memory.bytes());
+    if bytes < shape.bytes() {
+        return fail!(Argument, "a field of {bytes} bytes where {} are needed", shape.bytes());
+    }
+    if address as usize % shape.scalar.bytes() as usize != 0 {
+        return fail!(Argument, "a field at {address:p}: compression needs values at multiples of {} bytes", shape.scalar.bytes());
+    }
+    Ok(address)
+}
+
+fn survey(x: Array<'_>) -> Survey {
+    match x {
+        Array::F32(x) => Survey::of(x),
+        Array::F64(x) => Survey::of(x),
+    }
+}
+
+/// Puts `x - y` into `difference`.
+fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> Survey {
+    match (x, y) {
+        (Array::F32(x), Array::F32(y)) => Survey::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
+        (Array::F64(x), Array::F64(y)) => Survey::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
+        _ => Survey { min: 0.0, max: 0.0, nonfinite: 1 },
+    }
+}
+
+/// # Safety
+/// As promised for `AppMemory`.
+unsafe fn subtract_from(later: AppMemory, field: AppMemory, shape: Shape) -> Result<()> {
+    let (a, b) = (later.address() as usize, field.address() as usize);
+    if a.abs_diff(b) < shape.bytes() {
+        return fail!(Argument, "two time levels overlap in memory, at {a:#x} and {b:#x}");
+    }
+    // SAFETY: by this function's contract; they do not overlap.
+    let pair = unsafe { (values(later, shape)?, values_mut(field, shape)?) };
+    match pair {
+        (Array::F32(x), ArrayMut::F32(y)) => dispatch(SubtractFrom(x, y)),
+        (Array::F64(x), ArrayMut::F64(y)) => dispatch(SubtractFrom(x, y)),
+        _ => {}
+    }
+    Ok(())
+}
+
+struct SubtractFrom<'a, T>(&'a [T], &'a mut [T]);
+
+impl<T: Real> Kernel for SubtractFrom<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (y, &x) in self.1.iter_mut().zip(self.0) {
+            *y = x - *y;
+        }
+    }
+}

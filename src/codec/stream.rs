@@ -1,0 +1,163 @@
+//! The stream of one array: a header and a payload. A compressed snapshot is the streams of its fields, one after the other.
+//!
+//! | bytes | header, little endian |
+//! |---|---|
+//! | 0..4 | `gpz1` |
+//! | 4 | the codec, as the configuration's `compressor` |
+//! | 5 | what the payload is: 0 the values as they are, 1 coded, 2 one value that all have |
+//! | 6 | type: 0 FP32, 1 FP64 |
+//! | 7 | 0 |
+//! | 8..10 | number of the field in the snapshot |
+//! | 10..12 | 0, or the number, from 1, of an earlier field in the snapshot: the array is that field minus this one |
+//! | 12..16 | parameter of the codec (zfp: bits per value) |
+//! | 16..40 | extents n1, n2, n3 |
+//! | 40..48 | the bound that holds, absolute; 0: none was asked for |
+//! | 48..56 | bytes of the payload |
+//! | 56..64 | checksum of the 56 bytes before and the payload |
+//!
+//! The next stream begins at the next multiple of 64 bytes; what lies between is zero.
+
+use super::checksum::checksum;
+use super::coder::Shape;
+use crate::error::{fail, Result};
+use crate::snapshot::{Field, Scalar};
+
+/// Bytes of a header, and what streams are aligned to.
+pub const HEADER: usize = 64;
+
+const MAGIC: [u8; 4] = *b"gpz1";
+
+/// What a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Content {
+    /// The values as they are.
+    Raw = 0,
+    /// What the codec makes of them.
+    Coded = 1,
+    /// One value that all have.
+    Constant = 2,
+}
+
+/// What a stream says of itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Header {
+    /// The codec, as the configuration's `compressor`.
+    pub codec: u8,
+    /// What the payload is.
+    pub content: Content,
+    /// Number of the field in the snapshot.
+    pub field: u16,
+    /// The array is this field minus that one.
+    pub reference: Option<u16>,
+    /// Parameter of the codec.
+    pub parameter: u32,
+    /// Shape and type of the array.
+    pub shape: Shape,
+    /// The absolute bound that holds; 0: none was asked for.
+    pub bound: f64,
+    /// Bytes of the payload.
+    pub payload: usize,
+}
+
+/// Bytes from one stream to the next.
+pub fn padded(payload: usize) -> usize {
+    HEADER.saturating_add(payload).checked_next_multiple_of(HEADER).unwrap_or(usize::MAX)
+}
+
+impl Header {
+    /// Makes the stream whose payload stands at `to[HEADER..]` complete, and returns its bytes, padding included.
+    pub fn seal(&self, to: &mut [u8]) -> usize {
+        let end = padded(self.payload);
+        to[HEADER + self.payload..end].fill(0);
+        to[..4].copy_from_slice(&MAGIC);
+        to[4..8].copy_from_slice(&[self.codec, self.content as u8, self.shape.scalar as u8, 0]);
+        to[8..10].copy_from_slice(&self.field.to_le_bytes());
+        to[10..12].copy_from_slice(&self.reference.map_or(0, |k| k + 1).to_le_bytes());
+        to[12..16].copy_from_slice(&self.parameter.to_le_bytes());
+        for (k, n) in self.shape.n.into_iter().enumerate() {
+            to[16 + 8 * k..24 + 8 * k].copy_from_slice(&(n as u64).to_le_bytes());
+        }
+        to[40..48].copy_from_slice(&self.bound.to_le_bytes());
+        to[48..56].copy_from_slice(&(self.payload as u64).to_le_bytes());
+        let sum = sum_of(to, self.payload);
+        to[56..64].copy_from_slice(&sum.to_le_bytes());
+        end
+    }
+
+    /// Reads the stream at the beginning of `from`: its header, its payload, and its bytes with padding. All of it is checked but what
+    /// only the codec can.
+    pub fn open(from: &[u8]) -> Result<(Header, &[u8], usize)> {
+        let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
+        let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
+        if from.len() < HEADER || from[..4] != MAGIC {
+            return fail!(Stream, "{} bytes do not begin a gpuzip stream (version 1)", from.len());
+        }
+        let payload = usize::try_from(word(48)).ok().filter(|&payload| payload <= from.len() - HEADER);
+        let Some(payload) = payload else {
+            return fail!(Stream, "a stream of {} bytes, and its header announces {} more: it is cut off", from.len(), word(48));
+        };
+        if sum_of(from, payload) != word(56) {
+            return fail!(Stream, "the checksum of a stream of {} bytes does not match: it is damaged", HEADER + payload);
+        }
+        let content = match from[5] {
+            0 => Content::Raw,
+            1 => Content::Coded,
+            2 => Content::Constant,
+            other => return fail!(Stream, "content {other} of a stream: not of this version"),
+        };
+        let scalar = match from[6] {
+            0 => Scalar::F32,
+            1 => Scalar::F64,
+            other => return fail!(Stream, "type {other} of a stream: not of this version"),
+        };
+        let n = [word(16), word(24), word(32)];
+        if n.contains(&0) || (Field { n, scalar, previous_of: None }).bytes().is_none() {
+            return fail!(Stream, "extents {n:?} of a stream do not fit the address space");
+        }
+        let shape = Shape { n: n.map(|n| n as usize), scalar };
+        let expected = match content {
+            Content::Raw => shape.bytes(),
+            Content::Coded => payload,
+            Content::Constant => 8,
+        };
+        if payload != expected {
+            return fail!(Stream, "a payload of {payload} bytes where {expected} are needed");
+        }
+        let parameter = u32::from_le_bytes([from[12], from[13], from[14], from[15]]);
+        let reference = half(10).checked_sub(1);
+        let header =
+            Header { codec: from[4], content, field: half(8), reference, parameter, shape, bound: f64::from_bits(word(40)), payload };
+        Ok((header, &from[HEADER..HEADER + payload], padded(payload).min(from.len())))
+    }
+}
+
+/// The checksum of a stream: the payload begins at word 8, after the checksum's own.
+fn sum_of(stream: &[u8], payload: usize) -> u64 {
+    checksum(&stream[..56], 0).wrapping_add(checksum(&stream[HEADER..HEADER + payload], 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_and_any_changed_bit_is_noticed() {
+        let shape = Shape { n: [3, 5, 1], scalar: Scalar::F32 };
+        let header =
+            Header { codec: 5, content: Content::Coded, field: 1, reference: Some(0), parameter: 7, shape, bound: 1e-3, payload: 77 };
+        let mut stream = vec![0xAB; 1000];
+        let end = header.seal(&mut stream);
+        assert_eq!(end, 192);
+        let (read, payload, bytes) = Header::open(&stream).unwrap();
+        assert_eq!((read, payload, bytes), (header, &[0xAB; 77][..], 192));
+        for bit in 0..(HEADER + 77) * 8 {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::open(&stream).is_err(), "bit {bit}");
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+        for cut in 0..HEADER + 77 {
+            assert!(Header::open(&stream[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+}

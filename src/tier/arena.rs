@@ -1,0 +1,96 @@
+//! Memory for snapshots of different sizes within one slab: first fit, lowest place first.
+
+use crate::snapshot::ALIGNMENT;
+use std::ops::Range;
+
+/// Which bytes of a slab are free.
+#[derive(Debug)]
+pub struct Arena {
+    capacity: u64,
+    /// The free ranges in order, no two of which touch.
+    free: Vec<Range<u64>>,
+    peak: u64,
+}
+
+impl Arena {
+    /// An arena of `capacity` bytes, all free.
+    pub fn new(capacity: u64) -> Self {
+        Arena { capacity, free: vec![0..capacity], peak: 0 }
+    }
+
+    /// Takes `bytes` bytes, if there is a range that long.
+    pub fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
+        let size = size(bytes);
+        let k = self.free.iter().position(|range| range.end - range.start >= size)?;
+        let start = self.free[k].start;
+        self.free[k].start += size;
+        if self.free[k].is_empty() {
+            self.free.remove(k);
+        }
+        self.peak = self.peak.max(start + size);
+        Some(start..start + bytes)
+    }
+
+    /// Gives back what `take` gave.
+    pub fn give(&mut self, taken: Range<u64>) {
+        if taken.is_empty() {
+            return;
+        }
+        let mut range = taken.start..taken.start + size(taken.end - taken.start);
+        let k = self.free.partition_point(|free| free.end < range.start);
+        while let Some(free) = self.free.get(k).filter(|free| free.start <= range.end).cloned() {
+            range = range.start.min(free.start)..range.end.max(free.end);
+            self.free.remove(k);
+        }
+        self.free.insert(k, range);
+    }
+
+    /// Everything is free again.
+    pub fn clear(&mut self) {
+        self.free = vec![0..self.capacity];
+    }
+
+    /// Bytes that are free, in any number of pieces.
+    pub fn free_bytes(&self) -> u64 {
+        self.free.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// The end of the highest range that was ever taken.
+    pub fn peak(&self) -> u64 {
+        self.peak
+    }
+}
+
+/// Bytes that `bytes` take.
+fn size(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(ALIGNMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Ranges in use never overlap, all fit, and what is given back can be had again in one piece.
+        #[test]
+        fn ranges_never_overlap(calls in prop::collection::vec((0..40u64, any::<prop::sample::Index>()), 1..200)) {
+            let mut arena = Arena::new(64 * ALIGNMENT);
+            let mut taken: Vec<Range<u64>> = Vec::new();
+            for (blocks, which) in calls {
+                if blocks >= 20 && !taken.is_empty() {
+                    arena.give(taken.swap_remove(which.index(taken.len())));
+                } else if let Some(range) = arena.take(blocks % 20 * ALIGNMENT + 1) {
+                    prop_assert!(range.end <= 64 * ALIGNMENT);
+                    prop_assert!(taken.iter().all(|other| other.end <= range.start || range.end <= other.start));
+                    taken.push(range);
+                }
+                let used: u64 = taken.iter().map(|r| size(r.end - r.start)).sum();
+                prop_assert_eq!(arena.free_bytes(), 64 * ALIGNMENT - used);
+                prop_assert!(arena.free.windows(2).all(|w| w[0].end < w[1].start));
+            }
+            taken.into_iter().for_each(|range| arena.give(range));
+            prop_assert_eq!(arena.take(64 * ALIGNMENT), Some(0..64 * ALIGNMENT));
+        }
+    }
+}
