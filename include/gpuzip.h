@@ -45,6 +45,11 @@
 #define GPUZIP_ERR_SHAPE -104
 
 /*
+ A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+ */
+#define GPUZIP_ERR_VALUES -105
+
+/*
  The call does not fit the current action. Nothing has changed.
  */
 #define GPUZIP_ERR_STATE -201
@@ -83,6 +88,11 @@
  A schedule breaks the rules of checkpointing.
  */
 #define GPUZIP_ERR_SCHEDULE -403
+
+/*
+ A compressed stream is damaged, or of another version.
+ */
+#define GPUZIP_ERR_STREAM -404
 
 /*
  The device failed.
@@ -195,6 +205,46 @@
 #define GPUZIP_POLICY_LRU 1
 
 /*
+ Raw snapshots.
+ */
+#define GPUZIP_COMPRESSOR_NONE 0
+
+/*
+ zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+ */
+#define GPUZIP_COMPRESSOR_ZFP 1
+
+/*
+ NVIDIA's Bitcomp, through an installed libnvcomp.
+ */
+#define GPUZIP_COMPRESSOR_BITCOMP 2
+
+/*
+ The published cuSZp layout, within a bound.
+ */
+#define GPUZIP_COMPRESSOR_CUSZP 3
+
+/*
+ Lorenzo prediction in tiles, within a bound: fast.
+ */
+#define GPUZIP_COMPRESSOR_LORENZO 4
+
+/*
+ Cosine transform of tiles, within a bound: small.
+ */
+#define GPUZIP_COMPRESSOR_DCT 5
+
+/*
+ Scaled half precision: half of FP32, 99 dB and more.
+ */
+#define GPUZIP_COMPRESSOR_FP16 6
+
+/*
+ Blocks of 8-bit integers with a common exponent.
+ */
+#define GPUZIP_COMPRESSOR_BFP 7
+
+/*
  32-bit IEEE values.
  */
 #define GPUZIP_TYPE_F32 0
@@ -247,7 +297,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
-   0: none. This version stores raw snapshots only.
+   GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
    */
   int32_t compressor GPUZIP_DEFAULT(0);
   /*
@@ -259,11 +309,12 @@ typedef struct gpuzip_config_t {
    */
   int32_t enable_performance_log GPUZIP_DEFAULT(0);
   /*
-   1: log compression ratios.
+   1: log the compression ratio of every snapshot, at level INFO.
    */
   int32_t enable_compression_rate_log GPUZIP_DEFAULT(0);
   /*
-   A hint for compressed sizes.
+   The compression ratio that is expected: budgets are planned with it. Snapshots take what they need; one that finds no room in the
+   cache stays in host memory, and if that has a budget that it does not fit, saving it is an error. 0 or 1: none is expected.
    */
   float compression_factor GPUZIP_DEFAULT(0);
   /*
@@ -275,11 +326,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t revolve_log_level GPUZIP_DEFAULT(0);
   /*
-   zfp: bits per value.
+   zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
    */
   int32_t zfp_bit_rate GPUZIP_DEFAULT(0);
   /*
-   cuSZp: error bound.
+   cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
    */
   double cuszp_err_bound GPUZIP_DEFAULT(0);
   /*
@@ -335,15 +386,16 @@ typedef struct gpuzip_config_t {
    */
   int32_t policy GPUZIP_DEFAULT(0);
   /*
-   Codecs: 0 relative to each field's maximum, 1 absolute, 2 relative to its range, 3 target PSNR in dB.
+   Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
+   range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their difference, each by its own size.
    */
   int32_t error_bound_mode GPUZIP_DEFAULT(0);
   /*
-   Codecs: the bound; 0: 1e-3.
+   Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
    */
   double error_bound GPUZIP_DEFAULT(0);
   /*
-   Codecs, NaN and Inf: 0 store exactly, 1 error.
+   Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
    */
   int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
@@ -693,6 +745,131 @@ typedef struct gpuzip_stats_t {
   uint64_t reserved[8];
 } gpuzip_stats_t;
 
+/*
+ What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
+ */
+typedef struct gpuzip_codec_info_t {
+  /*
+   Bytes that the caller knows.
+   */
+  uint64_t struct_size;
+  /*
+   Arrays in the stream.
+   */
+  uint32_t arrays;
+  /*
+   GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+   */
+  int32_t compressor;
+  /*
+   0 the values as they are, 1 compressed, 2 one value that all have.
+   */
+  int32_t content;
+  /*
+   GPUZIP_TYPE_*.
+   */
+  int32_t type;
+  /*
+   Number of the field.
+   */
+  int32_t field;
+  /*
+   -1, or the number of another field of the stream: what is stored is that one minus this one.
+   */
+  int32_t reference;
+  /*
+   Extents, n1 fastest.
+   */
+  uint64_t n1;
+  /*
+   Extent.
+   */
+  uint64_t n2;
+  /*
+   Extent.
+   */
+  uint64_t n3;
+  /*
+   The absolute bound that what is stored keeps; 0: none was asked for.
+   */
+  double bound;
+  /*
+   Bytes of the array.
+   */
+  uint64_t raw_bytes;
+  /*
+   Bytes in the stream, header and padding included.
+   */
+  uint64_t stored_bytes;
+  /*
+   Zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_codec_info_t;
+
+/*
+ Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more than the bytes of the
+ array does not count.
+ */
+typedef uint64_t (*gpuzip_codec_max_bytes_t)(void *user,
+                                             const struct gpuzip_field_t *field);
+
+/*
+ Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of `max_bytes`, and sets `*bytes`. It keeps
+ `bound`: pointwise, or with `rms` = 1 as the root mean square error. The array must not be changed. Returns 0; or 1 if the array is to
+ be stored as it is; or a negative status, which fails the save.
+ */
+typedef int32_t (*gpuzip_codec_compress_t)(void *user,
+                                           const struct gpuzip_field_t *field,
+                                           int32_t rms,
+                                           double bound,
+                                           void *to,
+                                           uint64_t capacity,
+                                           uint64_t *bytes);
+
+/*
+ Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status, which fails the retrieve.
+ */
+typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
+                                             const void *from,
+                                             uint64_t bytes,
+                                             const struct gpuzip_field_t *field);
+
+/*
+ A codec of the application's own. Its functions are called by whatever thread saves and retrieves, several at a time, and must not
+ throw; headers, checksums, constant arrays and differences of time levels are gpuzip's. That the bound is kept is its own promise.
+ */
+typedef struct gpuzip_codec_plugin_t {
+  /*
+   sizeof(gpuzip_codec_plugin_t).
+   */
+  uint64_t struct_size;
+  /*
+   Its name, copied.
+   */
+  const char *name;
+  /*
+   Given to its functions as it is.
+   */
+  void *user;
+  /*
+   Not NULL.
+   */
+  gpuzip_codec_max_bytes_t max_bytes;
+  /*
+   Not NULL.
+   */
+  gpuzip_codec_compress_t compress;
+  /*
+   Not NULL.
+   */
+  gpuzip_codec_decompress_t decompress;
+  /*
+   Zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_codec_plugin_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -969,6 +1146,67 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
  Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
+
+/*
+ Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.
+
+ Pointers:
+ `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
+ */
+gpuzip_status_t gpuzip_codec_bound(const struct gpuzip_config_t *config,
+                                   const struct gpuzip_field_t *fields,
+                                   uint32_t nfields,
+                                   uint64_t *bytes);
+
+/*
+ Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at `stream`. `capacity` is the room there,
+ at least what `gpuzip_codec_bound` says; `*bytes` becomes the size of the stream. A field with the role k+1 is coded as field k minus
+ itself, as in a session. The call returns when it is done.
+
+ Pointers:
+ `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data; `stream` to `capacity` bytes apart from
+ them.
+ */
+gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
+                                      const struct gpuzip_field_t *fields,
+                                      uint32_t nfields,
+                                      void *stream,
+                                      uint64_t capacity,
+                                      uint64_t *bytes);
+
+/*
+ Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The fields must have the shapes, types and
+ roles that were compressed. Whatever the bytes of the stream are, the call ends with the arrays restored or with an error.
+
+ Pointers:
+ `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be written.
+ */
+gpuzip_status_t gpuzip_codec_decompress(const void *stream,
+                                        uint64_t bytes,
+                                        const struct gpuzip_field_t *fields,
+                                        uint32_t nfields);
+
+/*
+ What a stream says of its array number `index`, from 0, in the order of the stream.
+
+ Pointers:
+ `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_codec_info(const void *stream,
+                                  uint64_t bytes,
+                                  uint32_t index,
+                                  struct gpuzip_codec_info_t *info);
+
+/*
+ Adds a codec of the application's to those of this process, for good. `*compressor` becomes its number for
+ `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to be the same where its streams are read.
+
+ Pointers:
+ `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from any thread, as long as the process
+ lives.
+ */
+gpuzip_status_t gpuzip_codec_register(const struct gpuzip_codec_plugin_t *plugin,
+                                      int32_t *compressor);
 
 #ifdef __cplusplus
 }  /* extern "C" */

@@ -49,6 +49,9 @@ layouts! {
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
         mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, reserved 160;
+    gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
+        bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
+    gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, reserved 48;
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::entry::{entry, not_null, text, write};
 use super::logging::{level_of, set_level, warn_always};
 use super::types::*;
-use crate::codec::{ErrorBound, Method, Settings};
+use crate::codec::{plugin, ErrorBound, Method, Settings};
 use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Error, Result};
 use crate::plan::Policy;
@@ -438,6 +438,7 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         5 => Method::Dct,
         6 => Method::Fp16,
         7 => Method::Bfp,
+        64..=255 if plugin::is_registered(c.compressor as u8) => Method::Plugin(c.compressor as u8),
         15 => return fail!(Unsupported, "compressor = 15 (auto): not in this version; name a codec, GPUZIP_COMPRESSOR_*"),
         other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
     };

@@ -3,6 +3,7 @@
 // The names are those of the C header.
 #![allow(non_camel_case_types)]
 
+mod codec;
 mod config;
 mod entry;
 mod handles;
@@ -11,6 +12,7 @@ mod schedule;
 mod session;
 mod types;
 
+pub use codec::*;
 pub use config::*;
 pub use entry::*;
 pub use logging::*;

@@ -18,7 +18,7 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `fields` is NULL or points to `nfields` fields, whose data, where not NULL, is memory for their values.
-unsafe fn app_fields(fields: *const gpuzip_field_t, nfields: u32) -> Result<Vec<AppField>> {
+pub(super) unsafe fn app_fields(fields: *const gpuzip_field_t, nfields: u32) -> Result<Vec<AppField>> {
     not_null(fields, "fields")?;
     if nfields as usize > MAX_FIELDS {
         return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");

@@ -367,3 +367,81 @@ pub struct gpuzip_summary_t {
 /// Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.
 /// `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
 pub type gpuzip_log_callback_t = Option<unsafe extern "C" fn(level: i32, message: *const c_char, user: *mut c_void)>;
+
+/// What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_codec_info_t {
+    /// Bytes that the caller knows.
+    pub struct_size: u64,
+    /// Arrays in the stream.
+    pub arrays: u32,
+    /// GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+    pub compressor: i32,
+    /// 0 the values as they are, 1 compressed, 2 one value that all have.
+    pub content: i32,
+    /// GPUZIP_TYPE_*.
+    pub r#type: i32,
+    /// Number of the field.
+    pub field: i32,
+    /// -1, or the number of another field of the stream: what is stored is that one minus this one.
+    pub reference: i32,
+    /// Extents, n1 fastest.
+    pub n1: u64,
+    /// Extent.
+    pub n2: u64,
+    /// Extent.
+    pub n3: u64,
+    /// The absolute bound that what is stored keeps; 0: none was asked for.
+    pub bound: f64,
+    /// Bytes of the array.
+    pub raw_bytes: u64,
+    /// Bytes in the stream, header and padding included.
+    pub stored_bytes: u64,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more than the bytes of the
+/// array does not count.
+pub type gpuzip_codec_max_bytes_t = Option<unsafe extern "C" fn(user: *mut c_void, field: *const gpuzip_field_t) -> u64>;
+
+/// Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of `max_bytes`, and sets `*bytes`. It keeps
+/// `bound`: pointwise, or with `rms` = 1 as the root mean square error. The array must not be changed. Returns 0; or 1 if the array is to
+/// be stored as it is; or a negative status, which fails the save.
+pub type gpuzip_codec_compress_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        field: *const gpuzip_field_t,
+        rms: i32,
+        bound: f64,
+        to: *mut c_void,
+        capacity: u64,
+        bytes: *mut u64,
+    ) -> i32,
+>;
+
+/// Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status, which fails the retrieve.
+pub type gpuzip_codec_decompress_t =
+    Option<unsafe extern "C" fn(user: *mut c_void, from: *const c_void, bytes: u64, field: *const gpuzip_field_t) -> i32>;
+
+/// A codec of the application's own. Its functions are called by whatever thread saves and retrieves, several at a time, and must not
+/// throw; headers, checksums, constant arrays and differences of time levels are gpuzip's. That the bound is kept is its own promise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_codec_plugin_t {
+    /// sizeof(gpuzip_codec_plugin_t).
+    pub struct_size: u64,
+    /// Its name, copied.
+    pub name: *const c_char,
+    /// Given to its functions as it is.
+    pub user: *mut c_void,
+    /// Not NULL.
+    pub max_bytes: gpuzip_codec_max_bytes_t,
+    /// Not NULL.
+    pub compress: gpuzip_codec_compress_t,
+    /// Not NULL.
+    pub decompress: gpuzip_codec_decompress_t,
+    /// Zero.
+    pub reserved: [u64; 4],
+}

@@ -1,6 +1,7 @@
 //! Which codec, and within what bound.
 
 use super::coder::{Bound, Coder, Shape};
+use super::plugin;
 use super::survey::Survey;
 use crate::error::{fail, Result};
 
@@ -24,6 +25,8 @@ pub enum Method {
     Fp16,
     /// 7: blocks of 8-bit integers with a common exponent.
     Bfp,
+    /// 64 and up: one that the application registered.
+    Plugin(u8),
 }
 
 impl Method {
@@ -41,6 +44,7 @@ impl Method {
             Method::Dct => 5,
             Method::Fp16 => 6,
             Method::Bfp => 7,
+            Method::Plugin(number) => *number,
         }
     }
 
@@ -54,6 +58,7 @@ impl Method {
             Method::Dct => "dct",
             Method::Fp16 => "fp16",
             Method::Bfp => "bfp",
+            Method::Plugin(_) => "registered",
         }
     }
 
@@ -75,14 +80,16 @@ impl Method {
         match Method::ALL.into_iter().find(|m| m.number() == number) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
             Some(method) => Ok(method),
+            None if plugin::is_registered(number) => Ok(Method::Plugin(number)),
             None => fail!(Stream, "codec {number} of a stream: not known here"),
         }
     }
 
     /// A coder for arrays of one shape; there is none that leaves the values as they are.
-    pub fn coder(&self, _shape: Shape) -> Result<Option<Box<dyn Coder>>> {
+    pub fn coder(&self, shape: Shape) -> Result<Option<Box<dyn Coder>>> {
         match self {
             Method::None => Ok(None),
+            Method::Plugin(number) => plugin::coder(*number, shape).map(Some),
             method => fail!(Unsupported, "no {}", method.name()),
         }
     }

@@ -113,13 +113,7 @@ impl SnapshotCodec {
     }
 
     /// Codes a group by differences; `None` if that does not keep the bounds.
-    unsafe fn compress_group(
-        &mut self,
-        group: Range<usize>,
-        fields: &[AppMemory],
-        to: &mut [u8],
-        mut end: usize,
-    ) -> Result<Option<usize>> {
+    unsafe fn compress_group(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<Option<usize>> {
         for k in group {
             let i = self.order[k];
             // SAFETY: by this function's contract.

@@ -1,0 +1,249 @@
+//! Codecs by themselves: any arrays to streams and back, and codecs of the application's own.
+
+use super::config::{adopted, checked};
+use super::entry::{entry, not_null, write, write_sized};
+use super::session::app_fields;
+use super::types::*;
+use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
+use crate::device::{AppField, AppMemory, Target};
+use crate::error::{fail, Result};
+use crate::snapshot::{Layout, Scalar};
+use std::ffi::{c_void, CStr};
+
+/// The layout of the fields, and their memory, all of which must be there and on the host.
+fn layout_of(fields: &[AppField]) -> Result<Layout> {
+    Target::Host.check(fields)?;
+    Layout::new(fields.iter().map(|f| f.field).collect())
+}
+
+fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
+    let memory = |(i, field): (usize, &AppField)| match field.memory {
+        Some(memory) => Ok(memory),
+        None => fail!(Argument, "field {i}: data is NULL"),
+    };
+    fields.iter().enumerate().map(memory).collect()
+}
+
+/// Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.
+///
+/// # Safety
+/// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_bound(
+    config: *const gpuzip_config_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    bytes: *mut u64,
+) -> gpuzip_status_t {
+    entry("gpuzip_codec_bound", || {
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let codec = SnapshotCodec::new(config.compression, &layout_of(&fields)?)?;
+        // SAFETY: by this function's contract.
+        unsafe { write(bytes, "bytes", codec.room() as u64) }
+    })
+}
+
+/// Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at `stream`. `capacity` is the room there,
+/// at least what `gpuzip_codec_bound` says; `*bytes` becomes the size of the stream. A field with the role k+1 is coded as field k minus
+/// itself, as in a session. The call returns when it is done.
+///
+/// # Safety
+/// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data; `stream` to `capacity` bytes apart from
+/// them.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_compress(
+    config: *const gpuzip_config_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+    capacity: u64,
+    bytes: *mut u64,
+) -> gpuzip_status_t {
+    entry("gpuzip_codec_compress", || {
+        not_null(stream, "stream")?;
+        not_null(bytes, "bytes")?;
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
+        let mut codec = SnapshotCodec::new(config.compression, &layout_of(&fields)?)?;
+        let memory = memory_of(&fields)?;
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());
+        // SAFETY: `capacity` bytes of the caller's, apart from the fields, which are readable host memory.
+        let size = unsafe { codec.compress(&memory, std::slice::from_raw_parts_mut(stream.cast(), capacity)) }?;
+        // SAFETY: by this function's contract.
+        unsafe { write(bytes, "bytes", size as u64) }
+    })
+}
+
+/// Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The fields must have the shapes, types and
+/// roles that were compressed. Whatever the bytes of the stream are, the call ends with the arrays restored or with an error.
+///
+/// # Safety
+/// `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be written.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_decompress(
+    stream: *const c_void,
+    bytes: u64,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+) -> gpuzip_status_t {
+    entry("gpuzip_codec_decompress", || {
+        not_null(stream, "stream")?;
+        // SAFETY: by this function's contract.
+        let (fields, stream) = unsafe { (app_fields(fields, nfields)?, std::slice::from_raw_parts(stream.cast::<u8>(), bytes as usize)) };
+        let (header, ..) = Header::open(stream)?;
+        let method = Method::of_stream(header.codec, header.parameter)?;
+        let mut codec = SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
+        // SAFETY: the fields are writable host memory, by this function's contract.
+        unsafe { codec.decompress(stream, &memory_of(&fields)?) }
+    })
+}
+
+/// What a stream says of its array number `index`, from 0, in the order of the stream.
+///
+/// # Safety
+/// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_info(
+    stream: *const c_void,
+    bytes: u64,
+    index: u32,
+    info: *mut gpuzip_codec_info_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_codec_info", || {
+        not_null(stream, "stream")?;
+        // SAFETY: by this function's contract.
+        let mut rest = unsafe { std::slice::from_raw_parts(stream.cast::<u8>(), bytes as usize) };
+        let (mut arrays, mut found) = (0, None);
+        while !rest.is_empty() {
+            let (header, _, bytes) = Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;
+            if arrays == index {
+                found = Some((header, bytes));
+            }
+            arrays += 1;
+            rest = &rest[bytes..];
+        }
+        let Some((header, bytes)) = found else {
+            return fail!(Argument, "index = {index}: the stream has {arrays} arrays");
+        };
+        let [n1, n2, n3] = header.shape.n.map(|n| n as u64);
+        let value = gpuzip_codec_info_t {
+            arrays,
+            compressor: header.codec as i32,
+            content: header.content as i32,
+            r#type: header.shape.scalar as i32,
+            field: header.field as i32,
+            reference: header.reference.map_or(-1, i32::from),
+            n1,
+            n2,
+            n3,
+            bound: header.bound,
+            raw_bytes: header.shape.bytes() as u64,
+            stored_bytes: bytes as u64,
+            ..Default::default()
+        };
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(info, "info", value) }
+    })
+}
+
+/// Adds a codec of the application's to those of this process, for good. `*compressor` becomes its number for
+/// `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to be the same where its streams are read.
+///
+/// # Safety
+/// `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from any thread, as long as the process
+/// lives.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_register(plugin: *const gpuzip_codec_plugin_t, compressor: *mut i32) -> gpuzip_status_t {
+    entry("gpuzip_codec_register", || {
+        not_null(plugin, "plugin")?;
+        not_null(compressor, "compressor")?;
+        // SAFETY: by this function's contract; the size is looked at before the rest.
+        let size = unsafe { (&raw const (*plugin).struct_size).read_unaligned() };
+        if size != size_of::<gpuzip_codec_plugin_t>() as u64 {
+            return fail!(
+                Argument,
+                "plugin->struct_size = {size}: set it to sizeof(gpuzip_codec_plugin_t), {}",
+                size_of::<gpuzip_codec_plugin_t>()
+            );
+        }
+        // SAFETY: by this function's contract.
+        let table = unsafe { plugin.read_unaligned() };
+        not_null(table.name, "plugin->name")?;
+        // SAFETY: as above.
+        let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy();
+        if table.max_bytes.is_none() || table.compress.is_none() || table.decompress.is_none() {
+            return fail!(Argument, "plugin {name:?}: a function is NULL");
+        }
+        let calls = Calls(table);
+        let number = plugin::register(&name, Box::new(move |shape| Ok(Box::new(calls.coder(shape)))))?;
+        // SAFETY: by this function's contract.
+        unsafe { write(compressor, "compressor", number as i32) }
+    })
+}
+
+/// A plug-in whose functions are not NULL; its name is not used any more.
+#[derive(Clone, Copy)]
+struct Calls(gpuzip_codec_plugin_t);
+
+// SAFETY: the application promises at registration that the functions may be called from any thread.
+unsafe impl Send for Calls {}
+// SAFETY: as above.
+unsafe impl Sync for Calls {}
+
+impl Calls {
+    fn coder(&self, shape: Shape) -> Plugin {
+        let field = field_of(std::ptr::null_mut(), shape);
+        // SAFETY: as promised at registration.
+        let most = self.0.max_bytes.map_or(0, |max_bytes| unsafe { max_bytes(self.0.user, &field) });
+        Plugin { calls: *self, shape, most: usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes()) }
+    }
+}
+
+struct Plugin {
+    calls: Calls,
+    shape: Shape,
+    most: usize,
+}
+
+fn field_of(data: *mut c_void, shape: Shape) -> gpuzip_field_t {
+    let [n1, n2, n3] = shape.n.map(|n| n as u64);
+    gpuzip_field_t { data, n1, n2, n3, r#type: shape.scalar as i32, role: 0, reserved: [0; 4] }
+}
+
+impl Coder for Plugin {
+    fn max_bytes(&self) -> usize {
+        self.most
+    }
+
+    fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        let field = field_of(x.bytes().as_ptr().cast_mut().cast(), self.shape);
+        let rms = matches!(bound, Bound::Rms(_)) as i32;
+        let mut bytes = 0;
+        let Calls(plugin) = self.calls;
+        // SAFETY: as promised at registration; the array is only read.
+        let status = plugin.compress.map_or(1, |compress| unsafe {
+            compress(plugin.user, &field, rms, bound.value(), to.as_mut_ptr().cast(), self.most as u64, &mut bytes)
+        });
+        match status {
+            0 if bytes <= self.most as u64 => Ok(Some(bytes as usize)),
+            0 => fail!(Argument, "a registered codec wrote {bytes} bytes where it has room for {}", self.most),
+            status if status > 0 => Ok(None),
+            status => fail!(Argument, "a registered codec failed to compress: status {status}"),
+        }
+    }
+
+    fn decompress(&mut self, from: &[u8], mut x: ArrayMut<'_>) -> Result<()> {
+        let field = field_of(x.bytes_mut().as_mut_ptr().cast(), self.shape);
+        let Calls(plugin) = self.calls;
+        // SAFETY: as promised at registration; the array is written in its extents.
+        let status =
+            plugin.decompress.map_or(-1, |decompress| unsafe { decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field) });
+        match status {
+            0 => Ok(()),
+            status => fail!(Stream, "a registered codec failed to decompress: status {status}"),
+        }
+    }
+}
+
+const _: () = assert!(Scalar::F32 as i32 == GPUZIP_TYPE_F32 && Scalar::F64 as i32 == GPUZIP_TYPE_F64);
