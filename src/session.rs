@@ -158,11 +158,10 @@ impl Session {
             let plan = self.cursor.plan(&self.sizes)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = match (most, self.config.cache) {
-                (Some(_), 0) if budget > 0 => budget,
-                (Some(most), cap) if budget > 0 => budget.min(times(cap, most)),
-                _ => times(plan.device_slots, self.sizes.slot_bytes),
+                (Some(_), 0) if budget > 0 => budget / ALIGNMENT * ALIGNMENT,
+                (Some(most), cap) if budget > 0 => budget.min(times(cap, most)) / ALIGNMENT * ALIGNMENT,
+                _ => times(plan.device_slots, self.sizes.slot_bytes.next_multiple_of(ALIGNMENT)),
             };
-            let cache = cache.next_multiple_of(ALIGNMENT);
             match device.reserve_device(cache.saturating_add(spare)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
@@ -173,7 +172,7 @@ impl Session {
                     result?;
                     let pool = match (most, self.config.host_budget) {
                         (None, _) => times(plan.host_slots, self.sizes.slot_bytes),
-                        (Some(most), 0) => times(plan.host_slots, most),
+                        (Some(most), 0) => times(plan.host_slots.saturating_add(plan.device_slots), most.next_multiple_of(ALIGNMENT)),
                         (Some(_), budget) => budget,
                     };
                     device.reserve_host(pool)?;
@@ -508,6 +507,10 @@ pub fn sizes_of(config: &Config, layout: &Layout) -> Result<(Option<SnapshotCode
         Method::None => None,
         _ => Some(SnapshotCodec::new(config.compression.clone(), layout)?),
     };
+    let spare = (SPARE_SLOTS as u64).saturating_mul(layout.slot_bytes);
+    if config.zero_copy && (1..spare).contains(&config.device_budget) {
+        return fail!(Budget, "device_budget = {}: zero_copy = 1 needs at least {spare} bytes, for two states", config.device_budget);
+    }
     let expected = codec.as_ref().map_or(layout.slot_bytes, |codec| codec.expected_bytes(config.compression_factor));
     let sizes = Sizes::new(config, expected, layout.slot_bytes);
     Ok((codec, sizes))
@@ -549,9 +552,9 @@ impl Engine {
         result
     }
 
-    /// The spare slot for an event without a slot: one that neither the event before it nor the one after it has.
+    /// The number of the spare memory for an event without a slot: one that neither the event before it nor the one after it has.
     fn spare(&self, event: usize) -> u32 {
-        self.plan.device_slots + event as u32 % SPARE_SLOTS
+        event as u32 % SPARE_SLOTS
     }
 
     /// Whether the transfer for the RESTORE `event` was issued before now.

@@ -96,6 +96,11 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_summary(null_mut(), null_mut());
         gpuzip_memory_required(null(), 1, null(), 0, null_mut());
         gpuzip_finalize(null_mut());
+        gpuzip_codec_bound(null(), null(), 0, null_mut());
+        gpuzip_codec_compress(null(), null(), 0, null_mut(), 0, null_mut());
+        gpuzip_codec_decompress(null(), 0, null(), 0);
+        gpuzip_codec_info(null(), 0, 0, null_mut());
+        gpuzip_codec_register(null(), null_mut());
     }
 }
 
@@ -213,14 +218,23 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 26] = [
+    let cases: [(Change, i32, &str); 35] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
         (|c| (c.checkpointing_algorithm, c.checkpointing_snaps) = (2, 0), GPUZIP_ERR_CONFIG, "checkpointing_snaps = 0"),
         (|c| c.checkpointing_snaps = -3, GPUZIP_ERR_CONFIG, "checkpointing_snaps = -3"),
         (|c| c.cache_capacity = -1, GPUZIP_ERR_CONFIG, "cache_capacity = -1"),
-        (|c| c.compressor = 1, GPUZIP_ERR_UNSUPPORTED, "compressor = 1"),
+        (|c| c.compressor = -1, GPUZIP_ERR_CONFIG, "compressor = -1"),
+        (|c| c.compressor = 14, GPUZIP_ERR_CONFIG, "compressor = 14"),
+        (|c| c.compressor = 15, GPUZIP_ERR_UNSUPPORTED, "compressor = 15"),
+        (|c| c.compressor = 255, GPUZIP_ERR_CONFIG, "compressor = 255"),
+        (|c| (c.compressor, c.zfp_bit_rate) = (1, -8), GPUZIP_ERR_CONFIG, "zfp_bit_rate = -8"),
+        (|c| (c.compressor, c.zfp_bit_rate) = (1, 33), GPUZIP_ERR_CONFIG, "zfp_bit_rate = 33"),
+        (|c| (c.compressor, c.cuszp_err_bound) = (3, f64::NAN), GPUZIP_ERR_CONFIG, "cuszp_err_bound = NaN"),
+        (|c| (c.compressor, c.error_bound) = (5, -1e-3), GPUZIP_ERR_CONFIG, "error_bound = -0.001"),
+        (|c| (c.compressor, c.error_bound_mode) = (4, 3), GPUZIP_ERR_CONFIG, "error_bound_mode = 3"),
+        (|c| c.compression_factor = -2.0, GPUZIP_ERR_CONFIG, "compression_factor = -2"),
         (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
         (|c| c.backend = 3, GPUZIP_ERR_CONFIG, "backend = 3"),
         (|c| c.device = 1, GPUZIP_ERR_ARGUMENT, "is host memory"),
