@@ -5,6 +5,7 @@
 
 mod checksum;
 mod coder;
+pub mod half;
 pub mod plugin;
 mod real;
 mod settings;

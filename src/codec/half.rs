@@ -1,0 +1,432 @@
+//! `fp16`: scaled half precision. Half the bytes of FP32, a quarter of FP64's, known before the data are.
+//!
+//! An array becomes h(x 2^s), h the nearest IEEE binary16 value, ties to even, and comes back as h 2^-s. One s for the array brings its
+//! largest value just below the largest half: with m = max |x|,
+//!
+//! s = min(S, 15 - floor(log2(m))), one less where m 2^s >= 65520 would round to infinity; m = 0: s = 0
+//!
+//! S is 101 for FP32 and 997 for FP64: with it neither the values that matter nor the decoded ones are denormal, so that the result
+//! does not depend on whether the processor flushes denormals. Subnormal halves are kept.
+//!
+//! Error: |x - decoded x| <= max(2^-11 |x|, 2^(-25-s)), hence <= 2^-11 m. The sign of zero is kept. The caller's bound is not looked at.
+//!
+//! Not coded, and left to be stored raw: arrays with NaN or infinities, and those with 0 < m < 2^(-14-S).
+//!
+//! | byte | what (little-endian) |
+//! |---|---|
+//! | 0 | i32: s, -113..=101 (FP64: -1009..=997) |
+//! | 4 | 12 bytes: 0 |
+//! | 16 | u16 each: the halves, in the order of the array |
+
+use super::coder::{Bound, Coder, Shape};
+use super::real::{Array, ArrayMut, Real};
+use super::simd::{dispatch, Kernel};
+use crate::error::{fail, Result};
+
+/// Bytes before the halves: they begin aligned for vectors.
+const HEAD: usize = 16;
+
+/// The halves of a field; the shape is all that it keeps.
+#[derive(Debug)]
+pub struct Half {
+    shape: Shape,
+    bytes: usize,
+}
+
+impl Half {
+    /// For arrays of this shape.
+    pub fn new(shape: Shape) -> Result<Self> {
+        match shape.n.iter().try_fold(2usize, |bytes, &n| bytes.checked_mul(n)).and_then(|bytes| bytes.checked_add(HEAD)) {
+            Some(bytes) => Ok(Half { shape, bytes }),
+            None => fail!(Shape, "fp16: {:?} values have no size in bytes", shape.n),
+        }
+    }
+
+    fn encode<T: Lane>(&self, x: &[T], to: &mut [u8]) -> Result<Option<usize>> {
+        if x.len() != self.shape.values() || to.len() < self.bytes {
+            return fail!(Shape, "fp16: {} values into {} bytes do not fit {:?}", x.len(), to.len(), self.shape.n);
+        }
+        let Some(s) = exponent::<T>(dispatch(Peak(x))) else { return Ok(None) };
+        let (head, halves) = to[..self.bytes].split_at_mut(HEAD);
+        head.fill(0);
+        head[..4].copy_from_slice(&s.to_le_bytes());
+        dispatch(Encode { x, scale: T::power(s), to: halves.as_chunks_mut().0 });
+        Ok(Some(self.bytes))
+    }
+
+    fn decode<T: Lane>(&self, from: &[u8], x: &mut [T]) -> Result<()> {
+        if x.len() != self.shape.values() || from.len() != self.bytes {
+            return fail!(Shape, "fp16: {} bytes do not hold {} values of {:?}", from.len(), x.len(), self.shape.n);
+        }
+        let (head, halves) = from.split_at(HEAD);
+        let s = i32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        if !(T::LEAST..=T::MOST).contains(&s) || head[4..] != [0; HEAD - 4] {
+            return fail!(Parse, "fp16: the scale 2^{s} is damaged");
+        }
+        dispatch(Decode { from: halves.as_chunks().0, step: T::power(-s), x });
+        Ok(())
+    }
+}
+
+impl Coder for Half {
+    fn max_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        match x {
+            Array::F32(x) if self.shape.scalar == f32::SCALAR => self.encode(x, to),
+            Array::F64(x) if self.shape.scalar == f64::SCALAR => self.encode(x, to),
+            _ => fail!(Shape, "fp16: made for another type than {:?}", self.shape.scalar),
+        }
+    }
+
+    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
+        match x {
+            ArrayMut::F32(x) if self.shape.scalar == f32::SCALAR => self.decode(from, x),
+            ArrayMut::F64(x) if self.shape.scalar == f64::SCALAR => self.decode(from, x),
+            _ => fail!(Shape, "fp16: made for another type than {:?}", self.shape.scalar),
+        }
+    }
+}
+
+/// s of an array whose largest |x| has these bits; `None`: it is not coded.
+fn exponent<T: Lane>(peak: u64) -> Option<i32> {
+    if peak == 0 {
+        return Some(0);
+    }
+    let digits = T::DIGITS - 1;
+    let finite = peak < T::from_f64(f64::INFINITY).to_bits();
+    let least = T::power(-14 - T::MOST).to_bits();
+    // 65520 = (2 - 2^-11) 2^15 and above become the next power of two by this sum.
+    let power = ((peak + (1 << (digits - 11))) >> digits) as i32 - T::BIAS;
+    (finite && peak >= least).then(|| T::MOST.min(15 - power))
+}
+
+/// What a value becomes.
+trait Lane: Real {
+    /// Bias of its exponent.
+    const BIAS: i32;
+    /// The smallest s, that of the largest value.
+    const LEAST: i32;
+    /// The largest s.
+    const MOST: i32;
+    /// 2^k for a normal number.
+    fn power(k: i32) -> Self;
+    /// The larger |x|, as bits.
+    fn larger(peak: Self, x: Self) -> Self;
+    /// The half of x scale.
+    fn half(self, scale: Self) -> u16;
+    /// The value of a half, times step. The exponent of infinities is that of one more binade.
+    fn of_half(half: u16, step: Self) -> Self;
+}
+
+macro_rules! lane {
+    ($float:ident, $bits:ident, $signed:ident, $bias:literal, $least:literal, $most:literal) => {
+        impl Lane for $float {
+            const BIAS: i32 = $bias;
+            const LEAST: i32 = $least;
+            const MOST: i32 = $most;
+
+            #[inline(always)]
+            fn power(k: i32) -> Self {
+                $float::from_bits(((k + $bias) as $bits) << ($float::MANTISSA_DIGITS - 1))
+            }
+
+            #[inline(always)]
+            fn larger(peak: Self, x: Self) -> Self {
+                // Finite values, infinities and NaNs, in this order, are ordered as their bits are.
+                let (a, b) = ($float::to_bits(peak) as $signed, $float::to_bits($float::abs(x)) as $signed);
+                $float::from_bits(if a > b { a } else { b } as $bits)
+            }
+
+            #[inline(always)]
+            fn half(self, scale: Self) -> u16 {
+                const DIGITS: u32 = $float::MANTISSA_DIGITS - 1;
+                let scaled = self * scale;
+                let sign = ($float::to_bits(scaled) >> ($bits::BITS - 16)) as u16 & 0x8000;
+                // 2^e: the binade of the value, or that of the smallest normal half.
+                let binade = $float::from_bits($float::to_bits(scaled) & (((1 << ($bits::BITS - 1 - DIGITS)) - 1) << DIGITS));
+                let binade = $float::to_bits(if binade > Self::power(-14) { binade } else { Self::power(-14) });
+                // In the sum with 2^(e + DIGITS - 10) the last bit weighs 2^(e - 10), as it does in the half: one rounding, to even.
+                let magic = binade + ((DIGITS as $bits - 10) << DIGITS);
+                let sum = $float::to_bits($float::abs(scaled) + $float::from_bits(magic));
+                // The leading bit of a normal half's significand counts as one binade.
+                let binades = (binade >> (DIGITS - 10)) as u16;
+                (sum as u16).wrapping_sub(magic as u16).wrapping_add(binades.wrapping_sub((($bias - 14) << 10) as u16)) | sign
+            }
+
+            #[inline(always)]
+            fn of_half(half: u16, step: Self) -> Self {
+                const DIGITS: u32 = $float::MANTISSA_DIGITS - 1;
+                let shifted = ((half & 0x7fff) as $bits) << (DIGITS - 10);
+                let normal = $float::from_bits(shifted + (($bias - 15) << DIGITS));
+                let subnormal = $float::from_bits(shifted + (($bias - 14) << DIGITS)) - Self::power(-14);
+                let value = if half & 0x7c00 == 0 { subnormal } else { normal };
+                let sign = ((half & 0x8000) as $bits) << ($bits::BITS - 16);
+                $float::from_bits($float::to_bits(value) | sign) * step
+            }
+        }
+    };
+}
+
+lane!(f32, u32, i32, 127, -113, 101);
+lane!(f64, u64, i64, 1023, -1009, 997);
+
+/// The bits of max |x|; NaN counts as larger than infinity.
+struct Peak<'a, T>(&'a [T]);
+
+impl<T: Lane> Kernel for Peak<'_, T> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run(self) -> u64 {
+        let (chunks, rest) = self.0.as_chunks::<32>();
+        let mut peaks = [T::default(); 32];
+        for chunk in chunks {
+            for (peak, &x) in peaks.iter_mut().zip(chunk) {
+                *peak = T::larger(*peak, x);
+            }
+        }
+        peaks.iter().chain(rest).fold(T::default(), |peak, &x| T::larger(peak, x)).to_bits()
+    }
+}
+
+struct Encode<'a, T> {
+    x: &'a [T],
+    scale: T,
+    to: &'a mut [[u8; 2]],
+}
+
+impl<T: Lane> Kernel for Encode<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (to, x) in self.to.iter_mut().zip(self.x) {
+            *to = x.half(self.scale).to_le_bytes();
+        }
+    }
+}
+
+struct Decode<'a, T> {
+    from: &'a [[u8; 2]],
+    step: T,
+    x: &'a mut [T],
+}
+
+impl<T: Lane> Kernel for Decode<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (x, from) in self.x.iter_mut().zip(self.from) {
+            *x = T::of_half(u16::from_le_bytes(*from), self.step);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::simd::{levels, set_level};
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANY: Bound = Bound::Max(1.0);
+
+    fn line<T: Real>(n: usize) -> Shape {
+        Shape { n: [n, 1, 1], scalar: T::SCALAR }
+    }
+
+    trait Test: Lane {
+        fn array(x: &[Self]) -> Array<'_>;
+        fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
+    }
+
+    impl Test for f32 {
+        fn array(x: &[Self]) -> Array<'_> {
+            Array::F32(x)
+        }
+        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+            ArrayMut::F32(x)
+        }
+    }
+
+    impl Test for f64 {
+        fn array(x: &[Self]) -> Array<'_> {
+            Array::F64(x)
+        }
+        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+            ArrayMut::F64(x)
+        }
+    }
+
+    /// The stream; every level must give the same.
+    fn coded<T: Test>(x: &[T]) -> Option<Vec<u8>> {
+        let mut coder = Half::new(line::<T>(x.len())).unwrap();
+        let streams = levels().into_iter().map(|level| {
+            set_level(level);
+            let mut to = vec![0xaa; coder.max_bytes()];
+            coder.compress(T::array(x), ANY, &mut to).unwrap().map(|bytes| {
+                assert_eq!((bytes, bytes), (to.len(), HEAD + 2 * x.len()));
+                to
+            })
+        });
+        streams.reduce(|a, b| if a == b { a } else { panic!("the levels differ") }).unwrap()
+    }
+
+    fn decoded<T: Test>(from: &[u8], n: usize) -> Result<Vec<T>> {
+        let mut coder = Half::new(line::<T>(n))?;
+        let arrays = levels().into_iter().map(|level| {
+            set_level(level);
+            let mut x = vec![T::from_f64(f64::NAN); n];
+            coder.decompress(from, T::array_mut(&mut x))?;
+            assert!(x.iter().all(|x| x.is_finite()), "a value was not written");
+            Ok(x)
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let bits = |x: &Vec<T>| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert!(arrays.iter().all(|x| bits(x) == bits(&arrays[0])), "the levels differ");
+        Ok(arrays.into_iter().next().unwrap())
+    }
+
+    /// The half of a value by division and rounding in double precision.
+    fn by_the_text(scaled: f64) -> u16 {
+        let sign = if scaled.is_sign_negative() { 0x8000 } else { 0 };
+        let mut exponent = -14;
+        while (scaled.abs() / 2f64.powi(exponent - 10)).round_ties_even() >= 2048.0 {
+            exponent += 1;
+        }
+        let significand = (scaled.abs() / 2f64.powi(exponent - 10)).round_ties_even() as u16;
+        sign | ((((exponent + 14) as u16) << 10) + significand)
+    }
+
+    fn check<T: Test>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+        let stream = coded(x).expect("an array that can be coded");
+        let s = i32::from_le_bytes(stream[..4].try_into().unwrap());
+        for (x, half) in x.iter().zip(stream[HEAD..].as_chunks().0) {
+            prop_assert_eq!(u16::from_le_bytes(*half), by_the_text(x.to_f64() * T::power(s).to_f64()), "{:?} 2^{}", x, s);
+        }
+        for (x, y) in x.iter().zip(decoded::<T>(&stream, x.len()).unwrap()) {
+            let (x, y) = (x.to_f64(), y.to_f64());
+            prop_assert!((x - y).abs() <= (x.abs() / 2048.0).max(2f64.powi(-25 - s)), "{} became {}", x, y);
+            prop_assert_eq!(x.is_sign_negative(), y.is_sign_negative());
+        }
+        let peak = x.iter().fold(0f64, |peak, x| peak.max(x.to_f64().abs())) * T::power(s).to_f64();
+        prop_assert!(peak < 65520.0 && (peak >= 32752.0 || peak == 0.0 || s == T::MOST));
+        Ok(())
+    }
+
+    /// Smooth, noisy, sparse, constant or of mixed magnitudes, about 2^scale.
+    fn fields() -> impl Strategy<Value = (Vec<f64>, i32)> {
+        let values = (1..300usize, 0..5, any::<u64>()).prop_map(|(n, kind, seed)| {
+            let mut state = seed;
+            let mut noise = move || {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+            };
+            let value = |i: usize| match kind {
+                0 => (i as f64 / 7.0).sin(),
+                1 => noise(),
+                2 => [0.0, -0.0, 1.0, noise()][(noise() * 2.0 + 2.0) as usize],
+                3 => 65519.0 / 65536.0,
+                _ => noise() * 2f64.powi((noise() * 40.0) as i32),
+            };
+            (0..n).map(value).collect()
+        });
+        (values, -60..80)
+    }
+
+    proptest! {
+        #[test]
+        fn bounded_and_as_the_text_says((x, scale) in fields()) {
+            check(&x.iter().map(|x| (x * 2f64.powi(scale)) as f32).collect::<Vec<_>>())?;
+            check(&x.iter().map(|x| x * 2f64.powi(8 * scale)).collect::<Vec<_>>())?;
+        }
+
+        #[test]
+        fn any_bits_are_coded_or_refused(bits in prop::collection::vec(any::<u32>(), 1..100)) {
+            let x: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
+            match x.iter().all(|x| x.is_finite()) {
+                true if x.iter().any(|x| x.abs() >= f32::power(-115)) => check(&x)?,
+                true => (),
+                false => prop_assert!(coded(&x).is_none()),
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(n in 1..200usize, at in any::<prop::sample::Index>(), bytes in any::<u64>()) {
+            let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let mut stream = coded(&x).unwrap();
+            *at.get_mut(&mut stream[..]) = bytes as u8;
+            let _ = decoded::<f32>(&stream, n);
+            let mut state = bytes;
+            for to in &mut stream[HEAD..] {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                *to = (state >> 33) as u8;
+            }
+            let _ = decoded::<f32>(&stream, n);
+            stream.truncate(at.index(stream.len()));
+            prop_assert!(decoded::<f32>(&stream, n).is_err());
+        }
+    }
+
+    #[test]
+    fn every_half_comes_back() {
+        let halves: Vec<u16> = (0..=u16::MAX).filter(|half| half & 0x7c00 != 0x7c00).collect();
+        for s in [-105, 0, 7, 101] {
+            let x: Vec<f32> = halves.iter().map(|&half| f32::of_half(half, f32::power(-s))).collect();
+            let stream = coded(&x).unwrap();
+            assert!(stream[HEAD..].as_chunks().0.iter().zip(&halves).all(|(to, half)| *to == half.to_le_bytes()));
+            assert_eq!(decoded::<f32>(&stream, x.len()).unwrap(), x);
+        }
+        assert_eq!([1.0, 65504.0, f64::power(-14), f64::power(-24)].map(|x| x.half(1.0)), [0x3c00, 0x7bff, 0x400, 1]);
+    }
+
+    #[test]
+    fn tiny_arrays_and_those_with_infinities_are_refused() {
+        assert!(coded(&[0f32; 40]).is_some() && coded(&[-0f64; 3]).is_some());
+        assert!(coded(&[f32::power(-115), 0.0]).is_some() && coded(&[f64::power(-1011), 0.0]).is_some());
+        assert!(coded(&[f32::from_bits(f32::power(-115).to_bits() - 1)]).is_none() && coded(&[f64::MIN_POSITIVE]).is_none());
+        assert!(coded(&[f32::MAX]).is_some() && coded(&[f64::MAX]).is_some());
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
+            for at in [0, 40, 69] {
+                let mut x = [1f32; 70];
+                x[at] = bad;
+                assert!(coded(&x).is_none() && coded(&x.map(|x| x as f64)).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn another_size_or_type_is_an_error() {
+        let mut coder = Half::new(line::<f32>(10)).unwrap();
+        assert!(coder.compress(Array::F64(&[0.0; 10]), ANY, &mut [0; 100]).is_err());
+        assert!(coder.compress(Array::F32(&[0.0; 9]), ANY, &mut [0; 100]).is_err());
+        assert!(coder.compress(Array::F32(&[0.0; 10]), ANY, &mut [0; 20]).is_err());
+        assert!(coder.decompress(&[0; 36], ArrayMut::F64(&mut [0.0; 10])).is_err());
+        assert!(coder.decompress(&[0; 36], ArrayMut::F32(&mut [0.0; 10])).is_ok());
+        assert!(coder.decompress(&[102; 36], ArrayMut::F32(&mut [0.0; 10])).is_err());
+    }
+
+    /// GemPy's wavefields, where they are. `GPUZIP_SHARED` says where, or `../shared`.
+    #[test]
+    fn real_wavefields() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
+        for step in ["0400", "0800"] {
+            let Ok(bytes) = std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32"))) else {
+                println!("skipped: no wavefields (set GPUZIP_SHARED)");
+                return;
+            };
+            let x: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            let stream = coded(&x).unwrap();
+            let y = decoded::<f32>(&stream, x.len()).unwrap();
+            let square = x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>() / x.len() as f64;
+            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x)) - x.iter().fold(f32::MAX, |a, &x| a.min(x));
+            let (psnr, ratio) = (20.0 * (range as f64 / square.sqrt()).log10(), bytes.len() as f64 / stream.len() as f64);
+            println!("step {step}: ratio {ratio:.3}, {psnr:.1} dB");
+            assert!(ratio > 1.9999 && psnr > 94.0);
+        }
+    }
+}
