@@ -59,11 +59,7 @@ fn trimmed() -> Method {
 /// Two time levels and a field of doubles.
 fn fields(n: u64) -> Vec<Field> {
     let field = |n: [u64; 3], scalar, previous_of| Field { n, scalar, previous_of };
-    vec![
-        field([n, 3, 1], Scalar::F32, None),
-        field([n, 3, 1], Scalar::F32, Some(0)),
-        field([n / 2 + 1, 1, 1], Scalar::F64, None),
-    ]
+    vec![field([n, 3, 1], Scalar::F32, None), field([n, 3, 1], Scalar::F32, Some(0)), field([n / 2 + 1, 1, 1], Scalar::F64, None)]
 }
 
 /// An application whose state is known for every step: a front that moves in, now and then noise, which does not compress.

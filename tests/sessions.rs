@@ -171,36 +171,6 @@ fn traces_that_are_no_stack_are_replayed() {
     }
 }
 
-/// Upstream's defect 10: a cache leaked per shot, and vectors grew. Memory is settled after the first shots.
-#[test]
-fn memory_is_flat_over_many_shots() {
-    let resident = || -> u64 {
-        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-        statm.split(' ').nth(1).unwrap().parse().unwrap()
-    };
-    let shape = shapes(&[(400, false)]);
-    let mut session = Session::new(config(Algorithm::Revolve, 9, 3, Policy::Clairvoyant), 80, &unplaced(&shape)).unwrap();
-    let mut app = App::new(&shape, 1);
-    let mut sweep = || {
-        session.setup().unwrap();
-        loop {
-            let action = session.get_action().unwrap().action;
-            match action.kind {
-                Kind::Save => session.save(action.ts as i64, &app.app_fields(), HOST).unwrap(),
-                Kind::Restore => session.retrieve(action.ts as i64, &app.app_fields(), HOST).unwrap(),
-                Kind::Terminate => break,
-                _ => {}
-            }
-        }
-    };
-    (0..50).for_each(|_| sweep());
-    let before = resident();
-    (0..1000).for_each(|_| sweep());
-    // Other tests of this process run meanwhile; a leak of one snapshot per shot alone would be 1200 pages.
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 600, "{grown} pages in 1000 shots");
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2500))]
 

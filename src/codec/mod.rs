@@ -3,12 +3,10 @@
 //! A [`Coder`] codes one array; a [`SnapshotCodec`] makes the arrays of a state into streams with headers, within the bounds asked for.
 //! Everything here runs on the host, and says what kernels must do, bit for bit.
 
-//! Codecs: how the fields of a state become the bytes of a snapshot and back, on the application's lane.
-
-pub mod bfp;
+mod bfp;
 mod checksum;
 mod coder;
-pub mod half;
+mod half;
 pub mod plugin;
 mod real;
 mod settings;

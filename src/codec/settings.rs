@@ -1,6 +1,8 @@
 //! Which codec, and within what bound.
 
+use super::bfp::Bfp;
 use super::coder::{Bound, Coder, Shape};
+use super::half::Half;
 use super::plugin;
 use super::survey::Survey;
 use crate::error::{fail, Result};
@@ -90,6 +92,8 @@ impl Method {
         match self {
             Method::None => Ok(None),
             Method::Plugin(number) => plugin::coder(*number, shape).map(Some),
+            Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
+            Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
             method => fail!(Unsupported, "no {}", method.name()),
         }
     }

@@ -123,7 +123,7 @@ impl SnapshotCodec {
             let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) else {
                 let bound = self.settings.bound.of(&survey);
                 self.errors[i] = error_of(bound, &survey);
-                end += self.code(i, None, x, &survey, bound, &mut to[end..])?.0;
+                end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
                 continue;
             };
             // SAFETY: by this function's contract.
@@ -138,10 +138,10 @@ impl SnapshotCodec {
             if self.settings.method.is_bounded() && of_difference.max_abs() > 0.0 && rounding > 0.5 * bound.value() {
                 return Ok(None);
             }
-            let less = bound.at_most(bound.value() - rounding);
             // SAFETY: the difference was just put there, and nothing else uses that memory.
             let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
-            let (bytes, content) = self.code(i, Some(j), difference, &of_difference, less, &mut to[end..])?;
+            let (bytes, content) =
+                self.code(Part { field: i, reference: Some(j as u16), rounding }, difference, &of_difference, bound, &mut to[end..])?;
             if content == Content::Raw {
                 return Ok(None);
             }
@@ -172,7 +172,7 @@ impl SnapshotCodec {
             let (survey, bound) = self.apart[i];
             // SAFETY: by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
-            end += self.code(i, None, x, &survey, bound, &mut to[end..])?.0;
+            end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
         }
         Ok(end)
     }
@@ -185,24 +185,18 @@ impl SnapshotCodec {
     }
 
     /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it contains.
-    fn code(
-        &mut self,
-        field: usize,
-        reference: Option<usize>,
-        x: Array<'_>,
-        survey: &Survey,
-        bound: Bound,
-        to: &mut [u8],
-    ) -> Result<(usize, Content)> {
-        let shape = self.shapes[field];
-        let bound = Some(bound).filter(|_| self.settings.method.is_bounded());
+    fn code(&mut self, part: Part, x: Array<'_>, survey: &Survey, bound: Bound, to: &mut [u8]) -> Result<(usize, Content)> {
+        let shape = self.shapes[part.field];
+        let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
+        let bound = Some(bound.at_most(bound.value() - part.rounding)).filter(|_| self.settings.method.is_bounded());
         let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
         let (content, payload) = if survey.is_constant() || zero {
             let value = if survey.is_constant() { survey.max } else { 0.0 };
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
-            let coder = self.coders.get_mut(self.coder_of[field]).filter(|_| bound.is_none_or(|b| is_in_range(shape.scalar, survey, b)));
+            let coder =
+                self.coders.get_mut(self.coder_of[part.field]).filter(|_| bound.is_none_or(|b| is_in_range(shape.scalar, survey, b)));
             let coded = match coder {
                 Some(coder) => coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?,
                 None => None,
@@ -219,11 +213,11 @@ impl SnapshotCodec {
         let header = Header {
             codec: method.number(),
             content,
-            field: field as u16,
-            reference: reference.map(|k| k as u16),
+            field: part.field as u16,
+            reference: part.reference,
             parameter: method.parameter(),
             shape,
-            bound: bound.map_or(0.0, Bound::value),
+            bound: promised,
             payload,
         };
         Ok((header.seal(to), content))
@@ -280,6 +274,22 @@ impl SnapshotCodec {
             return fail!(Stream, "field {i} is {:?} in the stream: expected {:?}", header.shape, self.shapes[i]);
         }
         Ok(())
+    }
+}
+
+/// An array of the snapshot.
+#[derive(Clone, Copy)]
+struct Part {
+    field: usize,
+    /// The field from which it is the difference.
+    reference: Option<u16>,
+    /// What adding the difference uses up of the bound.
+    rounding: f64,
+}
+
+impl Part {
+    fn of(field: usize) -> Self {
+        Part { field, reference: None, rounding: 0.0 }
     }
 }
 
@@ -358,7 +368,7 @@ fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     if bytes < shape.bytes() {
         return fail!(Argument, "a field of {bytes} bytes where {} are needed", shape.bytes());
     }
-    if address as usize % shape.scalar.bytes() as usize != 0 {
+    if !(address as u64).is_multiple_of(shape.scalar.bytes()) {
         return fail!(Argument, "a field at {address:p}: compression needs values at multiples of {} bytes", shape.scalar.bytes());
     }
     Ok(address)

@@ -1,5 +1,8 @@
 //! One pass over an array before it is coded: how large its values are, and whether they are finite.
 
+// Lanes are counted.
+#![allow(clippy::needless_range_loop)]
+
 use super::real::Real;
 use super::simd::{dispatch, Kernel};
 
@@ -57,7 +60,9 @@ impl<T: Real> Extremes<T> {
     fn add(&mut self, lane: usize, x: T) {
         self.min[lane] = if x < self.min[lane] { x } else { self.min[lane] };
         self.max[lane] = if x > self.max[lane] { x } else { self.max[lane] };
-        self.zero[lane] += x - x;
+        #[allow(clippy::eq_op)] // NaN for what is not finite.
+        let zero = x - x;
+        self.zero[lane] += zero;
     }
 
     #[inline(always)]

@@ -242,7 +242,7 @@ fn random_trace(n: u32, seeds: &[u32]) -> Trace {
         while live < target {
             live += 1;
             push(Kind::Forward, live);
-            if !stored.contains(&live) && *seed.next().unwrap() % 3 == 0 {
+            if !stored.contains(&live) && seed.next().unwrap().is_multiple_of(3) {
                 stored.insert(live);
                 push(Kind::Save, live);
             }

@@ -15,7 +15,7 @@ pub struct Arena {
 impl Arena {
     /// An arena of `capacity` bytes, all free.
     pub fn new(capacity: u64) -> Self {
-        Arena { capacity, free: vec![0..capacity], peak: 0 }
+        Arena { capacity, free: std::iter::once(0..capacity).collect(), peak: 0 }
     }
 
     /// Takes `bytes` bytes, if there is a range that long.
@@ -47,7 +47,8 @@ impl Arena {
 
     /// Everything is free again.
     pub fn clear(&mut self) {
-        self.free = vec![0..self.capacity];
+        self.free.clear();
+        self.free.push(0..self.capacity);
     }
 
     /// Bytes that are free, in any number of pieces.

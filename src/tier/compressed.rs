@@ -18,7 +18,7 @@ impl Tiers {
             if let Some(read) = self.compression.as_ref().and_then(|c| c.read) {
                 self.device.wait(Lane::App, read)?;
             }
-            self.from_stage(self.in_slot(step.slot, 0), bytes)?;
+            self.unstage(self.in_slot(step.slot, 0), bytes)?;
             self.cache[step.slot as usize].host = step.host;
             self.write_back(step)?;
             return Ok(Saved { bytes, written: step.host != NONE });
@@ -32,7 +32,7 @@ impl Tiers {
         if let Some(written) = self.compression.as_ref().and_then(|c| c.written) {
             self.device.wait(Lane::App, written)?;
         }
-        self.from_stage(Place::Host(at.start), bytes)?;
+        self.unstage(Place::Host(at.start), bytes)?;
         if let Some(slot) = self.cache.get_mut(step.slot as usize) {
             (slot.held, slot.host) = (held, step.host);
         }
@@ -50,7 +50,7 @@ impl Tiers {
     }
 
     /// Copies a snapshot from where it was made.
-    fn from_stage(&mut self, to: Place, bytes: u64) -> Result<()> {
+    fn unstage(&mut self, to: Place, bytes: u64) -> Result<()> {
         match &self.compression {
             Some(c) => self.device.copy(Lane::App, to, Place::App(c.stage.memory()), bytes),
             None => Ok(()),

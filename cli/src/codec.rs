@@ -1,0 +1,371 @@
+//! `gpuzip codec`: what each codec makes of a user's own snapshots.
+
+use crate::metrics::{compare, Metrics};
+use crate::output::emit_json;
+use crate::Failure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::Args;
+use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, SnapshotCodec};
+use gpuzip::device::AppMemory;
+use gpuzip::error::{Code, Error, Result};
+use gpuzip::snapshot::{Field, Layout, Scalar};
+use serde_json::{json, Map, Value};
+use std::hint::black_box;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Compress arrays and say how small, how exact and how fast
+#[derive(Args)]
+pub struct Arguments {
+    /// The codec
+    #[arg(long, value_parser = codecs(), required_unless_present = "all")]
+    codec: Option<Method>,
+    /// The bound: rel:X of the maximum, abs:X, range:X of the range of values, or psnr:DB
+    #[arg(long, value_name = "KIND:X", default_value = "rel:1e-3", value_parser = bound)]
+    bound: ErrorBound,
+    /// Bits per value of zfp
+    #[arg(long, default_value_t = 8)]
+    rate: u32,
+    /// Extents, fastest first; 1 or nothing where a dimension is not used
+    #[arg(long, value_name = "N1,N2,N3", value_parser = dims)]
+    dims: [u64; 3],
+    /// Type of the values
+    #[arg(long = "type", default_value = "f32", value_parser = types())]
+    scalar: Scalar,
+    /// The files are pairs of time levels, u(t) and u(t-1) in turn: each pair is coded as u(t) and the difference
+    #[arg(long)]
+    pair: bool,
+    /// Compare all codecs over several bounds
+    #[arg(long, conflicts_with_all = ["codec", "bound", "rate"])]
+    all: bool,
+    /// Arrays: values in the order of memory, little endian, without a header
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn codecs() -> impl TypedValueParser<Value = Method> {
+    let names = PossibleValuesParser::new(Method::ALL.map(|method| method.name()));
+    names.map(|name| Method::ALL.into_iter().find(|method| method.name() == name).unwrap_or(Method::None))
+}
+
+fn types() -> impl TypedValueParser<Value = Scalar> {
+    PossibleValuesParser::new(["f32", "f64"]).map(|name| if name == "f64" { Scalar::F64 } else { Scalar::F32 })
+}
+
+fn bound(text: &str) -> std::result::Result<ErrorBound, String> {
+    let Some((kind, number)) = text.split_once(':') else { return Err("write rel:1e-3, abs:1e-8, range:1e-3 or psnr:90".into()) };
+    let value = number.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0).ok_or(format!("{number:?} is no positive number"))?;
+    match kind {
+        "rel" => Ok(ErrorBound::OfMax(value)),
+        "abs" => Ok(ErrorBound::Absolute(value)),
+        "range" => Ok(ErrorBound::OfRange(value)),
+        "psnr" => Ok(ErrorBound::Psnr(value)),
+        other => Err(format!("{other:?}: use rel, abs, range or psnr")),
+    }
+}
+
+fn name_of(bound: ErrorBound) -> String {
+    match bound {
+        ErrorBound::OfMax(x) => format!("rel:{x:e}"),
+        ErrorBound::Absolute(x) => format!("abs:{x:e}"),
+        ErrorBound::OfRange(x) => format!("range:{x:e}"),
+        ErrorBound::Psnr(x) => format!("psnr:{x}"),
+    }
+}
+
+fn dims(text: &str) -> std::result::Result<[u64; 3], String> {
+    let mut n = [1; 3];
+    let given: Vec<&str> = text.split(',').collect();
+    if given.len() > 3 {
+        return Err("at most three extents".into());
+    }
+    for (n, text) in n.iter_mut().zip(given) {
+        *n = text.trim().parse().ok().filter(|&n| n > 0).ok_or(format!("{text:?} is no extent"))?;
+    }
+    Ok(n)
+}
+
+/// One array, or a pair of time levels.
+struct Sample {
+    name: String,
+    fields: Vec<Field>,
+    data: Vec<Values>,
+}
+
+/// An array with the alignment of its values.
+#[derive(Clone)]
+enum Values {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+impl Values {
+    fn read(path: &Path, field: &Field) -> Result<Self> {
+        let refuse = |text: String| Err(Error::new(Code::Io, format!("{}: {text}", path.display())));
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(e) => return refuse(e.to_string()),
+        };
+        let [n1, n2, n3] = field.n;
+        match field.bytes() {
+            Some(expected) if expected == bytes.len() as u64 => {}
+            _ => return refuse(format!("{} bytes: {n1} x {n2} x {n3} values of {} bytes are others", bytes.len(), field.scalar.bytes())),
+        }
+        Ok(match field.scalar {
+            Scalar::F32 => Values::F32(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()),
+            Scalar::F64 => {
+                Values::F64(bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect())
+            }
+        })
+    }
+
+    fn memory(&mut self) -> AppMemory {
+        // SAFETY: the vector outlives the call that the memory is made for, and nothing else touches it meanwhile.
+        unsafe {
+            match self {
+                Values::F32(x) => AppMemory::new(x.as_mut_ptr().cast(), size_of_val(&x[..])),
+                Values::F64(x) => AppMemory::new(x.as_mut_ptr().cast(), size_of_val(&x[..])),
+            }
+        }
+    }
+
+    fn metrics(&self, decoded: &Values, n: [u64; 3]) -> Metrics {
+        let n = n.map(|n| n as usize);
+        match (self, decoded) {
+            (Values::F64(x), Values::F64(y)) => compare(x, y, n),
+            (Values::F32(x), Values::F32(y)) => compare(x, y, n),
+            _ => Metrics::default(),
+        }
+    }
+
+    fn copy_from(&mut self, other: &Values) {
+        match (self, other) {
+            (Values::F64(x), Values::F64(y)) => x.copy_from_slice(y),
+            (Values::F32(x), Values::F32(y)) => x.copy_from_slice(y),
+            _ => {}
+        }
+    }
+}
+
+impl Sample {
+    fn load(arguments: &Arguments, paths: &[PathBuf]) -> Result<Self> {
+        let Arguments { dims: n, scalar, .. } = *arguments;
+        let fields: Vec<Field> =
+            (0..paths.len()).map(|k| Field { n, scalar, previous_of: k.checked_sub(1).map(|k| k as u32) }).collect();
+        let data = paths.iter().zip(&fields).map(|(path, field)| Values::read(path, field)).collect::<Result<_>>()?;
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        Ok(Sample { name: names.join(" "), fields, data })
+    }
+
+    /// Compresses and restores it, and measures both.
+    fn result(&mut self, settings: &Settings) -> Result<Outcome> {
+        let layout = Layout::new(self.fields.clone())?;
+        let mut codec = SnapshotCodec::new(settings.clone(), &layout)?;
+        let (mut stream, mut decoded) = (vec![0; codec.room()], self.data.clone());
+        let memory: Vec<AppMemory> = self.data.iter_mut().map(Values::memory).collect();
+        // SAFETY: the fields are ours, as the layout says, and used by nobody else.
+        let (bytes, compress) = best(|| unsafe { codec.compress(&memory, &mut stream) })?;
+        let targets: Vec<AppMemory> = decoded.iter_mut().map(Values::memory).collect();
+        // SAFETY: as above.
+        let ((), decompress) = best(|| unsafe { codec.decompress(&stream[..bytes], &targets) })?;
+        let metrics: Vec<Metrics> = self.data.iter().zip(&decoded).map(|(x, y)| x.metrics(y, self.fields[0].n)).collect();
+        let kept = self.bound_is_kept(settings, &stream[..bytes], &decoded)?;
+        let (_, memcpy) = best(|| {
+            black_box(&mut decoded).iter_mut().zip(black_box(&self.data)).for_each(|(to, from)| to.copy_from(from));
+            Ok(())
+        })?;
+        let gbs = |seconds: f64| layout.raw_bytes as f64 / seconds / 1e9;
+        Ok(Outcome {
+            settings: settings.clone(),
+            raw_bytes: layout.raw_bytes,
+            stored_bytes: bytes as u64,
+            metrics,
+            kept,
+            compress: gbs(compress),
+            decompress: gbs(decompress),
+            memcpy: gbs(memcpy),
+        })
+    }
+
+    /// The absolute bound of each array's stream, and whether all that was promised holds, looked at value by value.
+    fn bound_is_kept(&self, settings: &Settings, mut stream: &[u8], decoded: &[Values]) -> Result<Option<bool>> {
+        if !settings.method.is_bounded() {
+            return Ok(None);
+        }
+        let mut kept = true;
+        while !stream.is_empty() {
+            let (header, _, bytes) = Header::open(stream)?;
+            stream = &stream[bytes..];
+            if header.content == Content::Raw {
+                continue;
+            }
+            let (x, y) = (&self.data[header.field as usize], &decoded[header.field as usize]);
+            let reference = header.reference.map(|k| (&self.data[k as usize], &decoded[k as usize]));
+            let error = |i: usize| {
+                let at = |v: &Values| match v {
+                    Values::F32(x) => x[i] as f64,
+                    Values::F64(x) => x[i],
+                };
+                match reference {
+                    Some((a, b)) => (at(b) - at(y)) - (at(a) - at(x)),
+                    None => at(y) - at(x),
+                }
+            };
+            let errors = (0..header.shape.values()).map(error).filter(|e| e.is_finite());
+            // The errors of sums and differences that are looked at here are rounded.
+            let bound = header.bound * (1.0 + 1e-9);
+            kept &= match settings.bound {
+                ErrorBound::Psnr(_) => {
+                    let sum: f64 = errors.map(|e| e * e).sum();
+                    (sum / header.shape.values() as f64).sqrt() <= bound
+                }
+                _ => errors.fold(0.0, |m: f64, e| m.max(e.abs())) <= bound,
+            };
+        }
+        Ok(Some(kept))
+    }
+}
+
+/// Runs `body` at least three times, for a fifth of a second, and returns its result and the least seconds.
+fn best<R>(mut body: impl FnMut() -> Result<R>) -> Result<(R, f64)> {
+    let begin = Instant::now();
+    let (mut least, mut runs) = (f64::INFINITY, 0);
+    loop {
+        let start = Instant::now();
+        let result = body()?;
+        least = least.min(start.elapsed().as_secs_f64());
+        runs += 1;
+        if runs >= 3 && begin.elapsed().as_secs_f64() > 0.2 {
+            return Ok((result, least.max(1e-9)));
+        }
+    }
+}
+
+/// What became of one sample.
+struct Outcome {
+    settings: Settings,
+    raw_bytes: u64,
+    stored_bytes: u64,
+    /// Of each array.
+    metrics: Vec<Metrics>,
+    kept: Option<bool>,
+    compress: f64,
+    decompress: f64,
+    memcpy: f64,
+}
+
+impl Outcome {
+    fn bound(&self) -> Option<String> {
+        match self.settings.method {
+            Method::Zfp { rate } => Some(format!("rate:{rate}")),
+            _ => self.settings.method.is_bounded().then(|| name_of(self.settings.bound)),
+        }
+    }
+
+    fn ratio(&self) -> f64 {
+        self.raw_bytes as f64 / self.stored_bytes as f64
+    }
+
+    /// The worst of the arrays.
+    fn worst(&self, of: impl Fn(&Metrics) -> f64, worse: impl Fn(f64, f64) -> f64) -> f64 {
+        self.metrics.iter().map(of).reduce(worse).unwrap_or(f64::NAN)
+    }
+
+    fn psnr(&self) -> f64 {
+        self.worst(|m| m.psnr, f64::min)
+    }
+
+    fn json(&self, file: &str) -> Map<String, Value> {
+        // JSON has no infinity: equal arrays have no PSNR.
+        let values: [(&str, Value); 13] = [
+            ("file", file.into()),
+            ("codec", self.settings.method.name().into()),
+            ("raw_bytes", self.raw_bytes.into()),
+            ("stored_bytes", self.stored_bytes.into()),
+            ("ratio", json!(self.ratio())),
+            ("psnr", json!(self.psnr())),
+            ("ssim", json!(self.worst(|m| m.ssim, f64::min))),
+            ("max_error", json!(self.worst(|m| m.max_error, f64::max))),
+            ("bound", json!(self.bound())),
+            ("bound_kept", json!(self.kept)),
+            ("compress_gbs", json!(self.compress)),
+            ("decompress_gbs", json!(self.decompress)),
+            ("memcpy_gbs", json!(self.memcpy)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+    }
+}
+
+/// What `--all` compares.
+fn all() -> Vec<Settings> {
+    let bounds = [1e-2, 1e-3, 1e-4, 1e-5].map(ErrorBound::OfMax).into_iter().chain([60.0, 80.0, 100.0].map(ErrorBound::Psnr));
+    let bounded = bounds.flat_map(|bound| {
+        let methods = Method::ALL.into_iter().filter(Method::is_bounded);
+        methods.map(move |method| Settings { method, bound, ..Settings::default() })
+    });
+    let zfp = [4, 8, 16].map(|rate| Method::Zfp { rate });
+    let fixed = zfp.into_iter().chain([Method::Fp16, Method::Bfp]);
+    fixed.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
+}
+
+fn settings(arguments: &Arguments) -> Vec<Settings> {
+    match &arguments.codec {
+        Some(Method::Zfp { .. }) => vec![Settings { method: Method::Zfp { rate: arguments.rate }, ..Settings::default() }],
+        Some(method) => vec![Settings { method: method.clone(), bound: arguments.bound, ..Settings::default() }],
+        None => all(),
+    }
+}
+
+fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
+    let mut last = "";
+    for (file, o) in rows {
+        if file != last {
+            writeln!(out, "{file}: {} bytes, memcpy {:.1} GB/s", o.raw_bytes, o.memcpy)?;
+            writeln!(out, "codec    bound         ratio    PSNR    SSIM     max error  bound kept  compress  decompress GB/s")?;
+            last = file;
+        }
+        let bound = o.bound().unwrap_or("-".into());
+        let kept = o.kept.map_or("-", |kept| if kept { "yes" } else { "NO" });
+        let (ssim, error) = (o.worst(|m| m.ssim, f64::min), o.worst(|m| m.max_error, f64::max));
+        writeln!(
+            out,
+            "{:8} {bound:10} {:8.2} {:7.2} {ssim:7.5} {error:12.3e}  {kept:10} {:9.2} {:11.2}",
+            o.settings.method.name(),
+            o.ratio(),
+            o.psnr(),
+            o.compress,
+            o.decompress
+        )?;
+    }
+    out.flush()
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
+    let group = if arguments.pair { 2 } else { 1 };
+    if arguments.files.len() % group != 0 {
+        return Err(Error::new(Code::Config, format!("--pair with {} files: they come in twos", arguments.files.len())).into());
+    }
+    let mut rows = Vec::new();
+    for paths in arguments.files.chunks(group) {
+        let mut sample = Sample::load(arguments, paths)?;
+        for settings in settings(arguments) {
+            rows.push((sample.name.clone(), sample.result(&settings)?));
+        }
+    }
+    if !arguments.json {
+        table(&rows, &mut BufWriter::new(io::stdout().lock()))?;
+        return Ok(());
+    }
+    let mut objects: Vec<_> = rows.iter().map(|(file, outcome)| outcome.json(file)).collect();
+    let object = match objects.len() {
+        1 => objects.remove(0),
+        _ => Map::from_iter([("results".to_string(), objects.into_iter().map(Value::Object).collect())]),
+    };
+    emit_json(object)?;
+    Ok(())
+}
