@@ -11,9 +11,11 @@ fn a_c_program_is_clean_under_sanitizers() {
     let flags =
         ["-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
-    let program = compile_c(&dir, "cc", &flags, &root().join("tests/c/abi.c"));
-    let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
-    assert_eq!(stdout(&output), "ok\n");
+    for source in ["tests/c/abi.c", "tests/c/codec.c"] {
+        let program = compile_c(&dir, "cc", &flags, &root().join(source));
+        let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
+        assert_eq!(stdout(&output), "ok\n", "{source}");
+    }
 }
 
 #[test]
@@ -22,7 +24,6 @@ fn a_c_program_is_clean_under_valgrind() {
         return;
     }
     let dir = tempdir("valgrind");
-    let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join("tests/c/abi.c"));
     let checks = [
         "-q",
         "--error-exitcode=9",
@@ -30,7 +31,10 @@ fn a_c_program_is_clean_under_valgrind() {
         "--show-leak-kinds=definite,indirect,possible",
         "--errors-for-leak-kinds=definite,indirect,possible",
     ];
-    assert_eq!(stdout(&run(Command::new("valgrind").args(checks).arg(program))), "ok\n");
+    for source in ["tests/c/abi.c", "tests/c/codec.c"] {
+        let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
+        assert_eq!(stdout(&run(Command::new("valgrind").args(checks).arg(program))), "ok\n", "{source}");
+    }
 }
 
 #[test]
