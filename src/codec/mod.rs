@@ -4,6 +4,7 @@
 //! Everything here runs on the host, and says what kernels must do, bit for bit.
 
 mod bfp;
+mod bitcomp;
 mod checksum;
 mod coder;
 mod half;
