@@ -1,6 +1,8 @@
 //! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, and says what this machine offers.
 
 mod info;
+#[cfg_attr(not(test), allow(dead_code))]
+mod metrics;
 mod options;
 mod output;
 mod plan;
