@@ -29,6 +29,12 @@ bench: build
 	$(CARGO) bench --bench session
 	$(RTM3D) bench
 
+# Real snapshots to measure codecs on, into the folder FIELDS: 256^3, half filled and filled; and 2-D ones where MARMOUSI2 names that model.
+FIELDS ?= build/fields
+bench-fields: build
+	$(RTM3D)
+	sh benches/fields.sh $(FIELDS) $(MARMOUSI2)
+
 # Rewrites include/gpuzip.h from src/capi/.
 header:
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
@@ -45,4 +51,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build demo test test-long deps bench header lint gpu-bundle clean
+.PHONY: all build demo test test-long deps bench bench-fields header lint gpu-bundle clean

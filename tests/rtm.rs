@@ -134,6 +134,42 @@ fn a_mistyped_variable_is_named() {
     assert!(text.contains("GPUZIP_CHEKPOINTING_SNAPS") && !text.contains("GPUZIP_LIB"), "{text}");
 }
 
+/// The FP32 values of a file.
+fn floats(path: &std::path::Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn states_can_be_dumped() {
+    let dir = common::tempdir("dumps");
+    let job = ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--shots", "2"];
+    let dump = |steps: &str, list: &str| {
+        stdout(&run(rtm3d().args(job).args(["--steps", steps, "--dump-snapshots", list, "--json", "--out"]).arg(&dir)))
+    };
+    let file = |step: &str, level: &str| floats(&dir.join(format!("snapshot_36x32x40_step{step}_{level}.f32")));
+    // Twice, unsorted, and the last step of the job: each file once.
+    let json = dump("60", "60,0,59,60");
+    assert_eq!(json.lines().count(), 1, "{json}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 6);
+    assert_eq!([value(&json, "n1"), value(&json, "n2"), value(&json, "n3")], ["36", "32", "40"], "with sponge and halo");
+    assert!(file("0000", "curr").iter().chain(&file("0000", "prev")).all(|&v| v == 0.0));
+    let curr = file("0060", "curr");
+    assert_eq!(curr.len(), 36 * 32 * 40);
+    assert_eq!(file("0060", "prev"), file("0059", "curr"), "the previous level is the state one step earlier");
+    assert_ne!(file("0059", "curr"), curr);
+    let halo = |i: usize| [(i % 36, 36), (i / 36 % 32, 32), (i / (36 * 32), 40)].iter().any(|&(x, n)| x < 4 || x >= n - 4);
+    assert!(curr.iter().enumerate().all(|(i, &v)| if halo(i) { v == 0.0 } else { v.is_finite() }));
+    let largest = curr.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+    let filled = curr.iter().filter(|v| f64::from(v.abs()) > 1e-3 * f64::from(largest)).count() as f64 / curr.len() as f64;
+    let of_60 = json.split("{\"step\": 60").nth(1).unwrap();
+    assert!((value(of_60, "max").parse::<f64>().unwrap() / f64::from(largest) - 1.0).abs() < 1e-6, "{json}");
+    assert!((value(of_60, "filled").parse::<f64>().unwrap() - filled).abs() < 1e-6, "{json}");
+    // A longer job passes through the same states.
+    dump("90", "60");
+    assert_eq!(file("0060", "curr"), curr);
+}
+
 #[test]
 fn the_physics_passes_its_gates() {
     for program in ["rtm_physics_f32", "rtm_physics_f64"] {
@@ -155,6 +191,11 @@ fn bad_jobs_are_told_what_is_wrong() {
         (&["--dt", "1"], "dt"),
         (&["--steps", "many"], "--steps many"),
         (&["--stepz", "3"], "--stepz"),
+        (&["--dump-snapshots", "10,x"], "--dump-snapshots 10,x: not a list"),
+        (&["--dump-snapshots", "10,"], "not a list"),
+        (&["--steps", "20", "--dump-snapshots", "10,21"], "21 is not one of the steps 0 to 20"),
+        (&["--dump-snapshots", "99999999999999999999999"], "is not one of the steps"),
+        (&["--dump-snapshots", "10", "--verify"], "--verify"),
         (&["--config", config.to_str().unwrap()], "cache_capacty"),
         (&["--config", "/no/such/config"], "/no/such/config"),
     ] {

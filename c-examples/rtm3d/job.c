@@ -6,6 +6,7 @@
 
 #include "message.h"
 #include "model.h"
+#include "snapshots.h"
 
 static size_t or_default(size_t value, size_t otherwise)
 {
@@ -90,6 +91,7 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
     if (job->dt > limit)
         return complain("--dt %g: unstable; at %g m/s and a spacing of %g m the largest stable "
                         "time step is %.6g s", job->dt, vmax, job->grid.dx, three_digits(limit));
+    job->vmin = vmin;
     job->freq = o->freq > 0 ? o->freq : three_digits(wavelength / 8.0);
     if (wavelength / job->freq < 5.0)
         warn("--freq %g: only %.1f points per wavelength at %g m/s, so waves disperse; "
@@ -102,6 +104,17 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
     return 0;
 }
 
+/* What is done instead of a migration. */
+static int make_dumps(job_t *job, const options_t *o)
+{
+    if (o->dump == NULL)
+        return 0;
+    if (o->verify)
+        return complain("--dump-snapshots %s --verify: there is no image; leave one out", o->dump);
+    job->dump = snapshots_list(o->dump, job->steps, &job->dumps);
+    return job->dump != NULL ? 0 : -1;
+}
+
 int job_prepare(job_t *job, const options_t *o)
 {
     size_t n3 = 0;
@@ -111,7 +124,7 @@ int job_prepare(job_t *job, const options_t *o)
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, 8), .verify = o->verify, .json = o->json};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
-        make_times(job, o, vmin, vmax) == 0)
+        make_times(job, o, vmin, vmax) == 0 && make_dumps(job, o) == 0)
         return 0;
     job_free(job);
     return -1;
@@ -121,5 +134,7 @@ void job_free(job_t *job)
 {
     free(job->model);
     free(job->smooth);
+    free(job->dump);
     job->model = job->smooth = NULL;
+    job->dump = NULL;
 }

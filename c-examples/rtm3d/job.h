@@ -13,7 +13,10 @@ typedef struct job_t {
     float *model;        /* the truth, in which data are observed */
     float *smooth;       /* what a migration knows of it */
     double dt, freq;
+    double vmin;         /* slowest velocity */
     size_t steps, shots;
+    size_t *dump;        /* time steps whose states are dumped, ascending */
+    size_t dumps;        /* how many; 0: migrate */
     int verify, json;
 } job_t;
 

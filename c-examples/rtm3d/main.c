@@ -17,6 +17,7 @@
 #include "reference.h"
 #include "report.h"
 #include "shot.h"
+#include "snapshots.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
@@ -105,6 +106,15 @@ static int same(const image_t *a, const image_t *b)
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
+/* Whether all that was printed has arrived. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DONE;
+    complain("standard output cannot be written");
+    return FAILED;
+}
+
 static int run_job(const job_t *job)
 {
     run_t run;
@@ -120,11 +130,7 @@ static int run_job(const job_t *job)
         r.image_hash = image_hash(run.image.correlation, run.image.cells);
         r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
         (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
-        status = job->verify && !r.identical ? FAILED : DONE;
-        if (fflush(stdout) != 0 || ferror(stdout)) {
-            complain("standard output cannot be written");
-            status = FAILED;
-        }
+        status = job->verify && !r.identical ? FAILED : printed();
     }
     run_close(&run);
     return status;
@@ -146,7 +152,10 @@ int main(int argc, char **argv)
         return bench(&options) == 0 ? DONE : FAILED;
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
-    status = run_job(&job);
+    if (job.dumps > 0)
+        status = snapshots_dump(&job) == 0 ? printed() : FAILED;
+    else
+        status = run_job(&job);
     job_free(&job);
     return status;
 }

@@ -44,6 +44,8 @@ static const struct option {
     {"--config", TEXT, offsetof(options_t, config), 0, 0,
      "gpuzip configuration file; GPUZIP_* environment variables override it"},
     {"--out", TEXT, offsetof(options_t, out), 0, 0, "folder for the images (default rtm3d-out)"},
+    {"--dump-snapshots", TEXT, offsetof(options_t, dump), 0, 0,
+     "only run forward and write the first shot's states at these steps (T1,T2,...) to --out"},
     {"--verify", FLAG, offsetof(options_t, verify), 0, 0,
      "also keep every state in memory and demand the same image, bit for bit"},
     {"--json", FLAG, offsetof(options_t, json), 0, 0, "one JSON object on stdout, nothing else"},
@@ -58,7 +60,7 @@ void options_help(void)
     puts(RTM_PROGRAM ": reverse time migration with adjoint checkpointing by gpuzip\n"
          "usage: " RTM_PROGRAM " [--option value]...\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        printf("  %-10s %s\n", OPTIONS[i].name, OPTIONS[i].help);
+        printf("  %-16s %s\n", OPTIONS[i].name, OPTIONS[i].help);
     puts("\nexit code: 0 done, 1 failed or the images are DIFFERENT, 2 bad options or model");
 }
 

@@ -6,7 +6,7 @@
 
 /* Numbers are 0 where the command line leaves them to job.c; strings are NULL. */
 typedef struct options_t {
-    const char *model, *init, *config, *out;
+    const char *model, *init, *config, *out, *dump;
     size_t n1, n2, n3, steps, shots, border, extrude;
     double dx, dt, freq, smooth;
     int verify, json, bench, help;

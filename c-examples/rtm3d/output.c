@@ -35,7 +35,7 @@ static int make_folders(const char *path)
     return complain("--out %s: the path is too long", path);
 }
 
-int output_open(outputs_t *f, const char *out)
+int output_folder(const char *out)
 {
     struct stat info;
 
@@ -43,6 +43,13 @@ int output_open(outputs_t *f, const char *out)
         return -1;
     if (stat(out, &info) != 0 || !S_ISDIR(info.st_mode))
         return complain("--out %s: exists and is not a folder; choose another", out);
+    return 0;
+}
+
+int output_open(outputs_t *f, const char *out)
+{
+    if (output_folder(out) != 0)
+        return -1;
     return name_file(f->image, sizeof f->image, out, "image.f32") |
            name_file(f->filtered, sizeof f->filtered, out, "image_filtered.f32") |
            name_file(f->image_png, sizeof f->image_png, out, "image.png") |

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "json.h"
 #include "reference.h"
 #include "stats.h"
 
@@ -75,36 +76,11 @@ void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
            r->files.filtered_png, r->files.model_png);
 }
 
-/* Bytes of the UTF-8 character at `c`; 0 if there is none. Overlong forms and surrogates pass. */
-static int utf8_bytes(const unsigned char *c)
+/* A text after others. */
+static void json_next(const char *key, const char *text)
 {
-    const int length = *c < 0x80 ? 1 : *c >> 5 == 0x6 ? 2 : *c >> 4 == 0xe ? 3 : *c >> 3 == 0x1e ? 4 : 0;
-
-    for (int i = 1; i < length; i++)
-        if (c[i] >> 6 != 0x2)
-            return 0;
-    return length;
-}
-
-/* "key": "text", with what JSON does not allow in a text escaped, and what is no text replaced. */
-static void json_text(const char *key, const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-
-    printf(", \"%s\": \"", key);
-    while (*c != '\0') {
-        const int length = utf8_bytes(c);
-        if (length == 0)
-            printf("\\ufffd");
-        else if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if (*c < 0x20)
-            printf("\\u%04x", *c);
-        else
-            fwrite(c, 1, (size_t)length, stdout);
-        c += length == 0 ? 1 : length;
-    }
-    putchar('"');
+    printf(", ");
+    json_text(key, text);
 }
 
 static void json_job(const job_t *job, const checkpoint_t *c)
@@ -113,10 +89,10 @@ static void json_job(const job_t *job, const checkpoint_t *c)
     printf("{\"n1\": %zu, \"n2\": %zu, \"n3\": %zu, \"dx\": %.9g, \"dt\": %.9g, \"steps\": %zu, "
            "\"shots\": %zu, \"freq\": %.9g", g->n1, g->n2, g->n3, g->dx, job->dt, job->steps,
            job->shots, job->freq);
-    json_text("model", job->name);
-    json_text("algorithm", gpuzip_algorithm_name(c->plan.algorithm));
+    json_next("model", job->name);
+    json_next("algorithm", gpuzip_algorithm_name(c->plan.algorithm));
     printf(", \"snapshots\": %d, \"cache\": %d", (int)c->plan.snapshots, (int)c->plan.cache);
-    json_text("policy", policy_name(c->plan.policy));
+    json_next("policy", policy_name(c->plan.policy));
 }
 
 /* What only a GPU's run knows: the compute that checkpointing cannot save is steps times seconds. */
@@ -124,7 +100,7 @@ static void json_device(const results_t *r)
 {
     if (r->device == NULL)
         return;
-    json_text("device", r->device);
+    json_next("device", r->device);
     printf(", \"forward_step_seconds\": %.9f, \"backward_step_seconds\": %.9f", r->forward_step,
            r->backward_step);
 }
@@ -156,10 +132,10 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
                r->identical ? "true" : "false");
     else
         printf(", \"store_everything_seconds\": null, \"identical\": null");
-    json_text("image", r->files.image);
-    json_text("image_filtered", r->files.filtered);
-    json_text("image_png", r->files.image_png);
-    json_text("image_filtered_png", r->files.filtered_png);
-    json_text("model_png", r->files.model_png);
+    json_next("image", r->files.image);
+    json_next("image_filtered", r->files.filtered);
+    json_next("image_png", r->files.image_png);
+    json_next("image_filtered_png", r->files.filtered_png);
+    json_next("model_png", r->files.model_png);
     puts("}");
 }

@@ -13,6 +13,7 @@ extern "C" {
 #include "reference.h"
 #include "report.h"
 #include "shot.h"
+#include "snapshots.h"
 }
 
 #endif
