@@ -143,6 +143,8 @@ fn the_kernels_have_the_bits_of_the_cpu() {
             json[from..from + 80].to_string()
         };
         assert_eq!(hashes(&on_host), hashes(&rtm3d), "{args:?}");
+        let sweep = stdout(&run(Command::new(&on_host).args(args).args(["--sweep", "--codecs", "none", "--json"])));
+        assert!(sweep.contains("\"error\": null") && sweep.contains("\"shown_relative_l2\": 0}"), "{sweep}");
     }
 }
 

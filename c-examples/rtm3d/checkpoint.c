@@ -32,26 +32,47 @@ void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fie
     }
 }
 
-int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
-                    const wavefield_t *u)
+static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t fields[2])
+{
+    cfg->compressor = s->compressor;
+    if (s->has_rate)
+        cfg->zfp_bit_rate = s->zfp_bit_rate;
+    if (s->has_bound) {
+        cfg->error_bound_mode = s->error_bound_mode;
+        cfg->error_bound = s->error_bound;
+        cfg->cuszp_err_bound = 0.0;  /* GPUZIP 2.x's key for the same */
+    }
+    if (s->unpaired)
+        fields[1].role = 0;  /* a session goes by the roles that it is given at init */
+}
+
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
+                                 const grid_t *g, size_t steps, const wavefield_t *u)
 {
     gpuzip_config_t cfg;
     gpuzip_field_t fields[2];
-    int status;
+    gpuzip_status_t status;
 
     memset(c, 0, sizeof *c);
-    if (checkpoint_failed(gpuzip_config_init(&cfg)) ||
-        checkpoint_failed(gpuzip_config_load(config, &cfg)))
-        return -1;
+    if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
+        return status;
     cfg.range_actions = 0;  /* the loop below takes one step per action */
     c->policy = cfg.policy;
     checkpoint_fields(g, u, fields);
-    status = checkpoint_failed(gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session));
+    if (setting != NULL)
+        apply(setting, &cfg, fields);
+    status = gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session);
     gpuzip_config_free(&cfg);
-    if (status != 0)
-        return -1;
+    if (status < 0)
+        return status;
     c->plan.struct_size = sizeof c->plan;
-    return checkpoint_failed(gpuzip_summary(c->session, &c->plan)) ? -1 : 0;
+    return gpuzip_summary(c->session, &c->plan);
+}
+
+int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
+                    const wavefield_t *u)
+{
+    return checkpoint_failed(checkpoint_start(c, config, NULL, g, steps, u)) ? -1 : 0;
 }
 
 /* The whole of checkpointing: do what the action says, until there is none left. */

@@ -4,6 +4,7 @@
 
 #include <gpuzip.h>
 
+#include "setting.h"
 #include "shot.h"
 
 typedef struct checkpoint_t {
@@ -18,6 +19,9 @@ typedef struct checkpoint_t {
  * NULL where it is not there yet: the first save decides. 0, or -1 with the reason on stderr. */
 int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
                     const wavefield_t *u);
+/* The same with a codec of its own, silently. A negative status is a failure, and gpuzip_last_error() the reason. */
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
+                                 const grid_t *g, size_t steps, const wavefield_t *u);
 /* Migrates one shot, whose data were observed, into `image`; 0 or -1 as above. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);

@@ -99,6 +99,12 @@ int display_model(const char *path, const grid_t *g, const float *v)
     return status;
 }
 
+double display_gain(const grid_t *g, size_t z)
+{
+    const double mute = fmin(1.0, (double)z / MUTE);
+    return mute * mute * (g->n3 > 1 ? pow((double)z, 1.5) : 1.0);
+}
+
 int display_image(const char *path, const grid_t *g, const float *image)
 {
     const size_t n = line_length(g);
@@ -109,10 +115,9 @@ int display_image(const char *path, const grid_t *g, const float *image)
     if (cells == NULL)
         return -1;
     for (size_t z = 0; z < g->n1; z++) {
-        const double mute = fmin(1.0, (double)z / MUTE);
-        const double gain = mute * mute * (g->n3 > 1 ? pow((double)z, 1.5) : 1.0);
+        const float gain = (float)display_gain(g, z);
         for (size_t x = 0; x < n; x++)
-            cells[z * n + x] *= (float)gain;
+            cells[z * n + x] *= gain;
     }
     clip = clip_level(cells, n * g->n1);
     if (clip >= 0.0)

@@ -9,7 +9,9 @@
 /* Velocities: black is the slowest, white the fastest. */
 int display_model(const char *path, const grid_t *g, const float *v);
 /* Reflectivity: zero is mid-grey, the 99th percentile of |value| is black or white. For the eye
- * only, the imprint of sources and receivers is muted at the top and 3-D gains depth^1.5. */
+ * only, values are multiplied by display_gain. */
 int display_image(const char *path, const grid_t *g, const float *image);
+/* The imprint of sources and receivers is muted at the top, and 3-D gains depth^1.5; `z` in cells. */
+double display_gain(const grid_t *g, size_t z);
 
 #endif

@@ -104,15 +104,24 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
     return 0;
 }
 
-/* What is done instead of a migration. */
-static int make_dumps(job_t *job, const options_t *o)
+/* What is done instead of one migration. */
+static int make_task(job_t *job, const options_t *o)
 {
-    if (o->dump == NULL)
-        return 0;
-    if (o->verify)
+    if (o->dump != NULL && o->verify)
         return complain("--dump-snapshots %s --verify: there is no image; leave one out", o->dump);
-    job->dump = snapshots_list(o->dump, job->steps, &job->dumps);
-    return job->dump != NULL ? 0 : -1;
+    if (o->dump != NULL && o->sweep)
+        return complain("--dump-snapshots %s --sweep: one at a time; leave one out", o->dump);
+    if (o->sweep && o->verify)
+        return complain("--sweep --verify: a sweep compares images already; leave one out");
+    if (o->codecs != NULL && !o->sweep)
+        return complain("--codecs %s: these are settings of --sweep; one codec for a migration is the key "
+                        "compressor of --config", o->codecs);
+    if (o->dump != NULL && (job->dump = snapshots_list(o->dump, job->steps, &job->dumps)) == NULL)
+        return -1;
+    if (o->sweep && (job->setting = setting_list(o->codecs != NULL ? o->codecs : SETTING_DEFAULTS,
+                                                 &job->settings)) == NULL)
+        return -1;
+    return 0;
 }
 
 int job_prepare(job_t *job, const options_t *o)
@@ -122,9 +131,9 @@ int job_prepare(job_t *job, const options_t *o)
 
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
-                   .shots = or_default(o->shots, 8), .verify = o->verify, .json = o->json};
+                   .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
-        make_times(job, o, vmin, vmax) == 0 && make_dumps(job, o) == 0)
+        make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;
     job_free(job);
     return -1;
@@ -135,6 +144,8 @@ void job_free(job_t *job)
     free(job->model);
     free(job->smooth);
     free(job->dump);
+    free(job->setting);
     job->model = job->smooth = NULL;
     job->dump = NULL;
+    job->setting = NULL;
 }

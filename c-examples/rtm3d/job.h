@@ -4,6 +4,7 @@
 
 #include "options.h"
 #include "propagator.h"
+#include "setting.h"
 
 typedef struct job_t {
     const char *name;    /* of the model */
@@ -17,6 +18,8 @@ typedef struct job_t {
     size_t steps, shots;
     size_t *dump;        /* time steps whose states are dumped, ascending */
     size_t dumps;        /* how many; 0: migrate */
+    setting_t *setting;  /* codec settings to compare */
+    size_t settings;     /* how many; 0: migrate once */
     int verify, json;
 } job_t;
 

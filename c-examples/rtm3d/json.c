@@ -15,9 +15,15 @@ static int utf8_bytes(const unsigned char *c)
 
 void json_text(const char *key, const char *text)
 {
+    printf("\"%s\": ", key);
+    json_string(text);
+}
+
+void json_string(const char *text)
+{
     const unsigned char *c = (const unsigned char *)text;
 
-    printf("\"%s\": \"", key);
+    putchar('"');
     while (*c != '\0') {
         const int length = utf8_bytes(c);
         if (length == 0)

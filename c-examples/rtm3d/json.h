@@ -4,5 +4,7 @@
 
 /* "key": "text", with what JSON does not allow in a text escaped, and what is no text replaced. */
 void json_text(const char *key, const char *text);
+/* The text alone, in quotes. */
+void json_string(const char *text);
 
 #endif

@@ -18,6 +18,7 @@
 #include "report.h"
 #include "shot.h"
 #include "snapshots.h"
+#include "sweep.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
@@ -28,6 +29,7 @@ typedef struct run_t {
     shot_t shot;
     checkpoint_t checkpoint;
     reference_t reference;
+    int observed;      /* whether the shot has data */
     image_t image;     /* by checkpointing */
     image_t expected;  /* by keeping every state */
 } run_t;
@@ -100,12 +102,6 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
     return 0;
 }
 
-static int same(const image_t *a, const image_t *b)
-{
-    return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
-           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
-}
-
 /* Whether all that was printed has arrived. */
 static int printed(void)
 {
@@ -113,6 +109,42 @@ static int printed(void)
         return DONE;
     complain("standard output cannot be written");
     return FAILED;
+}
+
+/* Of a sweep: the data of a single shot are modelled once, for all settings. */
+static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *image, double *time)
+{
+    run_t *run = all;
+
+    for (size_t i = 0; i < job->shots; i++) {
+        int status;
+        if (job->shots > 1 || !run->observed)
+            shot_observe(&run->shot, &run->truth, i);
+        run->observed = 1;
+        TIMED(*time, status = checkpoint_migrate(c, &run->shot, image));
+        if (status != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int run_sweep(const job_t *job)
+{
+    run_t run;
+    const migrator_t migrator = {.run = &run, .u = NULL, .migrate = migrate_all};
+    int status = FAILED;
+
+    memset(&run, 0, sizeof run);
+    if (run_open(&run, job) == 0 && sweep(job, &migrator) == 0)
+        status = printed();
+    run_close(&run);
+    return status;
+}
+
+static int same(const image_t *a, const image_t *b)
+{
+    return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
+           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
 static int run_job(const job_t *job)
@@ -154,6 +186,8 @@ int main(int argc, char **argv)
         return BAD_OPTIONS;
     if (job.dumps > 0)
         status = snapshots_dump(&job) == 0 ? printed() : FAILED;
+    else if (job.settings > 0)
+        status = run_sweep(&job);
     else
         status = run_job(&job);
     job_free(&job);

@@ -6,10 +6,10 @@
 
 /* Numbers are 0 where the command line leaves them to job.c; strings are NULL. */
 typedef struct options_t {
-    const char *model, *init, *config, *out, *dump;
+    const char *model, *init, *config, *out, *dump, *codecs;
     size_t n1, n2, n3, steps, shots, border, extrude;
     double dx, dt, freq, smooth;
-    int verify, json, bench, help;
+    int verify, json, bench, sweep, help;
 } options_t;
 
 /* 0, or -1 with option, value and remedy on stderr. */

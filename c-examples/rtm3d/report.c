@@ -55,6 +55,9 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
     printf("  transfers       %" PRIu64 " to the device, %" PRIu64 " back: %.1f MB and %.1f MB; disk %.1f MB\n",
            t->h2d, t->d2h, (double)t->h2d_bytes / 1e6, (double)t->d2h_bytes / 1e6,
            (double)t->disk_bytes / 1e6);
+    if (t->stored_bytes < t->raw_bytes)
+        printf("  compression     %.2f to 1: %.1f MB saved as %.1f MB\n", (double)t->raw_bytes / (double)t->stored_bytes,
+               (double)t->raw_bytes / 1e6, (double)t->stored_bytes / 1e6);
     printf("  stall           %.3f s, %.2f %% of the run\n", t->stall, 100.0 * stall_fraction(c, r));
     printf("  memory          %.1f MB (keeping every state: %.1f MB)\n",
            (double)(t->peak_device_bytes + t->peak_host_bytes) / 1e6,

@@ -14,6 +14,7 @@ extern "C" {
 #include "report.h"
 #include "shot.h"
 #include "snapshots.h"
+#include "sweep.h"
 }
 
 #endif

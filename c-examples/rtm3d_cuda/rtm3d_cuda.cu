@@ -17,11 +17,13 @@ typedef struct run_t {
     gpu_shot_t shot;
     checkpoint_t checkpoint;
     gpu_reference_t reference;
+    int observed;                 /* whether the shot has data; of a sweep */
     image_t sums, expected_sums;  /* on the device: by checkpointing, by keeping every state */
     image_t image, expected;      /* the same on the host */
 } run_t;
 
-static int run_open(run_t *run, const job_t *job)
+/* All but the session. */
+static int run_prepare(run_t *run, const job_t *job)
 {
     const grid_t *g = &job->grid;
 
@@ -34,6 +36,15 @@ static int run_open(run_t *run, const job_t *job)
     run->sums = gpu_image_open(g);
     run->expected_sums = gpu_image_open(g);
     CUDA(cudaDeviceSynchronize());
+    return 0;
+}
+
+static int run_open(run_t *run, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+
+    if (run_prepare(run, job) != 0)
+        return -1;
     /* The library takes its memory before the reference takes all that is left. */
     if (checkpoint_open(&run->checkpoint, job->config, g, job->steps, &run->shot.u) != 0)
         return -1;
@@ -100,10 +111,39 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
     return 0;
 }
 
+/* Of a sweep: the data of a single shot are modelled once, for all settings. */
+static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *image, double *time)
+{
+    run_t *run = (run_t *)all;
+
+    gpu_image_clear(&run->sums, run->shot.stream);
+    for (size_t i = 0; i < job->shots; i++) {
+        if (job->shots > 1 || !run->observed)
+            gpu_shot_observe(&run->shot, i);
+        run->observed = 1;
+        CUDA(cudaStreamSynchronize(run->shot.stream));
+        const double start = seconds();
+        if (gpu_migrate(c, &run->shot, &run->sums) != 0)
+            return -1;
+        *time += seconds() - start;
+    }
+    gpu_image_fetch(&run->sums, image, run->shot.stream);
+    return 0;
+}
+
 static int same(const image_t *a, const image_t *b)
 {
     return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
+}
+
+/* Whether all that was printed has arrived. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DONE;
+    complain("standard output cannot be written");
+    return FAILED;
 }
 
 static int run_job(const job_t *job)
@@ -124,11 +164,21 @@ static int run_job(const job_t *job)
     r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
     (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
     run_close(&run);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        complain("standard output cannot be written");
+    return printed() == DONE && (!job->verify || r.identical) ? DONE : FAILED;
+}
+
+static int run_sweep(const job_t *job)
+{
+    run_t run = {};
+    const migrator_t migrator = {&run, &run.shot.u, migrate_all};
+    int status = FAILED;
+
+    if (run_prepare(&run, job) != 0)
         return FAILED;
-    }
-    return job->verify && !r.identical ? FAILED : DONE;
+    if (sweep(job, &migrator) == 0)
+        status = printed();
+    run_close(&run);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -148,7 +198,9 @@ int main(int argc, char **argv)
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (job.dumps > 0)
-        status = snapshots_dump(&job) == 0 ? DONE : FAILED;  /* the same bits, by the CPU */
+        status = snapshots_dump(&job) == 0 ? printed() : FAILED;  /* the same bits, by the CPU */
+    else if (job.settings > 0)
+        status = run_sweep(&job);
     else
         status = run_job(&job);
     job_free(&job);
