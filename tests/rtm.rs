@@ -204,6 +204,24 @@ fn raw_snapshots_change_no_image() {
     }
 }
 
+/// Figures are of the size that the codecs' own errors lead to expect, and declaring the pair is worth something.
+#[test]
+fn lossy_snapshots_are_told_from_raw_ones() {
+    let rows = sweep("fp16,bfp,bfp:unpaired", "sweep-lossy");
+    let figure = |row: usize, name: &str| value(&rows[row], name).parse::<f64>().unwrap_or_else(|_| panic!("{name}: {}", rows[row]));
+    for (row, ratio) in [(0, 2.0), (1, 3.8), (2, 3.8)] {
+        assert!((figure(row, "ratio") / ratio - 1.0).abs() < 0.1, "{}", rows[row]);
+        for view in ["", "filtered_", "shown_"] {
+            let of = |name: &str| figure(row, &format!("{view}{name}"));
+            assert!(of("psnr") > 30.0 && of("psnr") < 200.0, "{}", rows[row]);
+            assert!(of("ssim") > 0.9 && of("ssim") < 1.0, "{}", rows[row]);
+            assert!(of("relative_l2") > 0.0 && of("relative_l2") < 0.3, "{}", rows[row]);
+        }
+    }
+    assert!(figure(0, "filtered_psnr") > figure(1, "filtered_psnr") + 10.0, "{rows:?}");
+    assert!(figure(1, "psnr") > figure(2, "psnr") + 3.0, "{rows:?}");
+}
+
 /// The others run all the same. `auto` is never lossy without a bound.
 #[test]
 fn a_refused_codec_is_a_row_that_says_why() {

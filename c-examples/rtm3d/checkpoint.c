@@ -40,7 +40,6 @@ static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t field
     if (s->has_bound) {
         cfg->error_bound_mode = s->error_bound_mode;
         cfg->error_bound = s->error_bound;
-        cfg->cuszp_err_bound = 0.0;  /* GPUZIP 2.x's key for the same */
     }
     if (s->unpaired)
         fields[1].role = 0;  /* a session goes by the roles that it is given at init */

@@ -1,5 +1,6 @@
 #include "setting.h"
 
+#include <gpuzip.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,19 @@
 
 enum parameter { NOTHING, BOUND, RATE };
 
-/* Numbers of `compressor`, and what may follow the name. */
+#define AUTO 15  /* the library chooses; not in every version */
+
+/* Names, and what may follow them. */
 static const struct codec {
     const char *name;
     int32_t number;
     enum parameter parameter;
 } CODECS[] = {
-    {"none", 0, NOTHING}, {"zfp", 1, RATE},  {"cuzfp", 1, RATE},   {"bitcomp", 2, BOUND}, {"cuszp", 3, BOUND},
-    {"lorenzo", 4, BOUND}, {"dct", 5, BOUND}, {"fp16", 6, NOTHING}, {"bfp", 7, NOTHING},   {"auto", 15, BOUND},
+    {"none", GPUZIP_COMPRESSOR_NONE, NOTHING},    {"zfp", GPUZIP_COMPRESSOR_ZFP, RATE},
+    {"cuzfp", GPUZIP_COMPRESSOR_ZFP, RATE},       {"bitcomp", GPUZIP_COMPRESSOR_BITCOMP, BOUND},
+    {"cuszp", GPUZIP_COMPRESSOR_CUSZP, BOUND},    {"lorenzo", GPUZIP_COMPRESSOR_LORENZO, BOUND},
+    {"dct", GPUZIP_COMPRESSOR_DCT, BOUND},        {"fp16", GPUZIP_COMPRESSOR_FP16, NOTHING},
+    {"bfp", GPUZIP_COMPRESSOR_BFP, NOTHING},      {"auto", AUTO, BOUND},
 };
 
 /* Numbers of `error_bound_mode`. */

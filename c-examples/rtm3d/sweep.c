@@ -109,7 +109,7 @@ static int run_rows(row_t *rows, const job_t *job, const migrator_t *m, image_t 
         return complain("--sweep: the migration with raw snapshots failed: %s", raw.error);
     for (size_t i = 0; i < job->settings; i++) {
         rows[i].setting = &job->setting[i];
-        if (rows[i].setting->compressor == 0) {
+        if (rows[i].setting->compressor == GPUZIP_COMPRESSOR_NONE) {
             rows[i] = raw;
             rows[i].setting = &job->setting[i];
             if (measure(&rows[i], job, reference, reference) != 0)
