@@ -3,6 +3,7 @@
 use crate::output::{emit_json, table};
 use crate::Failure;
 use clap::Args;
+use gpuzip::codec::Method;
 use gpuzip::device::cuda::{self, DeviceInfo};
 use gpuzip::error::Error;
 use gpuzip::schedule::Algorithm;
@@ -27,8 +28,7 @@ fn backends(cuda: &Result<Vec<DeviceInfo>, Error>) -> [Offer; 2] {
 }
 
 fn codecs() -> impl Iterator<Item = Offer> {
-    let missing = |name| (name != "none").then(|| "this version stores raw snapshots only".into());
-    ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"].into_iter().map(move |name| Offer { name, missing: missing(name) })
+    Method::ALL.into_iter().map(|method| Offer { name: method.name(), missing: method.missing() })
 }
 
 impl Offer {

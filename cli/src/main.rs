@@ -1,7 +1,8 @@
-//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, and says what this machine offers.
+//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, tries codecs on a user's data, and says what
+//! this machine offers.
 
+mod codec;
 mod info;
-#[cfg_attr(not(test), allow(dead_code))]
 mod metrics;
 mod options;
 mod output;
@@ -25,6 +26,7 @@ struct Cli {
 enum Command {
     Schedule(schedule::Arguments),
     Plan(plan::Arguments),
+    Codec(codec::Arguments),
     Info(info::Arguments),
 }
 
@@ -52,6 +54,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Codec(arguments) => codec::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
     }
 }

@@ -3,7 +3,7 @@
 use super::entry::{entry, not_null, text, write};
 use super::logging::{level_of, set_level, warn_always};
 use super::types::*;
-use crate::codec::{plugin, ErrorBound, Method, Settings};
+use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
 use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Error, Result};
 use crate::plan::Policy;
@@ -433,6 +433,7 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     let method = match c.compressor {
         0 => Method::None,
         1 => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
+        2 => Method::Bitcomp { sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")? },
         3 => Method::Cuszp,
         4 => Method::Lorenzo,
         5 => Method::Dct,
@@ -463,6 +464,10 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: a positive number"),
     };
+    if c.compressor == 2 && c.error_bound == 0.0 && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0) {
+        let delta = Delta::from_config(c.bitcomp_delta_config, c.bitcomp_range_fraction, c.bitcomp_num_sigma, c.bitcomp_delta)?;
+        return Ok(ErrorBound::Delta(delta));
+    }
     if c.compressor == 3 && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
         return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
     }

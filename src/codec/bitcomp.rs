@@ -98,11 +98,6 @@ impl Library {
         )
     }
 
-    /// The file it was opened by.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     fn check(&self, status: c_int, call: &str) -> Result<()> {
         match status {
             0 => Ok(()),
@@ -651,7 +646,7 @@ mod tests {
     #[test]
     fn real_bitcomp_on_real_wavefields() {
         let Some(library) = real() else { return };
-        println!("{}", library.name());
+        println!("{}", library.name);
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
         let Ok(bytes) = std::fs::read(shared.join("data/gempy2_3d_100x100x100_step0400_curr.f32")) else {

@@ -16,6 +16,7 @@ mod snapshot;
 mod stream;
 mod survey;
 
+pub use bitcomp::Delta;
 pub use coder::{Bound, Coder, Shape};
 pub use real::{Array, ArrayMut, Real};
 pub use settings::{ErrorBound, Method, Settings};

@@ -1,11 +1,14 @@
 //! Which codec, and within what bound.
 
 use super::bfp::Bfp;
+use super::bitcomp::{Bitcomp, Delta, Statistics};
 use super::coder::{Bound, Coder, Shape};
 use super::half::Half;
 use super::plugin;
+use super::real::Array;
 use super::survey::Survey;
 use crate::error::{fail, Result};
+use crate::snapshot::Scalar;
 
 /// A codec with its parameters. The numbers are those of the configuration's `compressor`.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +19,11 @@ pub enum Method {
     Zfp {
         /// Bits per value.
         rate: u32,
+    },
+    /// 2: NVIDIA's, from an installed libnvcomp.
+    Bitcomp {
+        /// For arrays with many zeros.
+        sparse: bool,
     },
     /// 3: the published cuSZp layout.
     Cuszp,
@@ -33,14 +41,23 @@ pub enum Method {
 
 impl Method {
     /// Those that stand by themselves, by name.
-    pub const ALL: [Method; 7] =
-        [Method::None, Method::Zfp { rate: 8 }, Method::Cuszp, Method::Lorenzo, Method::Dct, Method::Fp16, Method::Bfp];
+    pub const ALL: [Method; 8] = [
+        Method::None,
+        Method::Zfp { rate: 8 },
+        Method::Bitcomp { sparse: false },
+        Method::Cuszp,
+        Method::Lorenzo,
+        Method::Dct,
+        Method::Fp16,
+        Method::Bfp,
+    ];
 
     /// Its number.
     pub fn number(&self) -> u8 {
         match self {
             Method::None => 0,
             Method::Zfp { .. } => 1,
+            Method::Bitcomp { .. } => 2,
             Method::Cuszp => 3,
             Method::Lorenzo => 4,
             Method::Dct => 5,
@@ -55,6 +72,7 @@ impl Method {
         match self {
             Method::None => "none",
             Method::Zfp { .. } => "zfp",
+            Method::Bitcomp { .. } => "bitcomp",
             Method::Cuszp => "cuszp",
             Method::Lorenzo => "lorenzo",
             Method::Dct => "dct",
@@ -87,6 +105,14 @@ impl Method {
         }
     }
 
+    /// Why it cannot be used here, if so.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Method::None => None,
+            method => method.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message),
+        }
+    }
+
     /// A coder for arrays of one shape; there is none that leaves the values as they are.
     pub fn coder(&self, shape: Shape) -> Result<Option<Box<dyn Coder>>> {
         match self {
@@ -94,6 +120,7 @@ impl Method {
             Method::Plugin(number) => plugin::coder(*number, shape).map(Some),
             Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
             Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
+            Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),
             method => fail!(Unsupported, "no {}", method.name()),
         }
     }
@@ -110,20 +137,23 @@ pub enum ErrorBound {
     OfRange(f64),
     /// 3: by the peak signal-to-noise ratio in dB, 20 log10(range / root mean square error): at least so much.
     Psnr(f64),
+    /// By half of what GPUZIP's configuration of Bitcomp calls delta.
+    Delta(Delta),
 }
 
 impl ErrorBound {
     /// The default.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
-    /// The bound that it gives for one array.
-    pub fn of(self, survey: &Survey) -> Bound {
+    /// The bound that it gives for `x`, which was surveyed.
+    pub fn of(self, survey: &Survey, x: Array<'_>) -> Bound {
         let range = survey.max - survey.min;
         match self {
             ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
             ErrorBound::Absolute(bound) => Bound::Max(bound),
             ErrorBound::OfRange(part) => Bound::Max(part * range),
             ErrorBound::Psnr(db) => Bound::Rms(range * 10f64.powf(-db / 20.0)),
+            ErrorBound::Delta(delta) => Bound::Max(delta.of(&Statistics::of(x)) / 2.0),
         }
     }
 }

@@ -121,7 +121,7 @@ impl SnapshotCodec {
             let survey = survey(x);
             self.check_finite(i, &survey)?;
             let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) else {
-                let bound = self.settings.bound.of(&survey);
+                let bound = self.settings.bound.of(&survey, x);
                 self.errors[i] = error_of(bound, &survey);
                 end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
                 continue;
@@ -132,14 +132,14 @@ impl SnapshotCodec {
             if of_difference.nonfinite > 0 {
                 return Ok(None);
             }
-            let bound = self.settings.bound.of(&of_difference);
+            // SAFETY: the difference was just put there, and nothing else uses that memory.
+            let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
+            let bound = self.settings.bound.of(&of_difference, difference);
             self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
             let rounding = ulp(self.shapes[i].scalar) * (of_difference.max_abs() + survey.max_abs() + self.errors[i]);
             if self.settings.method.is_bounded() && of_difference.max_abs() > 0.0 && rounding > 0.5 * bound.value() {
                 return Ok(None);
             }
-            // SAFETY: the difference was just put there, and nothing else uses that memory.
-            let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
             let (bytes, content) =
                 self.code(Part { field: i, reference: Some(j as u16), rounding }, difference, &of_difference, bound, &mut to[end..])?;
             if content == Content::Raw {
@@ -157,11 +157,14 @@ impl SnapshotCodec {
             // SAFETY: by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
             let survey = survey(x);
-            let mut bound = self.settings.bound.of(&survey);
+            let mut bound = self.settings.bound.of(&survey, x);
             if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
                 // SAFETY: as above.
                 let later = unsafe { values(fields[j], self.shapes[j]) }?;
-                let of_difference = self.settings.bound.of(&subtract(later, x, &mut self.difference));
+                let of_difference = subtract(later, x, &mut self.difference);
+                // SAFETY: the difference was just put there, and nothing else uses that memory.
+                let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
+                let of_difference = self.settings.bound.of(&of_difference, difference);
                 bound = bound.at_most(0.5 * of_difference.value());
                 self.apart[j].1 = self.apart[j].1.at_most(0.5 * of_difference.value());
             }
