@@ -284,3 +284,96 @@ fn memory_that_cannot_be_had_is_an_error() {
         assert!(text.contains(part), "{arguments}: {text}");
     }
 }
+
+const CODEC: [&str; 17] = [
+    "file",
+    "codec",
+    "raw_bytes",
+    "stored_bytes",
+    "ratio",
+    "psnr",
+    "ssim",
+    "max_error",
+    "rmse",
+    "relative_l2",
+    "nonfinite_lost",
+    "setting",
+    "bound",
+    "bound_kept",
+    "compress_gbs",
+    "decompress_gbs",
+    "memcpy_gbs",
+];
+
+/// A wave on 40 x 30 x 20 points, at time t.
+fn wave(t: f64) -> Vec<u8> {
+    let value =
+        |i: usize| ((0.3 * (i % 40) as f64 + t).sin() * (0.2 * (i / 40 % 30) as f64).cos() * (0.25 * (i / 1200) as f64).sin()) as f32;
+    (0..24_000).flat_map(|i| value(i).to_le_bytes()).collect()
+}
+
+#[test]
+fn every_codec_says_how_small_and_how_exact() {
+    let file = temporary("wave.f32", &wave(0.0)).display().to_string();
+    for (codec, bounded) in
+        [("none", false), ("zfp", false), ("fp16", false), ("bfp", false), ("cuszp", true), ("lorenzo", true), ("dct", true)]
+    {
+        for bound in ["rel:1e-3", "abs:1e-4", "range:1e-2", "psnr:70"] {
+            let object = json(&format!("codec --codec {codec} --bound {bound} --dims 40,30,20 {file}"));
+            assert_eq!(keys(&object), CODEC);
+            let number = |name: &str| object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"));
+            assert_eq!(number("raw_bytes"), 96_000.0);
+            assert!((number("ratio") - 96_000.0 / number("stored_bytes")).abs() < 1e-9);
+            assert!(number("compress_gbs") > 0.0 && number("decompress_gbs") > 0.0 && number("memcpy_gbs") > 0.0);
+            if bounded {
+                assert_eq!(object["bound_kept"], true, "{object}");
+                assert!(number("ratio") > 2.0 && number("ssim") > 0.9, "{object}");
+            }
+            match (bounded, bound) {
+                (true, "psnr:70") => assert!(number("psnr") >= 70.0, "{object}"),
+                (true, _) => assert!(number("max_error") <= number("bound"), "{object}"),
+                _ => assert!(object["bound"].is_null() && object["bound_kept"].is_null()),
+            }
+            if codec == "none" {
+                // What is the same has no PSNR that JSON could hold.
+                assert!(object["psnr"].is_null() && number("max_error") == 0.0 && number("ratio") > 0.99);
+            }
+        }
+    }
+}
+
+#[test]
+fn several_files_pairs_and_doubles() {
+    let (curr, prev) = (temporary("curr.f32", &wave(0.1)), temporary("prev.f32", &wave(0.0)));
+    let files = format!("{} {}", curr.display(), prev.display());
+    let object = json(&format!("codec --codec dct --dims 40,30,20 {files}"));
+    assert_eq!(keys(&object), ["results"]);
+    assert_eq!(object["results"].as_array().unwrap().len(), 2);
+    let object = json(&format!("codec --codec dct --dims 40,30,20 --pair {files}"));
+    assert_eq!((object["raw_bytes"].as_u64(), object["bound_kept"].as_bool()), (Some(192_000), Some(true)));
+    // As doubles the same bytes are 20 x 30 x 20 other values.
+    let object = json(&format!("codec --codec lorenzo --type f64 --dims 20,30,20 {}", curr.display()));
+    assert_eq!(object["bound_kept"], true);
+    let table = succeeds(&format!("codec --all --dims 40,30,20 {}", curr.display()));
+    let table = text(&table.stdout);
+    for name in ["zfp", "cuszp", "lorenzo", "dct", "fp16", "bfp", "psnr:80", "rel:1e-5"] {
+        assert!(table.contains(name), "{table}");
+    }
+    assert!(!table.contains("NO"), "{table}");
+}
+
+#[test]
+fn arrays_that_do_not_fit_are_refused() {
+    let file = temporary("short.f32", &[0; 400]).display().to_string();
+    is_refused(&format!("codec --codec dct --dims 101 {file}"), "400 bytes");
+    is_refused(&format!("codec --codec dct --dims 5,5,4,1 {file}"), "three extents");
+    is_refused(&format!("codec --codec dct --dims 0 {file}"), "no extent");
+    is_refused(&format!("codec --codec gzip --dims 100 {file}"), "gzip");
+    is_refused(&format!("codec --codec dct --bound 1e-3 --dims 100 {file}"), "rel:1e-3");
+    is_refused(&format!("codec --codec dct --bound rel:-1 --dims 100 {file}"), "no positive number");
+    is_refused(&format!("codec --codec dct --bound max:1 --dims 100 {file}"), "use rel, abs, range or psnr");
+    is_refused(&format!("codec --codec zfp --rate 33 --dims 100 {file}"), "33");
+    is_refused(&format!("codec --codec dct --pair --dims 100 {file}"), "twos");
+    is_refused("codec --codec dct --dims 100 /no/such/file", "/no/such/file");
+    is_refused(&format!("codec --dims 100 {file}"), "--codec");
+}
