@@ -399,7 +399,8 @@ typedef struct gpuzip_config_t {
    */
   int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
-   No action is handed out before a GPU has ended all saves and retrieves that lie this many actions back or more; 0: 64.
+   No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie this many back or
+   more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
    */
   int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
@@ -1046,7 +1047,8 @@ gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
 /*
  Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
  call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
- On the host backend `stream` is NULL, and the fields have been read on return.
+ `stream` stays valid until the next save or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the GPU
+ is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on return.
 
  Pointers:
  `fields` points to `nfields` fields whose data is readable.
@@ -1059,7 +1061,8 @@ gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
 
 /*
  Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
- does not wait. On the host backend `stream` is NULL, and the fields have been written on return.
+ does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
+ return.
 
  Pointers:
  `fields` points to `nfields` fields whose data is writable.

@@ -285,10 +285,11 @@ impl Session {
         }
     }
 
-    /// Before action `it`, which may change nothing if this fails: lets the device come within `max_in_flight` actions.
+    /// Before action `it`, which may change nothing if this fails: lets the device come so near that with this action no more than
+    /// `max_in_flight` have not ended.
     fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
-            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it - self.config.max_in_flight as i64)?;
+            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it, self.config.max_in_flight as i64)?;
         }
         Ok(())
     }
@@ -333,7 +334,7 @@ impl Session {
         self.open()?;
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let pointers = engine.call(stream, tick, |engine| engine.tiers.begin_save(step, spare))?;
+        let pointers = engine.call(stream, |engine| engine.tiers.begin_save(step, spare))?;
         engine.begun = Some(tick.event);
         Ok(pointers)
     }
@@ -370,7 +371,7 @@ impl Session {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let saved = engine.call(stream, tick, |engine| {
+        let saved = engine.call(stream, |engine| {
             let saved = body(&mut engine.tiers, step, spare)?;
             engine.issue_after(tick.event)?;
             Ok(saved)
@@ -395,7 +396,7 @@ impl Session {
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         let prefetched = step.host != NONE && step.slot != NONE && engine.is_issued(tick.event);
-        let ((result, moved), late) = engine.call(stream, tick, |engine| {
+        let ((result, moved), late) = engine.call(stream, |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
             let result = body(&mut engine.tiers, step, spare)?;
@@ -416,7 +417,7 @@ impl Session {
     /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
     pub fn synchronize(&mut self) -> Result<()> {
         self.process.check()?;
-        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.device().keep_up(i64::MAX).map(drop))
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.device().finish_calls())
     }
 
     /// Checks that the current action is `kind` of `ts` and still to be served.
@@ -539,11 +540,11 @@ impl Engine {
 
     /// Runs a call of the application on its stream. A call that fails half-way may have left any slot in any state, so that nothing but a
     /// new shot is possible then: never a wrong state.
-    fn call<R>(&mut self, stream: Stream, tick: Tick, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+    fn call<R>(&mut self, stream: Stream, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if let Some(error) = &self.broken {
             return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
         }
-        self.tiers.device().enter(stream, tick.it)?;
+        self.tiers.device().enter(stream)?;
         // Even a panic gives the caller its context back.
         let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();

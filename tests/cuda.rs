@@ -106,23 +106,6 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
     }
 }
 
-#[test]
-fn the_host_runs_ahead_only_as_far_as_allowed() {
-    if !emu::inside("the_host_runs_ahead_only_as_far_as_allowed", &[]) {
-        return;
-    }
-    let mut job = reference(Policy::Clairvoyant, 3);
-    let mut waits = Vec::new();
-    for ahead in [2, 8, 1000] {
-        job.config.max_in_flight = ahead;
-        assert_eq!(emu::reset(7, emu::LATE, 1, MEMORY), 0);
-        let outcome = run(&job, 5, host_syncs).unwrap();
-        assert_eq!(outcome.wrong, 0);
-        waits.push(outcome.syncs);
-    }
-    assert!(waits[0] > waits[1] && waits[1] > 0 && waits[2] == 0, "{waits:?}");
-}
-
 /// An application that works in the slots pays no copy within the device, and never sees its memory change under it.
 #[test]
 fn zero_copy_copies_nothing_within_the_device() {

@@ -145,7 +145,8 @@ pub extern "C" fn gpuzip_dispatch(handle: *mut gpuzip_t, it: i64) -> gpuzip_stat
 
 /// Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
 /// call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
-/// On the host backend `stream` is NULL, and the fields have been read on return.
+/// `stream` stays valid until the next save or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the GPU
+/// is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on return.
 ///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is readable.
@@ -165,7 +166,8 @@ pub unsafe extern "C" fn gpuzip_save(
 }
 
 /// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
-/// does not wait. On the host backend `stream` is NULL, and the fields have been written on return.
+/// does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
+/// return.
 ///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is writable.

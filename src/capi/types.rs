@@ -219,7 +219,8 @@ pub struct gpuzip_config_t {
     pub error_bound: f64,
     /// Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
     pub nonfinite: i32,
-    /// No action is handed out before a GPU has ended all saves and retrieves that lie this many actions back or more; 0: 64.
+    /// No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie this many back or
+    /// more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
     pub max_in_flight: i32,
     /// 1: several FORWARDs in one action (not in this version).
     pub range_actions: i32,

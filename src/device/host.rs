@@ -93,7 +93,7 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn enter(&mut self, stream: Stream, _: i64) -> Result<()> {
+    fn enter(&mut self, stream: Stream) -> Result<()> {
         if !stream.0.is_null() {
             return fail!(Argument, "stream = {:p}: on the host backend the calling thread is the stream; give NULL", stream.0);
         }
@@ -155,14 +155,20 @@ impl Device for HostDevice {
         Ok(self.queue(lane).is_none_or(|queue| queue.lock().done >= sequence))
     }
 
-    fn keep_up(&mut self, _: i64) -> Result<f64> {
+    fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
         Ok(0.0)
+    }
+
+    fn finish_calls(&mut self) -> Result<()> {
+        Ok(())
     }
 
     fn synchronize(&mut self) -> Result<()> {
         self.upload.queue.wait(self.upload.pushed)?;
         self.download.queue.wait(self.download.pushed)
     }
+
+    fn forget_stream(&mut self) {}
 
     fn traffic(&self) -> Traffic {
         self.traffic

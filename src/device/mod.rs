@@ -199,8 +199,8 @@ pub trait Device: Send {
     /// Allocates the host slab; once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
 
-    /// Begins a call of the application in its action number `it`: its lane is `stream` until `leave`, and goes on from the call before.
-    fn enter(&mut self, stream: Stream, it: i64) -> Result<()>;
+    /// Begins a call of the application: its lane is `stream` until `leave`, and goes on from the call before.
+    fn enter(&mut self, stream: Stream) -> Result<()>;
 
     /// Ends the call.
     fn leave(&mut self) -> Result<()>;
@@ -223,11 +223,18 @@ pub trait Device: Send {
     /// Whether everything before `event` is done; never waits.
     fn is_done(&self, event: Event) -> Result<bool>;
 
-    /// Blocks the calling thread until the device has ended all calls before action `it`, and returns the seconds that this took.
-    fn keep_up(&mut self, it: i64) -> Result<f64>;
+    /// Before the application gets its action `it`: blocks the calling thread until all up to action `it - ahead` has ended on the stream
+    /// of the last call, and returns the seconds that this took. Before the first call there is nothing to wait for.
+    fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64>;
 
-    /// Blocks the calling thread until all lanes are idle.
+    /// Blocks the calling thread until all calls have ended.
+    fn finish_calls(&mut self) -> Result<()>;
+
+    /// Blocks the calling thread until all calls have ended and the transfer lanes are idle.
     fn synchronize(&mut self) -> Result<()>;
+
+    /// Forgets the application's stream, which may be gone from now on.
+    fn forget_stream(&mut self);
 
     /// What has been copied since the device was made.
     fn traffic(&self) -> Traffic;

@@ -144,6 +144,7 @@ impl Tiers {
     /// Forgets all snapshots once everything under way is done.
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
+        self.device.forget_stream();
         self.empty();
         Ok(())
     }

@@ -112,6 +112,8 @@ controls! {
     fail_raw as c"emu_fail" (name: *const c_char, k: i64, code: i32) -> i32;
     drop_raw as c"emu_drop" (kind: *const c_char, k: u64) -> i32;
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
+    /// Enqueues computation, in virtual seconds.
+    work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
 }
 
 /// Counters since the last reset.

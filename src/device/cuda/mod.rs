@@ -1,9 +1,10 @@
 //! The CUDA backend: the primary context of one device, one stream per transfer direction, events for every hand-over.
 //!
-//! Nothing here waits on the host but `synchronize` and `keep_up`. The application's lane is the stream that it gives in each call; when it
-//! gives another one than before, that one first waits for the end of the call before.
+//! Nothing here waits on the host but `synchronize`, `finish_calls` and `keep_up`. The application's lane is the stream that it gives in
+//! each call; when it gives another one than before, that one first waits for the end of the call before.
 
 mod driver;
+mod marks;
 mod memory;
 
 use super::{Device, Event, Lane, Place, Stream, Traffic};
@@ -11,18 +12,17 @@ use crate::error::{fail, Result};
 use crate::fork::Process;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
 use driver::{cu, Current};
+use marks::Marks;
 use memory::{DeviceSlab, HostSlab};
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::time::Instant;
 
 use driver::device_count;
 pub use driver::{current_device, devices, DeviceInfo};
 pub use memory::{locate, Location};
 
-/// A call of the application: its action, and the events at its begin and end.
+/// A call of the application: the events at its begin and end.
 struct Call {
-    it: i64,
     begin: CUevent,
     end: CUevent,
     /// Its time is in the sum already.
@@ -41,8 +41,10 @@ pub struct CudaDevice {
     upload: CUstream,
     download: CUstream,
     events: Vec<CUevent>,
-    /// The application's stream of the current call or the last one.
-    app: CUstream,
+    /// The application's stream of the current call or the last one of this sweep; it stays valid until the next.
+    app: Option<CUstream>,
+    /// What the application does there between its calls.
+    marks: Marks,
     /// The caller's context is put aside during a call.
     entered: Option<Current>,
     /// Calls that may not have ended on the device, oldest first, the current one last.
@@ -77,7 +79,8 @@ impl CudaDevice {
             upload: std::ptr::null_mut(),
             download: std::ptr::null_mut(),
             events: Vec::new(),
-            app: std::ptr::null_mut(),
+            app: None,
+            marks: Marks::default(),
             entered: None,
             calls: VecDeque::new(),
             spare: Vec::new(),
@@ -93,7 +96,7 @@ impl CudaDevice {
 
     fn stream(&self, lane: Lane) -> CUstream {
         match lane {
-            Lane::App => self.app,
+            Lane::App => self.app.unwrap_or(std::ptr::null_mut()),
             Lane::Upload => self.upload,
             Lane::Download => self.download,
         }
@@ -146,17 +149,17 @@ impl CudaDevice {
     }
 
     /// The stream waits for the call before, which may have been on another one: handles do not tell, since they are used again.
-    fn begin_call(&mut self, stream: CUstream, it: i64) -> Result<()> {
+    fn begin_call(&mut self, stream: CUstream) -> Result<()> {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.end, 0))?;
         }
-        self.app = stream;
         let (begin, end) = self.pair()?;
         if let Err(error) = cu!(cuEventRecord(begin, stream)) {
             self.spare.push((begin, end));
             return Err(error);
         }
-        self.calls.push_back(Call { it, begin, end, timed: false });
+        self.app = Some(stream);
+        self.calls.push_back(Call { begin, end, timed: false });
         Ok(())
     }
 }
@@ -188,10 +191,10 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn enter(&mut self, stream: Stream, it: i64) -> Result<()> {
+    fn enter(&mut self, stream: Stream) -> Result<()> {
         driver::check_stream(stream.0.cast(), self.context, self.ordinal)?;
         self.entered = Some(Current::new(self.context)?);
-        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), it));
+        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast()));
         if result.is_err() {
             self.entered = None;
         }
@@ -200,12 +203,12 @@ impl Device for CudaDevice {
 
     fn leave(&mut self) -> Result<()> {
         let result = match self.calls.back() {
-            Some(call) => cu!(cuEventRecord(call.end, self.app)),
+            Some(call) => cu!(cuEventRecord(call.end, self.stream(Lane::App))),
             None => Ok(()),
         };
         if result.is_err() {
             // A call without an end would be waited for in vain: it ends here and now.
-            let _ = cu!(cuStreamSynchronize(self.app));
+            let _ = cu!(cuStreamSynchronize(self.stream(Lane::App)));
             self.spare.extend(self.calls.pop_back().map(|call| (call.begin, call.end)));
         }
         self.entered = None;
@@ -241,16 +244,20 @@ impl Device for CudaDevice {
         is_done(self.events[event.0])
     }
 
-    fn keep_up(&mut self, it: i64) -> Result<f64> {
-        // The newest call that must have ended; those before it have ended then, too.
-        let Some(last) = self.calls.iter().rev().find(|call| call.it < it).map(|call| call.end) else { return Ok(0.0) };
-        let _current = Current::new(self.context)?;
-        if is_done(last)? {
-            return Ok(0.0);
+    fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64> {
+        match self.app {
+            Some(stream) if self.marks.are_due(it, ahead) => {
+                let _current = Current::new(self.context)?;
+                self.marks.keep_up(it, ahead, stream)
+            }
+            _ => Ok(0.0),
         }
-        let begin = Instant::now();
-        cu!(cuEventSynchronize(last))?;
-        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    fn finish_calls(&mut self) -> Result<()> {
+        let Some(call) = self.calls.back() else { return Ok(()) };
+        let _current = Current::new(self.context)?;
+        cu!(cuEventSynchronize(call.end))
     }
 
     fn synchronize(&mut self) -> Result<()> {
@@ -261,6 +268,11 @@ impl Device for CudaDevice {
         cu!(cuStreamSynchronize(self.upload))?;
         cu!(cuStreamSynchronize(self.download))?;
         self.harvest()
+    }
+
+    fn forget_stream(&mut self) {
+        self.app = None;
+        self.marks.clear();
     }
 
     fn traffic(&self) -> Traffic {
@@ -292,7 +304,8 @@ impl Drop for CudaDevice {
                 let _ = cu!(cuStreamDestroy_v2(stream));
             }
             let calls = self.calls.drain(..).map(|call| (call.begin, call.end));
-            for event in calls.chain(self.spare.drain(..)).flat_map(|(begin, end)| [begin, end]).chain(self.events.drain(..)) {
+            let pairs = calls.chain(self.spare.drain(..)).flat_map(|(begin, end)| [begin, end]);
+            for event in pairs.chain(self.events.drain(..)).chain(std::mem::take(&mut self.marks).into_events()) {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
             self.device = DeviceSlab::default();

@@ -1,0 +1,200 @@
+//! How far the host runs ahead of a CUDA device, on the software CUDA driver: never further than `max_in_flight` actions, and where the device
+//! keeps up, without a wait.
+
+#[path = "cuda/app.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // As above.
+mod emu;
+
+use app::{config, host_syncs, ok, MEMORY};
+use cudarc::driver::sys::{CUevent, CUstream};
+use gpuzip::config::Config;
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
+use std::ptr::null_mut;
+
+/// Room for the actions of the longest run here.
+const ACTIONS: usize = 2000;
+
+/// An application whose every action ends with a byte that arrives in page-locked memory.
+struct App {
+    streams: Vec<CUstream>,
+    turn: usize,
+    handover: CUevent,
+    field: u64,
+    arrived: *mut u8,
+}
+
+impl App {
+    fn new(streams: usize) -> Self {
+        let (mut context, mut handover, mut field, mut arrived) = (null_mut(), null_mut(), 0, null_mut());
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+        ok!(cuCtxSetCurrent(context));
+        ok!(cuEventCreate(&mut handover, 2));
+        ok!(cuMemAlloc_v2(&mut field, 400));
+        ok!(cuMemHostAlloc(&mut arrived, ACTIONS, 0));
+        let mut all = vec![null_mut(); streams.max(1)];
+        for stream in all.iter_mut().take(streams) {
+            ok!(cuStreamCreate(stream, 1));
+        }
+        App { streams: all, turn: 0, handover, field, arrived: arrived.cast() }
+    }
+
+    fn stream(&self) -> CUstream {
+        self.streams[self.turn % self.streams.len()]
+    }
+
+    /// The next call is on the next stream, and what follows it.
+    fn next_stream(&mut self) {
+        ok!(cuEventRecord(self.handover, self.stream()));
+        self.turn += 1;
+        ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
+    }
+
+    fn fields(&self) -> [AppField; 1] {
+        let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
+        // SAFETY: device memory that lives until the application does.
+        [AppField { field, memory: Some(unsafe { AppMemory::new(self.field as *mut u8, 400) }) }]
+    }
+
+    /// Actions before `it` that have not ended.
+    fn unfinished(&self, it: i64) -> usize {
+        // SAFETY: within the allocation; a byte that is written meanwhile is written once.
+        (0..it as usize).filter(|&i| unsafe { self.arrived.add(i).read_volatile() } != 0xee).count()
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        ok!(cuCtxSynchronize());
+        self.streams.iter().filter(|stream| !stream.is_null()).for_each(|stream| ok!(cuStreamDestroy_v2(*stream)));
+        ok!(cuEventDestroy_v2(self.handover));
+        ok!(cuMemFree_v2(self.field));
+        ok!(cuMemFreeHost(self.arrived.cast()));
+        ok!(cuDevicePrimaryCtxRelease_v2(0));
+    }
+}
+
+/// What a run saw: the most actions that had not ended when one was handed out, it included; the library's waits of the host; the seconds
+/// that it says it waited; the library's events at the first BACKWARD and at the end.
+#[derive(Debug, Default)]
+struct Ahead {
+    most: usize,
+    syncs: u64,
+    seconds: f64,
+    events: (u64, u64),
+}
+
+fn run(config: &Config, steps: i64, streams: usize, shots: usize) -> Ahead {
+    let mut app = App::new(streams);
+    let mut session = Session::new(config.clone(), steps, &app.fields()).unwrap();
+    let mut ahead = Ahead::default();
+    for _ in 0..shots {
+        session.setup().unwrap();
+        ok!(cuCtxSynchronize());
+        // SAFETY: within the allocation, which no copy touches any more.
+        unsafe { std::ptr::write_bytes(app.arrived, 0, ACTIONS) };
+        let before = host_syncs();
+        loop {
+            let tick = session.get_action().unwrap();
+            ahead.most = ahead.most.max(app.unfinished(tick.it) + 1);
+            let ts = tick.action.ts as i64;
+            match tick.action.kind {
+                Kind::Save => {
+                    app.next_stream();
+                    session.save(ts, &app.fields(), Stream(app.stream().cast())).unwrap();
+                }
+                Kind::Restore => {
+                    app.next_stream();
+                    session.retrieve(ts, &app.fields(), Stream(app.stream().cast())).unwrap();
+                }
+                Kind::Terminate => break,
+                _ => assert_eq!(emu::work(app.stream().cast(), 1e-3), 0),
+            }
+            if tick.action.kind == Kind::Backward && ahead.events.0 == 0 {
+                ahead.events.0 = emu::counters().events;
+            }
+            ok!(cuMemsetD8Async(app.field, 0xee, 1, app.stream()));
+            // SAFETY: within the allocation.
+            let to = unsafe { app.arrived.add(tick.it as usize) };
+            ok!(cuMemcpyDtoHAsync_v2(to.cast(), app.field, 1, app.stream()));
+        }
+        ahead.syncs += host_syncs() - before;
+        ahead.seconds += session.stats().unwrap().run_ahead_wait;
+    }
+    ahead.events.1 = emu::counters().events;
+    ahead
+}
+
+fn job(max_in_flight: u32) -> Config {
+    Config { max_in_flight, ..config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant) }
+}
+
+/// However long the stretches without a save or retrieve are, and however late the device: two snapshots for 60 steps are hundreds of
+/// FORWARDs, and the first 40 actions or so have none between.
+#[test]
+fn the_host_is_never_further_ahead_than_allowed() {
+    if !emu::inside("the_host_is_never_further_ahead_than_allowed", &[]) {
+        return;
+    }
+    for streams in 0..3 {
+        for max in [1, 2, 3, 4, 7, 8, 9, 16, 33, 64] {
+            assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+            let ahead = run(&job(max), 60, streams, 2);
+            let (max, slack) = (max as usize, max as usize / 4);
+            assert!((max - slack..=max).contains(&ahead.most), "{streams} streams, at most {max}: {ahead:?}");
+            assert!(ahead.syncs > 0 && ahead.seconds > 0.0, "{ahead:?}");
+            for seed in 0..10 {
+                assert_eq!(emu::reset(seed, [emu::RANDOM, emu::TIMED][seed as usize % 2], 1, MEMORY), 0);
+                let ahead = run(&job(max as u32), 60, streams, 2);
+                assert!(ahead.most <= max, "{streams} streams, seed {seed}, at most {max}: {ahead:?}");
+            }
+        }
+    }
+}
+
+/// Marks on the stream are not waits: a device that keeps up is never waited for, and their events are used again.
+#[test]
+fn a_device_that_keeps_up_is_not_waited_for() {
+    if !emu::inside("a_device_that_keeps_up_is_not_waited_for", &[]) {
+        return;
+    }
+    for max in [1, 2, 8, 64] {
+        assert_eq!(emu::reset(1, emu::EARLY, 1, MEMORY), 0);
+        let ahead = run(&job(max), 60, 1, 3);
+        assert_eq!((ahead.most, ahead.syncs, ahead.seconds), (1, 0, 0.0), "{ahead:?}");
+        assert_eq!(ahead.events.0, ahead.events.1, "no event is made once the run is under way: {ahead:?}");
+    }
+    // Nor is one that is late, but may be.
+    assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+    assert_eq!(run(&job(1 << 20), 60, 1, 1).syncs, 0);
+}
+
+/// `setup` forgets the stream: the application may have destroyed it before it begins another shot, or before it finalizes.
+#[test]
+fn between_shots_the_stream_may_go() {
+    if !emu::inside("between_shots_the_stream_may_go", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    let mut app = App::new(1);
+    let mut session = Session::new(job(1), 9, &app.fields()).unwrap();
+    for _ in 0..3 {
+        session.setup().unwrap();
+        ok!(cuStreamDestroy_v2(app.stream()));
+        ok!(cuStreamCreate(&mut app.streams[0], 1));
+        for _ in 0..4 {
+            let action = session.get_action().unwrap().action;
+            if action.kind == Kind::Save {
+                session.save(action.ts as i64, &app.fields(), Stream(app.stream().cast())).unwrap();
+            }
+        }
+    }
+}
