@@ -1097,7 +1097,7 @@ gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
                                    void *stream);
 
 /*
- Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; nothing has to be given back. The
+ Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; it need not be given back. The
  current action must be RESTORE of `ts`. The memory must not be written to, unless the action has the flag LAST_USE.
 
  Pointers:
@@ -1107,6 +1107,15 @@ gpuzip_status_t gpuzip_retrieve_acquire(struct gpuzip_t *handle,
                                         int32_t ts,
                                         void **data,
                                         uint32_t nfields,
+                                        void *stream);
+
+/*
+ Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or retrieve does: what uses it is enqueued on
+ `stream`, or over, and it must not be touched after that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
+ Valid in any action up to the next save or retrieve.
+ */
+gpuzip_status_t gpuzip_retrieve_release(struct gpuzip_t *handle,
+                                        int32_t ts,
                                         void *stream);
 
 /*

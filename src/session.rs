@@ -53,6 +53,8 @@ struct Engine {
     next_fetch: usize,
     /// The SAVE whose memory the application has been given.
     begun: Option<usize>,
+    /// The RESTORE whose memory the application has been given and not given back, and its state.
+    acquired: Option<(usize, i64)>,
     /// Why this shot cannot go on.
     broken: Option<Error>,
     /// The device's traffic and stall before this sweep.
@@ -143,8 +145,16 @@ impl Session {
         let (plan, cache, pool) = self.reserve(&mut *device)?;
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
         let tiers = Tiers::new(device, self.layout.clone(), &plan, self.codec.take(), cache, pool)?;
-        self.engine =
-            Some(Engine { plan, tiers, next_fetch: 0, begun: None, broken: None, traffic_before: Traffic::default(), stalled_before: 0.0 });
+        self.engine = Some(Engine {
+            plan,
+            tiers,
+            next_fetch: 0,
+            begun: None,
+            acquired: None,
+            broken: None,
+            traffic_before: Traffic::default(),
+            stalled_before: 0.0,
+        });
         Ok(())
     }
 
@@ -349,14 +359,36 @@ impl Session {
         self.store(tick, stream, |tiers, step, spare| tiers.commit_save(step, ts, spare))
     }
 
-    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done. It must not be written to, unless
-    /// the action has the flag LAST_USE.
+    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done, or until `retrieve_release`. It must
+    /// not be written to, unless the action has the flag LAST_USE.
     pub fn retrieve_acquire(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
         self.check_hands_over("retrieve_acquire")?;
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(tick, stream, |tiers, step, spare| tiers.acquire(step, ts, last, spare))
+        let pointers = self.fetch(tick, stream, |tiers, step, spare| tiers.acquire(step, ts, last, spare))?;
+        self.engine()?.acquired = Some((tick.event, ts));
+        Ok(pointers)
+    }
+
+    /// Takes back the memory that `retrieve_acquire` gave, once what is on the stream so far is done. Transfers that waited for nothing else
+    /// are issued.
+    pub fn retrieve_release(&mut self, ts: i64, stream: Stream) -> Result<()> {
+        self.process.check()?;
+        self.check_hands_over("retrieve_release")?;
+        let begin = Instant::now();
+        let engine = self.engine()?;
+        let event = match engine.acquired {
+            Some((event, acquired)) if acquired == ts => event,
+            Some((_, acquired)) => return fail!(State, "retrieve_release of state {ts}: the application has state {acquired}"),
+            None => {
+                return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
+            }
+        };
+        engine.call(stream, |engine| engine.issue_released(event))?;
+        engine.acquired = None;
+        self.stats.restore += begin.elapsed().as_secs_f64();
+        Ok(())
     }
 
     fn check_hands_over(&self, call: &str) -> Result<()> {
@@ -376,6 +408,7 @@ impl Session {
             engine.issue_after(tick.event)?;
             Ok(saved)
         })?;
+        engine.acquired = None;
         self.stats.saves += 1;
         self.stats.d2h += u64::from(saved.written);
         self.stats.write_backs_avoided += u64::from(!saved.written);
@@ -403,6 +436,7 @@ impl Session {
             engine.issue_after(tick.event)?;
             Ok((result, late))
         })?;
+        engine.acquired = None;
         self.stats.restores += 1;
         self.stats.misses += u64::from(moved);
         self.stats.h2d += u64::from(moved);
@@ -534,7 +568,7 @@ impl Engine {
         self.tiers.clear()?;
         let device = self.tiers.device();
         (self.stalled_before, self.traffic_before) = (device.stalled()?, device.traffic());
-        (self.next_fetch, self.begun, self.broken) = (0, None, None);
+        (self.next_fetch, self.begun, self.acquired, self.broken) = (0, None, None, None);
         Ok(())
     }
 
@@ -571,6 +605,11 @@ impl Engine {
     /// Issues the transfers that may begin once `event` is done.
     fn issue_after(&mut self, event: usize) -> Result<()> {
         self.issue_while(|fetch| fetch.issue_after as usize <= event)
+    }
+
+    /// Issues the transfers that may begin now that the memory of `event`, the last one, is given back.
+    fn issue_released(&mut self, event: usize) -> Result<()> {
+        self.issue_while(|fetch| fetch.released_after as usize <= event)
     }
 
     fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {

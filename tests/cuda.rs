@@ -8,11 +8,16 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
-use app::{config, host_syncs, reference, run, run_armed, run_zero_copy, Job, Streams, MEMORY};
+use app::{config, host_syncs, ok, reference, run, run_armed, run_zero_copy, Job, Streams, MEMORY};
 use gpuzip::config::{Backend, Config};
-use gpuzip::plan::{Fetch, Index, Plan, Policy, NONE};
-use gpuzip::schedule::{Algorithm, Schedule, Trace};
+use gpuzip::device::{AppField, Stream};
+use gpuzip::plan::{Fetch, Index, Plan, Policy, Sizes, NONE};
+use gpuzip::schedule::{Algorithm, Kind, Schedule, Trace};
+use gpuzip::session::Session;
 use std::collections::BTreeMap;
+
+/// Bytes of a snapshot: 384 and 264 bytes, each field at a multiple of 256.
+const SLOT: u64 = 512 + 512;
 
 /// Random traces in the mutation check.
 const TRACES: u64 = 4;
@@ -87,7 +92,6 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
     if !emu::inside("steady_state_never_waits_and_moves_what_was_planned", &[]) {
         return;
     }
-    let slot = 512 + 512; // 384 and 264 bytes, each field at a multiple of 256
     for policy in [Policy::Clairvoyant, Policy::Lru] {
         for cache in 1..=6 {
             let job = reference(policy, cache);
@@ -96,11 +100,11 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
             assert_eq!((outcome.wrong, outcome.syncs), (0, 0), "{policy:?}, {cache} slots");
             let plan = Plan::new(&Schedule::revolve(40, 6).unwrap(), cache, policy).unwrap().counts;
             let (own, counters) = (outcome.own_bytes, emu::counters());
-            assert_eq!(counters.h2d_bytes - own.0, plan.h2d * slot, "{policy:?}, {cache} slots");
-            assert_eq!(counters.d2h_bytes - own.1, plan.d2h * slot, "{policy:?}, {cache} slots");
+            assert_eq!(counters.h2d_bytes - own.0, plan.h2d * SLOT, "{policy:?}, {cache} slots");
+            assert_eq!(counters.d2h_bytes - own.1, plan.d2h * SLOT, "{policy:?}, {cache} slots");
             assert_eq!(counters.pageable_copies, 0);
             let stats = &outcome.stats[0];
-            assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * slot, plan.d2h * slot));
+            assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * SLOT, plan.d2h * SLOT));
             assert_eq!((stats.hits, stats.misses, stats.prefetches), (plan.hits, plan.misses, plan.prefetches));
         }
     }
@@ -112,13 +116,69 @@ fn zero_copy_copies_nothing_within_the_device() {
     if !emu::inside("zero_copy_copies_nothing_within_the_device", &[]) {
         return;
     }
-    for seed in 0..2000 {
+    for seed in 0..3000 {
         let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
-        let mut job = Job { devices: 1, shots: 1, streams: [Streams::Default, Streams::Own][seed as usize % 2], ..draw_job(seed) };
-        (job.config.policy, job.config.max_in_flight) = (Policy::Clairvoyant, 1 << 20);
+        let streams = [Streams::Default, Streams::Own, Streams::Alternating][seed as usize % 3];
+        let mut job = Job { devices: 1, shots: 1, streams, ..draw_job(seed) };
+        (job.config.policy, job.config.max_in_flight, job.config.zero_copy) = (Policy::Clairvoyant, 1 << 20, true);
+        // Memory is given back never, at once, or after some actions.
+        let (mut draw, chance) = (Draw(seed + 1), [0, 1, 3][seed as usize / 3 % 3]);
+        let releases = || chance > 0 && draw.below(chance) == 0;
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
-        let outcome = run_zero_copy(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let outcome = run_zero_copy(&job, seed, host_syncs, releases).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!((outcome.wrong, outcome.syncs, emu::counters().d2d_bytes), (0, 0, 0), "seed {seed}, mode {mode}: {job:?}");
+        let schedule = gpuzip::plan::choose(&job.config, job.steps, &[Sizes::new(&job.config, SLOT, SLOT)]).unwrap();
+        let (stats, plan) = (&outcome.stats[0], schedule.plans[0].counts);
+        assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * SLOT, plan.d2h * SLOT), "seed {seed}: {job:?}");
+    }
+}
+
+/// Stall of a sweep of zero copy, in virtual time: a step takes 1 ms, a transfer 2.5 ms.
+fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
+    assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
+    assert_eq!(emu::bandwidth(4e5, 1e9, 1e12), 0);
+    let (mut context, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+    ok!(cuInit(0));
+    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+    ok!(cuCtxSetCurrent(context));
+    let fields: Vec<_> = app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+    let place = Config { backend: Backend::Cuda, device: Some(0), zero_copy: true, max_in_flight: 1 << 20, ..Config::default() };
+    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, ..place };
+    let mut session = Session::new(config, 30, &fields).unwrap();
+    loop {
+        let action = session.get_action().unwrap().action;
+        let ts = action.ts as i64;
+        match action.kind {
+            Kind::Save => {
+                session.save_begin(ts, fields.len(), Stream(none)).unwrap();
+                session.save_commit(ts, Stream(none)).unwrap();
+            }
+            Kind::Restore => {
+                session.retrieve_acquire(ts, fields.len(), Stream(none)).unwrap();
+                if release {
+                    session.retrieve_release(ts, Stream(none)).unwrap();
+                }
+            }
+            Kind::Terminate => break,
+            _ => assert_eq!(emu::work(none, 1e-3), 0),
+        }
+    }
+    session.synchronize().unwrap();
+    let stall = session.stats().unwrap().stall;
+    drop(session);
+    ok!(cuDevicePrimaryCtxRelease_v2(0));
+    stall
+}
+
+#[test]
+fn memory_given_back_is_filled_while_the_application_computes() {
+    if !emu::inside("memory_given_back_is_filled_while_the_application_computes", &[]) {
+        return;
+    }
+    for (snapshots, cache) in [(4, 2), (6, 3), (8, 4)] {
+        let (kept, released) = (stall_of_zero_copy(snapshots, cache, false), stall_of_zero_copy(snapshots, cache, true));
+        println!("{cache} slots: stall {:.1} ms, {:.1} ms where memory is given back", kept * 1e3, released * 1e3);
+        assert!(released < 0.8 * kept, "{cache} slots: {kept} s, {released} s where memory is given back");
     }
 }
 
@@ -286,8 +346,8 @@ fn on_the_real_driver() {
         let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
         if job.config.policy == Policy::Clairvoyant {
-            let outcome =
-                run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+            let outcome = run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0, || seed % 2 == 0)
+                .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
             assert_eq!(outcome.wrong, 0, "zero copy, seed {seed}: {job:?}");
         }
     }

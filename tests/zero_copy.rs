@@ -46,10 +46,12 @@ impl Handed {
     }
 }
 
-/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE, and stays until the next event is done.
-fn sweep(session: &mut Session, steps: u32) {
+/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE, and stays until the next event is done,
+/// or until it is given back, where `releases` says so.
+fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) {
     let value = |ts: u32| (ts * 7 + 1) as u8;
     let mut held: Option<(Handed, u32)> = None;
+    let mut acquired = None;
     session.setup().unwrap();
     loop {
         let action = session.get_action().unwrap().action;
@@ -74,13 +76,21 @@ fn sweep(session: &mut Session, steps: u32) {
                 still(&held);
                 let memory = Handed::new(session.retrieve_acquire(ts as i64, 2, HOST).unwrap());
                 assert!(memory.holds(value(ts)), "state {ts}");
-                held = Some((memory, ts));
+                (held, acquired) = (Some((memory, ts)), Some(ts));
                 if action.flags & flags::LAST_USE != 0 {
                     held.take().unwrap().0.fill(0xee);
                 }
             }
             Kind::Terminate => break,
             _ => still(&held),
+        }
+        if action.kind == Kind::Save {
+            acquired = None;
+        }
+        if let Some(last) = acquired.filter(|_| releases()) {
+            held = held.filter(|(_, ts)| *ts != last);
+            session.retrieve_release(last as i64, HOST).unwrap();
+            acquired = None;
         }
     }
     let stats = session.stats().unwrap();
@@ -94,12 +104,17 @@ proptest! {
     #[test]
     fn states_stay_until_the_next_event(
         algorithm in 0usize..5, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool,
+        releases in proptest::collection::vec(any::<bool>(), 1..9),
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
         let link_bandwidth = if slow { 5e8 } else { 0.0 };
         let mut session = session(Config { link_bandwidth, ..config(algorithm, snapshots, cache) }, steps);
-        sweep(&mut session, steps);
-        sweep(&mut session, steps);
+        let mut releases = releases.into_iter().cycle();
+        sweep(&mut session, steps, || releases.next() == Some(true));
+        sweep(&mut session, steps, || releases.next() == Some(true));
+        let (plan, stats) = (session.plan().unwrap(), session.stats().unwrap());
+        let bytes = session.slot_bytes();
+        prop_assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.counts.h2d * bytes, plan.counts.d2h * bytes));
     }
 }
 
@@ -120,10 +135,49 @@ fn wrong_order_is_told() {
 }
 
 #[test]
+fn only_what_was_acquired_is_released() {
+    let mut copying = session(Config { zero_copy: false, ..config(Algorithm::Revolve, 2, 2) }, 5);
+    copying.get_action().unwrap();
+    let refuse = |session: &mut Session, ts, part: &str| {
+        let error = session.retrieve_release(ts, HOST).unwrap_err();
+        assert!(error.code == Code::State && error.message.contains(part), "{error}");
+    };
+    refuse(&mut copying, 0, "zero_copy = 1");
+    let mut session = session(config(Algorithm::Revolve, 2, 2), 9);
+    refuse(&mut session, 0, "not acquired");
+    let mut released = 0;
+    loop {
+        let action = session.get_action().unwrap().action;
+        let ts = action.ts as i64;
+        match action.kind {
+            Kind::Save => {
+                refuse(&mut session, ts, "not acquired");
+                session.save_begin(ts, 2, HOST).unwrap();
+                session.save_commit(ts, HOST).unwrap();
+                refuse(&mut session, ts, "another save or retrieve came");
+            }
+            Kind::Restore => {
+                refuse(&mut session, ts, "not acquired");
+                session.retrieve_acquire(ts, 2, HOST).unwrap();
+                refuse(&mut session, ts + 1, "has state");
+                session.retrieve_release(ts, HOST).unwrap();
+                refuse(&mut session, ts, "released already");
+                released += 1;
+            }
+            Kind::Terminate => break,
+            _ => {}
+        }
+    }
+    assert!(released > 2);
+    session.setup().unwrap();
+    refuse(&mut session, 0, "not acquired");
+}
+
+#[test]
 fn spare_slots_come_out_of_the_budget() {
     let budget = 6 * 1024;
     let mut session = session(Config { device_budget: budget, host_budget: 20 * 1024, ..config(Algorithm::Revolve, 0, 0) }, 60);
-    sweep(&mut session, 60);
+    sweep(&mut session, 60, || true);
     assert!(session.stats().unwrap().peak_device_bytes <= budget);
     assert_eq!(session.plan().unwrap().cache as u64, budget / session.slot_bytes() - 2);
 }

@@ -228,7 +228,7 @@ pub extern "C" fn gpuzip_save_commit(handle: *mut gpuzip_t, ts: i32, stream: *mu
     entry("gpuzip_save_commit", || with_session(handle, |session| session.save_commit(ts as i64, Stream(stream))))
 }
 
-/// Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; nothing has to be given back. The
+/// Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; it need not be given back. The
 /// current action must be RESTORE of `ts`. The memory must not be written to, unless the action has the flag LAST_USE.
 ///
 /// # Safety
@@ -248,6 +248,14 @@ pub unsafe extern "C" fn gpuzip_retrieve_acquire(
         unsafe { write_pointers(data, &pointers) };
         Ok(())
     })
+}
+
+/// Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or retrieve does: what uses it is enqueued on
+/// `stream`, or over, and it must not be touched after that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
+/// Valid in any action up to the next save or retrieve.
+#[no_mangle]
+pub extern "C" fn gpuzip_retrieve_release(handle: *mut gpuzip_t, ts: i32, stream: *mut c_void) -> gpuzip_status_t {
+    entry("gpuzip_retrieve_release", || with_session(handle, |session| session.retrieve_release(ts as i64, Stream(stream))))
 }
 
 /// Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes

@@ -61,6 +61,9 @@ pub struct Fetch {
     pub issue_after: u32,
     /// The RESTORE that needs it: the deadline.
     pub event: u32,
+    /// The same as `issue_after`, if the application gives back what it was handed before the next event: one earlier where nothing but
+    /// its hand on the slot is in the way.
+    pub released_after: u32,
 }
 
 /// What a plan moves.

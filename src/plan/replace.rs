@@ -90,8 +90,9 @@ impl Cache<'_> {
         } else {
             let slot = self.empty().or_else(|| self.dead_first()).or_else(|| self.evict_furthest(event.next));
             if let Some(slot) = slot {
-                let issue_after = self.free_since(slot).max(self.saved[ts]);
-                push(&mut self.fetches, Fetch { issue_after, event: e })?;
+                let (free, released) = self.free_since(slot);
+                let saved = self.saved[ts];
+                push(&mut self.fetches, Fetch { issue_after: free.max(saved), event: e, released_after: released.max(saved) })?;
             }
             (slot, READ_FROM_HOST)
         };
@@ -122,7 +123,8 @@ impl Cache<'_> {
             let slot = self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
             if !event.save {
                 let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
-                push(&mut self.fetches, Fetch { issue_after: free.max(self.saved[ts]), event: e })?;
+                let issue_after = free.max(self.saved[ts]);
+                push(&mut self.fetches, Fetch { issue_after, event: e, released_after: issue_after })?;
             }
             slot
         };
@@ -164,11 +166,12 @@ impl Cache<'_> {
     }
 
     /// The event after which a slot may be overwritten: the last that touched it, or if the application works in the slots, the next; 0,
-    /// where nothing can have been saved yet, if none did.
-    fn free_since(&self, slot: u32) -> u32 {
+    /// where nothing can have been saved yet, if none did. And the same, if the application gives back what it gets at each RESTORE.
+    fn free_since(&self, slot: u32) -> (u32, u32) {
         match self.last_use[slot as usize] {
-            NONE => 0,
-            e => e + u32::from(self.hands_over),
+            NONE => (0, 0),
+            e if !self.hands_over => (e, e),
+            e => (e + 1, e + u32::from(self.index.events[e as usize].save)),
         }
     }
 

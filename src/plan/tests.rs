@@ -4,12 +4,13 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Plays a plan with tagged contents, each fetch as early as it may be issued and as late as it is needed, and checks that every RESTORE
-/// finds its snapshot, that nothing overwrites what is still needed, and that no host slot is used twice at a time.
+/// Plays a plan with tagged contents, each fetch as early as it may be issued, memory given back at once or not, and as late as it is
+/// needed, and checks that every RESTORE finds its snapshot, that nothing overwrites what is still needed, and that no host slot is used
+/// twice at a time.
 fn check(schedule: &Schedule, plan: &Plan) {
     let index = Index::new(schedule).unwrap();
     assert_eq!(plan.steps.len(), index.events.len());
-    for early in [true, false] {
+    for (early, released) in [(true, false), (true, true), (false, false)] {
         // Contents are the SAVE events that made them.
         let mut device = vec![NONE; plan.device_slots as usize];
         let mut host = vec![NONE; plan.host_slots as usize];
@@ -19,9 +20,11 @@ fn check(schedule: &Schedule, plan: &Plan) {
         for (e, (step, event)) in plan.steps.iter().zip(&index.events).enumerate() {
             let e = e as u32;
             let mut issue = |device: &mut Vec<u32>, until: u32, host: &Vec<u32>| {
-                while let Some(fetch) = fetches.next_if(|f| f.issue_after < until || (f.issue_after == until && f.event == until)) {
+                let after = |f: &Fetch| if released { f.released_after } else { f.issue_after };
+                while let Some(fetch) = fetches.next_if(|f| after(f) < until || (f.issue_after == until && f.event == until)) {
                     let Step { slot, host: from } = plan.steps[fetch.event as usize];
                     assert!(slot != NONE && from != NONE && fetch.issue_after <= fetch.event);
+                    assert!((fetch.issue_after.saturating_sub(1)..=fetch.issue_after).contains(&fetch.released_after));
                     assert_ne!(host[from as usize], NONE, "fetched before it was written");
                     if early {
                         device[slot as usize] = host[from as usize];
@@ -81,8 +84,35 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
         let slot = plan.steps[fetch.event as usize].slot;
         let last_use = (0..fetch.event as usize).rev().find(|&e| plan.steps[e].slot == slot);
         assert!(last_use.is_none_or(|e| fetch.issue_after as usize > e), "{fetch:?} into slot {slot}, used at {last_use:?}");
+        assert!(last_use.is_none_or(|e| fetch.released_after as usize >= e), "{fetch:?} into slot {slot}, used at {last_use:?}");
     }
     plan
+}
+
+/// Mean steps between the issue of a fetch and its use, if the application gives back what it gets at each RESTORE.
+fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
+    let index = Index::new(schedule).unwrap();
+    let clock = |e: u32| index.events[e as usize].clock;
+    let (mut sum, mut fetches) = (0, plan.fetches.iter().peekable());
+    for e in 0..plan.steps.len() as u32 {
+        while let Some(fetch) = fetches.next_if(|f| f.released_after <= e || f.event == e) {
+            sum += clock(fetch.event) - clock(e);
+        }
+    }
+    sum as f64 / plan.fetches.len() as f64
+}
+
+/// An application that gives its memory back has all the lead that copying leaves.
+#[test]
+fn memory_given_back_is_filled_at_once() {
+    let salt = || Schedule::revolve(3751, 8).unwrap();
+    let zcut = Schedule::zcut(400, 0, 20).unwrap();
+    for (schedule, cache) in [(salt(), 2), (salt(), 4), (salt(), 6), (Schedule::uniform(400, 20).unwrap(), 4), (zcut, 4)] {
+        let (kept, copying) = (check_handing_over(&schedule, cache), Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap());
+        assert_eq!(kept.counts.h2d, copying.counts.h2d);
+        assert_eq!(mean_lead_when_released(&schedule, &kept), copying.counts.mean_lead, "{schedule:?}");
+        assert!(kept.counts.mean_lead < copying.counts.mean_lead, "{schedule:?}");
+    }
 }
 
 #[test]

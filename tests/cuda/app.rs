@@ -242,8 +242,9 @@ pub struct Outcome {
 }
 
 /// Runs a job's first shot on one device with zero copy: each state is computed in the memory that the library hands out, and is looked at
-/// there again just before the next save or retrieve.
-pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
+/// there again just before the next save or retrieve. Memory that it acquired it gives back whenever `releases` says so. Each call is on the
+/// next stream, if streams alternate.
+pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64, mut releases: impl FnMut() -> bool) -> Result<Outcome> {
     let mut part = Part::new(0, job, seed);
     let config = Config { zero_copy: true, ..job.config.clone() };
     let mut session = Session::new(config, job.steps as i64, &part.app_fields())?;
@@ -253,10 +254,14 @@ pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Ou
     let at =
         |pointers: Vec<*mut c_void>| -> Vec<(Field, u64)> { shapes().into_iter().zip(pointers.into_iter().map(|p| p as u64)).collect() };
     let mut handed: Option<u32> = None;
+    let mut acquired: Option<u32> = None;
     session.setup()?;
     let before = syncs();
     loop {
         let action = session.get_action()?.action;
+        if job.streams == Streams::Alternating {
+            part.next_stream();
+        }
         let (ts, stream) = (action.ts, Stream(part.stream().cast()));
         let computes_for_save = action.flags & flags::NEXT_IS_SAVE != 0;
         match action.kind {
@@ -287,7 +292,7 @@ pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Ou
                 }
                 part.fields[0] = at(session.retrieve_acquire(ts as i64, count, stream)?);
                 part.look(ts);
-                handed = Some(ts);
+                (handed, acquired) = (Some(ts), Some(ts));
                 if action.flags & flags::LAST_USE != 0 {
                     part.poison();
                     handed = None;
@@ -295,6 +300,17 @@ pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Ou
             }
             Kind::Terminate => break,
             Kind::Forward | Kind::Backward | Kind::Error => {}
+        }
+        if action.kind == Kind::Save {
+            acquired = None;
+        }
+        if let Some(last) = acquired.filter(|_| releases()) {
+            if handed == acquired {
+                part.look(last);
+                handed = None;
+            }
+            session.retrieve_release(last as i64, stream)?;
+            acquired = None;
         }
     }
     outcome.syncs = syncs() - before;

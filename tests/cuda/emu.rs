@@ -114,6 +114,8 @@ controls! {
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
     /// Enqueues computation, in virtual seconds.
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
+    /// Bytes per second; outlives a reset.
+    bandwidth as c"emu_bandwidth" (h2d: f64, d2h: f64, d2d: f64) -> i32;
 }
 
 /// Counters since the last reset.
