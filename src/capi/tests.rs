@@ -91,6 +91,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_save_begin(null_mut(), 0, null_mut(), 0, null_mut());
         gpuzip_save_commit(null_mut(), 0, null_mut());
         gpuzip_retrieve_acquire(null_mut(), 0, null_mut(), 0, null_mut());
+        gpuzip_retrieve_release(null_mut(), 0, null_mut());
         gpuzip_synchronize(null_mut());
         gpuzip_stats(null_mut(), null_mut());
         gpuzip_summary(null_mut(), null_mut());

@@ -160,6 +160,9 @@ static void zero_copy(void)
       CHECK(gpuzip_retrieve_acquire(h, action.ts, data, 2, NULL) == GPUZIP_OK);
       memcpy(live.u, data[0], sizeof live.u);
       memcpy(live.v, data[1], sizeof live.v);
+      CHECK(gpuzip_retrieve_release(h, action.ts + 1, NULL) == GPUZIP_ERR_STATE);
+      CHECK(gpuzip_retrieve_release(h, action.ts, NULL) == GPUZIP_OK);
+      CHECK(gpuzip_retrieve_release(h, action.ts, NULL) == GPUZIP_ERR_STATE);
     }
     if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(memcmp(&live.u, all[action.ts].u, sizeof live.u) == 0);
     if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(memcmp(&live.v, all[action.ts].v, sizeof live.v) == 0);
