@@ -9,14 +9,19 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
+#[path = "cuda/order.rs"]
+#[allow(dead_code)] // As above.
+mod order;
+
 use app::{config, host_syncs, ok, MEMORY};
 use cudarc::driver::sys::{CUevent, CUstream};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::plan::Policy;
+use gpuzip::plan::{choose, Policy, Sizes};
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
+use order::sites;
 use std::ptr::null_mut;
 
 /// Room for the actions of the longest run here.
@@ -93,7 +98,12 @@ struct Ahead {
 }
 
 fn run(config: &Config, steps: i64, streams: usize, shots: usize) -> Ahead {
+    run_armed(config, steps, streams, shots, || {})
+}
+
+fn run_armed(config: &Config, steps: i64, streams: usize, shots: usize, arm: impl FnOnce()) -> Ahead {
     let mut app = App::new(streams);
+    arm();
     let mut session = Session::new(config.clone(), steps, &app.fields()).unwrap();
     let mut ahead = Ahead::default();
     for _ in 0..shots {
@@ -175,6 +185,30 @@ fn a_device_that_keeps_up_is_not_waited_for() {
     // Nor is one that is late, but may be.
     assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
     assert_eq!(run(&job(1 << 20), 60, 1, 1).syncs, 0);
+}
+
+/// Losing a mark is losing the bound.
+#[test]
+fn every_mark_is_needed() {
+    if !emu::inside("every_mark_is_needed", &[]) {
+        return;
+    }
+    let config = job(4);
+    let lost = |k: u64| {
+        assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+        run_armed(&config, 20, 1, 1, || {
+            emu::start_history();
+            emu::lose("record", k);
+        })
+        .most
+    };
+    assert_eq!(lost(0), 4);
+    let plan = choose(&config, 20, &[Sizes::new(&config, 512, 512)]).unwrap().plans[0].clone();
+    let records = sites(&emu::history(), plan.device_slots, plan.host_slots).records;
+    let mut marks: Vec<u64> = (1..).zip(&records).filter(|(_, site)| **site == Some("mark between actions")).map(|(k, _)| k).collect();
+    // Nobody comes back to the last ones.
+    marks.truncate(marks.len() - 3);
+    assert!(marks.len() > 50 && marks.into_iter().all(|k| lost(k) == 5));
 }
 
 /// `setup` forgets the stream: the application may have destroyed it before it begins another shot, or before it finalizes.

@@ -57,6 +57,30 @@ int32_t emu_fail(const char *name, int64_t k, int32_t code);
  * (cuEventRecord), "sync" (cuStreamSynchronize, cuEventSynchronize, cuCtxSynchronize). */
 int32_t emu_drop(const char *kind, uint64_t k);
 
+/* What was asked for, in the order of the calls; a lost operation is not among it. */
+#define EMU_OTHER 0  /* kernels, host functions, computation */
+#define EMU_COPY 1
+#define EMU_SET 2
+#define EMU_RECORD 3
+#define EMU_WAIT 4   /* cuStreamWaitEvent: what follows in the stream comes after the operation `after` */
+#define EMU_SYNC 5   /* the host has waited for the operation `after`: so has all that is asked for later */
+#define EMU_EVENT 6  /* a new event */
+#define EMU_STREAM 7 /* a new stream */
+typedef struct emu_entry_t {
+    int32_t kind;
+    uint32_t stream;    /* a number of its own, default streams included */
+    uint64_t operation; /* from 1; 0 for what does not run in a stream */
+    uint64_t after;     /* the operation that is waited for; 0 for none */
+    uint64_t event;     /* a CUevent */
+    uint64_t to, from, bytes;
+} emu_entry_t;
+
+/* Keeps a history from now on, until the next reset. What the legacy default stream and the blocking ones order among themselves is not in it. */
+void emu_history_start(void);
+
+/* Copies the first `room` entries and returns how many there are. */
+uint64_t emu_history(emu_entry_t *entries, uint64_t room);
+
 /* Virtual time. Each device has one engine per direction and one for computation; each engine does one thing at a time. */
 int32_t emu_bandwidth(double h2d, double d2h, double d2d); /* bytes per second; outlives a reset */
 int32_t emu_work(void *stream, double seconds);            /* enqueues computation */

@@ -28,6 +28,18 @@ macro_rules! ok {
 #[allow(unused_imports)] // As above.
 pub(crate) use ok;
 
+/// A small generator, so that a seed names a job.
+pub struct Draw(pub u64);
+
+impl Draw {
+    pub fn below(&mut self, n: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as u32 % n
+    }
+}
+
 /// Which stream the application gives in its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
@@ -127,6 +139,12 @@ impl Part {
         }
         let seen = pinned(state_bytes() * LOOKS_PER_STEP * job.steps as usize);
         Part { context, streams, handover, turn: 0, fields, states, seen, room: LOOKS_PER_STEP * job.steps as usize, expected: Vec::new() }
+    }
+
+    /// Where what is looked at is copied to.
+    fn seen(&self) -> std::ops::Range<u64> {
+        let start = self.seen as u64;
+        start..start + (state_bytes() * self.room) as u64
     }
 
     fn enter(&self) {
@@ -237,6 +255,8 @@ pub struct Outcome {
     pub stats: Vec<Stats>,
     /// Bytes that the application itself copied: to the device, to the host.
     pub own_bytes: (u64, u64),
+    /// The first device's memory that is looked at in the end.
+    pub seen: std::ops::Range<u64>,
     /// Host synchronisations between setup and TERMINATE, as `syncs` counts them.
     pub syncs: u64,
 }
@@ -244,11 +264,23 @@ pub struct Outcome {
 /// Runs a job's first shot on one device with zero copy: each state is computed in the memory that the library hands out, and is looked at
 /// there again just before the next save or retrieve. Memory that it acquired it gives back whenever `releases` says so. Each call is on the
 /// next stream, if streams alternate.
-pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64, mut releases: impl FnMut() -> bool) -> Result<Outcome> {
+pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64, releases: impl FnMut() -> bool) -> Result<Outcome> {
+    run_zero_copy_armed(job, seed, syncs, releases, || {})
+}
+
+/// The same; `arm` is called once the application has made all it needs, and before it calls the library.
+pub fn run_zero_copy_armed(
+    job: &Job,
+    seed: u64,
+    syncs: impl Fn() -> u64,
+    mut releases: impl FnMut() -> bool,
+    arm: impl FnOnce(),
+) -> Result<Outcome> {
     let mut part = Part::new(0, job, seed);
+    arm();
     let config = Config { zero_copy: true, ..job.config.clone() };
     let mut session = Session::new(config, job.steps as i64, &part.app_fields())?;
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { seen: part.seen(), ..Outcome::default() };
     let count = shapes().len();
     let own = part.fields[0].clone();
     let at =
@@ -338,7 +370,7 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
     for part in &parts {
         sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.app_fields())?);
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { seen: parts[0].seen(), ..Outcome::default() };
     for _ in 0..job.shots {
         for session in &mut sessions {
             session.setup()?;

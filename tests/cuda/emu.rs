@@ -39,6 +39,26 @@ pub struct Counters {
     pub host_wait_s: f64,
 }
 
+pub const RECORD: i32 = 3;
+pub const WAIT: i32 = 4;
+pub const SYNC: i32 = 5;
+pub const EVENT: i32 = 6;
+pub const STREAM: i32 = 7;
+
+/// `emu_entry_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    pub kind: i32,
+    pub stream: u32,
+    pub operation: u64,
+    pub after: u64,
+    pub event: u64,
+    pub to: u64,
+    pub from: u64,
+    pub bytes: u64,
+}
+
 /// Runs the test `name` of this program again in a process whose libcuda is the software driver, and returns true there.
 ///
 /// In the parent it waits for that process, and fails if it does.
@@ -114,6 +134,9 @@ controls! {
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
     /// Enqueues computation, in virtual seconds.
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
+    /// Keeps a history from now on.
+    start_history as c"emu_history_start" () -> ();
+    read_history as c"emu_history" (entries: *mut Entry, room: u64) -> u64;
     /// Bytes per second; outlives a reset.
     bandwidth as c"emu_bandwidth" (h2d: f64, d2h: f64, d2d: f64) -> i32;
 }
@@ -123,6 +146,13 @@ pub fn counters() -> Counters {
     let mut counters = Counters::default();
     assert_eq!(read_counters(&mut counters), 0);
     counters
+}
+
+/// What was asked for since `start_history`.
+pub fn history() -> Vec<Entry> {
+    let mut entries = vec![Entry::default(); read_history(std::ptr::null_mut(), 0) as usize];
+    read_history(entries.as_mut_ptr(), entries.len() as u64);
+    entries
 }
 
 /// Makes the k-th call of `name` from now fail with `code`.

@@ -6,6 +6,7 @@ use crate::context::{Context, Device};
 use crate::counters::Counters;
 use crate::event::Event;
 use crate::faults::Faults;
+use crate::history::Entry;
 use crate::host_thread;
 use crate::launch::{Function, Module};
 use crate::memory::{Kind, Memory};
@@ -33,6 +34,8 @@ pub struct Driver {
     pub(crate) clock: Clock,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
+    /// What was asked for since `emu_history_start`.
+    pub(crate) history: Option<Vec<Entry>>,
     /// The streams with something in their queue.
     pub(crate) active: Vec<usize>,
     /// Queries since one was answered.
@@ -58,6 +61,7 @@ impl Driver {
             clock: Clock::new(),
             faults: Faults::default(),
             counters: Counters::new(),
+            history: None,
             active: Vec::new(),
             queries: 0,
             epoch: 0,
@@ -147,6 +151,7 @@ pub(crate) fn call_and_wait<T>(
 
 /// Waits until all targets have run.
 fn wait_for(mut driver: MutexGuard<'static, Driver>, targets: &[Point]) -> MutexGuard<'static, Driver> {
+    driver.note_sync(targets);
     for target in targets {
         let mut progress = (driver.counters.totals.executed, Instant::now());
         while !driver.advance(*target) {

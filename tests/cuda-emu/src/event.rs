@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::execute::Action;
 use crate::faults::Drop;
+use crate::history::{Entry, Kind};
 use crate::status::{Result, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::stream::Point;
 
@@ -30,6 +31,7 @@ impl Driver {
         }
         let index = self.events.insert(Event { context, timing: flags & DISABLE_TIMING == 0, record: None, time: 0.0 });
         self.counters.totals.events += 1;
+        self.note(Entry { kind: Kind::Event, event: self.events.handle(index) as u64, ..Entry::default() });
         Ok(self.events.handle(index))
     }
 

@@ -4,7 +4,7 @@
 //! CUDA and no further; so a missing event or a staging buffer reused too early fails here, reproducibly. See the README for its use.
 //!
 //! The floors: [`api`] (the C functions); [`driver`] (one lock, one state); `scheduler` and `execute`; `stream`, `event`, `context`,
-//! `memory`; `launch` and `nvrtc` (kernels); `clock`, `faults`, `counters`, `settings`.
+//! `memory`; `launch` and `nvrtc` (kernels); `clock`, `faults`, `counters`, `history`, `settings`.
 
 pub mod api;
 mod call;
@@ -15,6 +15,7 @@ pub mod driver;
 mod event;
 mod execute;
 mod faults;
+mod history;
 mod host_thread;
 mod launch;
 mod memory;
@@ -27,4 +28,5 @@ mod stream;
 mod table;
 
 pub use counters::Totals;
+pub use history::{Entry, Kind};
 pub use settings::Mode;

@@ -4,6 +4,7 @@ use crate::context::thread_number;
 use crate::driver::Driver;
 use crate::execute::{Action, Copy};
 use crate::faults::Drop;
+use crate::history::{Entry, Kind};
 use crate::status::{Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use std::collections::VecDeque;
 
@@ -77,6 +78,7 @@ impl Driver {
         }
         let index = self.new_stream(context, flags == 0, false);
         self.counters.totals.streams += 1;
+        self.note(Entry { kind: Kind::Stream, stream: index as u32, ..Entry::default() });
         Ok(self.streams.handle(index))
     }
 
@@ -144,6 +146,7 @@ impl Driver {
         }
         after.retain(|point| !self.reached(*point));
         let id = self.log.open();
+        self.note_operation(stream, id, &action);
         let op = Op { id, action, after, enqueued: self.clock.host };
         let target = &mut self.streams[stream];
         if target.queue.is_empty() {
@@ -184,7 +187,15 @@ impl Driver {
             self.counters.totals.dropped += 1;
             return Ok(());
         }
-        if let Some(record) = self.events[event].record.filter(|record| !self.reached(*record)) {
+        let record = self.events[event].record;
+        self.note(Entry {
+            kind: Kind::Wait,
+            stream: stream as u32,
+            after: record.map_or(0, |record| record.op),
+            event: self.events.handle(event) as u64,
+            ..Entry::default()
+        });
+        if let Some(record) = record.filter(|record| !self.reached(*record)) {
             self.enqueue(stream, Action::Wait, vec![record]);
         }
         Ok(())

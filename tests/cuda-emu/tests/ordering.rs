@@ -201,3 +201,35 @@ fn the_same_seed_gives_the_same_run() {
     let run = || seeds(50, Mode::Random, || (round_trip(NON_BLOCKING, |_, _| {}), totals()));
     assert!(run() == run());
 }
+
+#[test]
+fn the_history_says_what_waits_for_what() {
+    let _session = Session::new(1, Mode::Late);
+    emu_history_start();
+    let lost = stream(NON_BLOCKING);
+    let buffers = Buffers::new();
+    let (a, b, mark) = (stream(NON_BLOCKING), stream(NON_BLOCKING), event(0));
+    ok(cuMemcpyHtoDAsync_v2(buffers.device, buffers.input, N, a));
+    ok(cuEventRecord(mark, a));
+    lose("record", 1);
+    ok(cuEventRecord(mark, lost));
+    ok(cuStreamWaitEvent(b, mark, 0));
+    ok(cuMemcpyDtoHAsync_v2(buffers.output, buffers.device, N, b));
+    ok(cuStreamSynchronize(b));
+    // SAFETY: null asks for the number alone; then there is room for so many.
+    let entries = unsafe {
+        let mut entries = vec![Entry::default(); emu_history(std::ptr::null_mut(), 0) as usize];
+        emu_history(entries.as_mut_ptr(), entries.len() as u64);
+        entries
+    };
+    let kinds: Vec<Kind> = entries.iter().map(|entry| entry.kind).collect();
+    use Kind::{Copy, Event, Record, Stream, Sync, Wait};
+    assert_eq!(kinds, [Stream, Stream, Stream, Event, Copy, Record, Wait, Copy, Sync]);
+    let [copy, record, wait, back, sync] = entries[4..] else { panic!() };
+    assert_eq!((copy.to, copy.from, copy.bytes), (buffers.device as u64, buffers.input as u64, N as u64));
+    assert_eq!((record.event, record.stream), (mark as u64, copy.stream));
+    assert_eq!((wait.event, wait.after, wait.stream), (mark as u64, record.operation, back.stream));
+    assert_eq!(sync.after, back.operation);
+    ok(cuEventDestroy_v2(mark));
+    [a, b, lost].into_iter().for_each(|stream| ok(cuStreamDestroy_v2(stream)));
+}

@@ -6,6 +6,7 @@ use crate::counters::Totals;
 use crate::driver::{lock, Driver};
 use crate::execute::Action;
 use crate::faults::Drop;
+use crate::history::Entry;
 use crate::settings::{Mode, Settings};
 use crate::status::{Status, INVALID_VALUE, SUCCESS};
 use std::ffi::{c_char, CStr};
@@ -41,6 +42,27 @@ pub unsafe extern "C" fn emu_calls(name: *const c_char) -> u64 {
     // SAFETY: promised by the caller.
     let index = unsafe { text(name) }.and_then(find);
     index.map_or(u64::MAX, |index| lock().counters.calls[index])
+}
+
+/// Keeps a history of what is asked for from now on, until the next reset.
+#[no_mangle]
+pub extern "C" fn emu_history_start() {
+    lock().history = Some(Vec::new());
+}
+
+/// Copies the first entries of the history, and returns how many there are; none if none is kept.
+///
+/// # Safety
+/// `entries` must be null or have room for `room` of them.
+#[no_mangle]
+pub unsafe extern "C" fn emu_history(entries: *mut Entry, room: u64) -> u64 {
+    let driver = lock();
+    let history = driver.history.as_deref().unwrap_or_default();
+    if !entries.is_null() {
+        // SAFETY: promised by the caller; the history is this library's own.
+        unsafe { std::ptr::copy_nonoverlapping(history.as_ptr(), entries, history.len().min(room as usize)) };
+    }
+    history.len() as u64
 }
 
 /// Makes the `k`-th call of `name` from now return `code`, without doing anything else; a negative `k` means every call from the `|k|`-th

@@ -4,7 +4,7 @@
 
 pub use cuda_emu::api::{context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, nvrtc::*, pointer::*, stream::*};
 pub use cuda_emu::api::{Address, Handle, Out};
-pub use cuda_emu::{status::*, Mode, Totals};
+pub use cuda_emu::{status::*, Entry, Kind, Mode, Totals};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

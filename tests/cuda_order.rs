@@ -1,0 +1,193 @@
+//! The mutation check of the CUDA backend, on the software CUDA driver: every wait and every record is there because states go wrong without
+//! it, or because it makes sure what something else makes sure already, which is proved.
+
+#[path = "cuda/app.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // As above.
+mod emu;
+#[path = "cuda/order.rs"]
+mod order;
+
+use app::{config, host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
+use gpuzip::config::Config;
+use gpuzip::error::Result;
+use gpuzip::plan::{choose, Policy, Sizes};
+use gpuzip::schedule::Algorithm;
+use order::{races, sites, RECORDS, WAITS};
+use std::collections::BTreeMap;
+
+/// Random traces among the jobs.
+const TRACES: u64 = 8;
+/// Runs that every instance is lost in; and those in which a wrong state must come where the order is lost.
+const LOOKS: u64 = 10;
+const HUNT: u64 = 4000;
+/// Bytes of a snapshot.
+const SLOT: u64 = 1024;
+
+/// A job that copies, or one of zero copy that gives its memory back at one of so many actions; 0: never.
+struct Case {
+    job: Job,
+    zero_copy: Option<u32>,
+}
+
+impl Case {
+    /// Runs it after `arm`, with a history.
+    fn run(&self, seed: u64, mode: i32, arm: impl FnOnce()) -> Result<Outcome> {
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
+        let arm = || {
+            emu::start_history();
+            arm();
+        };
+        match self.zero_copy {
+            None => run_armed(&self.job, seed, host_syncs, arm),
+            Some(chance) => {
+                let mut draw = Draw(7);
+                run_zero_copy_armed(&self.job, seed, host_syncs, || chance > 0 && draw.below(chance) == 0, arm)
+            }
+        }
+    }
+}
+
+fn mode(seed: u64) -> i32 {
+    [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
+}
+
+/// A recorded schedule whose snapshots die in no order of a stack: what a wait is for may depend on that.
+fn trace_of(seed: u64) -> String {
+    let (mut draw, n) = (Draw(seed * 77 + 5), 10);
+    let mut text = String::from("0 SAVE\n");
+    let mut stored = vec![0];
+    for ts in 1..n {
+        text += &format!("{ts} FORWARD\n");
+        if ts + 1 < n && draw.below(2) == 0 {
+            text += &format!("{ts} SAVE\n");
+            stored.push(ts);
+        }
+    }
+    text += &format!("{} BACKWARD\n", n - 1);
+    for ts in (0..n - 1).rev() {
+        let below: Vec<u32> = stored.iter().copied().filter(|&s| s <= ts).collect();
+        let from = below[draw.below(below.len() as u32) as usize];
+        text += &format!("{from} RESTORE\n");
+        (from + 1..=ts).for_each(|s| text += &format!("{s} FORWARD\n"));
+        text += &format!("{ts} BACKWARD\n");
+    }
+    text + "0 TERMINATE\n"
+}
+
+fn cases() -> Vec<Case> {
+    let ahead = |config: Config| Config { max_in_flight: 1 << 20, ..config };
+    let job = |config: Config, steps, streams| Job { config: ahead(config), steps, devices: 1, shots: 1, streams, stubborn: false };
+    let mut cases = Vec::new();
+    for (cache, policy, streams) in [
+        (1, Policy::Lru, Streams::Own),
+        (2, Policy::Clairvoyant, Streams::Own),
+        (2, Policy::Lru, Streams::Own),
+        (2, Policy::Clairvoyant, Streams::Independent),
+        (2, Policy::Lru, Streams::Independent),
+        (3, Policy::Clairvoyant, Streams::Alternating),
+    ] {
+        cases.push(Case { job: job(config(Algorithm::Revolve, 4, cache, policy), 14, streams), zero_copy: None });
+    }
+    let folder = common::tempdir("cuda-traces");
+    // With lru and two slots, state 2 is fetched after the restore of 0, when its download may have just begun.
+    let early = "0 SAVE\n1 FORWARD\n1 SAVE\n2 FORWARD\n2 SAVE\n3 FORWARD\n4 FORWARD\n5 FORWARD\n5 BACKWARD\n0 RESTORE\n1 FORWARD\n\
+                 2 FORWARD\n3 FORWARD\n3 SAVE\n4 FORWARD\n4 BACKWARD\n3 RESTORE\n3 BACKWARD\n2 RESTORE\n2 BACKWARD\n1 RESTORE\n\
+                 1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+    for (number, text) in (0..TRACES).map(trace_of).chain([early.into()]).enumerate() {
+        let path = folder.join(format!("{number}.trace"));
+        let steps = text.matches("BACKWARD").count() as u32;
+        std::fs::write(&path, text).unwrap();
+        for (cache, policy) in [(1, Policy::Clairvoyant), (2, Policy::Clairvoyant), (2, Policy::Lru), (3, Policy::Lru)] {
+            let config = Config { trace_file: Some(path.clone()), ..config(Algorithm::Trace, 0, cache, policy) };
+            cases.push(Case { job: job(config, steps, Streams::Own), zero_copy: None });
+        }
+    }
+    for (snapshots, cache, streams, chance) in
+        [(4, 2, Streams::Own, 0), (4, 2, Streams::Own, 1), (5, 3, Streams::Own, 2), (4, 2, Streams::Alternating, 1)]
+    {
+        let config = Config { zero_copy: true, ..config(Algorithm::Revolve, snapshots, cache, Policy::Clairvoyant) };
+        cases.push(Case { job: job(config, 14, streams), zero_copy: Some(chance) });
+    }
+    cases
+}
+
+/// What losing an instance does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Loss {
+    /// Wrong states or an error.
+    Seen,
+    /// Nothing: all that matters is in the same order without it.
+    Implied,
+    /// Some order is lost, and no state was ever wrong.
+    Unexplained,
+}
+
+fn loss(case: &Case, kind: &str, k: u64) -> Loss {
+    let mut unordered = false;
+    for seed in 0..HUNT {
+        let Ok(outcome) = case.run(seed, mode(seed), || emu::lose(kind, k)) else { return Loss::Seen };
+        let races = if seed < LOOKS || outcome.wrong > 0 { races(&emu::history(), &outcome.seen) } else { Vec::new() };
+        if outcome.wrong > 0 {
+            assert!(!races.is_empty(), "{kind} {k} of {:?} is proved to be implied, and is not", case.job);
+            return Loss::Seen;
+        }
+        unordered |= !races.is_empty();
+        if seed + 1 == LOOKS && !unordered {
+            return Loss::Implied;
+        }
+    }
+    Loss::Unexplained
+}
+
+/// For every line of the source that waits or records, losing one of its calls is seen under some seed; and every single one of these calls
+/// in a set of jobs is seen, too, or proved to be implied by the others.
+#[test]
+fn every_wait_and_every_record_is_needed_or_implied() {
+    if !emu::inside("every_wait_and_every_record_is_needed_or_implied", &[]) {
+        return;
+    }
+    let mut found: BTreeMap<(&str, &str), BTreeMap<Loss, usize>> = BTreeMap::new();
+    for case in cases() {
+        for seed in 0..LOOKS {
+            let outcome = case.run(seed, mode(seed), || {}).unwrap();
+            assert_eq!(outcome.wrong, 0);
+            assert_eq!(races(&emu::history(), &outcome.seen), [""; 0], "{:?}", case.job);
+        }
+        let plan = choose(&case.job.config, case.job.steps, &[Sizes::new(&case.job.config, SLOT, SLOT)]).unwrap().plans[0].clone();
+        let of = sites(&emu::history(), plan.device_slots, plan.host_slots);
+        for (kind, sites) in [("wait", of.waits), ("record", of.records)] {
+            for (k, site) in (1..).zip(sites) {
+                // The application's own have none.
+                let Some(site) = site else { continue };
+                let loss = loss(&case, kind, k);
+                assert_ne!(loss, Loss::Unexplained, "{kind} {k}, {site}, of {:?}", case.job);
+                *found.entry((kind, site)).or_default().entry(loss).or_default() += 1;
+            }
+        }
+    }
+    found.iter().for_each(|((kind, site), losses)| println!("{kind} {site}: {losses:?}"));
+    let all = WAITS.iter().map(|site| ("wait", *site)).chain(RECORDS.iter().map(|site| ("record", *site)));
+    for site in all {
+        // On one stream the wait for the call before is a matter of course, but handles do not tell one stream from another. Marks are for
+        // the host alone; see the tests of how far it runs ahead.
+        let for_others = [("wait", "call: until the call before"), ("record", "mark between actions")].contains(&site);
+        assert_eq!(found[&site].contains_key(&Loss::Seen), !for_others, "{site:?}: {:?}", found[&site]);
+    }
+}
+
+/// The names above are those of the lines that there are.
+#[test]
+fn no_line_is_forgotten() {
+    let tier = include_str!("../src/tier/mod.rs");
+    let cuda = [include_str!("../src/device/cuda/mod.rs"), include_str!("../src/device/cuda/marks.rs")].concat();
+    // `Device::wait` and `Device::record` are the driver's calls behind those of the tiers; one line waits for two reasons; and one is for
+    // compressed snapshots, which no CUDA device has yet.
+    let compressed = "if let Some(read) = self.compression";
+    assert_eq!(tier.matches(compressed).count(), 1);
+    assert_eq!(tier.matches("device.wait(").count() - 1 + cuda.matches("cuStreamWaitEvent(").count() - 1, WAITS.len() - 1);
+    assert_eq!(tier.matches("device.record(").count() + cuda.matches("cuEventRecord(").count() - 1, RECORDS.len());
+}
