@@ -49,9 +49,13 @@ uint64_t emu_calls(const char *name);
 /* Runs everything that is queued and can run; the host's clock stands still. */
 void emu_run_all(void);
 
-/* Makes the k-th call of `name` from now (k = 1: the next) return `code` and do nothing; k < 0: every one from the |k|-th on. "*" is any
- * call, "exec" the execution of a copy, "kernel" that of a kernel: its error sticks to the context, whose calls all return it from then on. */
+/* Makes the k-th call of `name` from now (k = 1: the next) return `code` and do nothing; k < 0: every one from the |k|-th on; 0: none any
+ * more. "*" is any call but cuGetErrorName and cuGetErrorString, "exec" the execution of a copy, "kernel" that of a kernel: its error sticks
+ * to the context, whose calls all return it from then on. */
 int32_t emu_fail(const char *name, int64_t k, int32_t code);
+
+/* The name of the call that was made to fail last; NULL for none since the last reset. */
+const char *emu_struck(void);
 
 /* Loses the k-th operation of a kind from now, which still returns CUDA_SUCCESS; 0 loses none. Kinds: "wait" (cuStreamWaitEvent), "record"
  * (cuEventRecord), "sync" (cuStreamSynchronize, cuEventSynchronize, cuCtxSynchronize). */

@@ -76,6 +76,7 @@ pub fn shapes() -> Vec<Field> {
 
 /// One device's part of the application.
 struct Part {
+    ordinal: i32,
     context: CUcontext,
     streams: Vec<CUstream>,
     /// Orders the part's own streams when they alternate.
@@ -83,6 +84,8 @@ struct Part {
     turn: usize,
     /// One set, or one for each stream.
     fields: Vec<Vec<(Field, u64)>>,
+    /// The memory of these, but not the library's that may take its place.
+    own: Vec<u64>,
     /// Page-locked: all states, and room for everything that is checked.
     states: *mut u8,
     seen: *mut u8,
@@ -125,7 +128,8 @@ impl Part {
             (field, address)
         };
         let sets = if job.streams == Streams::Independent { 2 } else { 1 };
-        let fields = (0..sets).map(|_| shapes().into_iter().map(alloc).collect()).collect();
+        let fields: Vec<Vec<_>> = (0..sets).map(|_| shapes().into_iter().map(alloc).collect()).collect();
+        let own = fields.iter().flatten().map(|(_, address)| *address).collect();
         let pinned = |bytes: usize| {
             let mut address: *mut c_void = std::ptr::null_mut();
             ok!(cuMemHostAlloc(&mut address, bytes, 0));
@@ -138,7 +142,19 @@ impl Part {
             unsafe { states.add(i).write(byte) };
         }
         let seen = pinned(state_bytes() * LOOKS_PER_STEP * job.steps as usize);
-        Part { context, streams, handover, turn: 0, fields, states, seen, room: LOOKS_PER_STEP * job.steps as usize, expected: Vec::new() }
+        Part {
+            ordinal,
+            context,
+            streams,
+            handover,
+            turn: 0,
+            fields,
+            own,
+            states,
+            seen,
+            room: LOOKS_PER_STEP * job.steps as usize,
+            expected: Vec::new(),
+        }
     }
 
     /// Where what is looked at is copied to.
@@ -233,15 +249,13 @@ impl Drop for Part {
                 let _ = sys::cuStreamDestroy_v2(*stream);
             }
             let _ = sys::cuEventDestroy_v2(self.handover);
-            for (_, address) in self.fields.iter().flatten() {
+            for address in &self.own {
                 let _ = sys::cuMemFree_v2(*address);
             }
             let _ = sys::cuMemFreeHost(self.states.cast());
             let _ = sys::cuMemFreeHost(self.seen.cast());
-            let mut device = 0;
-            let _ = sys::cuCtxGetDevice(&mut device);
             let _ = sys::cuCtxSetCurrent(std::ptr::null_mut());
-            let _ = sys::cuDevicePrimaryCtxRelease_v2(device);
+            let _ = sys::cuDevicePrimaryCtxRelease_v2(self.ordinal);
         }
     }
 }
@@ -290,7 +304,7 @@ pub fn run_zero_copy_armed(
     session.setup()?;
     let before = syncs();
     loop {
-        let action = session.get_action()?.action;
+        let action = insist(job, || session.get_action())?.action;
         if job.streams == Streams::Alternating {
             part.next_stream();
         }
@@ -310,19 +324,19 @@ pub fn run_zero_copy_armed(
                 if let Some(last) = handed {
                     part.look(last);
                 }
-                part.fields[0] = at(session.save_begin(ts as i64, count, stream)?);
+                part.fields[0] = at(insist(job, || session.save_begin(ts as i64, count, stream))?);
                 part.forward(ts);
                 handed = Some(ts);
                 if action.kind == Kind::Save {
-                    session.save_commit(ts as i64, stream)?;
+                    insist(job, || session.save_commit(ts as i64, stream))?;
                 }
             }
-            Kind::Save => session.save_commit(ts as i64, stream)?,
+            Kind::Save => insist(job, || session.save_commit(ts as i64, stream))?,
             Kind::Restore => {
                 if let Some(last) = handed {
                     part.look(last);
                 }
-                part.fields[0] = at(session.retrieve_acquire(ts as i64, count, stream)?);
+                part.fields[0] = at(insist(job, || session.retrieve_acquire(ts as i64, count, stream))?);
                 part.look(ts);
                 (handed, acquired) = (Some(ts), Some(ts));
                 if action.flags & flags::LAST_USE != 0 {
@@ -341,7 +355,7 @@ pub fn run_zero_copy_armed(
                 part.look(last);
                 handed = None;
             }
-            session.retrieve_release(last as i64, stream)?;
+            insist(job, || session.retrieve_release(last as i64, stream))?;
             acquired = None;
         }
     }

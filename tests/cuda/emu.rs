@@ -134,6 +134,7 @@ controls! {
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
     /// Enqueues computation, in virtual seconds.
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
+    struck_raw as c"emu_struck" () -> *const c_char;
     /// Keeps a history from now on.
     start_history as c"emu_history_start" () -> ();
     read_history as c"emu_history" (entries: *mut Entry, room: u64) -> u64;
@@ -159,6 +160,13 @@ pub fn history() -> Vec<Entry> {
 pub fn fail(name: &str, k: i64, code: i32) {
     let name = CString::new(name).unwrap();
     assert_eq!(fail_raw(name.as_ptr(), k, code), 0);
+}
+
+/// The call that was made to fail, if it came to that since the last reset.
+pub fn struck() -> Option<&'static str> {
+    let name = struck_raw();
+    // SAFETY: NULL, or a constant of the library.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().unwrap())
 }
 
 /// Loses the k-th wait, record or sync from now; 0 loses none.

@@ -70,10 +70,14 @@ macro_rules! cu {
 }
 pub(super) use cu;
 
-/// Loads and initialises the driver, once. The error says what is missing.
+/// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
 pub fn load() -> Result<()> {
-    static LOADED: OnceLock<Result<()>> = OnceLock::new();
-    LOADED.get_or_init(try_load).clone()
+    static LOADED: OnceLock<()> = OnceLock::new();
+    if LOADED.get().is_none() {
+        try_load()?;
+        LOADED.get_or_init(|| ());
+    }
+    Ok(())
 }
 
 fn try_load() -> Result<()> {
@@ -202,7 +206,12 @@ pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Resul
     } else {
         cu!(cuStreamGetCtx(stream, &mut of))?;
     }
-    let foreign = !of.is_null() && of != context && !(is_default && current_device() != Some(ordinal));
+    let mut foreign = !of.is_null() && of != context;
+    if foreign && is_default {
+        let mut device = 0;
+        cu!(cuCtxGetDevice(&mut device))?;
+        foreign = device == ordinal;
+    }
     if foreign {
         return fail!(Argument, "stream = {stream:p} belongs to another context than device {ordinal}'s primary one, which gpuzip uses");
     }

@@ -1,5 +1,7 @@
 //! The names of the entry points: for counting them and for making them fail.
 
+use std::ffi::c_char;
+
 macro_rules! calls {
     ($($name:ident)*) => {
         /// One variant per driver entry point.
@@ -9,6 +11,9 @@ macro_rules! calls {
 
         /// The names, in the order of the variants.
         pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        /// The same for C.
+        pub const C_NAMES: &[*const c_char] = &[$(concat!(stringify!($name), "\0").as_ptr().cast()),*];
     };
 }
 

@@ -1,6 +1,6 @@
 //! The driver: one state behind one lock, and the frame of every call.
 
-use crate::call::{Call, NAMES};
+use crate::call::Call;
 use crate::clock::{Clock, Log};
 use crate::context::{Context, Device};
 use crate::counters::Counters;
@@ -95,8 +95,9 @@ impl Driver {
         self.counters.totals.calls += 1;
         self.counters.calls[call as usize] += 1;
         match call {
-            Call::cuGetErrorName | Call::cuGetErrorString => return Ok(()),
-            _ => self.faults.call(NAMES[call as usize])?,
+            // Asked for the name of an error, they are no calls of their own: "*" does not mean them.
+            Call::cuGetErrorName | Call::cuGetErrorString => return self.faults.call_by_name(call),
+            _ => self.faults.call(call)?,
         }
         (self.initialised || matches!(call, Call::cuInit | Call::cuDriverGetVersion)).then_some(()).ok_or(NOT_INITIALIZED)
     }

@@ -1,6 +1,6 @@
 //! Errors and lost synchronisation on request.
 
-use crate::call::NAMES;
+use crate::call::{Call, NAMES};
 use crate::status::{Result, Status};
 
 /// A call, or the execution of a copy, that is to fail.
@@ -42,16 +42,20 @@ const KERNEL: &str = "kernel";
 pub struct Faults {
     faults: Vec<Fault>,
     drops: [u64; 3],
+    /// The last call that was made to fail.
+    pub struck: Option<Call>,
 }
 
 impl Faults {
-    /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the `|k|`-th on.
+    /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the `|k|`-th on; 0: none any more.
     pub fn add(&mut self, name: &str, k: i64, code: Status) -> bool {
         let known = name == "*" || name == EXECUTION || name == KERNEL || NAMES.contains(&name);
-        if known && k != 0 {
+        if known && k == 0 {
+            self.faults.retain(|fault| fault.name != name);
+        } else if known {
             self.faults.push(Fault { name: name.into(), left: k.unsigned_abs(), forever: k < 0, code });
         }
-        known && k != 0
+        known
     }
 
     /// Reads `name:k:code`, several separated by commas; `k+` means from the `k`-th on.
@@ -69,8 +73,14 @@ impl Faults {
     }
 
     /// Counts a call; the error if it is to fail.
-    pub fn call(&mut self, name: &str) -> Result {
-        self.strike(|fault| fault == name || fault == "*")
+    pub fn call(&mut self, call: Call) -> Result {
+        let name = NAMES[call as usize];
+        self.strike(|fault| fault == name || fault == "*").inspect_err(|_| self.struck = Some(call))
+    }
+
+    /// The same for a call that only its own name means.
+    pub fn call_by_name(&mut self, call: Call) -> Result {
+        self.strike(|fault| fault == NAMES[call as usize]).inspect_err(|_| self.struck = Some(call))
     }
 
     /// Counts the execution of a copy; the sticky error if it is to fail.

@@ -17,6 +17,8 @@ fn the_kth_call_fails() {
     let b = device_memory(10);
     fail("*", 1, UNKNOWN);
     assert_eq!(cuCtxSynchronize(), UNKNOWN);
+    fail("*", 1, UNKNOWN);
+    fail("*", 0, UNKNOWN);
     fail("cuMemHostAlloc", -2, OUT_OF_MEMORY);
     let host = pinned(10);
     assert_eq!([0, 1, 2].map(|_| cuMemHostAlloc(Out::from(&mut 0), 10, 0)), [OUT_OF_MEMORY; 3]);

@@ -1,7 +1,7 @@
 //! The functions that a test uses besides the driver's; see `cuda_emu.h`.
 
 use super::{Handle, Out};
-use crate::call::find;
+use crate::call::{find, C_NAMES};
 use crate::counters::Totals;
 use crate::driver::{lock, Driver};
 use crate::execute::Action;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn emu_history(entries: *mut Entry, room: u64) -> u64 {
 }
 
 /// Makes the `k`-th call of `name` from now return `code`, without doing anything else; a negative `k` means every call from the `|k|`-th
-/// on. `*` is any call; `exec` is the execution of an asynchronous copy and `kernel` that of a kernel, whose errors stick to the context.
+/// on, 0 none any more. `*` is any call; `exec` is the execution of an asynchronous copy and `kernel` that of a kernel, whose errors stick to the context.
 ///
 /// # Safety
 /// `name` must be null or a C string.
@@ -79,6 +79,12 @@ pub unsafe extern "C" fn emu_fail(name: *const c_char, k: i64, code: Status) -> 
     } else {
         INVALID_VALUE
     }
+}
+
+/// The name of the call that was made to fail last; null for none since the last reset.
+#[no_mangle]
+pub extern "C" fn emu_struck() -> *const c_char {
+    lock().faults.struck.map_or(std::ptr::null(), |call| C_NAMES[call as usize])
 }
 
 /// Loses the `k`-th operation of a kind from now: `wait`, `record` or `sync`; 0 loses none.
