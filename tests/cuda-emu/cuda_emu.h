@@ -33,6 +33,7 @@ typedef struct emu_counters_t {
     uint64_t pending;          /* operations queued now */
     uint64_t abandoned;        /* objects that died with their context instead of being freed */
     uint64_t device_bytes, peak_device_bytes; /* all devices together */
+    uint64_t host_bytes, peak_host_bytes; /* of cuMemHostAlloc */
     double host_wait_s;        /* virtual seconds that the host waited */
 } emu_counters_t;
 

@@ -36,6 +36,8 @@ pub struct Counters {
     pub abandoned: u64,
     pub device_bytes: u64,
     pub peak_device_bytes: u64,
+    pub host_bytes: u64,
+    pub peak_host_bytes: u64,
     pub host_wait_s: f64,
 }
 

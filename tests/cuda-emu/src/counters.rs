@@ -51,6 +51,10 @@ pub struct Totals {
     pub device_bytes: u64,
     /// The largest value of `device_bytes`.
     pub peak_device_bytes: u64,
+    /// Bytes of live page-locked memory that was allocated as such.
+    pub host_bytes: u64,
+    /// The largest value of `host_bytes`.
+    pub peak_host_bytes: u64,
     /// Virtual seconds that the host waited in synchronisations.
     pub host_wait_s: f64,
 }

@@ -111,6 +111,9 @@ impl Driver {
         } else {
             totals.host_allocations -= 1;
         }
+        if region.kind == Kind::Pinned {
+            totals.host_bytes -= region.size as u64;
+        }
         if region.kind == Kind::Device {
             totals.device_bytes -= region.size as u64;
             self.devices[region.device].used -= region.size as u64;

@@ -18,7 +18,7 @@ macro_rules! offsets {
 fn the_header_describes_the_library() {
     let offsets = offsets! {
         h2d_bytes d2h_bytes d2d_bytes h2h_bytes h2d_copies d2h_copies d2d_copies pageable_copies calls host_syncs executed dropped streams
-        events allocations host_allocations contexts retained pending abandoned device_bytes peak_device_bytes host_wait_s
+        events allocations host_allocations contexts retained pending abandoned device_bytes peak_device_bytes host_bytes peak_host_bytes host_wait_s
     };
     let entry = offsets!(Entry: kind stream operation after event to from bytes);
     let mut program = String::from("#include \"cuda_emu.h\"\n#include <stddef.h>\n");

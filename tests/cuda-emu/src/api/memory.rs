@@ -51,7 +51,11 @@ exports! {
         if flags > HOST_ALLOC_FLAGS {
             return Err(INVALID_VALUE);
         }
-        address.set(driver.allocate(bytes, Kind::Pinned, context)?)
+        address.set(driver.allocate(bytes, Kind::Pinned, context)?)?;
+        let totals = &mut driver.counters.totals;
+        totals.host_bytes += bytes as u64;
+        totals.peak_host_bytes = totals.peak_host_bytes.max(totals.host_bytes);
+        Ok(())
     };
     /// Frees page-locked memory, at once: a copy that is still queued from or to it is an error when it runs.
     fn cuMemFreeHost(address: Address) |driver| {
