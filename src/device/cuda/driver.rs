@@ -2,8 +2,8 @@
 
 use crate::error::{fail, Code, Error, Result};
 use cudarc::driver::sys::{self, CUcontext, CUresult, CUstream};
-use std::ffi::{c_void, CStr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ffi::{c_char, c_void, CStr};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// The oldest driver that has all we use: CUDA 12.0's.
@@ -43,32 +43,97 @@ const FUNCTIONS: [&CStr; 30] = [
     c"cuEventElapsedTime",
 ];
 
-/// An error of the driver, with its name.
-pub fn check(result: CUresult, call: &str) -> Result<()> {
-    let code = match result {
-        CUresult::CUDA_SUCCESS => return Ok(()),
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Code::Memory,
-        _ => Code::Device,
+/// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that is not in it would be undefined behaviour:
+/// its declarations give us the arguments, and the result is a number.
+pub type Status = i32;
+
+pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
+pub const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
+pub const NOT_INITIALIZED: Status = CUresult::CUDA_ERROR_NOT_INITIALIZED as Status;
+const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
+
+/// How cudarc declares a function.
+pub trait Declaration {
+    /// How the driver has it.
+    type Function: Copy;
+}
+
+macro_rules! declarations {
+    ($(($($argument:ident)*))*) => {
+        $(impl<$($argument),*> Declaration for unsafe fn($($argument),*) -> CUresult {
+            type Function = unsafe extern "C" fn($($argument),*) -> Status;
+        })*
     };
-    let mut name = std::ptr::null();
-    // SAFETY: the driver is loaded, or there would be no result; the name lives for ever.
-    let name = unsafe {
-        match sys::cuGetErrorName(result, &mut name) {
-            CUresult::CUDA_SUCCESS if !name.is_null() => CStr::from_ptr(name).to_string_lossy().into_owned(),
-            _ => format!("error {}", result as u32),
-        }
-    };
-    Err(Error::new(code, format!("{call}: {name}")))
+}
+declarations! { (A) (A B) (A B C) (A B C D) }
+
+/// The function of this declaration and name; see `lookup`.
+///
+/// # Safety
+/// As `lookup`.
+pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_void>) -> D::Function {
+    // SAFETY: by this function's contract.
+    unsafe { lookup(name, found) }
+}
+
+/// The function of this name, looked up once: `found` is where it is.
+///
+/// # Safety
+/// The library has been found, `F` is a pointer to a function, the one of that name, and `found` is used for no other.
+unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
+    if found.load(Ordering::Relaxed).is_null() {
+        // SAFETY: a symbol is looked up, not called.
+        let symbol = unsafe { sys::culib().get::<*mut c_void>(name.as_bytes()) }.map_or(std::ptr::null_mut(), |symbol| *symbol);
+        assert!(!symbol.is_null(), "the CUDA driver lacks {name}");
+        found.store(symbol, Ordering::Relaxed);
+    }
+    // SAFETY: both are pointers, and this one is not NULL.
+    unsafe { std::mem::transmute_copy(&found.load(Ordering::Relaxed)) }
+}
+
+/// Calls a driver function: its status.
+macro_rules! status {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let declaration: unsafe fn($($crate::device::cuda::driver::any!($argument)),*) -> _ = cudarc::driver::sys::$function;
+        // SAFETY: the driver is loaded and has this function; what the arguments must keep is said where they are made.
+        unsafe { $crate::device::cuda::driver::declared(declaration, stringify!($function), &FOUND)($($argument),*) }
+    }};
 }
 
 /// Calls a driver function and checks its result.
 macro_rules! cu {
     ($function:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: the driver is loaded and has this function; what the arguments must keep is said where they are made.
-        $crate::device::cuda::driver::check(unsafe { cudarc::driver::sys::$function($($argument),*) }, stringify!($function))
+        $crate::device::cuda::driver::check($crate::device::cuda::driver::status!($function($($argument),*)), stringify!($function))
     };
 }
-pub(super) use cu;
+
+macro_rules! any {
+    ($argument:expr) => {
+        _
+    };
+}
+pub(super) use {any, cu, status};
+
+/// An error of the driver, with its name.
+pub fn check(result: Status, call: &str) -> Result<()> {
+    let code = match result {
+        SUCCESS => return Ok(()),
+        OUT_OF_MEMORY => Code::Memory,
+        _ => Code::Device,
+    };
+    type GetErrorName = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut name = std::ptr::null();
+    // SAFETY: the driver is loaded, or there would be no result; the name lives for ever.
+    let name = unsafe {
+        match lookup::<GetErrorName>("cuGetErrorName", &FOUND)(result, &mut name) {
+            SUCCESS if !name.is_null() => CStr::from_ptr(name).to_string_lossy().into_owned(),
+            _ => format!("error {result}"),
+        }
+    };
+    Err(Error::new(code, format!("{call}: {name}")))
+}
 
 /// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
 pub fn load() -> Result<()> {

@@ -1,10 +1,10 @@
 //! The slabs of a CUDA device, and whose memory a pointer is.
 
-use super::driver::{self, cu};
+use super::driver::{self, cu, status};
 use crate::device::slab::Slab;
 use crate::device::AppMemory;
 use crate::error::Result;
-use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute, CUresult};
+use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
 use std::ffi::c_void;
 
 /// Whose memory an address is.
@@ -35,10 +35,9 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
     ];
     let mut values = [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
-    // SAFETY: as many attributes as places, each of its attribute's size.
-    let result =
-        unsafe { cudarc::driver::sys::cuPointerGetAttributes(3, attributes.as_mut_ptr(), values.as_mut_ptr(), memory.address as u64) };
-    if result == CUresult::CUDA_ERROR_NOT_INITIALIZED {
+    // As many attributes as places, each of its attribute's size.
+    let result = status!(cuPointerGetAttributes(3, attributes.as_mut_ptr(), values.as_mut_ptr(), memory.address as u64));
+    if result == driver::NOT_INITIALIZED {
         return Ok(Location::Host);
     }
     driver::check(result, "cuPointerGetAttributes")?;

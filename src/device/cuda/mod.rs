@@ -10,8 +10,8 @@ mod memory;
 use super::{Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
-use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUresult, CUstream, CUstream_flags};
-use driver::{cu, Current};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
+use driver::{cu, status, Current};
 use marks::Marks;
 use memory::{DeviceSlab, HostSlab};
 use std::collections::VecDeque;
@@ -165,9 +165,8 @@ impl CudaDevice {
 }
 
 fn is_done(event: CUevent) -> Result<bool> {
-    // SAFETY: the event is alive as long as the device that holds it.
-    match unsafe { cudarc::driver::sys::cuEventQuery(event) } {
-        CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+    match status!(cuEventQuery(event)) {
+        driver::NOT_READY => Ok(false),
         result => driver::check(result, "cuEventQuery").map(|()| true),
     }
 }
