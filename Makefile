@@ -35,6 +35,11 @@ bench-fields: build
 	$(RTM3D)
 	sh benches/fields.sh $(FIELDS) $(MARMOUSI2)
 
+# What every codec makes of them, and of the arrays in the folder SNAPSHOTS if that is given.
+bench-codecs: bench-fields
+	sh benches/codecs.sh $(FIELDS)
+	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
+
 # Rewrites include/gpuzip.h from src/capi/.
 header:
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
@@ -51,4 +56,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build demo test test-long deps bench bench-fields header lint gpu-bundle clean
+.PHONY: all build demo test test-long deps bench bench-fields bench-codecs header lint gpu-bundle clean

@@ -36,7 +36,7 @@ pub struct Arguments {
     /// The files are pairs of time levels, u(t) and u(t-1) in turn: each pair is coded as u(t) and the difference
     #[arg(long)]
     pair: bool,
-    /// Compare all codecs over several bounds
+    /// Compare all codecs over several bounds, and zfp at the rates that reach 60, 80 and 100 dB
     #[arg(long, conflicts_with_all = ["codec", "bound", "rate"])]
     all: bool,
     /// Arrays: values in the order of memory, little endian, without a header
@@ -308,15 +308,34 @@ impl Outcome {
     }
 }
 
-/// What `--all` compares.
+/// PSNRs, in dB, at which `--all` compares all codecs.
+const EQUAL_PSNR: [f64; 3] = [60.0, 80.0, 100.0];
+
+/// What `--all` compares, beside zfp.
 fn all() -> Vec<Settings> {
-    let bounds = [1e-2, 1e-3, 1e-4, 1e-5].map(ErrorBound::OfMax).into_iter().chain([60.0, 80.0, 100.0].map(ErrorBound::Psnr));
+    let bounds = [1e-2, 1e-3, 1e-4, 1e-5].map(ErrorBound::OfMax).into_iter().chain(EQUAL_PSNR.map(ErrorBound::Psnr));
     let bounded = bounds.flat_map(|bound| {
         let methods = Method::ALL.into_iter().filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
     });
-    let fixed = [4, 8, 16].map(|rate| Method::Zfp { rate }).into_iter().chain([Method::Fp16, Method::Bfp]);
+    let fixed = [Method::None, Method::Fp16, Method::Bfp].into_iter();
     fixed.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
+}
+
+/// The lowest rate of zfp at which the PSNR is at least so much, if any is.
+fn zfp_at(sample: &mut Sample, db: f64) -> Result<Option<Outcome>> {
+    let mut found = None;
+    let (mut low, mut high) = (1, 8 * sample.fields[0].scalar.bytes() as u32);
+    while low <= high {
+        let rate = (low + high) / 2;
+        let outcome = sample.result(&Settings { method: Method::Zfp { rate }, ..Settings::default() })?;
+        if outcome.psnr() >= db {
+            (found, high) = (Some(outcome), rate - 1);
+        } else {
+            low = rate + 1;
+        }
+    }
+    Ok(found)
 }
 
 fn settings(arguments: &Arguments) -> Vec<Settings> {
@@ -362,6 +381,11 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         let mut sample = Sample::load(arguments, paths)?;
         for settings in settings(arguments) {
             rows.push((sample.name.clone(), sample.result(&settings)?));
+        }
+        if arguments.all {
+            for db in EQUAL_PSNR {
+                rows.extend(zfp_at(&mut sample, db)?.map(|outcome| (sample.name.clone(), outcome)));
+            }
         }
     }
     if !arguments.json {
