@@ -373,7 +373,7 @@ fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let group = if arguments.pair { 2 } else { 1 };
-    if arguments.files.len() % group != 0 {
+    if !arguments.files.len().is_multiple_of(group) {
         return Err(Error::new(Code::Config, format!("--pair with {} files: they come in twos", arguments.files.len())).into());
     }
     let mut rows = Vec::new();

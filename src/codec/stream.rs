@@ -93,9 +93,9 @@ impl Header {
         if from.len() < HEADER || from[..4] != MAGIC {
             return fail!(Stream, "{} bytes do not begin a gpuzip stream (version 1)", from.len());
         }
-        let payload = usize::try_from(word(48)).ok().filter(|&payload| payload <= from.len() - HEADER);
+        let payload = usize::try_from(word(48)).ok().filter(|&payload| padded(payload) <= from.len());
         let Some(payload) = payload else {
-            return fail!(Stream, "a stream of {} bytes, and its header announces {} more: it is cut off", from.len(), word(48));
+            return fail!(Stream, "a stream of {} bytes, and its header announces a payload of {}: it is cut off", from.len(), word(48));
         };
         if sum_of(from, payload) != word(56) {
             return fail!(Stream, "the checksum of a stream of {} bytes does not match: it is damaged", HEADER + payload);
@@ -128,7 +128,7 @@ impl Header {
         let reference = half(10).checked_sub(1);
         let header =
             Header { codec: from[4], content, field: half(8), reference, parameter, shape, bound: f64::from_bits(word(40)), payload };
-        Ok((header, &from[HEADER..HEADER + payload], padded(payload).min(from.len())))
+        Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
             assert!(Header::open(&stream).is_err(), "bit {bit}");
             stream[bit / 8] ^= 1 << (bit % 8);
         }
-        for cut in 0..HEADER + 77 {
+        for cut in 0..end {
             assert!(Header::open(&stream[..cut]).is_err(), "cut at {cut}");
         }
     }
