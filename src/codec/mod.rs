@@ -15,6 +15,7 @@ pub mod simd;
 mod snapshot;
 mod stream;
 mod survey;
+pub mod zfp;
 
 pub use bitcomp::Delta;
 pub use coder::{Bound, Coder, Shape};

@@ -1,0 +1,144 @@
+//! Blocks of an array: 4^d values each, x fastest, then y, then z; those that reach beyond the array are padded.
+
+use super::lanes::{Batch, Value};
+
+/// An array's blocks, in the order of the stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Extents of the array, 1 from its dimensionality on.
+    n: [usize; 3],
+    /// Extents of a block.
+    block: [usize; 3],
+    /// Blocks in each direction.
+    blocks: [usize; 3],
+}
+
+/// The block that is next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor([usize; 3]);
+
+impl Grid {
+    /// Of an array of these extents, n1 fastest, one to three.
+    pub fn new(dims: &[usize]) -> Grid {
+        let mut grid = Grid { n: [1; 3], block: [1; 3], blocks: [1; 3] };
+        for (i, &n) in dims.iter().enumerate().take(3) {
+            (grid.n[i], grid.block[i], grid.blocks[i]) = (n, 4, n.div_ceil(4));
+        }
+        grid
+    }
+
+    /// Blocks of the array.
+    pub fn blocks(&self) -> usize {
+        self.blocks.iter().product()
+    }
+
+    /// Whether the next `count` blocks are whole and side by side in x.
+    fn whole(&self, at: Cursor, count: usize) -> bool {
+        let Cursor([x, y, z]) = at;
+        4 * (x + count) <= self.n[0] && (y + 1) * self.block[1] <= self.n[1] && (z + 1) * self.block[2] <= self.n[2]
+    }
+
+    fn index(&self, x: usize, y: usize, z: usize) -> usize {
+        x + self.n[0] * (y + self.n[1] * z)
+    }
+
+    /// First value of a block.
+    fn origin(&self, at: Cursor) -> usize {
+        let Cursor([x, y, z]) = at;
+        self.index(4 * x, self.block[1] * y, self.block[2] * z)
+    }
+
+    fn advance(&self, at: &mut Cursor, count: usize) {
+        let Cursor([x, y, z]) = at;
+        *x += count;
+        while *x >= self.blocks[0] {
+            *x -= self.blocks[0];
+            *y += 1;
+            if *y == self.blocks[1] {
+                *y = 0;
+                *z += 1;
+            }
+        }
+    }
+
+    /// Rows of a block: each its number and how far its first value is from the block's.
+    fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (0..self.block[2]).flat_map(move |z| (0..self.block[1]).map(move |y| (y + self.block[1] * z, self.index(0, y, z))))
+    }
+
+    /// The extents of a block within the array.
+    fn extents(&self, at: Cursor) -> [usize; 3] {
+        std::array::from_fn(|i| (self.n[i] - self.block[i] * at.0[i]).min(self.block[i]))
+    }
+}
+
+/// The value that stands for value `i` of a row of 4 of which the array has `n`: 0, 1 or 2 of them and the last one, then the first.
+fn padded(i: usize, n: usize) -> usize {
+    match i {
+        _ if i < n => i,
+        3 => 0,
+        _ => n - 1,
+    }
+}
+
+/// Takes the next `count` blocks of `from` into a batch; the lanes that are left become 0.
+pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cursor, count: usize, batch: &mut Batch<T, N>) {
+    let rows_of = grid.block[1] * grid.block[2];
+    for (group, rows) in batch.rows.chunks_exact_mut(rows_of).enumerate() {
+        let lanes = count.saturating_sub(N * group).min(N);
+        if lanes == N && grid.whole(*at, N) {
+            let origin = grid.origin(*at);
+            for (row, offset) in grid.rows() {
+                rows[row].as_flattened_mut().copy_from_slice(&from[origin + offset..][..4 * N]);
+            }
+            grid.advance(at, N);
+            continue;
+        }
+        for lane in 0..N {
+            if lane >= lanes {
+                rows.iter_mut().for_each(|row| row[lane] = [T::default(); 4]);
+                continue;
+            }
+            let origin = grid.origin(*at);
+            if grid.whole(*at, 1) {
+                for (row, offset) in grid.rows() {
+                    rows[row][lane].copy_from_slice(&from[origin + offset..][..4]);
+                }
+            } else {
+                let [nx, ny, nz] = grid.extents(*at);
+                for (row, _) in grid.rows() {
+                    let (y, z) = (padded(row % grid.block[1], ny), padded(row / grid.block[1], nz));
+                    let first = origin + grid.index(0, y, z);
+                    rows[row][lane] = std::array::from_fn(|x| from[first + padded(x, nx)]);
+                }
+            }
+            grid.advance(at, 1);
+        }
+    }
+}
+
+/// Puts the first `count` blocks of a batch where the next ones of `to` are.
+pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at: &mut Cursor, count: usize, to: &mut [T]) {
+    let rows_of = grid.block[1] * grid.block[2];
+    for (group, rows) in batch.rows.chunks_exact(rows_of).enumerate() {
+        let lanes = count.saturating_sub(N * group).min(N);
+        if lanes == N && grid.whole(*at, N) {
+            let origin = grid.origin(*at);
+            for (row, offset) in grid.rows() {
+                to[origin + offset..][..4 * N].copy_from_slice(rows[row].as_flattened());
+            }
+            grid.advance(at, N);
+            continue;
+        }
+        for lane in 0..lanes {
+            let origin = grid.origin(*at);
+            let [nx, ny, nz] = grid.extents(*at);
+            for (row, offset) in grid.rows() {
+                if row % grid.block[1] < ny && row / grid.block[1] < nz {
+                    to[origin + offset..][..nx].copy_from_slice(&rows[row][lane][..nx]);
+                }
+            }
+            grid.advance(at, 1);
+        }
+    }
+}

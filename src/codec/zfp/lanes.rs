@@ -1,0 +1,353 @@
+//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. One lane is one block.
+
+use super::planes::{join, split, Matrix};
+use crate::codec::simd::Kernel;
+use crate::codec::Real;
+
+/// A type of values, `N` of which fill 64 bytes.
+pub trait Value<const N: usize>: Real {
+    /// Fixed-point numbers of the same size. Their arithmetic wraps.
+    type Int: Int;
+    /// Bits of the exponent.
+    const EXPONENT: u32;
+
+    /// The bits without the sign.
+    fn magnitude(self) -> Self::Int;
+    /// The product's integer part, which is less than 2^(width - 1).
+    ///
+    /// # Safety
+    /// It must be.
+    unsafe fn quantized(self, scale: Self) -> Self::Int;
+    /// The nearest value times a power of two.
+    fn value(int: Self::Int, scale: Self) -> Self;
+    /// The lanes as words.
+    fn words(lanes: [Self::Int; N]) -> [u64; 8];
+    /// The words as lanes.
+    fn lanes(words: [u64; 8]) -> [Self::Int; N];
+}
+
+/// Two's complement.
+pub trait Int: Copy + Default + Ord + Send + Sync + 'static {
+    /// The least one.
+    const LEAST: Self;
+    /// a + b
+    fn plus(self, b: Self) -> Self;
+    /// a - b
+    fn minus(self, b: Self) -> Self;
+    /// floor(a / 2)
+    fn half(self) -> Self;
+    /// 2a
+    fn twice(self) -> Self;
+    /// a >> bits, as a small number
+    fn above(self, bits: u32) -> u32;
+    /// To base -2.
+    fn negabinary(self) -> Self;
+    /// From base -2.
+    fn binary(self) -> Self;
+}
+
+macro_rules! value {
+    ($float:ident, $int:ident, $uint:ident, $lanes:literal, $exponent:literal) => {
+        impl Value<$lanes> for $float {
+            type Int = $int;
+            const EXPONENT: u32 = $exponent;
+
+            #[inline(always)]
+            fn magnitude(self) -> $int {
+                ($float::to_bits(self) & ($uint::MAX >> 1)) as $int
+            }
+            #[inline(always)]
+            unsafe fn quantized(self, scale: Self) -> $int {
+                // SAFETY: the caller's promise.
+                unsafe { (self * scale).to_int_unchecked() }
+            }
+            #[inline(always)]
+            fn value(int: $int, scale: Self) -> Self {
+                int as $float * scale
+            }
+            #[inline(always)]
+            fn words(lanes: [$int; $lanes]) -> [u64; 8] {
+                let per_word = $lanes / 8;
+                std::array::from_fn(|k| {
+                    (0..per_word).fold(0, |word, i| word | (lanes[per_word * k + i] as $uint as u64) << (i as u32 * 32 % 64))
+                })
+            }
+            #[inline(always)]
+            fn lanes(words: [u64; 8]) -> [$int; $lanes] {
+                let per_word = $lanes / 8;
+                std::array::from_fn(|l| (words[l / per_word] >> ((l % per_word) as u32 * 32 % 64)) as $int)
+            }
+        }
+
+        impl Int for $int {
+            const LEAST: Self = $int::MIN;
+            #[inline(always)]
+            fn plus(self, b: Self) -> Self {
+                self.wrapping_add(b)
+            }
+            #[inline(always)]
+            fn minus(self, b: Self) -> Self {
+                self.wrapping_sub(b)
+            }
+            #[inline(always)]
+            fn half(self) -> Self {
+                self >> 1
+            }
+            #[inline(always)]
+            fn twice(self) -> Self {
+                self << 1
+            }
+            #[inline(always)]
+            fn above(self, bits: u32) -> u32 {
+                (self >> bits) as u32
+            }
+            #[inline(always)]
+            fn negabinary(self) -> Self {
+                const TWOS: $int = ($uint::MAX / 3 * 2) as $int;
+                self.wrapping_add(TWOS) ^ TWOS
+            }
+            #[inline(always)]
+            fn binary(self) -> Self {
+                const TWOS: $int = ($uint::MAX / 3 * 2) as $int;
+                (self ^ TWOS).wrapping_sub(TWOS)
+            }
+        }
+    };
+}
+
+value!(f32, i32, u32, 16, 8);
+value!(f64, i64, u64, 8, 11);
+
+/// Coefficients by total sequency: place of each in a block, x + 4y + 16z.
+const ORDER_1: [u8; 4] = [0, 1, 2, 3];
+const ORDER_2: [u8; 16] = [0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15];
+#[rustfmt::skip]
+const ORDER_3: [u8; 64] = [
+    0, 1, 4, 16, 20, 17, 5, 2, 8, 32, 21, 6, 18, 24, 9, 33, 36, 3, 12, 48, 22, 25, 37, 40, 34, 10, 7, 19, 28, 13, 49, 52,
+    41, 38, 26, 23, 29, 53, 11, 35, 44, 14, 50, 56, 42, 27, 39, 45, 30, 54, 57, 60, 51, 15, 43, 46, 58, 61, 55, 31, 62, 59, 47, 63,
+];
+
+/// A batch of blocks: `N` lanes of 64 / 4^d groups. Row j, lane l of `rows` are values 4j to 4j + 3 of lane l, a group being 4^d of them.
+#[derive(Clone)]
+pub struct Batch<T: Value<N>, const N: usize> {
+    /// The values.
+    pub rows: [[[T; 4]; N]; 16],
+    /// The coefficients, in their order.
+    pub planes: Matrix,
+    /// Biased exponents of the blocks: lanes, then groups.
+    pub exponents: [u32; 256],
+    work: [[T::Int; N]; 64],
+}
+
+impl<T: Value<N>, const N: usize> Batch<T, N> {
+    /// Zeros.
+    pub fn new() -> Self {
+        let zero = T::default();
+        Batch { rows: [[[zero; 4]; N]; 16], planes: [[0; 8]; 64], exponents: [0; 256], work: [[T::Int::default(); N]; 64] }
+    }
+}
+
+/// The order of the coefficients in a block of `dims` dimensions.
+#[inline(always)]
+fn order(dims: u32) -> &'static [u8] {
+    match dims {
+        1 => &ORDER_1,
+        2 => &ORDER_2,
+        _ => &ORDER_3,
+    }
+}
+
+/// Values to planes and exponents. False: one of the values is NaN or infinite.
+pub struct Forward<'a, T: Value<N>, const N: usize> {
+    /// The batch.
+    pub batch: &'a mut Batch<T, N>,
+    /// Dimensions of the blocks.
+    pub dims: u32,
+}
+
+impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Batch { rows, planes, exponents, work } = self.batch;
+        let order = order(self.dims);
+        let rows_of = order.len() / 4;
+        for group in 0..16 / rows_of {
+            let rows = &rows[rows_of * group..][..rows_of];
+            let work = &mut work[4 * rows_of * group..][..4 * rows_of];
+            let exponents: &mut [u32; N] = (&mut exponents[N * group..][..N]).try_into().expect("N exponents");
+            if !quantize(rows, work, exponents) {
+                return false;
+            }
+        }
+        decorrelate(work, self.dims);
+        for (to, plane) in planes.iter_mut().enumerate() {
+            let from = (to & !(order.len() - 1)) + usize::from(order[to % order.len()]);
+            let mut lanes = work[from & 63];
+            lanes.iter_mut().for_each(|int| *int = int.negabinary());
+            *plane = T::words(lanes);
+        }
+        split(planes);
+        true
+    }
+}
+
+/// Fixed-point values of one group, relative to the exponent of each block. False: not finite.
+#[inline(always)]
+fn quantize<T: Value<N>, const N: usize>(rows: &[[[T; 4]; N]], to: &mut [[T::Int; N]], exponents: &mut [u32; N]) -> bool {
+    let mut largest = [T::Int::default(); N];
+    for row in rows {
+        for l in 0..N {
+            let [a, b, c, d] = row[l].map(T::magnitude);
+            largest[l] = largest[l].max(a.max(b).max(c.max(d)));
+        }
+    }
+    let mut scale = [T::default(); N];
+    let (mut highest, mut tiny) = (0, false);
+    for l in 0..N {
+        let exponent = if largest[l] == T::Int::default() { 0 } else { largest[l].above(T::DIGITS - 1) + 1 };
+        exponents[l] = exponent;
+        highest = highest.max(exponent);
+        tiny |= exponent != 0 && exponent < least::<T, N>();
+        scale[l] = to_fixed::<T, N>(exponent);
+    }
+    if highest >= 1 << T::EXPONENT {
+        return false;
+    }
+    for (row, to) in rows.iter().zip(to.chunks_exact_mut(4)) {
+        for l in 0..N {
+            for x in 0..4 {
+                // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
+                to[x][l] = unsafe { row[l][x].quantized(scale[l]) };
+            }
+        }
+    }
+    if tiny {
+        // The factor 2^(width - 2 - e) overflows: libzfp converts infinities and NaN, of which every machine makes this number.
+        for l in (0..N).filter(|&l| exponents[l] != 0 && exponents[l] < least::<T, N>()) {
+            to.iter_mut().for_each(|lanes| lanes[l] = T::Int::LEAST);
+        }
+    }
+    true
+}
+
+/// The least biased exponent of which the factor to fixed point is finite.
+#[inline(always)]
+fn least<T: Value<N>, const N: usize>() -> u32 {
+    8 * T::BYTES as u32 - 2
+}
+
+/// 2^(width - 2 - e), e being the exponent without its bias; 0 where that overflows.
+#[inline(always)]
+fn to_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
+    let bias = (1u32 << (T::EXPONENT - 1)) - 1;
+    let field = if exponent < least::<T, N>() { 0 } else { least::<T, N>() + 2 * bias - exponent };
+    T::from_bits(u64::from(field) << (T::DIGITS - 1))
+}
+
+/// 2^(e - width + 2), e being the exponent without its bias; denormal, or 0, where it must be.
+#[inline(always)]
+fn from_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
+    let least = least::<T, N>();
+    T::from_bits(match exponent {
+        e if e > least => u64::from(e - least) << (T::DIGITS - 1),
+        e if e + T::DIGITS > least + 1 => 1 << (e + T::DIGITS - 2 - least),
+        _ => 0,
+    })
+}
+
+/// Along x, y and z.
+#[inline(always)]
+fn decorrelate<I: Int, const N: usize>(v: &mut [[I; N]; 64], dims: u32) {
+    (0..16).for_each(|i| lift(v, 4 * i, 1));
+    if dims > 1 {
+        (0..16).for_each(|i| lift(v, (i & !3) * 4 + i % 4, 4));
+    }
+    if dims > 2 {
+        (0..16).for_each(|i| lift(v, i, 16));
+    }
+}
+
+/// The reverse.
+#[inline(always)]
+fn correlate<I: Int, const N: usize>(v: &mut [[I; N]; 64], dims: u32) {
+    if dims > 2 {
+        (0..16).for_each(|i| unlift(v, i, 16));
+    }
+    if dims > 1 {
+        (0..16).for_each(|i| unlift(v, (i & !3) * 4 + i % 4, 4));
+    }
+    (0..16).for_each(|i| unlift(v, 4 * i, 1));
+}
+
+/// 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2), by lifting.
+#[inline(always)]
+fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize) {
+    for l in 0..N {
+        let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
+        x = x.plus(w).half();
+        w = w.minus(x);
+        z = z.plus(y).half();
+        y = y.minus(z);
+        x = x.plus(z).half();
+        z = z.minus(x);
+        w = w.plus(y).half();
+        y = y.minus(w);
+        w = w.plus(y.half());
+        y = y.minus(w.half());
+        [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
+    }
+}
+
+/// 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1), by lifting.
+#[inline(always)]
+fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize) {
+    for l in 0..N {
+        let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
+        y = y.plus(w.half());
+        w = w.minus(y.half());
+        y = y.plus(w);
+        w = w.twice().minus(y);
+        z = z.plus(x);
+        x = x.twice().minus(z);
+        y = y.plus(z);
+        z = z.twice().minus(y);
+        w = w.plus(x);
+        x = x.twice().minus(w);
+        [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
+    }
+}
+
+/// Planes and exponents to values.
+pub struct Inverse<'a, T: Value<N>, const N: usize> {
+    /// The batch.
+    pub batch: &'a mut Batch<T, N>,
+    /// Dimensions of the blocks.
+    pub dims: u32,
+}
+
+impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Batch { rows, planes, exponents, work } = self.batch;
+        let order = order(self.dims);
+        join(planes);
+        for (from, plane) in planes.iter().enumerate() {
+            let to = (from & !(order.len() - 1)) + usize::from(order[from % order.len()]);
+            let mut lanes = T::lanes(*plane);
+            lanes.iter_mut().for_each(|int| *int = int.binary());
+            work[to & 63] = lanes;
+        }
+        correlate(work, self.dims);
+        for (j, row) in rows.iter_mut().enumerate() {
+            let group = 4 * j / order.len();
+            for l in 0..N {
+                let scale = from_fixed::<T, N>(exponents[N * group + l]);
+                row[l] = std::array::from_fn(|x| T::value(work[4 * j + x][l], scale));
+            }
+        }
+    }
+}

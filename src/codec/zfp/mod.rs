@@ -1,0 +1,220 @@
+//! zfp at a fixed rate: the stream of libzfp 1.0, bit for bit, of 1-D to 3-D arrays of FP32 and FP64.
+//!
+//! Own implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20 (2014), as the zfp documentation
+//! describes it today.
+
+mod blocks;
+#[cfg(target_arch = "x86_64")]
+mod bmi;
+mod embed;
+mod lanes;
+mod planes;
+
+use super::simd::{self, Level};
+use super::{Array, ArrayMut, Bound, Coder, Shape};
+use crate::error::{fail, Result};
+use crate::room::filled;
+use crate::snapshot::Scalar;
+use blocks::{gather, scatter, Cursor, Grid};
+use embed::{Portable, Spec, WORDS};
+use lanes::{Batch, Forward, Inverse, Value};
+
+/// A coder of a fixed rate. Its error has no bound.
+pub struct Zfp {
+    shape: Shape,
+    values: usize,
+    grid: Grid,
+    dims: u32,
+    spec: Spec,
+    /// Bytes of a stream, and those that have bits in them.
+    bytes: usize,
+    used: usize,
+    work: Work,
+}
+
+/// What one batch needs.
+enum Work {
+    F32(Vec<Room<f32, 16>>),
+    F64(Vec<Room<f64, 8>>),
+}
+
+#[derive(Clone)]
+struct Room<T: Value<N>, const N: usize> {
+    batch: Batch<T, N>,
+    words: [u64; WORDS],
+}
+
+impl<T: Value<N>, const N: usize> Room<T, N> {
+    fn new() -> Result<Vec<Self>> {
+        filled(Room { batch: Batch::new(), words: [0; WORDS] }, 1)
+    }
+}
+
+impl Zfp {
+    /// For arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 64). Extents of 1 do not count as dimensions.
+    pub fn new(shape: Shape, rate: u32) -> Result<Self> {
+        let (most, exponent, width) = match shape.scalar {
+            Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
+            Scalar::F64 => (64, <f64 as Value<8>>::EXPONENT, 64),
+        };
+        if !(1..=most).contains(&rate) {
+            return fail!(Config, "zfp: a rate of {rate} bits per value is not in 1..{most}");
+        }
+        let dims = shape.dims();
+        let grid = Grid::new(&dims);
+        let d = dims.len().max(1) as u32;
+        let size = 1 << (2 * d);
+        // libzfp: a block has at least its exponent, and bit planes down to 2^-1074 over its growth by the transform.
+        let bits = (size * rate).max(1 + exponent);
+        let spec = Spec { size, bits, width, exponent, planes: 1074 + 2 * (d + 1) - ((1 << (exponent - 1)) - 1) };
+        let values = shape.n.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
+        let sized = values.filter(|&values| values > 0 && values.checked_mul(shape.scalar.bytes() as usize).is_some());
+        let (Some(values), Some(bits)) = (sized, grid.blocks().checked_mul(bits as usize)) else {
+            return fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n);
+        };
+        let work = match shape.scalar {
+            Scalar::F32 => Work::F32(Room::new()?),
+            Scalar::F64 => Work::F64(Room::new()?),
+        };
+        Ok(Zfp { shape, values, grid, dims: d, spec, bytes: bits.div_ceil(64) * 8, used: bits.div_ceil(8), work })
+    }
+}
+
+/// What the coding of one array needs beside its room.
+#[derive(Clone, Copy)]
+struct Job {
+    grid: Grid,
+    dims: u32,
+    spec: Spec,
+    bmi: bool,
+}
+
+impl Job {
+    /// The batches: how many blocks each has.
+    fn batches(&self) -> impl Iterator<Item = usize> {
+        let (blocks, batch) = (self.grid.blocks(), self.spec.batch());
+        (0..blocks).step_by(batch).map(move |first| batch.min(blocks - first))
+    }
+
+    /// False: a value is not finite.
+    fn compress<T: Value<N>, const N: usize>(&self, x: &[T], room: &mut Room<T, N>, to: &mut [u8]) -> bool {
+        let (mut at, mut begin) = (Cursor::default(), 0);
+        for count in self.batches() {
+            gather(&self.grid, x, &mut at, count, &mut room.batch);
+            if !simd::dispatch(Forward { batch: &mut room.batch, dims: self.dims }) {
+                return false;
+            }
+            let Batch { planes, exponents, .. } = &room.batch;
+            self.encode(planes, &exponents[..count], &mut room.words);
+            let end = begin + (count * self.spec.bits as usize).div_ceil(64) * 8;
+            for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&room.words) {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+            begin = end;
+        }
+        true
+    }
+
+    fn decompress<T: Value<N>, const N: usize>(&self, from: &[u8], room: &mut Room<T, N>, x: &mut [T]) {
+        let (mut at, mut begin) = (Cursor::default(), 0);
+        for count in self.batches() {
+            let end = (begin + (count * self.spec.bits as usize).div_ceil(64) * 8).min(from.len());
+            let words = from[begin..end].chunks_exact(8);
+            let (tail, whole) = (words.remainder(), words.len());
+            for (word, from) in room.words.iter_mut().zip(words) {
+                *word = u64::from_le_bytes(from.try_into().expect("8 bytes"));
+            }
+            room.words[whole] = tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            let Batch { planes, exponents, .. } = &mut room.batch;
+            self.decode(&room.words, &mut exponents[..count], planes);
+            simd::dispatch(Inverse { batch: &mut room.batch, dims: self.dims });
+            scatter(&self.grid, &room.batch, &mut at, count, x);
+            begin = end;
+        }
+    }
+
+    fn encode(&self, planes: &planes::Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+        #[cfg(target_arch = "x86_64")]
+        if self.bmi {
+            // SAFETY: the machine has it.
+            return unsafe { encode_bmi(&self.spec, planes, exponents, words) };
+        }
+        embed::encode::<Portable>(&self.spec, planes, exponents, words);
+    }
+
+    fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut planes::Matrix) {
+        #[cfg(target_arch = "x86_64")]
+        if self.bmi {
+            // SAFETY: the machine has it.
+            return unsafe { decode_bmi(&self.spec, words, exponents, planes) };
+        }
+        embed::decode::<Portable>(&self.spec, words, exponents, planes);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+fn encode_bmi(spec: &Spec, planes: &planes::Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+    embed::encode::<bmi::Bmi>(spec, planes, exponents, words);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut planes::Matrix) {
+    embed::decode::<bmi::Bmi>(spec, words, exponents, planes);
+}
+
+impl Zfp {
+    fn job(&self) -> Job {
+        Job { grid: self.grid, dims: self.dims, spec: self.spec, bmi: simd::level() == Level::Avx512 }
+    }
+
+    /// Codes `x` into `to`, which has `max_bytes` bytes, all of which it fills, be they fewer than the array has or not. False: a value is
+    /// NaN or infinite, which zfp has no code for.
+    pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
+        let job = self.job();
+        let len = match x {
+            Array::F32(x) => x.len(),
+            Array::F64(x) => x.len(),
+        };
+        if len != self.values || to.len() < self.bytes {
+            return fail!(Shape, "zfp: {len} values into {} bytes do not fit {:?}", to.len(), self.shape.n);
+        }
+        match (&mut self.work, x) {
+            (Work::F32(room), Array::F32(x)) => Ok(job.compress(x, &mut room[0], to)),
+            (Work::F64(room), Array::F64(x)) => Ok(job.compress(x, &mut room[0], to)),
+            _ => fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
+        }
+    }
+}
+
+impl Coder for Zfp {
+    /// What every array takes.
+    fn max_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        if self.bytes > self.shape.bytes() {
+            return Ok(None);
+        }
+        Ok(self.encode(x, to)?.then_some(self.bytes))
+    }
+
+    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
+        let job = self.job();
+        let len = match &x {
+            ArrayMut::F32(x) => x.len(),
+            ArrayMut::F64(x) => x.len(),
+        };
+        if len != self.values || !(self.used..=self.bytes).contains(&from.len()) {
+            return fail!(Shape, "zfp: {} bytes do not hold {len} values of {:?}", from.len(), self.shape.n);
+        }
+        match (&mut self.work, x) {
+            (Work::F32(room), ArrayMut::F32(x)) => job.decompress(from, &mut room[0], x),
+            (Work::F64(room), ArrayMut::F64(x)) => job.decompress(from, &mut room[0], x),
+            _ => return fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! libzfp, where it is installed: the reference.
+
+use libc::{c_double, c_int, c_uint, c_void, size_t};
+use std::ffi::CStr;
+
+type Pointer = *mut c_void;
+
+/// Its functions that a fixed rate needs.
+pub struct Libzfp {
+    stream_open: unsafe extern "C" fn(Pointer, size_t) -> Pointer,
+    stream_close: unsafe extern "C" fn(Pointer),
+    zfp_stream_open: unsafe extern "C" fn(Pointer) -> Pointer,
+    zfp_stream_close: unsafe extern "C" fn(Pointer),
+    zfp_stream_set_rate: unsafe extern "C" fn(Pointer, c_double, c_int, c_uint, c_int) -> c_double,
+    zfp_field_1d: unsafe extern "C" fn(Pointer, c_int, size_t) -> Pointer,
+    zfp_field_2d: unsafe extern "C" fn(Pointer, c_int, size_t, size_t) -> Pointer,
+    zfp_field_3d: unsafe extern "C" fn(Pointer, c_int, size_t, size_t, size_t) -> Pointer,
+    zfp_field_free: unsafe extern "C" fn(Pointer),
+    zfp_compress: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
+    zfp_decompress: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
+}
+
+/// A type of values: its number there.
+pub trait Value: Copy + Default {
+    const TYPE: c_int;
+}
+
+impl Value for f32 {
+    const TYPE: c_int = 3;
+}
+
+impl Value for f64 {
+    const TYPE: c_int = 4;
+}
+
+impl Libzfp {
+    /// The library of this machine.
+    pub fn open() -> Option<Libzfp> {
+        let names = [c"libzfp.so.1", c"libzfp.so"];
+        // SAFETY: a library that runs nothing when it is loaded.
+        let library =
+            names.into_iter().map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }).find(|library| !library.is_null());
+        if library.is_none() {
+            println!("skipped: libzfp is not installed");
+        }
+        let library = library?;
+        macro_rules! symbols {
+            ($($name:ident),*) => {
+                Libzfp { $($name: {
+                    let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).unwrap();
+                    // SAFETY: a library that is open.
+                    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+                    assert!(!symbol.is_null(), "libzfp has no {name:?}");
+                    // SAFETY: the types are those of zfp.h.
+                    unsafe { std::mem::transmute::<Pointer, _>(symbol) }
+                }),* }
+            };
+        }
+        Some(symbols!(
+            stream_open,
+            stream_close,
+            zfp_stream_open,
+            zfp_stream_close,
+            zfp_stream_set_rate,
+            zfp_field_1d,
+            zfp_field_2d,
+            zfp_field_3d,
+            zfp_field_free,
+            zfp_compress,
+            zfp_decompress
+        ))
+    }
+
+    /// Compresses an array, n1 fastest, into `to`, which must have room. Returns the bytes it took.
+    pub fn compress<T: Value>(&self, x: &[T], dims: &[usize], rate: u32, to: &mut [u8]) -> usize {
+        assert_eq!(x.len(), dims.iter().product());
+        // SAFETY: a field to read from, and a stream to write to.
+        unsafe { self.run::<T>(x.as_ptr() as Pointer, dims, rate, to.as_mut_ptr().cast(), to.len(), self.zfp_compress) }
+    }
+
+    /// The reverse.
+    pub fn decompress<T: Value>(&self, from: &[u8], dims: &[usize], rate: u32, x: &mut [T]) -> usize {
+        assert_eq!(x.len(), dims.iter().product());
+        // SAFETY: a field to write to, and a stream to read from.
+        unsafe { self.run::<T>(x.as_mut_ptr().cast(), dims, rate, from.as_ptr() as Pointer, from.len(), self.zfp_decompress) }
+    }
+
+    /// # Safety
+    /// Both ranges must be valid for what `action` does, one of the two above.
+    unsafe fn run<T: Value>(
+        &self,
+        x: Pointer,
+        dims: &[usize],
+        rate: u32,
+        bytes: Pointer,
+        len: usize,
+        action: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
+    ) -> usize {
+        // SAFETY: the caller's promise; each object is closed once.
+        unsafe {
+            let field = match *dims {
+                [nx] => (self.zfp_field_1d)(x, T::TYPE, nx),
+                [nx, ny] => (self.zfp_field_2d)(x, T::TYPE, nx, ny),
+                [nx, ny, nz] => (self.zfp_field_3d)(x, T::TYPE, nx, ny, nz),
+                _ => panic!("{dims:?}"),
+            };
+            let bits = (self.stream_open)(bytes, len);
+            let stream = (self.zfp_stream_open)(bits);
+            (self.zfp_stream_set_rate)(stream, c_double::from(rate), T::TYPE, dims.len() as c_uint, 0);
+            let done = action(stream, field);
+            (self.zfp_stream_close)(stream);
+            (self.stream_close)(bits);
+            (self.zfp_field_free)(field);
+            assert!(done > 0 && done <= len, "libzfp: {done} of {len} bytes");
+            done
+        }
+    }
+}
