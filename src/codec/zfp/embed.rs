@@ -4,7 +4,7 @@
 //! coefficient n on, the group tests follow: 0 if r = 0; otherwise 1 and the bits of r up to its last 1, each 1 followed by a flag: 1 if
 //! another 1 follows, 0 if not. The block's last coefficient needs neither its bit nor a flag. n then is the first one not tested.
 
-use super::planes::{row, Matrix};
+use super::planes::Matrix;
 
 /// Words of a batch's bits: at most 512, and room for what a block writes beyond its end before it is cut.
 pub const WORDS: usize = 1024;
@@ -42,15 +42,15 @@ impl Spec {
     fn lane(&self, block: usize) -> Lane {
         let lanes = 512 / self.width as usize;
         let at = block % lanes * self.width as usize / 8;
-        Lane { byte: at % 8, word: at / 8 % 8, shift: (block / lanes) as u32 * self.size % 64 }
+        Lane { row: at % 8 * 8, word: at / 8 % 8, shift: (block / lanes) as u32 * self.size % 64 }
     }
 }
 
 /// Where the planes of a block are in a matrix.
 #[derive(Clone, Copy)]
 struct Lane {
-    /// Lowest byte in the words.
-    byte: usize,
+    /// The lowest plane.
+    row: usize,
     /// Word in the rows.
     word: usize,
     /// Lowest bit in the planes.
@@ -58,21 +58,16 @@ struct Lane {
 }
 
 impl Lane {
-    #[inline(always)]
-    fn row(self, plane: u32) -> usize {
-        row(self.byte + plane as usize / 8, plane as usize % 8) % 64
-    }
-
     /// A bit plane, and what else is above it.
     #[inline(always)]
     fn plane(self, m: &Matrix, plane: u32) -> u64 {
-        m[self.row(plane)][self.word] >> self.shift
+        m[(self.row + plane as usize) % 64][self.word] >> self.shift
     }
 
     /// Sets a bit plane that is 0.
     #[inline(always)]
     fn set(self, m: &mut Matrix, plane: u32, bits: u64) {
-        m[self.row(plane)][self.word] |= bits << self.shift;
+        m[(self.row + plane as usize) % 64][self.word] |= bits << self.shift;
     }
 }
 
@@ -221,6 +216,9 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
 #[inline(always)]
 fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
     out.put(1 | u64::from(exponent) << 1, 1 + spec.exponent);
+    if spec.size == 4 {
+        return put_short(spec, m, lane, exponent, end, out);
+    }
     let mut n = 0;
     for plane in spec.planes(exponent) {
         let x = lane.plane(m, plane) & low(spec.size);
@@ -237,6 +235,28 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
             break;
         }
     }
+}
+
+/// `put_block` of 4 values, behind the exponent.
+#[inline(always)]
+fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
+    let (mut n, mut bits, mut count) = (0, 0, 0);
+    let mut left = i64::from(end) - i64::from(out.position());
+    for plane in spec.planes(exponent) {
+        if count > 64 - SHORT {
+            out.put(bits, count);
+            (bits, count) = (0, 0);
+        }
+        let coded = SHORT_CODES[n as usize][lane.plane(m, plane) as usize % 16];
+        bits |= u64::from(coded.bits) << count;
+        count += u32::from(coded.count);
+        n = coded.n;
+        left -= i64::from(coded.count);
+        if left <= 0 {
+            break;
+        }
+    }
+    out.put(bits, count);
 }
 
 /// Writes the group tests of `left` bits, not all 0, behind the first 1. Returns how many coefficients they make known.
@@ -273,8 +293,12 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
     let exponent = (head >> 1 & low(spec.exponent)) as u32;
     let end = at + spec.bits;
     at += 1 + spec.exponent;
+    let mut planes = spec.planes(exponent);
     let mut n = 0;
-    for plane in spec.planes(exponent) {
+    if spec.size == 4 {
+        (n, at) = get_short(words, at, end, &mut planes, m, lane);
+    }
+    for plane in planes {
         if at >= end {
             break;
         }
@@ -289,4 +313,110 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
         lane.set(m, plane, bits);
     }
     exponent
+}
+
+/// Reads the planes of a block of 4 values that are whole. Returns the coefficients known by then, and the place.
+#[inline(always)]
+fn get_short(
+    words: &[u64; WORDS],
+    mut at: u32,
+    end: u32,
+    planes: &mut impl Iterator<Item = u32>,
+    m: &mut Matrix,
+    lane: Lane,
+) -> (u32, u32) {
+    let (mut n, mut bits, mut left) = (0, 0, 0);
+    // Every plane that begins here is whole.
+    while at + SHORT <= end {
+        let Some(plane) = planes.next() else { break };
+        if left < SHORT {
+            (bits, left) = (peek(words, at), 64);
+        }
+        let plane_of = SHORT_PLANES[n as usize][bits as usize % (1 << SHORT)];
+        lane.set(m, plane, plane_of.bits.into());
+        let count = u32::from(plane_of.count);
+        (n, at, bits, left) = (plane_of.n, at + count, bits >> count, left - count);
+    }
+    (n.into(), at)
+}
+
+/// Most bits of a plane of 4 coefficients.
+const SHORT: u32 = 7;
+
+/// A plane of 4 coefficients.
+#[derive(Clone, Copy)]
+#[repr(align(4))]
+struct Short {
+    /// Its bits or its code.
+    bits: u8,
+    /// Bits of its code.
+    count: u8,
+    /// Coefficients known to count behind it.
+    n: u8,
+}
+
+/// By the coefficients known to count and the bits: the code.
+const SHORT_CODES: [[Short; 16]; 5] = {
+    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 16]; 5];
+    let mut i = 0;
+    while i < 5 * 16 {
+        table[i / 16][i % 16] = short_code((i / 16) as u8, (i % 16) as u8);
+        i += 1;
+    }
+    table
+};
+
+/// By the coefficients known to count and the bits that are next: the plane.
+const SHORT_PLANES: [[Short; 1 << SHORT]; 5] = {
+    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 1 << SHORT]; 5];
+    let mut i = 0;
+    while i < 5 << SHORT {
+        table[i >> SHORT][i % (1 << SHORT)] = short_plane((i >> SHORT) as u8, (i % (1 << SHORT)) as u8);
+        i += 1;
+    }
+    table
+};
+
+/// Group tests, bit by bit.
+const fn short_code(mut n: u8, x: u8) -> Short {
+    let (mut bits, mut count) = (x & ((1 << n) - 1), n);
+    while n < 4 {
+        if x >> n == 0 {
+            count += 1;
+            break;
+        }
+        bits |= 1 << count;
+        count += 1;
+        while n < 3 {
+            bits |= (x >> n & 1) << count;
+            count += 1;
+            if x >> n & 1 == 1 {
+                break;
+            }
+            n += 1;
+        }
+        n += 1;
+    }
+    Short { bits, count, n }
+}
+
+/// The reverse.
+const fn short_plane(mut n: u8, code: u8) -> Short {
+    let (mut bits, mut count) = (code & ((1 << n) - 1), n);
+    while n < 4 {
+        count += 1;
+        if code >> (count - 1) & 1 == 0 {
+            break;
+        }
+        while n < 3 {
+            count += 1;
+            if code >> (count - 1) & 1 == 1 {
+                break;
+            }
+            n += 1;
+        }
+        bits |= 1 << n;
+        n += 1;
+    }
+    Short { bits, count, n }
 }

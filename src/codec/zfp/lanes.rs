@@ -4,6 +4,19 @@ use super::planes::{join, split, Matrix};
 use crate::codec::simd::Kernel;
 use crate::codec::Real;
 
+/// Does a step for 0 to 15, unrolled: loops over lanes must have long bodies, since a short one is unrolled, and then not vectorised.
+macro_rules! sixteen {
+    ($i:ident: $step:expr) => {
+        sixteen!($i: $step; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    ($i:ident: $step:expr; $($at:literal)*) => {
+        $({
+            const $i: usize = $at;
+            $step;
+        })*
+    };
+}
+
 /// A type of values, `N` of which fill 64 bytes.
 pub trait Value<const N: usize>: Real {
     /// Fixed-point numbers of the same size. Their arithmetic wraps.
@@ -11,8 +24,10 @@ pub trait Value<const N: usize>: Real {
     /// Bits of the exponent.
     const EXPONENT: u32;
 
-    /// The bits without the sign.
-    fn magnitude(self) -> Self::Int;
+    /// The bits.
+    fn int_bits(self) -> Self::Int;
+    /// The value of these bits.
+    fn of_int_bits(bits: Self::Int) -> Self;
     /// The product's integer part, which is less than 2^(width - 1).
     ///
     /// # Safety
@@ -30,6 +45,8 @@ pub trait Value<const N: usize>: Real {
 pub trait Int: Copy + Default + Ord + Send + Sync + 'static {
     /// The least one.
     const LEAST: Self;
+    /// The bits but the sign.
+    fn magnitude(self) -> Self;
     /// a + b
     fn plus(self, b: Self) -> Self;
     /// a - b
@@ -53,8 +70,12 @@ macro_rules! value {
             const EXPONENT: u32 = $exponent;
 
             #[inline(always)]
-            fn magnitude(self) -> $int {
-                ($float::to_bits(self) & ($uint::MAX >> 1)) as $int
+            fn int_bits(self) -> $int {
+                $float::to_bits(self) as $int
+            }
+            #[inline(always)]
+            fn of_int_bits(bits: $int) -> Self {
+                $float::from_bits(bits as $uint)
             }
             #[inline(always)]
             unsafe fn quantized(self, scale: Self) -> $int {
@@ -67,20 +88,22 @@ macro_rules! value {
             }
             #[inline(always)]
             fn words(lanes: [$int; $lanes]) -> [u64; 8] {
-                let per_word = $lanes / 8;
-                std::array::from_fn(|k| {
-                    (0..per_word).fold(0, |word, i| word | (lanes[per_word * k + i] as $uint as u64) << (i as u32 * 32 % 64))
-                })
+                // SAFETY: 64 bytes each, of which all values are valid.
+                unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes.map($int::to_le)) }.map(u64::from_le)
             }
             #[inline(always)]
             fn lanes(words: [u64; 8]) -> [$int; $lanes] {
-                let per_word = $lanes / 8;
-                std::array::from_fn(|l| (words[l / per_word] >> ((l % per_word) as u32 * 32 % 64)) as $int)
+                // SAFETY: 64 bytes each, of which all values are valid.
+                unsafe { std::mem::transmute::<[u64; 8], [$int; $lanes]>(words.map(u64::to_le)) }.map($int::from_le)
             }
         }
 
         impl Int for $int {
             const LEAST: Self = $int::MIN;
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self & $int::MAX
+            }
             #[inline(always)]
             fn plus(self, b: Self) -> Self {
                 self.wrapping_add(b)
@@ -137,13 +160,15 @@ pub struct Batch<T: Value<N>, const N: usize> {
     /// Biased exponents of the blocks: lanes, then groups.
     pub exponents: [u32; 256],
     work: [[T::Int; N]; 64],
+    coefficients: Matrix,
 }
 
 impl<T: Value<N>, const N: usize> Batch<T, N> {
     /// Zeros.
     pub fn new() -> Self {
         let zero = T::default();
-        Batch { rows: [[[zero; 4]; N]; 16], planes: [[0; 8]; 64], exponents: [0; 256], work: [[T::Int::default(); N]; 64] }
+        let (planes, coefficients) = ([[0; 8]; 64], [[0; 8]; 64]);
+        Batch { rows: [[[zero; 4]; N]; 16], planes, exponents: [0; 256], work: [[T::Int::default(); N]; 64], coefficients }
     }
 }
 
@@ -170,37 +195,40 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        let Batch { rows, planes, exponents, work } = self.batch;
+        let Batch { rows, planes, exponents, work, coefficients } = self.batch;
         let order = order(self.dims);
+        for l in 0..N {
+            sixteen!(J: [work[4 * J][l], work[4 * J + 1][l], work[4 * J + 2][l], work[4 * J + 3][l]] = rows[J][l].map(T::int_bits));
+        }
         let rows_of = order.len() / 4;
         for group in 0..16 / rows_of {
-            let rows = &rows[rows_of * group..][..rows_of];
             let work = &mut work[4 * rows_of * group..][..4 * rows_of];
             let exponents: &mut [u32; N] = (&mut exponents[N * group..][..N]).try_into().expect("N exponents");
-            if !quantize(rows, work, exponents) {
+            if !quantize::<T, N>(work, exponents) {
                 return false;
             }
         }
         decorrelate(work, self.dims);
-        for (to, plane) in planes.iter_mut().enumerate() {
+        for (to, row) in coefficients.iter_mut().enumerate() {
             let from = (to & !(order.len() - 1)) + usize::from(order[to % order.len()]);
             let mut lanes = work[from & 63];
-            lanes.iter_mut().for_each(|int| *int = int.negabinary());
-            *plane = T::words(lanes);
+            for int in &mut lanes {
+                *int = int.negabinary();
+            }
+            *row = T::words(lanes);
         }
-        split(planes);
+        split(coefficients, planes);
         true
     }
 }
 
-/// Fixed-point values of one group, relative to the exponent of each block. False: not finite.
+/// Turns the values of one group, given as bits, into fixed point relative to the exponent of each block. False: not finite.
 #[inline(always)]
-fn quantize<T: Value<N>, const N: usize>(rows: &[[[T; 4]; N]], to: &mut [[T::Int; N]], exponents: &mut [u32; N]) -> bool {
+fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: &mut [u32; N]) -> bool {
     let mut largest = [T::Int::default(); N];
-    for row in rows {
+    for row in values.iter() {
         for l in 0..N {
-            let [a, b, c, d] = row[l].map(T::magnitude);
-            largest[l] = largest[l].max(a.max(b).max(c.max(d)));
+            largest[l] = largest[l].max(row[l].magnitude());
         }
     }
     let mut scale = [T::default(); N];
@@ -215,18 +243,16 @@ fn quantize<T: Value<N>, const N: usize>(rows: &[[[T; 4]; N]], to: &mut [[T::Int
     if highest >= 1 << T::EXPONENT {
         return false;
     }
-    for (row, to) in rows.iter().zip(to.chunks_exact_mut(4)) {
+    for row in values.iter_mut() {
         for l in 0..N {
-            for x in 0..4 {
-                // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
-                to[x][l] = unsafe { row[l][x].quantized(scale[l]) };
-            }
+            // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
+            row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
         }
     }
     if tiny {
         // The factor 2^(width - 2 - e) overflows: libzfp converts infinities and NaN, of which every machine makes this number.
         for l in (0..N).filter(|&l| exponents[l] != 0 && exponents[l] < least::<T, N>()) {
-            to.iter_mut().for_each(|lanes| lanes[l] = T::Int::LEAST);
+            values.iter_mut().for_each(|row| row[l] = T::Int::LEAST);
         }
     }
     true
@@ -259,32 +285,44 @@ fn from_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
 
 /// Along x, y and z.
 #[inline(always)]
-fn decorrelate<I: Int, const N: usize>(v: &mut [[I; N]; 64], dims: u32) {
-    (0..16).for_each(|i| lift(v, 4 * i, 1));
+fn decorrelate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
+    for l in 0..N {
+        sixteen!(I: lift(v, 4 * I, 1, l));
+    }
     if dims > 1 {
-        (0..16).for_each(|i| lift(v, (i & !3) * 4 + i % 4, 4));
+        for l in 0..N {
+            sixteen!(I: lift(v, 4 * (I - I % 4) + I % 4, 4, l));
+        }
     }
     if dims > 2 {
-        (0..16).for_each(|i| lift(v, i, 16));
+        for l in 0..N {
+            sixteen!(I: lift(v, I, 16, l));
+        }
     }
 }
 
 /// The reverse.
 #[inline(always)]
-fn correlate<I: Int, const N: usize>(v: &mut [[I; N]; 64], dims: u32) {
+fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     if dims > 2 {
-        (0..16).for_each(|i| unlift(v, i, 16));
+        for l in 0..N {
+            sixteen!(I: unlift(v, I, 16, l));
+        }
     }
     if dims > 1 {
-        (0..16).for_each(|i| unlift(v, (i & !3) * 4 + i % 4, 4));
+        for l in 0..N {
+            sixteen!(I: unlift(v, 4 * (I - I % 4) + I % 4, 4, l));
+        }
     }
-    (0..16).for_each(|i| unlift(v, 4 * i, 1));
+    for l in 0..N {
+        sixteen!(I: unlift(v, 4 * I, 1, l));
+    }
 }
 
 /// 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2), by lifting.
 #[inline(always)]
-fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize) {
-    for l in 0..N {
+fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
+    {
         let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
         x = x.plus(w).half();
         w = w.minus(x);
@@ -302,8 +340,8 @@ fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize) {
 
 /// 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1), by lifting.
 #[inline(always)]
-fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize) {
-    for l in 0..N {
+fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
+    {
         let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
         y = y.plus(w.half());
         w = w.minus(y.half());
@@ -332,22 +370,32 @@ impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
 
     #[inline(always)]
     fn run(self) {
-        let Batch { rows, planes, exponents, work } = self.batch;
+        let Batch { rows, planes, exponents, work, coefficients } = self.batch;
         let order = order(self.dims);
-        join(planes);
-        for (from, plane) in planes.iter().enumerate() {
+        join(planes, coefficients);
+        for (from, row) in coefficients.iter().enumerate() {
             let to = (from & !(order.len() - 1)) + usize::from(order[from % order.len()]);
-            let mut lanes = T::lanes(*plane);
-            lanes.iter_mut().for_each(|int| *int = int.binary());
+            let mut lanes = T::lanes(*row);
+            for int in &mut lanes {
+                *int = int.binary();
+            }
             work[to & 63] = lanes;
         }
         correlate(work, self.dims);
-        for (j, row) in rows.iter_mut().enumerate() {
-            let group = 4 * j / order.len();
+        let rows_of = order.len() / 4;
+        for group in 0..16 / rows_of {
+            let mut scale = [T::default(); N];
             for l in 0..N {
-                let scale = from_fixed::<T, N>(exponents[N * group + l]);
-                row[l] = std::array::from_fn(|x| T::value(work[4 * j + x][l], scale));
+                scale[l] = from_fixed::<T, N>(exponents[(N * group + l) % 256]);
             }
+            for row in &mut work[4 * rows_of * group..][..4 * rows_of] {
+                for l in 0..N {
+                    row[l] = T::value(row[l], scale[l]).int_bits();
+                }
+            }
+        }
+        for l in 0..N {
+            sixteen!(J: rows[J][l] = [work[4 * J][l], work[4 * J + 1][l], work[4 * J + 2][l], work[4 * J + 3][l]].map(T::of_int_bits));
         }
     }
 }

@@ -1,97 +1,106 @@
 //! A batch of coefficients as bit planes: a 64 x 512 bit matrix, transposed.
 
 /// 64 rows of 64 bytes. As coefficients: row i is coefficient i, word k of it the lanes that lie in these 8 bytes. As bit planes: row
-/// `row(c, b)` is bit b of byte c of every word, bit i of its word k being that of coefficient i.
+/// 8c + b is bit b of byte c of every word, bit i of its word k being that of coefficient i.
 pub type Matrix = [[u64; 8]; 64];
 
-/// The row of bit `bit` of byte `byte` of the words.
+/// Coefficients to bit planes. The coefficients are lost.
 #[inline(always)]
-pub fn row(byte: usize, bit: usize) -> usize {
-    8 * bit + byte
-}
-
-/// Coefficients to bit planes.
-#[inline(always)]
-pub fn split(m: &mut Matrix) {
+pub fn split(from: &mut Matrix, to: &mut Matrix) {
+    // Loops over words have long bodies: a short one is unrolled, and then not vectorised.
     for tile in 0..8 {
-        let mut rows: [[u64; 8]; 8] = [
-            m[8 * tile],
-            m[8 * tile + 1],
-            m[8 * tile + 2],
-            m[8 * tile + 3],
-            m[8 * tile + 4],
-            m[8 * tile + 5],
-            m[8 * tile + 6],
-            m[8 * tile + 7],
-        ];
-        swap_bytes(&mut rows);
-        swap_bits(&mut rows);
-        m[8 * tile..8 * tile + 8].copy_from_slice(&rows);
+        for k in 0..8 {
+            let rows = load(from, 8 * tile, 1, k);
+            store(from, 8 * tile, 1, k, swap_bits(swap_bytes(rows)));
+        }
     }
-    swap_tiles(m);
+    for byte in 0..8 {
+        for k in 0..8 {
+            let rows = load(from, byte, 8, k);
+            store(to, 8 * byte, 1, k, swap_bytes(rows));
+        }
+    }
 }
 
 /// Bit planes to coefficients.
 #[inline(always)]
-pub fn join(m: &mut Matrix) {
-    swap_tiles(m);
+pub fn join(from: &Matrix, to: &mut Matrix) {
+    for byte in 0..8 {
+        for k in 0..8 {
+            let rows = load(from, 8 * byte, 1, k);
+            store(to, byte, 8, k, swap_bytes(rows));
+        }
+    }
     for tile in 0..8 {
-        let mut rows: [[u64; 8]; 8] = [
-            m[8 * tile],
-            m[8 * tile + 1],
-            m[8 * tile + 2],
-            m[8 * tile + 3],
-            m[8 * tile + 4],
-            m[8 * tile + 5],
-            m[8 * tile + 6],
-            m[8 * tile + 7],
-        ];
-        swap_bits(&mut rows);
-        swap_bytes(&mut rows);
-        m[8 * tile..8 * tile + 8].copy_from_slice(&rows);
+        for k in 0..8 {
+            let rows = load(to, 8 * tile, 1, k);
+            store(to, 8 * tile, 1, k, swap_bytes(swap_bits(rows)));
+        }
     }
 }
 
-/// Byte r of row R of every eighth row becomes byte R of row r.
+/// Word k of 8 rows.
 #[inline(always)]
-fn swap_tiles(m: &mut Matrix) {
-    for byte in 0..8 {
-        let mut rows = [m[byte], m[8 + byte], m[16 + byte], m[24 + byte], m[32 + byte], m[40 + byte], m[48 + byte], m[56 + byte]];
-        swap_bytes(&mut rows);
-        for (r, row) in rows.iter().enumerate() {
-            m[8 * r + byte] = *row;
-        }
-    }
+fn load(m: &Matrix, at: usize, step: usize, k: usize) -> [u64; 8] {
+    [
+        m[at][k],
+        m[at + step][k],
+        m[at + 2 * step][k],
+        m[at + 3 * step][k],
+        m[at + 4 * step][k],
+        m[at + 5 * step][k],
+        m[at + 6 * step][k],
+        m[at + 7 * step][k],
+    ]
+}
+
+#[inline(always)]
+fn store(m: &mut Matrix, at: usize, step: usize, k: usize, rows: [u64; 8]) {
+    m[at][k] = rows[0];
+    m[at + step][k] = rows[1];
+    m[at + 2 * step][k] = rows[2];
+    m[at + 3 * step][k] = rows[3];
+    m[at + 4 * step][k] = rows[4];
+    m[at + 5 * step][k] = rows[5];
+    m[at + 6 * step][k] = rows[6];
+    m[at + 7 * step][k] = rows[7];
 }
 
 /// Transposes 8 x 8 bytes: byte i of row r becomes byte r of row i.
 #[inline(always)]
-fn swap_bytes(rows: &mut [[u64; 8]; 8]) {
-    const STEPS: [(usize, u32, u64); 3] = [(4, 32, 0x0000_0000_ffff_ffff), (2, 16, 0x0000_ffff_0000_ffff), (1, 8, 0x00ff_00ff_00ff_00ff)];
-    for (step, shift, mask) in STEPS {
-        for i in (0..8).filter(|i| i & step == 0) {
-            let (low, high) = (rows[i], rows[i + step]);
-            for k in 0..8 {
-                let moved = ((low[k] >> shift) ^ high[k]) & mask;
-                rows[i][k] = low[k] ^ (moved << shift);
-                rows[i + step][k] = high[k] ^ moved;
-            }
-        }
-    }
+fn swap_bytes([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
+    let [(a, e), (b, f), (c, g), (d, h)] = [exchange::<4>(a, e), exchange::<4>(b, f), exchange::<4>(c, g), exchange::<4>(d, h)];
+    let [(a, c), (b, d), (e, g), (f, h)] = [exchange::<2>(a, c), exchange::<2>(b, d), exchange::<2>(e, g), exchange::<2>(f, h)];
+    let [(a, b), (c, d), (e, f), (g, h)] = [exchange::<1>(a, b), exchange::<1>(c, d), exchange::<1>(e, f), exchange::<1>(g, h)];
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Swaps every other group of `BYTES` bytes of `a`, from the second on, with those of `b`, from the first on.
+#[inline(always)]
+fn exchange<const BYTES: u32>(a: u64, b: u64) -> (u64, u64) {
+    let mask = match BYTES {
+        4 => 0x0000_0000_ffff_ffff,
+        2 => 0x0000_ffff_0000_ffff,
+        _ => 0x00ff_00ff_00ff_00ff,
+    };
+    let moved = ((a >> (8 * BYTES)) ^ b) & mask;
+    (a ^ (moved << (8 * BYTES)), b ^ moved)
 }
 
 /// Transposes the 8 x 8 bits of every word: bit i of byte b becomes bit b of byte i.
 #[inline(always)]
-fn swap_bits(rows: &mut [[u64; 8]; 8]) {
-    const STEPS: [(u32, u64); 3] = [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)];
-    for row in rows {
-        for (shift, mask) in STEPS {
-            for word in row.iter_mut() {
-                let moved = (*word ^ (*word >> shift)) & mask;
-                *word ^= moved ^ (moved << shift);
-            }
-        }
-    }
+fn swap_bits([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
+    [bits(a), bits(b), bits(c), bits(d), bits(e), bits(f), bits(g), bits(h)]
+}
+
+#[inline(always)]
+fn bits(x: u64) -> u64 {
+    let moved = (x ^ (x >> 7)) & 0x00aa_00aa_00aa_00aa;
+    let x = x ^ moved ^ (moved << 7);
+    let moved = (x ^ (x >> 14)) & 0x0000_cccc_0000_cccc;
+    let x = x ^ moved ^ (moved << 14);
+    let moved = (x ^ (x >> 28)) & 0x0000_0000_f0f0_f0f0;
+    x ^ moved ^ (moved << 28)
 }
 
 #[cfg(test)]
@@ -107,17 +116,17 @@ mod tests {
                 state ^ (state >> 29)
             })
         });
-        let mut planes = m;
-        split(&mut planes);
+        let (mut lost, mut planes) = (m, [[0; 8]; 64]);
+        split(&mut lost, &mut planes);
         for byte in 0..8 {
             for bit in 0..8 {
                 for k in 0..8 {
                     let plane = (0..64).fold(0, |plane, i| plane | ((m[i][k] >> (8 * byte + bit) & 1) << i));
-                    assert_eq!(planes[row(byte, bit)][k], plane);
+                    assert_eq!(planes[8 * byte + bit][k], plane);
                 }
             }
         }
-        join(&mut planes);
-        assert_eq!(planes, m);
+        join(&planes, &mut lost);
+        assert_eq!(lost, m);
     }
 }
