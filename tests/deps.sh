@@ -2,11 +2,19 @@
 # Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
 set -u
 
-packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind"
+packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev"
+
+# Whether a program, or a shared library, is installed.
+have() {
+    case "$1" in
+    *.so) PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "/$1" ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
 
 missing=""
 for entry in $packages; do
-    command -v "${entry%%:*}" >/dev/null 2>&1 || missing="$missing ${entry##*:}"
+    have "${entry%%:*}" || missing="$missing ${entry##*:}"
 done
 [ -z "$missing" ] && exit 0
 

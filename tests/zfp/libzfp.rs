@@ -52,7 +52,7 @@ impl Libzfp {
                     let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
                     assert!(!symbol.is_null(), "libzfp has no {name:?}");
                     // SAFETY: the types are those of zfp.h.
-                    unsafe { std::mem::transmute::<Pointer, _>(symbol) }
+                    unsafe { std::mem::transmute_copy(&symbol) }
                 }),* }
             };
         }

@@ -1,6 +1,7 @@
 //! Blocks of an array: 4^d values each, x fastest, then y, then z; those that reach beyond the array are padded.
 
-use super::lanes::{Batch, Value};
+use super::lanes::Batch;
+use super::value::Value;
 
 /// An array's blocks, in the order of the stream.
 #[derive(Clone, Copy, Debug)]
@@ -94,26 +95,27 @@ pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cur
             grid.advance(at, N);
             continue;
         }
-        for lane in 0..N {
-            if lane >= lanes {
-                rows.iter_mut().for_each(|row| row[lane] = [T::default(); 4]);
-                continue;
-            }
-            let origin = grid.origin(*at);
-            if grid.whole(*at, 1) {
-                for (row, offset) in grid.rows() {
-                    rows[row][lane].copy_from_slice(&from[origin + offset..][..4]);
-                }
-            } else {
-                let [nx, ny, nz] = grid.extents(*at);
-                for (row, _) in grid.rows() {
-                    let (y, z) = (padded(row % grid.block[1], ny), padded(row / grid.block[1], nz));
-                    let first = origin + grid.index(0, y, z);
-                    rows[row][lane] = std::array::from_fn(|x| from[first + padded(x, nx)]);
-                }
-            }
+        for lane in 0..lanes {
+            gather_block(grid, from, *at, rows, lane);
             grid.advance(at, 1);
         }
+        rows.iter_mut().for_each(|row| row[lanes..].fill([T::default(); 4]));
+    }
+}
+
+fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: Cursor, rows: &mut [[[T; 4]; N]], lane: usize) {
+    let origin = grid.origin(at);
+    if grid.whole(at, 1) {
+        for (row, offset) in grid.rows() {
+            rows[row][lane].copy_from_slice(&from[origin + offset..][..4]);
+        }
+        return;
+    }
+    let [nx, ny, nz] = grid.extents(at);
+    for (row, _) in grid.rows() {
+        let (y, z) = (padded(row % grid.block[1], ny), padded(row / grid.block[1], nz));
+        let first = origin + grid.index(0, y, z);
+        rows[row][lane] = std::array::from_fn(|x| from[first + padded(x, nx)]);
     }
 }
 
@@ -131,14 +133,18 @@ pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at
             continue;
         }
         for lane in 0..lanes {
-            let origin = grid.origin(*at);
-            let [nx, ny, nz] = grid.extents(*at);
-            for (row, offset) in grid.rows() {
-                if row % grid.block[1] < ny && row / grid.block[1] < nz {
-                    to[origin + offset..][..nx].copy_from_slice(&rows[row][lane][..nx]);
-                }
-            }
+            scatter_block(grid, rows, lane, *at, to);
             grid.advance(at, 1);
+        }
+    }
+}
+
+fn scatter_block<T: Copy, const N: usize>(grid: &Grid, rows: &[[[T; 4]; N]], lane: usize, at: Cursor, to: &mut [T]) {
+    let origin = grid.origin(at);
+    let [nx, ny, nz] = grid.extents(at);
+    for (row, offset) in grid.rows() {
+        if row % grid.block[1] < ny && row / grid.block[1] < nz {
+            to[origin + offset..][..nx].copy_from_slice(&rows[row][lane][..nx]);
         }
     }
 }

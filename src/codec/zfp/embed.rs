@@ -5,6 +5,7 @@
 //! another 1 follows, 0 if not. The block's last coefficient needs neither its bit nor a flag. n then is the first one not tested.
 
 use super::planes::Matrix;
+use super::short;
 
 /// Words of a batch's bits: at most 512, and room for what a block writes beyond its end before it is cut.
 pub const WORDS: usize = 1024;
@@ -243,11 +244,11 @@ fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: 
     let (mut n, mut bits, mut count) = (0, 0, 0);
     let mut left = i64::from(end) - i64::from(out.position());
     for plane in spec.planes(exponent) {
-        if count > 64 - SHORT {
+        if count > 64 - short::MOST {
             out.put(bits, count);
             (bits, count) = (0, 0);
         }
-        let coded = SHORT_CODES[n as usize][lane.plane(m, plane) as usize % 16];
+        let coded = short::CODES[n as usize][lane.plane(m, plane) as usize % 16];
         bits |= u64::from(coded.bits) << count;
         count += u32::from(coded.count);
         n = coded.n;
@@ -326,97 +327,17 @@ fn get_short(
     lane: Lane,
 ) -> (u32, u32) {
     let (mut n, mut bits, mut left) = (0, 0, 0);
-    // Every plane that begins here is whole.
-    while at + SHORT <= end {
-        let Some(plane) = planes.next() else { break };
-        if left < SHORT {
+    loop {
+        if left < short::MOST {
             (bits, left) = (peek(words, at), 64);
         }
-        let plane_of = SHORT_PLANES[n as usize][bits as usize % (1 << SHORT)];
-        lane.set(m, plane, plane_of.bits.into());
-        let count = u32::from(plane_of.count);
-        (n, at, bits, left) = (plane_of.n, at + count, bits >> count, left - count);
-    }
-    (n.into(), at)
-}
-
-/// Most bits of a plane of 4 coefficients.
-const SHORT: u32 = 7;
-
-/// A plane of 4 coefficients.
-#[derive(Clone, Copy)]
-#[repr(align(4))]
-struct Short {
-    /// Its bits or its code.
-    bits: u8,
-    /// Bits of its code.
-    count: u8,
-    /// Coefficients known to count behind it.
-    n: u8,
-}
-
-/// By the coefficients known to count and the bits: the code.
-const SHORT_CODES: [[Short; 16]; 5] = {
-    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 16]; 5];
-    let mut i = 0;
-    while i < 5 * 16 {
-        table[i / 16][i % 16] = short_code((i / 16) as u8, (i % 16) as u8);
-        i += 1;
-    }
-    table
-};
-
-/// By the coefficients known to count and the bits that are next: the plane.
-const SHORT_PLANES: [[Short; 1 << SHORT]; 5] = {
-    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 1 << SHORT]; 5];
-    let mut i = 0;
-    while i < 5 << SHORT {
-        table[i >> SHORT][i % (1 << SHORT)] = short_plane((i >> SHORT) as u8, (i % (1 << SHORT)) as u8);
-        i += 1;
-    }
-    table
-};
-
-/// Group tests, bit by bit.
-const fn short_code(mut n: u8, x: u8) -> Short {
-    let (mut bits, mut count) = (x & ((1 << n) - 1), n);
-    while n < 4 {
-        if x >> n == 0 {
-            count += 1;
-            break;
+        let coded = short::PLANES[n as usize][bits as usize % (1 << short::MOST)];
+        let count = u32::from(coded.count);
+        if at + count > end {
+            return (n.into(), at);
         }
-        bits |= 1 << count;
-        count += 1;
-        while n < 3 {
-            bits |= (x >> n & 1) << count;
-            count += 1;
-            if x >> n & 1 == 1 {
-                break;
-            }
-            n += 1;
-        }
-        n += 1;
+        let Some(plane) = planes.next() else { return (n.into(), at) };
+        lane.set(m, plane, coded.bits.into());
+        (n, at, bits, left) = (coded.n, at + count, bits >> count, left - count);
     }
-    Short { bits, count, n }
-}
-
-/// The reverse.
-const fn short_plane(mut n: u8, code: u8) -> Short {
-    let (mut bits, mut count) = (code & ((1 << n) - 1), n);
-    while n < 4 {
-        count += 1;
-        if code >> (count - 1) & 1 == 0 {
-            break;
-        }
-        while n < 3 {
-            count += 1;
-            if code >> (count - 1) & 1 == 1 {
-                break;
-            }
-            n += 1;
-        }
-        bits |= 1 << n;
-        n += 1;
-    }
-    Short { bits, count, n }
 }

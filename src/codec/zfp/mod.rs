@@ -1,7 +1,40 @@
-//! zfp at a fixed rate: the stream of libzfp 1.0, bit for bit, of 1-D to 3-D arrays of FP32 and FP64.
+//! zfp at a fixed rate: the stream of libzfp 1.0 (codec 5), bit for bit, of 1-D to 3-D arrays of FP32 and FP64.
 //!
 //! Own implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20 (2014), as the zfp documentation
-//! describes it today.
+//! describes it today. Extents of 1 do not count, so that d is 1 to 3. There is no header and no bound on the error.
+//!
+//! # Stream
+//! With W the bits of a value and E those of its exponent (32 and 8, 64 and 11), the array is cut into blocks of 4^d values, x fastest,
+//! then y, then z; so are the values of a block. Of every block the stream has B = max(rate 4^d, 1 + E) bits, a pure function of it:
+//!
+//! | bits | what |
+//! |---|---|
+//! | B b | 1; 0: all values of block b are 0, and so are all bits |
+//! | B b + 1 ... B b + E | e, low bit first |
+//! | B b + E + 1 ... B (b + 1) - 1 | bit planes, cut or followed by zeros |
+//! | B blocks ... | zeros, to a multiple of 64 |
+//!
+//! Bit i is bit i % 8 of byte i / 8. libzfp may end the stream with its last bit's byte; both lengths are decoded.
+//!
+//! 1. Where a block reaches beyond the array, value i of a row of which the array has n is value n - 1, but value 3 is value 0; along x,
+//!    then y, then z.
+//! 2. e is 1 + the biased exponent of the block's largest magnitude, 1 if that is denormal. It is x = f 2^(e - bias), |f| < 1, for every
+//!    value, bias = 2^(E - 1) - 1.
+//! 3. Fixed point: the integer part of f 2^(W - 2), but -2^(W - 1) for every value where e < W - 2, since there libzfp's scale factor
+//!    overflows: arrays of numbers below 2^-98 (2^-962) should be scaled. From here on arithmetic is that of W-bit integers and wraps.
+//! 4. Transform along x, then y, then z: `lanes::lift` on every row of 4.
+//! 5. Order: `lanes::ORDER_1`, `ORDER_2`, `ORDER_3`, place x + 4y + 16z of each coefficient.
+//! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
+//! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as `embed` says.
+//!
+//! The decoder undoes 7 to 3: a plane that was cut has zeros behind, except that where a group test said 1 and its 1 is cut off, that 1 is
+//! the next coefficient's. A value is the W-bit integer, rounded to nearest even to the type of the array, times 2^(e - bias - W + 2), denormal or
+//! 0 where that is, the product rounded to nearest even: `__int2float_rn` and `__fmul_rn`.
+//!
+//! # Here
+//! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4 such vectors: 16 (8) blocks of 3-D, four
+//! times as many of 2-D. A batch's coefficients become bit planes by one transposition of 64 x 512 bits. Every batch begins at a whole
+//! word of the stream, since it is 1024 (512) values.
 
 mod blocks;
 #[cfg(target_arch = "x86_64")]
@@ -9,6 +42,8 @@ mod bmi;
 mod embed;
 mod lanes;
 mod planes;
+mod short;
+mod value;
 
 use super::simd::{self, Level};
 use super::{Array, ArrayMut, Bound, Coder, Shape};
@@ -17,9 +52,11 @@ use crate::room::filled;
 use crate::snapshot::Scalar;
 use blocks::{gather, scatter, Cursor, Grid};
 use embed::{Portable, Spec, WORDS};
-use lanes::{Batch, Forward, Inverse, Value};
+use lanes::{Batch, Forward, Inverse};
+use planes::Matrix;
+use value::Value;
 
-/// A coder of a fixed rate. Its error has no bound.
+/// A coder of a fixed rate. Its error has no bound, and NaN and infinities no code.
 pub struct Zfp {
     shape: Shape,
     values: usize,
@@ -64,12 +101,10 @@ impl Zfp {
         let grid = Grid::new(&dims);
         let d = dims.len().max(1) as u32;
         let size = 1 << (2 * d);
-        // libzfp: a block has at least its exponent, and bit planes down to 2^-1074 over its growth by the transform.
+        // As libzfp: a block has at least its exponent, and bit planes down to 2^-1074 and 2 (d + 1) more for the transform.
         let bits = (size * rate).max(1 + exponent);
         let spec = Spec { size, bits, width, exponent, planes: 1074 + 2 * (d + 1) - ((1 << (exponent - 1)) - 1) };
-        let values = shape.n.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
-        let sized = values.filter(|&values| values > 0 && values.checked_mul(shape.scalar.bytes() as usize).is_some());
-        let (Some(values), Some(bits)) = (sized, grid.blocks().checked_mul(bits as usize)) else {
+        let Some((values, bits)) = sizes(&shape, &grid, bits) else {
             return fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n);
         };
         let work = match shape.scalar {
@@ -78,6 +113,14 @@ impl Zfp {
         };
         Ok(Zfp { shape, values, grid, dims: d, spec, bytes: bits.div_ceil(64) * 8, used: bits.div_ceil(8), work })
     }
+}
+
+/// Values of an array and bits of its stream, unless it is empty or beyond the address space.
+fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> {
+    let values = shape.n.iter().try_fold(1usize, |product, &n| product.checked_mul(n)).filter(|&values| values > 0)?;
+    values.checked_mul(shape.scalar.bytes() as usize)?;
+    // No more blocks than values.
+    Some((values, grid.blocks().checked_mul(block_bits as usize)?))
 }
 
 /// What the coding of one array needs beside its room.
@@ -133,7 +176,7 @@ impl Job {
         }
     }
 
-    fn encode(&self, planes: &planes::Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+    fn encode(&self, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: the machine has it.
@@ -142,7 +185,7 @@ impl Job {
         embed::encode::<Portable>(&self.spec, planes, exponents, words);
     }
 
-    fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut planes::Matrix) {
+    fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: the machine has it.
@@ -154,13 +197,13 @@ impl Job {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-fn encode_bmi(spec: &Spec, planes: &planes::Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+fn encode_bmi(spec: &Spec, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
     embed::encode::<bmi::Bmi>(spec, planes, exponents, words);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut planes::Matrix) {
+fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
     embed::decode::<bmi::Bmi>(spec, words, exponents, planes);
 }
 

@@ -1,0 +1,82 @@
+//! The planes of blocks of 4 values: few enough for tables of all their codes.
+
+/// Most bits of a plane of 4 coefficients.
+pub const MOST: u32 = 7;
+
+/// A plane of 4 coefficients.
+#[derive(Clone, Copy)]
+#[repr(align(4))]
+pub struct Short {
+    /// Its bits or its code.
+    pub bits: u8,
+    /// Bits of its code.
+    pub count: u8,
+    /// Coefficients known to count behind it.
+    pub n: u8,
+}
+
+/// By the coefficients known to count and the bits: the code.
+pub const CODES: [[Short; 16]; 5] = {
+    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 16]; 5];
+    let mut i = 0;
+    while i < 5 * 16 {
+        table[i / 16][i % 16] = code_of((i / 16) as u8, (i % 16) as u8);
+        i += 1;
+    }
+    table
+};
+
+/// By the coefficients known to count and the bits that are next: the plane.
+pub const PLANES: [[Short; 1 << MOST]; 5] = {
+    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 1 << MOST]; 5];
+    let mut i = 0;
+    while i < 5 << MOST {
+        table[i >> MOST][i % (1 << MOST)] = plane_of((i >> MOST) as u8, (i % (1 << MOST)) as u8);
+        i += 1;
+    }
+    table
+};
+
+/// Group tests, bit by bit.
+const fn code_of(mut n: u8, x: u8) -> Short {
+    let (mut bits, mut count) = (x & ((1 << n) - 1), n);
+    while n < 4 {
+        if x >> n == 0 {
+            count += 1;
+            break;
+        }
+        bits |= 1 << count;
+        count += 1;
+        while n < 3 {
+            bits |= (x >> n & 1) << count;
+            count += 1;
+            if x >> n & 1 == 1 {
+                break;
+            }
+            n += 1;
+        }
+        n += 1;
+    }
+    Short { bits, count, n }
+}
+
+/// The reverse.
+const fn plane_of(mut n: u8, code: u8) -> Short {
+    let (mut bits, mut count) = (code & ((1 << n) - 1), n);
+    while n < 4 {
+        count += 1;
+        if code >> (count - 1) & 1 == 0 {
+            break;
+        }
+        while n < 3 {
+            count += 1;
+            if code >> (count - 1) & 1 == 1 {
+                break;
+            }
+            n += 1;
+        }
+        bits |= 1 << n;
+        n += 1;
+    }
+    Short { bits, count, n }
+}
