@@ -216,10 +216,11 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
 
 #[inline(always)]
 fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
-    out.put(1 | u64::from(exponent) << 1, 1 + spec.exponent);
+    let (head, head_bits) = (1 | u64::from(exponent) << 1, 1 + spec.exponent);
     if spec.size == 4 {
-        return put_short(spec, m, lane, exponent, end, out);
+        return put_short(spec, m, lane, exponent, (head, head_bits), out);
     }
+    out.put(head, head_bits);
     let mut n = 0;
     for plane in spec.planes(exponent) {
         let x = lane.plane(m, plane) & low(spec.size);
@@ -238,12 +239,14 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
     }
 }
 
-/// `put_block` of 4 values, behind the exponent.
+/// `put_block` of 4 values. `bits` and their `count` are what comes first.
 #[inline(always)]
-fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
-    let (mut n, mut bits, mut count) = (0, 0, 0);
-    let mut left = i64::from(end) - i64::from(out.position());
+fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, (mut bits, mut count): (u64, u32), out: &mut Writer<'_>) {
+    let (mut n, mut all) = (0, count);
     for plane in spec.planes(exponent) {
+        if all >= spec.bits {
+            break;
+        }
         if count > 64 - short::MOST {
             out.put(bits, count);
             (bits, count) = (0, 0);
@@ -251,11 +254,8 @@ fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: 
         let coded = short::CODES[n as usize][lane.plane(m, plane) as usize % 16];
         bits |= u64::from(coded.bits) << count;
         count += u32::from(coded.count);
+        all += u32::from(coded.count);
         n = coded.n;
-        left -= i64::from(coded.count);
-        if left <= 0 {
-            break;
-        }
     }
     out.put(bits, count);
 }
@@ -294,12 +294,12 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
     let exponent = (head >> 1 & low(spec.exponent)) as u32;
     let end = at + spec.bits;
     at += 1 + spec.exponent;
-    let mut planes = spec.planes(exponent);
-    let mut n = 0;
     if spec.size == 4 {
-        (n, at) = get_short(words, at, end, &mut planes, m, lane);
+        get_short(words, at, end, spec.planes(exponent), m, lane);
+        return exponent;
     }
-    for plane in planes {
+    let mut n = 0;
+    for plane in spec.planes(exponent) {
         if at >= end {
             break;
         }
@@ -316,28 +316,21 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
     exponent
 }
 
-/// Reads the planes of a block of 4 values that are whole. Returns the coefficients known by then, and the place.
+/// Reads the planes of a block of 4 values.
 #[inline(always)]
-fn get_short(
-    words: &[u64; WORDS],
-    mut at: u32,
-    end: u32,
-    planes: &mut impl Iterator<Item = u32>,
-    m: &mut Matrix,
-    lane: Lane,
-) -> (u32, u32) {
-    let (mut n, mut bits, mut left) = (0, 0, 0);
-    loop {
-        if left < short::MOST {
-            (bits, left) = (peek(words, at), 64);
+fn get_short(words: &[u64; WORDS], mut at: u32, end: u32, planes: impl Iterator<Item = u32>, m: &mut Matrix, lane: Lane) {
+    let (mut n, mut bits, mut seen) = (0, 0, 0);
+    for plane in planes {
+        let left = (end - at).min(short::MOST);
+        if left == 0 {
+            break;
         }
-        let coded = short::PLANES[n as usize][bits as usize % (1 << short::MOST)];
-        let count = u32::from(coded.count);
-        if at + count > end {
-            return (n.into(), at);
+        if seen < short::MOST {
+            (bits, seen) = (peek(words, at), 64);
         }
-        let Some(plane) = planes.next() else { return (n.into(), at) };
+        let coded = short::PLANES[left as usize][n as usize][bits as usize % (1 << short::MOST)];
         lane.set(m, plane, coded.bits.into());
-        (n, at, bits, left) = (coded.n, at + count, bits >> count, left - count);
+        let count = u32::from(coded.count);
+        (n, at, bits, seen) = (coded.n, at + count, bits >> count, seen - count);
     }
 }

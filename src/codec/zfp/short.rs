@@ -16,7 +16,7 @@ pub struct Short {
 }
 
 /// By the coefficients known to count and the bits: the code.
-pub const CODES: [[Short; 16]; 5] = {
+pub static CODES: [[Short; 16]; 5] = {
     let mut table = [[Short { bits: 0, count: 0, n: 0 }; 16]; 5];
     let mut i = 0;
     while i < 5 * 16 {
@@ -26,12 +26,13 @@ pub const CODES: [[Short; 16]; 5] = {
     table
 };
 
-/// By the coefficients known to count and the bits that are next: the plane.
-pub const PLANES: [[Short; 1 << MOST]; 5] = {
-    let mut table = [[Short { bits: 0, count: 0, n: 0 }; 1 << MOST]; 5];
+/// By the bits that are left, `MOST` for more, the coefficients known to count, and the bits that are next: the plane.
+pub static PLANES: [[[Short; 1 << MOST]; 5]; MOST as usize + 1] = {
+    let mut table = [[[Short { bits: 0, count: 0, n: 0 }; 1 << MOST]; 5]; MOST as usize + 1];
     let mut i = 0;
-    while i < 5 << MOST {
-        table[i >> MOST][i % (1 << MOST)] = plane_of((i >> MOST) as u8, (i % (1 << MOST)) as u8);
+    while i < (5 * (MOST as usize + 1)) << MOST {
+        let (left, n, code) = ((i >> MOST) / 5, (i >> MOST) % 5, i % (1 << MOST));
+        table[left][n][code] = plane_of(left as u8, n as u8, code as u8);
         i += 1;
     }
     table
@@ -60,15 +61,16 @@ const fn code_of(mut n: u8, x: u8) -> Short {
     Short { bits, count, n }
 }
 
-/// The reverse.
-const fn plane_of(mut n: u8, code: u8) -> Short {
-    let (mut bits, mut count) = (code & ((1 << n) - 1), n);
-    while n < 4 {
+/// The reverse. Where the bits end in a run, the 1 that it leads to is taken to be next.
+const fn plane_of(left: u8, mut n: u8, code: u8) -> Short {
+    let mut count = if n < left { n } else { left };
+    let mut bits = code & ((1 << count) - 1);
+    while n < 4 && count < left {
         count += 1;
         if code >> (count - 1) & 1 == 0 {
             break;
         }
-        while n < 3 {
+        while n < 3 && count < left {
             count += 1;
             if code >> (count - 1) & 1 == 1 {
                 break;
