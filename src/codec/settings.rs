@@ -7,6 +7,7 @@ use super::half::Half;
 use super::plugin;
 use super::real::Array;
 use super::survey::Survey;
+use super::zfp::Zfp;
 use crate::error::{fail, Result};
 use crate::snapshot::Scalar;
 
@@ -118,6 +119,7 @@ impl Method {
         match self {
             Method::None => Ok(None),
             Method::Plugin(number) => plugin::coder(*number, shape).map(Some),
+            Method::Zfp { rate } => Ok(Some(Box::new(Zfp::new(shape, *rate)?))),
             Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
             Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
             Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),

@@ -95,7 +95,7 @@ impl Zfp {
             Scalar::F64 => (64, <f64 as Value<8>>::EXPONENT, 64),
         };
         if !(1..=most).contains(&rate) {
-            return fail!(Config, "zfp: a rate of {rate} bits per value is not in 1..{most}");
+            return fail!(Config, "zfp_bit_rate = {rate}: 1 to {most} bits per value of this type");
         }
         let dims = shape.dims();
         let grid = Grid::new(&dims);
