@@ -32,15 +32,15 @@ impl Spec {
         (64 * 512 / self.width / self.size) as usize
     }
 
-    /// The bit planes of a block of this biased exponent, from the top.
+    /// The lowest bit plane of a block of this biased exponent.
     #[inline(always)]
-    fn planes(&self, exponent: u32) -> impl Iterator<Item = u32> {
-        (self.width.saturating_sub(exponent + self.planes)..self.width).rev()
+    pub fn lowest(&self, exponent: u32) -> u32 {
+        self.width.saturating_sub(exponent + self.planes)
     }
 
     /// Where block `block` of a batch is: the lanes of a group, then the next group.
     #[inline(always)]
-    fn lane(&self, block: usize) -> Lane {
+    pub fn lane(&self, block: usize) -> Lane {
         let lanes = 512 / self.width as usize;
         let at = block % lanes * self.width as usize / 8;
         Lane { row: at % 8 * 8, word: at / 8 % 8, shift: (block / lanes) as u32 * self.size % 64 }
@@ -49,7 +49,7 @@ impl Spec {
 
 /// Where the planes of a block are in a matrix.
 #[derive(Clone, Copy)]
-struct Lane {
+pub struct Lane {
     /// The lowest plane.
     row: usize,
     /// Word in the rows.
@@ -61,13 +61,13 @@ struct Lane {
 impl Lane {
     /// A bit plane, and what else is above it.
     #[inline(always)]
-    fn plane(self, m: &Matrix, plane: u32) -> u64 {
+    pub fn plane(self, m: &Matrix, plane: u32) -> u64 {
         m[(self.row + plane as usize) % 64][self.word] >> self.shift
     }
 
     /// Sets a bit plane that is 0.
     #[inline(always)]
-    fn set(self, m: &mut Matrix, plane: u32, bits: u64) {
+    pub fn set(self, m: &mut Matrix, plane: u32, bits: u64) {
         m[(self.row + plane as usize) % 64][self.word] |= bits << self.shift;
     }
 }
@@ -222,7 +222,7 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
     }
     out.put(head, head_bits);
     let mut n = 0;
-    for plane in spec.planes(exponent) {
+    for plane in (spec.lowest(exponent)..spec.width).rev() {
         let x = lane.plane(m, plane) & low(spec.size);
         if n == spec.size {
             out.put(x, n);
@@ -243,7 +243,7 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
 #[inline(always)]
 fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, (mut bits, mut count): (u64, u32), out: &mut Writer<'_>) {
     let (mut n, mut all) = (0, count);
-    for plane in spec.planes(exponent) {
+    for plane in (spec.lowest(exponent)..spec.width).rev() {
         if all >= spec.bits {
             break;
         }
@@ -280,6 +280,9 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
+    if spec.size == 4 {
+        return short::decode(spec, words, exponents, m);
+    }
     for (block, exponent) in exponents.iter_mut().enumerate() {
         *exponent = get_block::<T>(spec, words, block as u32 * spec.bits, m, spec.lane(block));
     }
@@ -294,12 +297,8 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
     let exponent = (head >> 1 & low(spec.exponent)) as u32;
     let end = at + spec.bits;
     at += 1 + spec.exponent;
-    if spec.size == 4 {
-        get_short(words, at, end, spec.planes(exponent), m, lane);
-        return exponent;
-    }
     let mut n = 0;
-    for plane in spec.planes(exponent) {
+    for plane in (spec.lowest(exponent)..spec.width).rev() {
         if at >= end {
             break;
         }
@@ -314,23 +313,4 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
         lane.set(m, plane, bits);
     }
     exponent
-}
-
-/// Reads the planes of a block of 4 values.
-#[inline(always)]
-fn get_short(words: &[u64; WORDS], mut at: u32, end: u32, planes: impl Iterator<Item = u32>, m: &mut Matrix, lane: Lane) {
-    let (mut n, mut bits, mut seen) = (0, 0, 0);
-    for plane in planes {
-        let left = (end - at).min(short::MOST);
-        if left == 0 {
-            break;
-        }
-        if seen < short::MOST {
-            (bits, seen) = (peek(words, at), 64);
-        }
-        let coded = short::PLANES[left as usize][n as usize][bits as usize % (1 << short::MOST)];
-        lane.set(m, plane, coded.bits.into());
-        let count = u32::from(coded.count);
-        (n, at, bits, seen) = (coded.n, at + count, bits >> count, seen - count);
-    }
 }

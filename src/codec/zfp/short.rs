@@ -1,4 +1,44 @@
-//! The planes of blocks of 4 values: few enough for tables of all their codes.
+//! Blocks of 4 values: few enough for tables of all planes, and so short that 4 blocks are decoded in step, each plane of all at once.
+
+use super::embed::{peek, Lane, Spec, WORDS};
+use super::planes::Matrix;
+
+/// Blocks in step.
+const STEP: usize = 4;
+
+/// `embed::decode`; the matrix must be 0.
+#[inline(always)]
+pub fn decode(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
+    for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
+        let lanes: [Lane; STEP] = std::array::from_fn(|i| spec.lane(STEP * step + i));
+        let (mut at, mut end, mut lowest, mut n) = ([0; STEP], [0; STEP], [0; STEP], [0u8; STEP]);
+        for (i, exponent) in exponents.iter_mut().enumerate() {
+            let begin = (STEP * step + i) as u32 * spec.bits;
+            let head = peek(words, begin);
+            *exponent = (head >> 1) as u32 % (1 << spec.exponent);
+            lowest[i] = spec.lowest(*exponent);
+            (at[i], end[i]) = (begin + 1 + spec.exponent, begin + spec.bits);
+            if head & 1 == 0 {
+                (*exponent, at[i]) = (0, end[i]);
+            }
+        }
+        for plane in (0..spec.width).rev() {
+            let mut open = 0;
+            for i in 0..STEP {
+                // A block that is done has no bits left, which the table knows.
+                let left = if plane < lowest[i] { 0 } else { (end[i] - at[i]).min(MOST) };
+                open |= left;
+                let coded = PLANES[left as usize % 8][n[i] as usize % 5][peek(words, at[i]) as usize % (1 << MOST)];
+                lanes[i].set(m, plane, coded.bits.into());
+                at[i] += u32::from(coded.count);
+                n[i] = coded.n;
+            }
+            if open == 0 {
+                break;
+            }
+        }
+    }
+}
 
 /// Most bits of a plane of 4 coefficients.
 pub const MOST: u32 = 7;
