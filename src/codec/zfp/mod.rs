@@ -16,8 +16,7 @@
 //!
 //! Bit i is bit i % 8 of byte i / 8. libzfp may end the stream with its last bit's byte; both lengths are decoded.
 //!
-//! 1. Where a block reaches beyond the array, value i of a row of which the array has n is value n - 1, but value 3 is value 0; along x,
-//!    then y, then z.
+//! 1. Padding: of a row of 4 that has n values in the array, value i >= n is value n - 1, but value 3 is value 0; along x, then y, then z.
 //! 2. e is 1 + the biased exponent of the block's largest magnitude, 1 if that is denormal. It is x = f 2^(e - bias), |f| < 1, for every
 //!    value, bias = 2^(E - 1) - 1.
 //! 3. Fixed point: the integer part of f 2^(W - 2), but -2^(W - 1) for every value where e < W - 2, since there libzfp's scale factor
@@ -27,9 +26,9 @@
 //! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
 //! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as `embed` says.
 //!
-//! The decoder undoes 7 to 3: a plane that was cut has zeros behind, except that where a group test said 1 and its 1 is cut off, that 1 is
-//! the next coefficient's. A value is the W-bit integer, rounded to nearest even to the type of the array, times 2^(e - bias - W + 2), denormal or
-//! 0 where that is, the product rounded to nearest even: `__int2float_rn` and `__fmul_rn`.
+//! The decoder undoes 7 to 3. A plane that was cut has zeros behind, except that where a group test said 1 and its 1 is cut off, that 1
+//! is the next coefficient's. A value is the W-bit integer, rounded to nearest even to the type of the array, times 2^(e - bias - W + 2),
+//! a denormal number or 0 where that must be, the product rounded to nearest even: `__fmul_rn(__int2float_rn(i), s)`.
 //!
 //! # Here
 //! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4 such vectors: 16 (8) blocks of 3-D, four
