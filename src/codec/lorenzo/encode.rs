@@ -1,0 +1,172 @@
+//! From values to tiles.
+
+// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+#![allow(clippy::needless_range_loop)]
+
+use super::super::quantize::{put_word, used_bytes, Choice, Quantised, Quantum, LINE, LINES, TILE};
+use super::super::simd::{Kernel, Level};
+use super::grid::{Grid, Place};
+use super::predict::{cost, difference};
+use super::{Work, AS_IS, GROUP};
+
+pub(super) struct Encode<'a, T> {
+    pub grid: &'a Grid,
+    pub work: &'a mut Work<T>,
+    pub x: &'a [T],
+    pub choice: Choice,
+    pub to: &'a mut [u8],
+    pub level: Level,
+}
+
+impl<T: Quantised> Kernel for Encode<'_, T> {
+    type Output = usize;
+
+    /// The bytes that it took.
+    #[inline(always)]
+    fn run(self) -> usize {
+        let Encode { grid, work, x, choice, to, level } = self;
+        let quanta = Quantum::levels(choice.unit, choice.bound);
+        let head = grid.head();
+        put_word(to, 0, choice.unit.to_bits());
+        let mut at = head;
+        if grid.count() == 0 {
+            return at;
+        }
+        let mut next = grid.place(0);
+        for group in 0..grid.groups() {
+            let (mut stored, mut sizes, mut count) = (0u64, [0u16; GROUP], 0);
+            put_word(to, 16 + 16 * group, (at - head) as u64);
+            for t in 0..GROUP.min(grid.count() - group * GROUP) {
+                let place = next;
+                next = grid.place((group * GROUP + t + 1).min(grid.count() - 1));
+                let Some(size) = encode(work, x, &quanta[..choice.levels], grid, [&place, &next], level) else { continue };
+                let as_is = 1 + place.values() * T::BYTES;
+                let size = if size < as_is {
+                    to[at..at + size].copy_from_slice(&work.bytes[..size]);
+                    size
+                } else {
+                    put_as_is(x, &place, &mut to[at..at + as_is]);
+                    as_is
+                };
+                at += size;
+                stored |= 1 << t;
+                sizes[count] = size as u16;
+                count += 1;
+            }
+            put_word(to, 8 + 16 * group, stored);
+            for (to, size) in to[at..at + 2 * count].chunks_exact_mut(2).zip(sizes) {
+                to.copy_from_slice(&size.to_le_bytes());
+            }
+            at += 2 * count;
+        }
+        at
+    }
+}
+
+/// Codes a tile into `work.bytes` and gives its size, or `usize::MAX` if it cannot be coded; nothing for an empty one.
+#[inline(always)]
+fn encode<T: Quantised>(
+    work: &mut Work<T>,
+    x: &[T],
+    quanta: &[Quantum<T>],
+    grid: &Grid,
+    [place, next]: [&Place; 2],
+    level: Level,
+) -> Option<usize> {
+    let Work { values, numbers, rows, bytes } = work;
+    load(x, place, values);
+    prefetch(x, next, 0);
+    prefetch(x, next, 1);
+    let mut step = 0;
+    while !quanta[step].quantise(values, &mut numbers[0]) {
+        step += 1;
+        if step == quanta.len() {
+            return Some(usize::MAX);
+        }
+    }
+    let mut any = 0;
+    for i in 0..TILE {
+        any |= numbers[0][i];
+    }
+    if any == 0 {
+        return None;
+    }
+    prefetch(x, next, 2);
+    prefetch(x, next, 3);
+    let (mut best, mut taken, mut least, mut bits) = (0, 0, u32::MAX, 0);
+    for &tried in grid.tries {
+        let mut at = best;
+        for &along in &grid.differences[taken..tried] {
+            let next = if at == best { (best + 1) % 3 } else { 3 - best - at };
+            let Ok([from, to]) = numbers.get_disjoint_mut([at, next]) else { return Some(usize::MAX) };
+            difference(from, to, along, place);
+            at = next;
+        }
+        let (cost, all) = cost(&numbers[at]);
+        if cost >= least {
+            break;
+        }
+        (best, taken, least, bits) = (at, tried, cost, all);
+    }
+    if bits >> 31 != 0 {
+        return Some(usize::MAX);
+    }
+    let numbers = &mut numbers[best];
+    if !place.whole() {
+        for (r, line) in numbers.chunks_exact_mut(LINE).enumerate() {
+            line[place.line(r).1..].fill(0);
+        }
+    }
+    let slices = used_bytes(bits as u64).max(1);
+    rows.fill(numbers, slices, bits < 128);
+    Some(rows.put(bytes, slices, taken | step << 3, level))
+}
+
+/// Fetches a quarter of a tile into the cache: a little at a time, while others are worked on.
+#[inline(always)]
+pub(super) fn prefetch<T>(x: &[T], place: &Place, quarter: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        let line = x.as_ptr().wrapping_add(place.line(line).0).cast::<i8>();
+        for byte in (0..size_of::<T>() * LINE).step_by(64) {
+            // SAFETY: a prefetch may be of any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(byte)) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (x, place, quarter);
+}
+
+/// Collects a tile. Places beyond the array repeat what is before them.
+#[inline(always)]
+fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
+    for r in 0..LINES {
+        let (first, len) = place.line(r);
+        let (before, line) = to.split_at_mut(r * LINE);
+        let line = &mut line[..LINE];
+        if len == LINE {
+            line.copy_from_slice(&x[first..first + LINE]);
+        } else if len > 0 {
+            line[..len].copy_from_slice(&x[first..first + len]);
+            line[len..].fill(x[first + len - 1]);
+        } else if place.chain {
+            line.fill(before[r * LINE - 1]);
+        } else {
+            let back = if r % place.height >= place.extent[1] { 1 } else { place.height };
+            line.copy_from_slice(&before[(r - back) * LINE..][..LINE]);
+        }
+    }
+}
+
+fn put_as_is<T: Quantised>(x: &[T], place: &Place, to: &mut [u8]) {
+    to[0] = AS_IS;
+    let mut to = to[1..].chunks_exact_mut(T::BYTES);
+    for r in 0..LINES {
+        let (first, len) = place.line(r);
+        // The values first: a zip takes an item of its first part before it finds the second one at its end.
+        for (x, to) in x[first.min(x.len())..][..len].iter().zip(&mut to) {
+            x.put(to);
+        }
+    }
+}

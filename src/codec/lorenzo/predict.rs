@@ -1,0 +1,79 @@
+//! Differences along the dimensions of a tile.
+
+// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+#![allow(clippy::needless_range_loop)]
+
+use super::super::quantize::{difference_back, scan, Numbers, LINE, LINES, ROWS, TILE};
+use super::super::simd::Level;
+use super::grid::Place;
+
+/// Numbers of a plane of a 3-D tile.
+const PLANE: usize = 8 * LINE;
+
+/// Undoes `difference_back`.
+#[inline(always)]
+fn sum_back<const BACK: usize, const LEN: usize>(x: &mut [i32; LEN]) {
+    for i in BACK..LEN {
+        x[i] = x[i].wrapping_add(x[i - BACK]);
+    }
+}
+
+/// The difference along a dimension.
+#[inline(always)]
+pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: &Place) {
+    match along {
+        1 => {
+            difference_back::<1, TILE>(from, to);
+            if !place.chain {
+                for i in (0..TILE).step_by(LINE) {
+                    to[i] = from[i];
+                }
+            }
+        }
+        2 => {
+            difference_back::<LINE, TILE>(from, to);
+            if place.height != LINES {
+                for i in (0..TILE).step_by(PLANE) {
+                    to[i..i + LINE].copy_from_slice(&from[i..i + LINE]);
+                }
+            }
+        }
+        _ => difference_back::<PLANE, TILE>(from, to),
+    }
+}
+
+/// Undoes `difference`.
+#[inline(always)]
+pub(super) fn sum(x: &mut Numbers, along: usize, place: &Place, level: Level) {
+    match along {
+        1 => scan(x, place.chain, level),
+        2 if place.height == LINES => sum_back::<LINE, TILE>(x),
+        2 => {
+            for plane in x.as_chunks_mut::<PLANE>().0 {
+                sum_back::<LINE, PLANE>(plane);
+            }
+        }
+        _ => sum_back::<PLANE, TILE>(x),
+    }
+}
+
+/// What a tile costs with these residuals, and the bits that occur in their magnitudes.
+#[inline(always)]
+pub(super) fn cost(x: &Numbers) -> (u32, u32) {
+    let (mut columns, mut cost, mut all) = ([0; ROWS], 0, 0);
+    for (g, columns) in columns.chunks_exact_mut(LINE).enumerate() {
+        let x = &x[8 * LINE * g..8 * LINE * (g + 1)];
+        for i in 0..LINE {
+            let mut bits = 0;
+            for line in 0..8 {
+                bits |= x[i + LINE * line].unsigned_abs();
+            }
+            columns[i] = bits;
+        }
+    }
+    for i in 0..ROWS {
+        cost += 32 - columns[i].leading_zeros();
+        all |= columns[i];
+    }
+    (cost, all)
+}
