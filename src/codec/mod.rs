@@ -7,6 +7,7 @@ mod bfp;
 mod bitcomp;
 mod checksum;
 mod coder;
+pub mod cuszp;
 mod half;
 pub mod lorenzo;
 pub mod plugin;
