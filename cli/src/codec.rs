@@ -48,8 +48,12 @@ pub struct Arguments {
 }
 
 fn codecs() -> impl TypedValueParser<Value = Method> {
-    let names = PossibleValuesParser::new(Method::ALL.map(|method| method.name()));
-    names.map(|name| Method::ALL.into_iter().find(|method| method.name() == name).unwrap_or(Method::None))
+    let names = PossibleValuesParser::new(methods().map(|method| method.name()));
+    names.map(|name| methods().find(|method| method.name() == name).unwrap_or(Method::None))
+}
+
+fn methods() -> impl Iterator<Item = Method> {
+    Method::ALL.into_iter().chain([Method::Cuszp { plain: true }])
 }
 
 fn types() -> impl TypedValueParser<Value = Scalar> {
@@ -315,7 +319,7 @@ const EQUAL_PSNR: [f64; 3] = [60.0, 80.0, 100.0];
 fn all() -> Vec<Settings> {
     let bounds = [1e-2, 1e-3, 1e-4, 1e-5].map(ErrorBound::OfMax).into_iter().chain(EQUAL_PSNR.map(ErrorBound::Psnr));
     let bounded = bounds.flat_map(|bound| {
-        let methods = Method::ALL.into_iter().filter(|method| method.is_bounded() && method.missing().is_none());
+        let methods = methods().filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
     });
     let fixed = [Method::None, Method::Fp16, Method::Bfp].into_iter();
@@ -351,7 +355,7 @@ fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
     for (file, o) in rows {
         if file != last {
             writeln!(out, "{file}: {} bytes, memcpy {:.1} GB/s", o.raw_bytes, o.memcpy)?;
-            writeln!(out, "codec    setting       ratio    PSNR    SSIM     max error  bound kept  compress  decompress GB/s")?;
+            writeln!(out, "codec       setting       ratio    PSNR    SSIM     max error  bound kept  compress  decompress GB/s")?;
             last = file;
         }
         let bound = o.setting().unwrap_or("-".into());
@@ -359,7 +363,7 @@ fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
         let (ssim, error) = (o.worst(|m| m.ssim, f64::min), o.worst(|m| m.max_error, f64::max));
         writeln!(
             out,
-            "{:8} {bound:10} {:8.2} {:7.2} {ssim:7.5} {error:12.3e}  {kept:10} {:9.2} {:11.2}",
+            "{:11} {bound:10} {:8.2} {:7.2} {ssim:7.5} {error:12.3e}  {kept:10} {:9.2} {:11.2}",
             o.settings.method.name(),
             o.ratio(),
             o.psnr(),

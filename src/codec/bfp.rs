@@ -74,7 +74,7 @@ impl Bfp {
         let (head, q) = from.split_at(self.integers);
         let (exponents, padding) = head.split_at(self.exponents);
         if padding.iter().any(|&byte| byte != 0) || !dispatch(Decode { exponents, q, x }) {
-            return fail!(Parse, "bfp: an exponent is damaged");
+            return fail!(Stream, "bfp: an exponent is damaged");
         }
         Ok(())
     }

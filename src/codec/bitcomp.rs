@@ -330,11 +330,11 @@ impl Bitcomp {
         };
         let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
         if status != 0 || (stored, raw, scalar, mode) != expected {
-            return fail!(Parse, "bitcomp: the {} bytes are not a stream of {} values", from.len(), x.len());
+            return fail!(Stream, "bitcomp: the {} bytes are not a stream of {} values", from.len(), x.len());
         }
         // SAFETY: the stream says that it decodes to what `x` has.
         let status = unsafe { (library.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast()) };
-        library.check(status, "bitcompHostUncompress").map_err(|e| crate::error::Error::new(Code::Parse, e.message))
+        library.check(status, "bitcompHostUncompress").map_err(|e| crate::error::Error::new(Code::Stream, e.message))
     }
 }
 

@@ -61,7 +61,7 @@ impl Half {
         let (head, halves) = from.split_at(HEAD);
         let s = i32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         if !(T::LEAST..=T::MOST).contains(&s) || head[4..] != [0; HEAD - 4] {
-            return fail!(Parse, "fp16: the scale 2^{s} is damaged");
+            return fail!(Stream, "fp16: the scale 2^{s} is damaged");
         }
         dispatch(Decode { from: halves.as_chunks().0, step: T::power(-s), x });
         Ok(())

@@ -3,7 +3,9 @@
 use super::bfp::Bfp;
 use super::bitcomp::{Bitcomp, Delta, Statistics};
 use super::coder::{Bound, Coder, Shape};
+use super::cuszp::{self, Cuszp};
 use super::half::Half;
+use super::lorenzo::Lorenzo;
 use super::plugin;
 use super::real::Array;
 use super::survey::Survey;
@@ -26,8 +28,11 @@ pub enum Method {
         /// For arrays with many zeros.
         sparse: bool,
     },
-    /// 3: the published cuSZp layout.
-    Cuszp,
+    /// 3: the published cuSZp layout, one-dimensional.
+    Cuszp {
+        /// Version 2's plain mode instead of its outlier mode, which is smaller.
+        plain: bool,
+    },
     /// 4: Lorenzo prediction of quantised values in tiles.
     Lorenzo,
     /// 5: discrete cosine transform of tiles.
@@ -46,7 +51,7 @@ impl Method {
         Method::None,
         Method::Zfp { rate: 8 },
         Method::Bitcomp { sparse: false },
-        Method::Cuszp,
+        Method::Cuszp { plain: false },
         Method::Lorenzo,
         Method::Dct,
         Method::Fp16,
@@ -59,7 +64,7 @@ impl Method {
             Method::None => 0,
             Method::Zfp { .. } => 1,
             Method::Bitcomp { .. } => 2,
-            Method::Cuszp => 3,
+            Method::Cuszp { .. } => 3,
             Method::Lorenzo => 4,
             Method::Dct => 5,
             Method::Fp16 => 6,
@@ -74,7 +79,8 @@ impl Method {
             Method::None => "none",
             Method::Zfp { .. } => "zfp",
             Method::Bitcomp { .. } => "bitcomp",
-            Method::Cuszp => "cuszp",
+            Method::Cuszp { plain: false } => "cuszp",
+            Method::Cuszp { plain: true } => "cuszp-plain",
             Method::Lorenzo => "lorenzo",
             Method::Dct => "dct",
             Method::Fp16 => "fp16",
@@ -87,6 +93,7 @@ impl Method {
     pub fn parameter(&self) -> u32 {
         match self {
             Method::Zfp { rate } => *rate,
+            Method::Cuszp { plain } => *plain as u32,
             _ => 0,
         }
     }
@@ -100,6 +107,7 @@ impl Method {
     pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
         match Method::ALL.into_iter().find(|m| m.number() == number) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
+            Some(Method::Cuszp { .. }) => Ok(Method::Cuszp { plain: parameter == 1 }),
             Some(method) => Ok(method),
             None if plugin::is_registered(number) => Ok(Method::Plugin(number)),
             None => fail!(Stream, "codec {number} of a stream: not known here"),
@@ -122,6 +130,10 @@ impl Method {
             Method::Zfp { rate } => Ok(Some(Box::new(Zfp::new(shape, *rate)?))),
             Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
             Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
+            Method::Cuszp { plain } => {
+                Ok(Some(Box::new(Cuszp::new(&shape, if *plain { cuszp::Mode::Plain } else { cuszp::Mode::Outlier })?)))
+            }
+            Method::Lorenzo => Ok(Some(Box::new(Lorenzo::new(&shape)?))),
             Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),
             method => fail!(Unsupported, "no {}", method.name()),
         }

@@ -7,7 +7,7 @@ use super::simd::{dispatch, Kernel};
 use super::stream::{padded, Content, Header, HEADER};
 use super::survey::Survey;
 use crate::device::{AppMemory, Slab};
-use crate::error::{fail, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::snapshot::{Layout, Scalar};
 use std::ops::Range;
 
@@ -241,7 +241,9 @@ impl SnapshotCodec {
                 Content::Raw => x.bytes_mut().copy_from_slice(payload),
                 Content::Constant => x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
                 Content::Coded => match self.coders.get_mut(self.coder_of[i]) {
-                    Some(coder) => coder.decompress(payload, x).map_err(|e| e.within(format_args!("field {i}")))?,
+                    Some(coder) => {
+                        coder.decompress(payload, x).map_err(|e| Error::new(Code::Stream, format!("field {i} cannot be decoded: {e}")))?
+                    }
                     None => return fail!(Stream, "field {i} is coded by codec {}: this session stores raw values", header.codec),
                 },
             }

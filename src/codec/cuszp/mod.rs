@@ -165,6 +165,6 @@ fn decode<T: Quantised>(work: &mut Work<T>, len: usize, mode: Mode, from: &[u8],
     }
     match dispatch(Decode { work, from, x, mode, level: level() }) {
         Some(()) => Ok(()),
-        None => fail!(Parse, "not a stream of cuszp for {len} values of type {:?}: it is damaged", T::SCALAR),
+        None => fail!(Stream, "not a stream of cuszp for {len} values of type {:?}: it is damaged", T::SCALAR),
     }
 }

@@ -129,7 +129,7 @@ impl Grid {
         }
         match dispatch(Decode { grid: self, work: &mut work[0], from, x, level: level() }) {
             Some(()) => Ok(()),
-            None => fail!(Parse, "not a stream of lorenzo for {:?} values of type {:?}: it is damaged", self.n, T::SCALAR),
+            None => fail!(Stream, "not a stream of lorenzo for {:?} values of type {:?}: it is damaged", self.n, T::SCALAR),
         }
     }
 }
