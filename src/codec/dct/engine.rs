@@ -1,0 +1,458 @@
+//! Arrays of one type: choice of the tiles and of the step, directory, payload.
+
+use super::batch::{Batch, Coded, Number, Quantiser, ENERGY};
+use super::grid::{axes, sides, Grid};
+use crate::codec::simd::{dispatch, Kernel};
+use crate::codec::{Bound, Real};
+use crate::error::{fail, Result};
+use crate::room;
+
+/// Bytes before the directory.
+pub(super) const HEADER: usize = 24;
+/// The step for a bound of 1 on every error: what is left beyond the bound is cheaper to correct than to avoid.
+const STEP: f64 = 2.1;
+/// Unit of the corrections for a bound of 1.
+const UNIT: f64 = 1.5;
+/// A tile that is stored as it is, among lengths.
+const RAW: u32 = u32::MAX;
+/// Steps of the table, one sixteenth of an octave apart, that are tried for a bound on the mean square.
+const STEPS: usize = 16 * 16;
+/// 2^(i/16).
+#[rustfmt::skip]
+const OCTAVE: [f64; 16] = [
+    1.0,
+    1.0442737824274138,
+    1.0905077326652577,
+    1.1387886347566916,
+    1.189207115002721,
+    1.241857812073484,
+    1.2968395546510096,
+    1.3542555469368927,
+    std::f64::consts::SQRT_2,
+    1.4768261459394993,
+    1.5422108254079407,
+    1.6104903319492543,
+    1.681792830507429,
+    1.7562521603732995,
+    1.8340080864093424,
+    1.9152065613971474,
+];
+
+/// Codes arrays of one shape.
+pub(super) struct Engine<T, const L: usize> {
+    n: [usize; 3],
+    /// The tilings to choose from.
+    grids: Vec<Grid>,
+    batch: Batch<T, L>,
+    /// Bytes of each tile.
+    lengths: Vec<u32>,
+    /// Room for one tile's bytes when only their number counts.
+    spare: Vec<u8>,
+}
+
+/// What a pass over all tiles gave.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    bytes: usize,
+    energy: u64,
+}
+
+impl<T: Number, const L: usize> Engine<T, L> {
+    pub fn new(n: [usize; 3]) -> Result<Self> {
+        let dims = axes(n).into_iter().filter(|&a| a).count();
+        let mut grids = room::with_room(2)?;
+        for &side in sides(dims) {
+            grids.push(Grid::new(n, side)?);
+        }
+        let values = grids.iter().map(Grid::values).max().unwrap_or(0);
+        let tiles = grids.iter().map(Grid::tiles).max().unwrap_or(0);
+        Ok(Engine {
+            n,
+            grids,
+            batch: Batch::new(values)?,
+            lengths: room::filled(0, tiles)?,
+            spare: room::filled(0, values * T::BYTES + 16)?,
+        })
+    }
+
+    fn values(&self) -> usize {
+        self.n.iter().product()
+    }
+
+    /// Header, directory at its longest, values as they are, and what a writer may touch behind them.
+    pub fn max_bytes(&self) -> usize {
+        self.grids.iter().map(|grid| HEADER + self.longest_directory(grid)).max().unwrap_or(0) + self.values() * T::BYTES + 16
+    }
+
+    fn longest_directory(&self, grid: &Grid) -> usize {
+        directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * T::BYTES))
+    }
+
+    pub fn compress(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        if x.len() != self.values() {
+            return fail!(Shape, "dct was made for {} values, not {}", self.values(), x.len());
+        }
+        if to.len() < self.max_bytes() {
+            return fail!(Argument, "dct needs room for {} bytes, not {}", self.max_bytes(), to.len());
+        }
+        if !(bound.value() > 0.0 && bound.value().is_finite()) {
+            return Ok(None);
+        }
+        Ok(match bound {
+            Bound::Max(most) => self.compress_within(x, most, to),
+            Bound::Rms(target) => self.compress_mean(x, target, to),
+        })
+    }
+
+    /// Every error at most `most`.
+    fn compress_within(&mut self, x: &[T], most: f64, to: &mut [u8]) -> Option<usize> {
+        let (step, unit) = (most * STEP, most * UNIT);
+        let quantiser = |grid: &Grid| Quantiser::new(grid, step, unit, Some(most));
+        let mut best = None;
+        for g in 0..self.grids.len() {
+            let q = quantiser(&self.grids[g])?;
+            let bits = if self.grids.len() > 1 { self.sample(g, &q, x).bits } else { 0 };
+            if best.is_none_or(|(least, _)| bits < least) {
+                best = Some((bits, g));
+            }
+        }
+        let (_, g) = best?;
+        let q = quantiser(&self.grids[g])?;
+        let total = self.encode(g, &q, x, to)?;
+        self.finish(g, step, unit, total.bytes, to)
+    }
+
+    /// Root of the mean square of the errors at most `target`.
+    fn compress_mean(&mut self, x: &[T], target: f64, to: &mut [u8]) -> Option<usize> {
+        let mut best = None;
+        for g in 0..self.grids.len() {
+            let (index, bits) = self.find_step(g, x, target)?;
+            if best.is_none_or(|(least, _, _)| bits < least) {
+                best = Some((bits, g, index));
+            }
+        }
+        let (_, g, mut index) = best?;
+        loop {
+            let step = target * step_of(index);
+            let q = Quantiser::new(&self.grids[g], step, step, None)?;
+            let total = self.encode(g, &q, x, to)?;
+            if holds(total.energy, step, target, x.len()) {
+                return self.finish(g, step, step, total.bytes, to);
+            }
+            index = index.checked_sub(1)?;
+        }
+    }
+
+    /// The index of the largest step with which the sample keeps the target, and the bits that it takes then.
+    fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
+        let (mut low, mut high) = (0, STEPS);
+        let mut bits = u64::MAX;
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            let step = target * step_of(middle);
+            let sample = self.sample(g, &Quantiser::new(&self.grids[g], step, step, None)?, x);
+            if holds(sample.energy, step, target, sample.values) {
+                (low, bits) = (middle, sample.bits);
+            } else {
+                high = middle;
+            }
+        }
+        Some((low, bits))
+    }
+
+    fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
+        dispatch(Sample { large: &self.grids[0], grid: &self.grids[g], batch: &mut self.batch, spare: &mut self.spare, q, x })
+    }
+
+    /// Codes all tiles to where the longest directory ends.
+    fn encode(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
+        let begin = HEADER + self.longest_directory(&self.grids[g]);
+        let to = to.get_mut(begin..)?;
+        let (grid, batch, lengths) = (&self.grids[g], &mut self.batch, &mut self.lengths);
+        Some(dispatch(Encode { grid, batch, lengths, q, x, to }))
+    }
+
+    /// Writes header and directory and moves the payload up to them.
+    fn finish(&self, g: usize, step: f64, unit: f64, payload: usize, to: &mut [u8]) -> Option<usize> {
+        let grid = &self.grids[g];
+        let lengths = &self.lengths[..grid.tiles()];
+        let coded = || lengths.iter().filter(|&&l| l != 0);
+        let longest = coded().filter(|&&l| l != RAW).max().copied().unwrap_or(0);
+        let width = width(longest as usize);
+        let begin = HEADER + directory_bytes(lengths.len(), coded().count(), width);
+        if begin + payload >= self.values() * T::BYTES {
+            return None;
+        }
+        let from = HEADER + self.longest_directory(grid);
+        to.copy_within(from..from + payload, begin);
+        to[..begin].fill(0);
+        to[0] = grid.side as u8;
+        to[1] = width as u8;
+        to[8..16].copy_from_slice(&step.to_le_bytes());
+        to[16..24].copy_from_slice(&unit.to_le_bytes());
+        let (map, table) = to[HEADER..begin].split_at_mut(lengths.len().div_ceil(8));
+        let mut at = 0u64;
+        for (tile, &length) in lengths.iter().enumerate().filter(|(_, &l)| l != 0) {
+            map[tile / 8] |= 1 << (tile % 8);
+            if length != RAW {
+                put(table, at, length);
+            }
+            at += u64::from(width);
+        }
+        Some(begin + payload)
+    }
+
+    pub fn decompress(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
+        if x.len() != self.values() {
+            return fail!(Shape, "dct was made for {} values, not {}", self.values(), x.len());
+        }
+        match self.decode(from, x) {
+            Some(()) => Ok(()),
+            None => fail!(Argument, "not what dct made of an array of {:?} values, or damaged: {} bytes", self.n, from.len()),
+        }
+    }
+
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        let header = from.first_chunk::<HEADER>()?;
+        let [side, width, ..] = *header;
+        let number = |at: usize| Some(f64::from_le_bytes(*header.get(at..)?.first_chunk::<8>()?));
+        let (step, unit) = (number(8)?, number(16)?);
+        let grid = self.grids.iter().find(|grid| grid.side == usize::from(side))?;
+        if !(step > 0.0 && unit > 0.0 && step.is_finite() && unit.is_finite()) || u32::from(width) > 24 || header[2..8] != [0; 6] {
+            return None;
+        }
+        let q = Quantiser::new(grid, step, unit, None)?;
+        let rest = from.get(HEADER..)?;
+        let (map, rest) = rest.split_at_checked(grid.tiles().div_ceil(8))?;
+        let lengths = self.lengths.get_mut(..grid.tiles())?;
+        let coded = (0..lengths.len()).filter(|&tile| map[tile / 8] >> (tile % 8) & 1 != 0).count();
+        let (table, payload) = rest.split_at_checked((coded as u64 * u64::from(width)).div_ceil(8) as usize)?;
+        let mut at = 0;
+        for (tile, length) in lengths.iter_mut().enumerate() {
+            *length = 0;
+            if map[tile / 8] >> (tile % 8) & 1 != 0 {
+                *length = match get(table, at, u32::from(width)) {
+                    0 => RAW,
+                    length => length,
+                };
+                at += u64::from(width);
+            }
+        }
+        dispatch(Decode { grid, batch: &mut self.batch, lengths, q: &q, payload, x })
+    }
+}
+
+/// The step of an index, for a target of 1.
+fn step_of(index: usize) -> f64 {
+    (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
+}
+
+/// Is this the energy of errors whose mean square is within the target? A margin covers what rounding may have done to the sum.
+fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
+    let relative = step / target;
+    energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
+}
+
+/// Bits of a length.
+fn width(longest: usize) -> u32 {
+    usize::BITS - longest.leading_zeros()
+}
+
+/// Bytes of the directory of so many tiles, of which `coded` are not empty.
+fn directory_bytes(tiles: usize, coded: usize, width: u32) -> usize {
+    tiles.div_ceil(8) + (coded as u64 * u64::from(width)).div_ceil(8) as usize
+}
+
+/// Puts a length of up to 24 bits at bit `at`.
+fn put(table: &mut [u8], at: u64, length: u32) {
+    let bytes = (u64::from(length) << (at % 8)).to_le_bytes();
+    for (to, from) in table[(at / 8) as usize..].iter_mut().zip(bytes) {
+        *to |= from;
+    }
+}
+
+/// The length at bit `at`.
+fn get(table: &[u8], at: u64, width: u32) -> u32 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(table.iter().skip((at / 8) as usize)) {
+        *to = *from;
+    }
+    (u64::from_le_bytes(bytes) >> (at % 8)) as u32 & ((1 << width) - 1)
+}
+
+/// What a sample of the tiles gave.
+struct Sampled {
+    bits: u64,
+    energy: u64,
+    values: usize,
+}
+
+/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the largest tiles one in 32, at least 32,
+/// scattered; of smaller ones those that these contain.
+struct Sample<'a, T, const L: usize> {
+    large: &'a Grid,
+    grid: &'a Grid,
+    batch: &'a mut Batch<T, L>,
+    spare: &'a mut [u8],
+    q: &'a Quantiser<T>,
+    x: &'a [T],
+}
+
+impl<T: Number, const L: usize> Kernel for Sample<'_, T, L> {
+    type Output = Sampled;
+
+    #[inline(always)]
+    fn run(self) -> Sampled {
+        let tiles = self.large.tiles();
+        let count = (tiles / 32).max(32).min(tiles);
+        let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
+        let mut ids = [0; L];
+        let mut filled = 0;
+        let parts: [usize; 3] = std::array::from_fn(|a| self.large.t[a] / self.grid.t[a]);
+        let all = parts.iter().product::<usize>();
+        for s in 0..count * all {
+            let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
+            let (place, part) = (self.large.place(tile), s % all);
+            let part = [part % parts[0], part / parts[0] % parts[1], part / parts[0] / parts[1]];
+            let at: [usize; 3] = std::array::from_fn(|a| place[a] * parts[a] + part[a]);
+            if (0..3).all(|a| at[a] < self.grid.m[a]) {
+                ids[filled] = (at[2] * self.grid.m[1] + at[1]) * self.grid.m[0] + at[0];
+                filled += 1;
+            }
+            if filled == L || (filled > 0 && s + 1 == count * all) {
+                let last = ids[filled - 1];
+                ids[filled..].fill(last);
+                self.batch.encode(self.grid, self.q, self.x, &ids);
+                for (l, &id) in ids.iter().enumerate().take(filled) {
+                    let values = self.grid.values_inside(id);
+                    sampled.values += values;
+                    sampled.energy += self.batch.energy[l];
+                    sampled.bits += match self.batch.write(self.grid, l, self.spare, values * T::BYTES) {
+                        Coded::Empty => 1,
+                        Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
+                        Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
+                    };
+                }
+                filled = 0;
+            }
+        }
+        sampled
+    }
+}
+
+/// The s-th of the scattered tiles: multiples of the golden section.
+fn scattered(s: usize, tiles: usize) -> usize {
+    let fraction = (s as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((u128::from(fraction) * tiles as u128) >> 64) as usize
+}
+
+/// Codes all tiles.
+struct Encode<'a, T, const L: usize> {
+    grid: &'a Grid,
+    batch: &'a mut Batch<T, L>,
+    lengths: &'a mut [u32],
+    q: &'a Quantiser<T>,
+    x: &'a [T],
+    to: &'a mut [u8],
+}
+
+impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
+    type Output = Total;
+
+    #[inline(always)]
+    fn run(self) -> Total {
+        let grid = self.grid;
+        let tiles = grid.tiles();
+        let mut total = Total::default();
+        for first in (0..tiles).step_by(L) {
+            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
+            self.batch.encode(grid, self.q, self.x, &ids);
+            for l in 0..L.min(tiles - first) {
+                let bytes = grid.values_inside(first + l) * T::BYTES;
+                let to = &mut self.to[total.bytes..];
+                let length = match self.batch.write(grid, l, to, bytes) {
+                    Coded::Empty => 0,
+                    Coded::Bytes(bytes) => bytes as u32,
+                    Coded::Raw => RAW,
+                };
+                self.lengths[first + l] = length;
+                if length == RAW {
+                    let mut at = 0;
+                    lines(grid, first + l, |line| {
+                        for x in &self.x[line] {
+                            to[at..at + T::BYTES].copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
+                            at += T::BYTES;
+                        }
+                    });
+                    total.bytes += bytes;
+                } else {
+                    total.bytes += length as usize;
+                }
+                total.energy += self.batch.energy[l];
+            }
+        }
+        total
+    }
+}
+
+/// The lines of a tile that are in the array, as ranges of its values.
+#[inline(always)]
+fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>)) {
+    let (first, inside) = grid.inside(tile);
+    for k in first[2]..first[2] + inside[2] {
+        for j in first[1]..first[1] + inside[1] {
+            let begin = (k * grid.n[1] + j) * grid.n[0] + first[0];
+            line(begin..begin + inside[0]);
+        }
+    }
+}
+
+/// Decodes all tiles.
+struct Decode<'a, T, const L: usize> {
+    grid: &'a Grid,
+    batch: &'a mut Batch<T, L>,
+    lengths: &'a [u32],
+    q: &'a Quantiser<T>,
+    payload: &'a [u8],
+    x: &'a mut [T],
+}
+
+impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        let grid = self.grid;
+        let mut rest = self.payload;
+        for first in (0..grid.tiles()).step_by(L) {
+            let tiles = L.min(grid.tiles() - first);
+            let mut bytes: [Option<&[u8]>; L] = [None; L];
+            let mut raw: [Option<&[u8]>; L] = [None; L];
+            for l in 0..tiles {
+                let length = self.lengths[first + l];
+                let size = if length == RAW { grid.values_inside(first + l) * T::BYTES } else { length as usize };
+                if size > 0 {
+                    let (tile, behind) = rest.split_at_checked(size)?;
+                    rest = behind;
+                    *(if length == RAW { &mut raw[l] } else { &mut bytes[l] }) = Some(tile);
+                }
+            }
+            let ids: [usize; L] = std::array::from_fn(|l| first + l.min(tiles - 1));
+            self.batch.decode(grid, self.q, &bytes[..tiles], &ids[..tiles], self.x)?;
+            for (l, raw) in raw.iter().enumerate().take(tiles) {
+                let Some(mut values) = *raw else { continue };
+                lines(grid, first + l, |line| {
+                    for x in &mut self.x[line] {
+                        if let Some((value, rest)) = values.split_at_checked(T::BYTES) {
+                            let mut bits = [0; 8];
+                            bits[..T::BYTES].copy_from_slice(value);
+                            *x = T::from_bits(u64::from_le_bytes(bits));
+                            values = rest;
+                        }
+                    }
+                });
+            }
+        }
+        rest.is_empty().then_some(())
+    }
+}

@@ -1,0 +1,176 @@
+//! The discrete cosine transform of one line of 8, 16 or 32 values, many lines at a time.
+//!
+//! Up to a factor sqrt(2/n) that the step of the quantiser takes in, the transforms are orthonormal. They recurse as in Plonka and
+//! Tasche, "Fast and numerically stable algorithms for discrete cosine transforms", Linear Algebra Appl. 394 (2005): sums and
+//! differences split a DCT-II into a DCT-II and a DCT-IV of half the length, rotations a DCT-IV into two DCT-II. Products and sums are
+//! made in the order written here and never fused.
+
+use super::lanes::Lanes;
+use crate::codec::Real;
+
+/// cos(pi j / 64), to the last bit.
+#[rustfmt::skip]
+const COS: [f64; 33] = [
+    1.0,
+    0.9987954562051724,
+    0.9951847266721969,
+    0.989176509964781,
+    0.9807852804032304,
+    0.970031253194544,
+    0.9569403357322088,
+    0.9415440651830208,
+    0.9238795325112867,
+    0.9039892931234433,
+    0.881921264348355,
+    0.8577286100002721,
+    0.8314696123025452,
+    0.8032075314806449,
+    0.773010453362737,
+    0.7409511253549591,
+    std::f64::consts::FRAC_1_SQRT_2,
+    0.6715589548470184,
+    0.6343932841636455,
+    0.5956993044924334,
+    0.5555702330196022,
+    0.5141027441932218,
+    0.47139673682599764,
+    0.4275550934302821,
+    0.3826834323650898,
+    0.33688985339222005,
+    0.2902846772544624,
+    0.2429801799032639,
+    0.19509032201612828,
+    0.14673047445536175,
+    0.0980171403295606,
+    0.049067674327418015,
+    0.0
+
+];
+
+/// cos(pi j / 64).
+#[inline(always)]
+fn cos<T: Real>(j: usize) -> T {
+    T::from_f64(COS[j])
+}
+
+/// X_k = sum of x_n cos(pi (2n+1) k / 2N), N = 2.
+#[inline(always)]
+fn dct2_2<T: Real>(x: [T; 2]) -> [T; 2] {
+    [x[0] + x[1], (x[0] - x[1]) * cos(16)]
+}
+
+/// The transpose of `dct2_2`.
+#[inline(always)]
+fn dct3_2<T: Real>(x: [T; 2]) -> [T; 2] {
+    let odd = x[1] * cos(16);
+    [x[0] + odd, x[0] - odd]
+}
+
+/// X_k = sum of x_n cos(pi (2n+1) (2k+1) / 4N), N = 2: its own transpose.
+#[inline(always)]
+fn dct4_2<T: Real>(x: [T; 2]) -> [T; 2] {
+    let (c, s) = (cos::<T>(8), cos::<T>(24));
+    [x[0] * c + x[1] * s, x[0] * s - x[1] * c]
+}
+
+/// A DCT-II and its transpose of length $n from those of half the length $h.
+macro_rules! dct2 {
+    ($n:literal, $h:literal, $dct2:ident, $dct3:ident, $half2:ident, $half3:ident, $half4:ident) => {
+        #[inline(always)]
+        fn $dct2<T: Real>(x: [T; $n]) -> [T; $n] {
+            let even = $half2(std::array::from_fn(|i| x[i] + x[$n - 1 - i]));
+            let odd = $half4(std::array::from_fn(|i| x[i] - x[$n - 1 - i]));
+            std::array::from_fn(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
+        }
+
+        #[inline(always)]
+        fn $dct3<T: Real>(x: [T; $n]) -> [T; $n] {
+            let even: [T; $h] = $half3(std::array::from_fn(|i| x[2 * i]));
+            let odd: [T; $h] = $half4(std::array::from_fn(|i| x[2 * i + 1]));
+            std::array::from_fn(|n| if n < $h { even[n] + odd[n] } else { even[$n - 1 - n] - odd[$n - 1 - n] })
+        }
+    };
+}
+
+/// A DCT-IV of length $n from DCT-IIs of half the length $h. With t_n = pi (2n+1) / 4N, X_2m = P_m - Q_m and X_2m-1 = P_m + Q_m, where P
+/// is the DCT-II of x_n cos t_n + x_N-1-n sin t_n and Q, backwards, that of (x_n sin t_n - x_N-1-n cos t_n) (-1)^n.
+macro_rules! dct4 {
+    ($n:literal, $h:literal, $dct4:ident, $half2:ident) => {
+        #[inline(always)]
+        fn $dct4<T: Real>(x: [T; $n]) -> [T; $n] {
+            let angle = |i: usize| (2 * i + 1) * (16 / $n);
+            let p: [T; $h] = $half2(std::array::from_fn(|i| x[i] * cos(angle(i)) + x[$n - 1 - i] * cos(32 - angle(i))));
+            let q: [T; $h] = $half2(std::array::from_fn(|i| {
+                let (a, b) = (x[i] * cos(32 - angle(i)), x[$n - 1 - i] * cos(angle(i)));
+                if i % 2 == 0 {
+                    a - b
+                } else {
+                    b - a
+                }
+            }));
+            std::array::from_fn(|k| match k {
+                0 => p[0],
+                k if k == $n - 1 => q[0],
+                k if k % 2 == 0 => p[k / 2] - q[$h - k / 2],
+                k => p[k / 2 + 1] + q[$h - 1 - k / 2],
+            })
+        }
+    };
+}
+
+dct2!(4, 2, dct2_4, dct3_4, dct2_2, dct3_2, dct4_2);
+dct4!(4, 2, dct4_4, dct2_2);
+dct2!(8, 4, dct2_8, dct3_8, dct2_4, dct3_4, dct4_4);
+dct4!(8, 4, dct4_8, dct2_4);
+dct2!(16, 8, dct2_16, dct3_16, dct2_8, dct3_8, dct4_8);
+dct4!(16, 8, dct4_16, dct2_8);
+dct2!(32, 16, dct2_32, dct3_32, dct2_16, dct3_16, dct4_16);
+
+/// A line of `S` values of each lane.
+pub(super) type Line<T, const L: usize, const S: usize> = [Lanes<T, L>; S];
+
+/// Applies `f` to the line of each lane.
+#[inline(always)]
+fn each<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>, f: impl Fn([T; S]) -> [T; S]) -> Line<T, L, S> {
+    let mut out = [Lanes([T::default(); L]); S];
+    for l in 0..L {
+        let y = f(std::array::from_fn(|i| line[i].0[l]));
+        for i in 0..S {
+            out[i].0[l] = y[i];
+        }
+    }
+    out
+}
+
+/// An array of one length as one of another that is equal.
+#[inline(always)]
+fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
+    std::array::from_fn(|i| x[i])
+}
+
+/// The DCT-II of each lane's line, times sqrt(S/2).
+#[inline(always)]
+pub(super) fn forward<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>) -> Line<T, L, S> {
+    each(line, |x| {
+        let mut y: [T; S] = match S {
+            8 => cast(dct2_8(cast(x))),
+            16 => cast(dct2_16(cast(x))),
+            _ => cast(dct2_32(cast(x))),
+        };
+        y[0] = y[0] * cos(16);
+        y
+    })
+}
+
+/// The inverse of the orthonormal DCT-II of each lane's line, times sqrt(S/2).
+#[inline(always)]
+pub(super) fn inverse<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>) -> Line<T, L, S> {
+    each(line, |mut x| {
+        x[0] = x[0] * cos(16);
+        match S {
+            8 => cast(dct3_8(cast(x))),
+            16 => cast(dct3_16(cast(x))),
+            _ => cast(dct3_32(cast(x))),
+        }
+    })
+}
