@@ -1,9 +1,10 @@
 //! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does not depend on the others.
 
 use super::grid::{mirror, Grid};
-use super::lanes::Lanes;
-use super::rows::{self, Correction, Scratch, LIMIT};
-use super::transform::{forward, inverse};
+use super::lanes::{square, square_mut, transpose, Lanes};
+use super::rows::{Correction, Opened, Strings, LIMIT};
+use super::transform::transform;
+use crate::codec::simd::{dispatch, level, Kernel, Level};
 use crate::codec::Real;
 use crate::error::Result;
 use crate::room;
@@ -13,9 +14,27 @@ const ROUND: f64 = 0.45;
 /// Units of the squared error, as a part of the squared step.
 pub(super) const ENERGY: f64 = 16384.0;
 
+/// Values of a tile that are unpacked together: one or two rows.
+const BLOCK: usize = 16;
+
+/// How far ahead memory is asked for, in units of `L` values of each tile.
+const AHEAD: usize = 8;
+
+/// Asks for what will be written at `x[at]`.
+#[inline(always)]
+fn prefetch_write<T>(x: &mut [T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(line) = x.get(at) {
+        // SAFETY: a hint, with a valid address.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(std::ptr::from_ref(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (x, at);
+}
+
 /// Conversions that the quantiser needs.
 pub(super) trait Number: Real {
-    /// Without its fraction; 0 <= self < 2^31.
+    /// Without its fraction; 0 if that does not fit.
     fn trunc(self) -> i32;
     /// The nearest value.
     fn from_i32(i: i32) -> Self;
@@ -26,7 +45,9 @@ macro_rules! number {
         impl Number for $float {
             #[inline(always)]
             fn trunc(self) -> i32 {
-                self as i32
+                let x = if self.abs() < 2147483648.0 { self } else { 0.0 };
+                // SAFETY: |x| < 2^31. (`as` would do the same, but not several values at a time.)
+                unsafe { x.to_int_unchecked() }
             }
             #[inline(always)]
             fn from_i32(i: i32) -> Self {
@@ -105,6 +126,7 @@ pub(super) struct Batch<T, const L: usize> {
     original: Vec<Lanes<T, L>>,
     /// Coefficients.
     q: Vec<Lanes<i32, L>>,
+    level: Level,
     /// Sums of the magnitudes of rows.
     sums: Vec<Lanes<u32, L>>,
     corrections: Vec<Correction>,
@@ -113,7 +135,8 @@ pub(super) struct Batch<T, const L: usize> {
     raw: [bool; L],
     /// Sums of squared errors.
     pub energy: [u64; L],
-    scratch: Scratch,
+    strings: Strings<L>,
+    modes: Vec<u8>,
 }
 
 /// What became of a tile.
@@ -133,25 +156,31 @@ fn most_corrections(values: usize) -> usize {
 }
 
 impl<T: Number, const L: usize> Batch<T, L> {
-    /// Room for tiles of up to so many values.
-    pub fn new(values: usize) -> Result<Self> {
+    /// Room for tiles of up to so many values, which take up to `places` places.
+    pub fn new(values: usize, places: usize) -> Result<Self> {
         let zeros = Lanes([T::default(); L]);
         Ok(Batch {
-            x: room::filled(zeros, values)?,
-            original: room::filled(zeros, values)?,
-            q: room::filled(Lanes([0; L]), values)?,
+            x: room::filled(zeros, places)?,
+            original: room::filled(zeros, places)?,
+            q: room::filled(Lanes([0; L]), places)?,
+            level: Level::Portable,
             sums: room::filled(Lanes([0; L]), values / 8)?,
             corrections: room::filled(Correction::default(), L * most_corrections(values))?,
             count: [0; L],
             raw: [false; L],
             energy: [0; L],
-            scratch: Scratch::new(values)?,
+            strings: Strings::new(values)?,
+            modes: room::filled(0, L * values / 8)?,
         })
     }
 
     /// Transforms and quantises the tiles `ids` of `x` and checks what they decode to.
-    #[inline(always)]
     pub fn encode(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
+        dispatch(Encode { batch: self, grid, q, x, ids });
+    }
+
+    #[inline(always)]
+    fn encode_here(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
         match grid.side {
             8 => self.encode_side::<8>(grid, q, x, ids),
             16 => self.encode_side::<16>(grid, q, x, ids),
@@ -162,14 +191,14 @@ impl<T: Number, const L: usize> Batch<T, L> {
     #[inline(always)]
     fn encode_side<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
         let values = grid.values();
+        self.level = level();
         self.gather::<S>(grid, x, ids);
         self.count = [0; L];
         self.raw = [false; L];
         self.energy = [0; L];
-        self.original[..values].copy_from_slice(&self.x[..values]);
-        planes::<T, L, S>(&mut self.x[..values], grid.dims, true, forward);
-        self.quantise::<S>(values, q);
-        planes::<T, L, S>(&mut self.x[..values], grid.dims, false, inverse);
+        ahead::<T, L, S>(&self.original, &mut self.x, grid);
+        let used = self.quantise::<S>(grid, q);
+        back::<T, L, S>(&mut self.x, grid, used);
         self.check::<S>(grid, q, ids);
         if values == 4096 {
             self.sum_rows::<16>(grid);
@@ -178,17 +207,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// The transform along the last axis, the quantiser, and back.
+    /// The transform along the last axis, the quantiser, and back. Returns along the first axis how many coefficients may not be zero.
     #[inline(always)]
-    fn quantise<const S: usize>(&mut self, values: usize, q: &Quantiser<T>) {
-        let columns = values / S;
+    fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>) -> usize {
+        let (columns, stride) = (grid.values() / S, grid.stride());
+        let mut used = 0;
         let limit = T::from_i32(LIMIT as i32 - 1);
         let round = T::from_f64(ROUND);
         let mut wild = Lanes([0u32; L]);
         for c in 0..columns {
-            let mut line = forward::<T, L, S>(&std::array::from_fn(|i| self.x[c + i * columns]));
+            let mut line = transform::<T, L, S, false>(&load(&self.x, c, stride));
+            let mut some = Lanes([0i32; L]);
             for (i, y) in line.iter_mut().enumerate() {
-                let to = &mut self.q[c + i * columns];
+                let to = &mut self.q[c + i * stride];
                 for l in 0..L {
                     let scaled = y.0[l].abs() * q.inverse;
                     let fits = scaled < limit;
@@ -196,15 +227,18 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     let magnitude = (if fits { scaled } else { T::default() } + round).trunc();
                     let signed = if y.0[l] < T::default() { -magnitude } else { magnitude };
                     to.0[l] = signed;
+                    some.0[l] |= signed;
                     y.0[l] = T::from_i32(signed) * q.step;
                 }
             }
-            let line = inverse::<T, L, S>(&line);
-            for (i, y) in line.iter().enumerate() {
-                self.x[c + i * columns] = *y;
+            if some.0.iter().fold(0, |any, s| any | s) != 0 {
+                used = used.max(c % S + 1);
+                line = transform::<T, L, S, true>(&line);
             }
+            store(&mut self.x, c, stride, &line);
         }
         self.raw = wild.0.map(|w| w != 0);
+        used
     }
 
     /// Compares what was decoded with the original.
@@ -214,7 +248,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let Some(most) = q.most else { return self.measure::<S>(grid, q, ids) };
         let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
         for p in 0..values {
-            let (o, d) = (&self.original[p], &self.x[p]);
+            let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
             let mut misses = Lanes([0u32; L]);
             let mut any = 0;
             for l in 0..L {
@@ -224,7 +258,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             if any != 0 {
                 for l in 0..L {
                     if misses.0[l] != 0 && !self.raw[l] && within(grid, inside[l], p) {
-                        self.correct(values, q, most, l, p);
+                        self.correct(grid, q, most, l, p);
                     }
                 }
             }
@@ -233,10 +267,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
 
     /// Notes a correction.
     #[inline(always)]
-    fn correct(&mut self, values: usize, q: &Quantiser<T>, most: T, l: usize, p: usize) {
-        let (o, d) = (self.original[p].0[l], self.x[p].0[l]);
+    fn correct(&mut self, grid: &Grid, q: &Quantiser<T>, most: T, l: usize, p: usize) {
+        let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
         let units = (o - d).abs() * q.per_unit;
-        let room = most_corrections(values);
+        let room = most_corrections(grid.values());
         if self.count[l] == room || !(units < T::from_i32(1 << 20)) {
             self.raw[l] = true;
             return;
@@ -262,7 +296,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         for first in (0..values).step_by(32) {
             let mut sums = Lanes([0u32; L]);
             for p in first..first + 32 {
-                let (o, d) = (&self.original[p], &self.x[p]);
+                let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
                 for l in 0..L {
                     let u = (o.0[l] - d.0[l]) * q.per_step;
                     let square = u * u;
@@ -285,6 +319,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
+    /// Sums up the magnitudes of rows and makes the strings of the tiles.
     #[inline(always)]
     fn sum_rows<const R: usize>(&mut self, grid: &Grid) {
         for (row, sum) in grid.order.chunks_exact(R).zip(&mut self.sums) {
@@ -297,10 +332,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
             }
             sum.0 = sums;
         }
+        self.strings.make::<R>(&self.q, &grid.order, &self.sums[..grid.values() / R]);
     }
 
     /// Writes the tile of lane `l` to `to`, if that takes less than `most` bytes.
-    #[inline(always)]
     pub fn write(&mut self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Coded {
         let values = grid.values();
         if self.raw[l] {
@@ -308,16 +343,13 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         let room = most_corrections(values);
         let corrections = &self.corrections[l * room..l * room + self.count[l]];
-        let row = if values == 4096 { 16 } else { 8 };
-        let sums = &self.sums[..values / row];
-        if corrections.is_empty() && sums.iter().all(|s| s.0[l] == 0) {
+        if corrections.is_empty() && self.strings.empty(l) {
             return Coded::Empty;
         }
-        let q = |i: usize| self.q[grid.order[i] as usize].0[l];
-        let bytes = if row == 16 {
-            rows::write::<16, L>(values, q, sums, l, corrections, &mut self.scratch, to, most)
+        let bytes = if values == 4096 {
+            self.strings.write::<16>(values, l, corrections, to, most)
         } else {
-            rows::write::<8, L>(values, q, sums, l, corrections, &mut self.scratch, to, most)
+            self.strings.write::<8>(values, l, corrections, to, most)
         };
         bytes.map_or(Coded::Raw, Coded::Bytes)
     }
@@ -326,33 +358,57 @@ impl<T: Number, const L: usize> Batch<T, L> {
     #[inline(always)]
     fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
         let [n1, n2, _] = grid.n;
-        for l in 0..L {
-            let (first, inside) = grid.inside(ids[l]);
-            let mut p = 0;
-            for k in 0..grid.t[2] {
-                let k = mirror(first[2] + k, grid.n[2]);
-                for j in 0..grid.t[1] {
-                    let j = mirror(first[1] + j, grid.n[1]);
-                    let line = &x[(k * n2 + j) * n1..][..n1];
-                    if inside[0] == S {
-                        let from = &line[first[0]..][..S];
-                        for (to, from) in self.x[p..p + S].iter_mut().zip(from) {
-                            to.0[l] = *from;
-                        }
-                    } else {
-                        for i in 0..grid.t[0] {
-                            self.x[p + i].0[l] = line[mirror(first[0] + i, n1)];
-                        }
+        let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
+        let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
+        // Where the tiles begin that are inside and have lines.
+        let whole: [_; L] = std::array::from_fn(|l| (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0)));
+        let piece = S.min(L);
+        for p in (0..grid.values()).step_by(L) {
+            let mut rows = [Lanes([T::default(); L]); L];
+            for i in (0..L).step_by(piece) {
+                let ahead = begin(grid.coordinates(p + i));
+                for l in 0..L {
+                    if let Some(begin) = whole[l] {
+                        rows[l].0[i..i + piece].copy_from_slice(&x[begin + ahead..][..piece]);
                     }
-                    p += grid.t[0];
+                }
+            }
+            for l in 0..L {
+                if whole[l].is_none() {
+                    self.gather_part(grid, x, inside[l].0, p, &mut rows[l].0);
+                }
+            }
+            transpose(&rows, square_mut(&mut self.original, grid.at(p)), self.level);
+        }
+    }
+
+    /// Loads values `p` to `p + L` of the tile that begins at `first` and is not inside.
+    #[inline(always)]
+    fn gather_part(&self, grid: &Grid, x: &[T], first: [usize; 3], p: usize, to: &mut [T; L]) {
+        let [n1, n2, n3] = grid.n;
+        let piece = grid.t[0].min(L);
+        for (i, to) in to.chunks_exact_mut(piece).enumerate() {
+            let at = grid.coordinates(p + i * piece);
+            let line = (mirror(first[2] + at[2], n3) * n2 + mirror(first[1] + at[1], n2)) * n1;
+            let line = &x[line..][..n1];
+            match line.get(first[0] + at[0]..first[0] + at[0] + piece) {
+                Some(from) => to.copy_from_slice(from),
+                None => {
+                    for (i, to) in to.iter_mut().enumerate() {
+                        *to = line[mirror(first[0] + at[0] + i, n1)];
+                    }
                 }
             }
         }
     }
 
     /// Decodes up to `L` tiles, of which `bytes[l]` are the bits, `None` standing for zeros, into the tiles `ids` of `x`.
-    #[inline(always)]
     pub fn decode(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>], ids: &[usize], x: &mut [T]) -> Option<()> {
+        dispatch(Decode { batch: self, grid, q, bytes, ids, x })
+    }
+
+    #[inline(always)]
+    fn decode_here(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>], ids: &[usize], x: &mut [T]) -> Option<()> {
         match grid.side {
             8 => self.decode_side::<8>(grid, q, bytes, ids, x),
             16 => self.decode_side::<16>(grid, q, bytes, ids, x),
@@ -371,53 +427,165 @@ impl<T: Number, const L: usize> Batch<T, L> {
     ) -> Option<()> {
         let values = grid.values();
         let room = most_corrections(values);
-        self.x[..values].fill(Lanes([T::default(); L]));
-        self.count = [0; L];
-        for (l, bytes) in bytes.iter().enumerate().take(L) {
-            let Some(bytes) = bytes else { continue };
-            let to = &mut self.x[..values];
-            let put = |i: usize, v: i32| to[grid.order[i] as usize].0[l] = T::from_i32(v) * q.step;
-            let corrections = &mut self.corrections[l * room..(l + 1) * room];
-            self.count[l] = if values == 4096 {
-                rows::read::<16>(values, bytes, &mut self.scratch, corrections, put)?
-            } else {
-                rows::read::<8>(values, bytes, &mut self.scratch, corrections, put)?
-            };
-        }
-        let columns = values / S;
+        self.level = level();
+        self.x[..grid.room()].fill(Lanes([T::default(); L]));
+        let end = if values == 4096 { self.read_rows::<16>(grid, q, bytes)? } else { self.read_rows::<8>(grid, q, bytes)? };
+        let (columns, stride) = (values / S, grid.stride());
+        let mut used = 0;
         for c in 0..columns {
-            let line = inverse::<T, L, S>(&std::array::from_fn(|i| self.x[c + i * columns]));
-            for (i, y) in line.iter().enumerate() {
-                self.x[c + i * columns] = *y;
+            if (grid.rank[c] as usize) < end {
+                used = used.max(c % S + 1);
+                let line = transform::<T, L, S, true>(&load(&self.x, c, stride));
+                store(&mut self.x, c, stride, &line);
             }
         }
-        planes::<T, L, S>(&mut self.x[..values], grid.dims, false, inverse);
+        back::<T, L, S>(&mut self.x, grid, used);
         for l in 0..ids.len().min(L) {
             for c in &self.corrections[l * room..l * room + self.count[l]] {
-                let value = &mut self.x[c.at as usize].0[l];
+                let value = &mut self.x[grid.at(c.at as usize)].0[l];
                 *value = *value + T::from_i32(c.level) * q.unit;
             }
         }
-        self.scatter(grid, ids, x);
+        self.scatter::<S>(grid, ids, x);
         Some(())
+    }
+
+    /// Reads coefficients and corrections. Returns behind how many coefficients in the order of rows all are zero.
+    #[inline(always)]
+    fn read_rows<const R: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>]) -> Option<usize> {
+        let values = grid.values();
+        let (room, most) = (most_corrections(values), values / R);
+        let mut tiles = [Opened::empty(); L];
+        for (l, bytes) in bytes.iter().enumerate().take(L) {
+            if let Some(bytes) = bytes {
+                tiles[l] = Opened::new::<R>(values, bytes, &mut self.modes[l * most..(l + 1) * most])?;
+            }
+        }
+        let end = tiles.iter().map(|tile| tile.rows).max().unwrap_or(0);
+        for (block, places) in grid.order.chunks_exact(BLOCK).enumerate().take((end * R).div_ceil(BLOCK)) {
+            let mut rows = [[0u32; BLOCK]; L];
+            let mut signs = [Lanes([0u32; L]); BLOCK];
+            for l in 0..L {
+                for (part, row) in rows[l].chunks_exact_mut(R).enumerate() {
+                    let r = block * (BLOCK / R) + part;
+                    if let (true, Some(row)) = (r < tiles[l].rows, row.first_chunk_mut::<R>()) {
+                        signs[part].0[l] = tiles[l].row(u32::from(self.modes[l * most + r]), row)?;
+                    }
+                }
+            }
+            let mut magnitudes = [Lanes([0u32; L]); BLOCK];
+            for (part, to) in magnitudes.chunks_exact_mut(L).enumerate() {
+                let mut from = [Lanes([0u32; L]); L];
+                for (to, from) in from.iter_mut().zip(&rows) {
+                    to.0.copy_from_slice(&from[part * L..(part + 1) * L]);
+                }
+                transpose(&from, square_mut(to, 0), self.level);
+            }
+            for ((places, magnitudes), signs) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)).zip(&signs) {
+                let mut signs = *signs;
+                for (&p, magnitude) in places.iter().zip(magnitudes) {
+                    let mut x = Lanes([T::default(); L]);
+                    for l in 0..L {
+                        let a = magnitude.0[l];
+                        let negative = -((signs.0[l] & 1) as i32);
+                        signs.0[l] >>= u32::from(a != 0);
+                        x.0[l] = T::from_i32((a as i32 ^ negative) - negative) * q.step;
+                    }
+                    self.x[p as usize] = x;
+                }
+            }
+        }
+        self.count = [0; L];
+        for l in 0..L {
+            self.count[l] = tiles[l].corrections(values, &mut self.corrections[l * room..(l + 1) * room])?;
+        }
+        Some(end * R)
     }
 
     /// Stores tiles.
     #[inline(always)]
-    fn scatter(&self, grid: &Grid, ids: &[usize], x: &mut [T]) {
+    fn scatter<const S: usize>(&self, grid: &Grid, ids: &[usize], x: &mut [T]) {
         let [n1, n2, _] = grid.n;
-        for (l, &id) in ids.iter().enumerate().take(L) {
+        let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
+        let whole = |id: usize| grid.inside(id).1 == grid.t && grid.t[0] == S;
+        let all_whole = ids.iter().all(|&id| whole(id));
+        let mut tiles = [([0; 3], [0; 3], 0); L];
+        for (tile, &id) in tiles.iter_mut().zip(ids) {
             let (first, inside) = grid.inside(id);
-            for k in 0..inside[2] {
-                for j in 0..inside[1] {
-                    let to = &mut x[((first[2] + k) * n2 + first[1] + j) * n1 + first[0]..][..inside[0]];
-                    let p = (k * grid.t[1] + j) * grid.t[0];
-                    for (to, from) in to.iter_mut().zip(&self.x[p..]) {
-                        *to = from.0[l];
+            *tile = (first, inside, begin(first));
+        }
+        for p in (0..grid.values()).step_by(L) {
+            let mut rows = [Lanes([T::default(); L]); L];
+            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
+            if all_whole {
+                let piece = S.min(L);
+                // The lines that are to be written soon: a store that waits for its line holds up all that follow.
+                let soon = p + AHEAD * L;
+                if soon < grid.values() {
+                    for i in (0..L).step_by(piece) {
+                        let ahead = begin(grid.coordinates(soon + i));
+                        for tile in &tiles[..ids.len()] {
+                            prefetch_write(x, tile.2 + ahead);
+                        }
+                    }
+                }
+                for i in (0..L).step_by(piece) {
+                    let ahead = begin(grid.coordinates(p + i));
+                    for (row, tile) in rows.iter().zip(&tiles[..ids.len()]) {
+                        x[tile.2 + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
+                    }
+                }
+                continue;
+            }
+            let piece = grid.t[0].min(L);
+            for i in (0..L).step_by(piece) {
+                let at = grid.coordinates(p + i);
+                let ahead = begin(at);
+                for (row, (_, inside, first)) in rows.iter().zip(&tiles[..ids.len()]) {
+                    if (0..3).all(|a| at[a] < inside[a]) {
+                        let count = piece.min(inside[0] - at[0]);
+                        x[first + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
                     }
                 }
             }
         }
+    }
+}
+
+/// `Batch::encode`, to be dispatched.
+struct Encode<'a, T, const L: usize> {
+    batch: &'a mut Batch<T, L>,
+    grid: &'a Grid,
+    q: &'a Quantiser<T>,
+    x: &'a [T],
+    ids: &'a [usize; L],
+}
+
+impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.batch.encode_here(self.grid, self.q, self.x, self.ids);
+    }
+}
+
+/// `Batch::decode`, to be dispatched.
+struct Decode<'a, T, const L: usize> {
+    batch: &'a mut Batch<T, L>,
+    grid: &'a Grid,
+    q: &'a Quantiser<T>,
+    bytes: &'a [Option<&'a [u8]>],
+    ids: &'a [usize],
+    x: &'a mut [T],
+}
+
+impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        self.batch.decode_here(self.grid, self.q, self.bytes, self.ids, self.x)
     }
 }
 
@@ -427,28 +595,60 @@ fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
     p % grid.t[0] < inside[0] && p / grid.t[0] % grid.t[1] < inside[1] && p / grid.t[0] / grid.t[1] < inside[2]
 }
 
-/// Applies a transform along all axes but the last, plane by plane, first axis first or last.
+/// A line of the tiles.
 #[inline(always)]
-fn planes<T: Number, const L: usize, const S: usize>(
-    x: &mut [Lanes<T, L>],
-    dims: usize,
-    ahead: bool,
-    transform: impl Fn(&[Lanes<T, L>; S]) -> [Lanes<T, L>; S],
-) {
-    if dims == 1 {
-        return;
+fn load<T: Number, const L: usize, const S: usize>(x: &[Lanes<T, L>], first: usize, stride: usize) -> [Lanes<T, L>; S] {
+    let mut line = [Lanes([T::default(); L]); S];
+    for (i, to) in line.iter_mut().enumerate() {
+        *to = x[first + i * stride];
     }
-    let axes = dims - 1;
-    for plane in x.chunks_exact_mut(S * if axes == 2 { S } else { 1 }) {
-        for axis in 0..axes {
-            let axis = if ahead { axis } else { axes - 1 - axis };
-            for line in 0..plane.len() / S {
-                let (first, stride) = if axis == 0 { (line * S, 1) } else { (line, S) };
-                let out = transform(&std::array::from_fn(|i| plane[first + i * stride]));
-                for (i, y) in out.iter().enumerate() {
-                    plane[first + i * stride] = *y;
-                }
+    line
+}
+
+/// Transforms along all axes but the last, the first one first.
+#[inline(always)]
+fn ahead<T: Number, const L: usize, const S: usize>(from: &[Lanes<T, L>], to: &mut [Lanes<T, L>], grid: &Grid) {
+    let (values, stride) = (grid.values(), grid.stride());
+    if grid.dims == 1 {
+        return to[..values].copy_from_slice(&from[..values]);
+    }
+    for (from, to) in from.chunks_exact(stride).zip(to.chunks_exact_mut(stride)).take(S) {
+        for first in (0..values / S).step_by(S) {
+            store(to, first, 1, &transform::<T, L, S, false>(&load(from, first, 1)));
+        }
+        if grid.dims == 3 {
+            for first in 0..S {
+                let line = transform::<T, L, S, false>(&load(to, first, S));
+                store(to, first, S, &line);
             }
         }
+    }
+}
+
+/// The inverse of `ahead`. Behind the first `used` coefficients along the first axis all are zero.
+#[inline(always)]
+fn back<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
+    if grid.dims == 1 || used == 0 {
+        return;
+    }
+    for x in x.chunks_exact_mut(grid.stride()).take(S) {
+        if grid.dims == 3 {
+            for first in 0..used {
+                let line = transform::<T, L, S, true>(&load(x, first, S));
+                store(x, first, S, &line);
+            }
+        }
+        for first in (0..grid.values() / S).step_by(S) {
+            let line = transform::<T, L, S, true>(&load(x, first, 1));
+            store(x, first, 1, &line);
+        }
+    }
+}
+
+/// The inverse of `load`.
+#[inline(always)]
+fn store<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], first: usize, stride: usize, line: &[Lanes<T, L>; S]) {
+    for (i, y) in line.iter().enumerate() {
+        x[first + i * stride] = *y;
     }
 }

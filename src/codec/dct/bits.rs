@@ -40,13 +40,16 @@ impl<'a> Writer<'a> {
     /// Appends `count` bits of another string.
     pub fn append(&mut self, bytes: &[u8], count: u64) {
         let mut left = count;
-        for chunk in bytes.chunks(6) {
+        for chunk in bytes.chunks(7) {
             if left == 0 {
                 break;
             }
             let take = left.min(8 * chunk.len() as u64) as u32;
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
+            match chunk.first_chunk::<7>() {
+                Some(chunk) => word[..7].copy_from_slice(chunk),
+                None => word[..chunk.len()].copy_from_slice(chunk),
+            }
             self.put(u64::from_le_bytes(word) & ((1 << take) - 1), take);
             left -= u64::from(take);
         }
@@ -91,6 +94,56 @@ impl<'a> Reader<'a> {
             *to = *from;
         }
         u64::from_le_bytes(word)
+    }
+
+    /// The next 57 bits or more, and whatever is above them.
+    #[inline(always)]
+    pub fn ahead(&self) -> u64 {
+        self.peek()
+    }
+
+    /// A unary number into each item.
+    #[inline(always)]
+    pub fn unaries<const R: usize>(&mut self, to: &mut [u32; R]) -> Option<()> {
+        let mut bits = self.peek() & ((1 << 57) - 1);
+        if bits.count_ones() < R as u32 {
+            for to in to {
+                *to = self.unary()?;
+            }
+            return Some(());
+        }
+        let mut next = 0;
+        for to in to {
+            let at = bits.trailing_zeros();
+            *to = at - next;
+            next = at + 1;
+            bits &= bits - 1;
+        }
+        self.at += u64::from(next);
+        Some(())
+    }
+
+    /// Goes behind the next `count` ones.
+    #[inline(always)]
+    pub fn skip_ones(&mut self, count: u32) -> Option<()> {
+        let mut left = count;
+        while left > 0 {
+            let mut bits = self.peek() & ((1 << 56) - 1);
+            let ones = bits.count_ones();
+            if ones >= left {
+                for _ in 1..left {
+                    bits &= bits - 1;
+                }
+                self.at += u64::from(bits.trailing_zeros()) + 1;
+                return Some(());
+            }
+            if self.at > 8 * self.bytes.len() as u64 {
+                return None;
+            }
+            left -= ones;
+            self.at += 56;
+        }
+        Some(())
     }
 
     /// The next `count` <= 56 bits.

@@ -2,8 +2,7 @@
 
 use super::batch::{Batch, Coded, Number, Quantiser, ENERGY};
 use super::grid::{axes, sides, Grid};
-use crate::codec::simd::{dispatch, Kernel};
-use crate::codec::{Bound, Real};
+use crate::codec::Bound;
 use crate::error::{fail, Result};
 use crate::room;
 
@@ -68,8 +67,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let tiles = grids.iter().map(Grid::tiles).max().unwrap_or(0);
         Ok(Engine {
             n,
+            batch: Batch::new(values, grids.iter().map(Grid::room).max().unwrap_or(0))?,
             grids,
-            batch: Batch::new(values)?,
             lengths: room::filled(0, tiles)?,
             spare: room::filled(0, values * T::BYTES + 16)?,
         })
@@ -132,14 +131,23 @@ impl<T: Number, const L: usize> Engine<T, L> {
             }
         }
         let (_, g, mut index) = best?;
+        let mut corrected = false;
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
             let total = self.encode(g, &q, x, to)?;
             if holds(total.energy, step, target, x.len()) {
-                return self.finish(g, step, step, total.bytes, to);
+                // The square of the errors grows no faster than that of the step: how far can it be raised?
+                let room = |by: usize| holds(total.energy, step * step_of(by), target, x.len());
+                let by = (1..STEPS - index).take_while(|&by| room(by)).count();
+                if corrected || by == 0 {
+                    return self.finish(g, step, step, total.bytes, to);
+                }
+                index += by;
+            } else {
+                index = index.checked_sub(1)?;
             }
-            index = index.checked_sub(1)?;
+            corrected = true;
         }
     }
 
@@ -161,7 +169,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
-        dispatch(Sample { large: &self.grids[0], grid: &self.grids[g], batch: &mut self.batch, spare: &mut self.spare, q, x })
+        Sample { large: &self.grids[0], grid: &self.grids[g], batch: &mut self.batch, spare: &mut self.spare, q, x }.run()
     }
 
     /// Codes all tiles to where the longest directory ends.
@@ -169,7 +177,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let begin = HEADER + self.longest_directory(&self.grids[g]);
         let to = to.get_mut(begin..)?;
         let (grid, batch, lengths) = (&self.grids[g], &mut self.batch, &mut self.lengths);
-        Some(dispatch(Encode { grid, batch, lengths, q, x, to }))
+        Some(Encode { grid, batch, lengths, q, x, to }.run())
     }
 
     /// Writes header and directory and moves the payload up to them.
@@ -238,7 +246,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
                 at += u64::from(width);
             }
         }
-        dispatch(Decode { grid, batch: &mut self.batch, lengths, q: &q, payload, x })
+        Decode { grid, batch: &mut self.batch, lengths, q: &q, payload, x }.run()
     }
 }
 
@@ -298,10 +306,7 @@ struct Sample<'a, T, const L: usize> {
     x: &'a [T],
 }
 
-impl<T: Number, const L: usize> Kernel for Sample<'_, T, L> {
-    type Output = Sampled;
-
-    #[inline(always)]
+impl<T: Number, const L: usize> Sample<'_, T, L> {
     fn run(self) -> Sampled {
         let tiles = self.large.tiles();
         let count = (tiles / 32).max(32).min(tiles);
@@ -356,10 +361,7 @@ struct Encode<'a, T, const L: usize> {
     to: &'a mut [u8],
 }
 
-impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
-    type Output = Total;
-
-    #[inline(always)]
+impl<T: Number, const L: usize> Encode<'_, T, L> {
     fn run(self) -> Total {
         let grid = self.grid;
         let tiles = grid.tiles();
@@ -417,10 +419,7 @@ struct Decode<'a, T, const L: usize> {
     x: &'a mut [T],
 }
 
-impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
-    type Output = Option<()>;
-
-    #[inline(always)]
+impl<T: Number, const L: usize> Decode<'_, T, L> {
     fn run(self) -> Option<()> {
         let grid = self.grid;
         let mut rest = self.payload;

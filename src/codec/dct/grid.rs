@@ -18,8 +18,10 @@ pub(super) struct Grid {
     pub t: [usize; 3],
     /// Tiles along each axis.
     pub m: [usize; 3],
-    /// Where the coefficients stand in the tile, by falling importance.
+    /// Where the coefficients stand in memory, by falling importance.
     pub order: Vec<u32>,
+    /// The rank in that order of each coefficient that is constant along the last axis: of a column, the first.
+    pub rank: Vec<u32>,
 }
 
 /// The axes that are transformed.
@@ -46,7 +48,36 @@ impl Grid {
         let t = axes(n).map(|active| if active { side } else { 1 });
         let m = std::array::from_fn(|a| n[a].div_ceil(t[a]));
         let dims = t.iter().filter(|&&t| t > 1).count();
-        Ok(Grid { side, dims, n, t, m, order: order(side, dims)? })
+        let order = order(side, dims)?;
+        let mut rank = room::filled(0, order.len() / side)?;
+        for (r, &p) in order.iter().enumerate() {
+            if let Some(rank) = rank.get_mut(p as usize) {
+                *rank = r as u32;
+            }
+        }
+        let mut grid = Grid { side, dims, n, t, m, order, rank };
+        for i in 0..grid.order.len() {
+            grid.order[i] = grid.at(grid.order[i] as usize) as u32;
+        }
+        Ok(grid)
+    }
+
+    /// Distance in memory along the last axis. It is odd where it can be, or else all values of a column would compete for the same few
+    /// lines of the cache.
+    #[inline(always)]
+    pub fn stride(&self) -> usize {
+        self.values() / self.side + usize::from(self.dims > 1)
+    }
+
+    /// Where the p-th value of a tile stands in memory.
+    #[inline(always)]
+    pub fn at(&self, p: usize) -> usize {
+        p + if self.dims > 1 { p >> (self.side.trailing_zeros() as usize * (self.dims - 1)) } else { 0 }
+    }
+
+    /// Places in memory.
+    pub fn room(&self) -> usize {
+        self.stride() * self.side
     }
 
     /// Tiles of the array.
@@ -57,6 +88,13 @@ impl Grid {
     /// Values of a tile.
     pub fn values(&self) -> usize {
         self.t[0] * self.t[1] * self.t[2]
+    }
+
+    /// Coordinates in a tile of its p-th value.
+    #[inline(always)]
+    pub fn coordinates(&self, p: usize) -> [usize; 3] {
+        let shift = self.t.map(usize::trailing_zeros);
+        [p & (self.t[0] - 1), p >> shift[0] & (self.t[1] - 1), p >> (shift[0] + shift[1])]
     }
 
     /// The place of a tile among the tiles.
@@ -79,6 +117,9 @@ impl Grid {
 
 /// The index that stands for `i` when an array of `n` values is continued by its mirror image.
 pub(super) fn mirror(i: usize, n: usize) -> usize {
+    if i < n {
+        return i;
+    }
     let i = i % (2 * n);
     i.min(2 * n - 1 - i)
 }

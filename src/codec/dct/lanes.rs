@@ -1,6 +1,165 @@
 //! A value of each of `L` tiles that are coded together.
 
+use crate::codec::simd::Level;
+
 /// One value per tile, a cache line in all.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Lanes<T, const L: usize>(pub [T; L]);
+
+/// Makes rows of columns.
+#[inline(always)]
+pub(super) fn transpose<T: Copy, const L: usize>(from: &[Lanes<T, L>; L], to: &mut [Lanes<T, L>; L], level: Level) {
+    #[cfg(target_arch = "x86_64")]
+    match (level, size_of::<T>(), L) {
+        // SAFETY: the machine has the instructions, and the squares are of 16 x 16 words of 4 bytes.
+        (Level::Avx512, 4, 16) => return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        // SAFETY: as above, 8 x 8 words of 8 bytes.
+        (Level::Avx512, 8, 8) => return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        // SAFETY: as above, 16 x 16 words of 4 bytes.
+        (Level::Avx2, 4, 16) => return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        _ => {}
+    }
+    let _ = level;
+    for (i, to) in to.iter_mut().enumerate() {
+        for (to, from) in to.0.iter_mut().zip(from) {
+            *to = from.0[i];
+        }
+    }
+}
+
+/// `L` rows of a longer array.
+#[inline(always)]
+pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[Lanes<T, L>; L] {
+    match x[first..].first_chunk() {
+        Some(square) => square,
+        None => unreachable!("tiles have multiples of {L} values"),
+    }
+}
+
+/// `L` rows of a longer array.
+#[inline(always)]
+pub(super) fn square_mut<T, const L: usize>(x: &mut [Lanes<T, L>], first: usize) -> &mut [Lanes<T, L>; L] {
+    match x[first..].first_chunk_mut() {
+        Some(square) => square,
+        None => unreachable!("tiles have multiples of {L} values"),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    /// `from` and `to` have 16 rows of 16 words, aligned to 64 bytes; the machine has AVX-512 F.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn transpose_16(from: *const __m512i, to: *mut __m512i) {
+        let mut a = [_mm512_setzero_si512(); 16];
+        for (i, a) in a.iter_mut().enumerate() {
+            // SAFETY: row i of 16.
+            *a = unsafe { _mm512_load_si512(from.add(i)) };
+        }
+        let index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        // The lanes and the rows whose numbers differ in one bit change places, one bit after the other.
+        for bit in [8, 4, 2, 1] {
+            let d = _mm512_set1_epi32(bit);
+            let odd = _mm512_test_epi32_mask(index, d);
+            let low = _mm512_mask_add_epi32(index, odd, index, _mm512_set1_epi32(16 - bit));
+            let high = _mm512_mask_add_epi32(_mm512_add_epi32(index, d), odd, index, _mm512_set1_epi32(16));
+            for i in 0..16 {
+                if i & bit as usize == 0 {
+                    let j = i + bit as usize;
+                    let (x, y) = (a[i], a[j]);
+                    a[i] = _mm512_permutex2var_epi32(x, low, y);
+                    a[j] = _mm512_permutex2var_epi32(x, high, y);
+                }
+            }
+        }
+        for (i, a) in a.iter().enumerate() {
+            // SAFETY: row i of 16.
+            unsafe { _mm512_store_si512(to.add(i), *a) };
+        }
+    }
+
+    /// # Safety
+    /// `from` and `to` have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine has AVX-512 F.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn transpose_8(from: *const __m512i, to: *mut __m512i) {
+        let mut a = [_mm512_setzero_si512(); 8];
+        for (i, a) in a.iter_mut().enumerate() {
+            // SAFETY: row i of 8.
+            *a = unsafe { _mm512_load_si512(from.add(i)) };
+        }
+        let index = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        for bit in [4, 2, 1] {
+            let d = _mm512_set1_epi64(bit);
+            let odd = _mm512_test_epi64_mask(index, d);
+            let low = _mm512_mask_add_epi64(index, odd, index, _mm512_set1_epi64(8 - bit));
+            let high = _mm512_mask_add_epi64(_mm512_add_epi64(index, d), odd, index, _mm512_set1_epi64(8));
+            for i in 0..8 {
+                if i & bit as usize == 0 {
+                    let j = i + bit as usize;
+                    let (x, y) = (a[i], a[j]);
+                    a[i] = _mm512_permutex2var_epi64(x, low, y);
+                    a[j] = _mm512_permutex2var_epi64(x, high, y);
+                }
+            }
+        }
+        for (i, a) in a.iter().enumerate() {
+            // SAFETY: row i of 8.
+            unsafe { _mm512_store_si512(to.add(i), *a) };
+        }
+    }
+
+    /// # Safety
+    /// `from` and `to` have 16 rows of 16 words, aligned to 64 bytes; the machine has AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn transpose_16_by_8(from: *const f32, to: *mut f32) {
+        for (read, write) in [(0, 0), (8, 128), (128, 8), (136, 136)] {
+            // SAFETY: the four blocks of 8 x 8 are inside; the two off the diagonal change places.
+            unsafe { store(to.add(write), block(from.add(read))) };
+        }
+    }
+
+    /// # Safety
+    /// 8 words each at `from` + 16 i, i < 8; the machine has AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn block(from: *const f32) -> [__m256; 8] {
+        let mut a = [_mm256_setzero_ps(); 8];
+        for (i, a) in a.iter_mut().enumerate() {
+            // SAFETY: as the caller promises.
+            *a = unsafe { _mm256_loadu_ps(from.add(16 * i)) };
+        }
+        let mut b = a;
+        for i in 0..4 {
+            b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+            b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+        }
+        for i in [0, 4] {
+            a[i] = _mm256_shuffle_ps::<0x44>(b[i], b[i + 2]);
+            a[i + 1] = _mm256_shuffle_ps::<0xee>(b[i], b[i + 2]);
+            a[i + 2] = _mm256_shuffle_ps::<0x44>(b[i + 1], b[i + 3]);
+            a[i + 3] = _mm256_shuffle_ps::<0xee>(b[i + 1], b[i + 3]);
+        }
+        for i in 0..4 {
+            b[i] = _mm256_permute2f128_ps::<0x20>(a[i], a[i + 4]);
+            b[i + 4] = _mm256_permute2f128_ps::<0x31>(a[i], a[i + 4]);
+        }
+        b
+    }
+
+    /// # Safety
+    /// Room for 8 words each at `to` + 16 i, i < 8; the machine has AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store(to: *mut f32, rows: [__m256; 8]) {
+        for (i, row) in rows.into_iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe { _mm256_storeu_ps(to.add(16 * i), row) };
+        }
+    }
+}

@@ -2,9 +2,9 @@
 
 use super::bits::{Reader, Writer};
 use super::lanes::Lanes;
+use crate::error::Result;
+use crate::room;
 
-/// Most values of a row.
-pub(super) const ROW: usize = 16;
 /// |coefficients| are below this.
 pub(super) const LIMIT: u32 = 1 << 28;
 /// Mode of a row that has one coefficient, +1 or -1.
@@ -26,22 +26,234 @@ pub(super) struct Correction {
 }
 
 /// Strings that a tile's bits are put together from.
-pub(super) struct Scratch {
-    fixed: Vec<u8>,
-    unary: Vec<u8>,
-    signs: Vec<u8>,
-    modes: Vec<u8>,
+#[derive(Clone, Copy)]
+enum Part {
+    Modes,
+    Fixed,
+    Unary,
+    Signs,
 }
 
-/// Bytes that suffice for one of the strings of a tile of `values` values.
-pub(super) fn scratch_bytes(values: usize) -> usize {
-    values * 6 + 64
+/// The end of a string that grows.
+#[derive(Clone, Copy, Default)]
+struct Pen {
+    at: usize,
+    word: u64,
+    used: u32,
 }
 
-impl Scratch {
-    pub fn new(values: usize) -> crate::error::Result<Self> {
-        let bytes = || crate::room::filled(0u8, scratch_bytes(values));
-        Ok(Scratch { fixed: bytes()?, unary: bytes()?, signs: bytes()?, modes: crate::room::filled(0, values)? })
+/// The strings of the tiles of a batch.
+pub(super) struct Strings<const L: usize> {
+    bytes: Vec<u8>,
+    /// Values of the largest tile.
+    values: usize,
+    pens: [[Pen; 4]; L],
+    rows: [usize; L],
+}
+
+impl<const L: usize> Strings<L> {
+    /// Room for tiles of up to so many values.
+    pub fn new(values: usize) -> Result<Self> {
+        Ok(Strings { bytes: room::filled(0, L * Self::tile_bytes(values))?, values, pens: [[Pen::default(); 4]; L], rows: [0; L] })
+    }
+
+    /// Room for a tile: at most 63 bits a row for modes, 28 bits a value that are fixed, 5 unary, 1 sign.
+    fn tile_bytes(values: usize) -> usize {
+        8 * values + 4 * 64
+    }
+
+    /// Where a string begins.
+    #[inline(always)]
+    fn begin(&self, l: usize, part: Part) -> usize {
+        let v = self.values;
+        l * Self::tile_bytes(v)
+            + match part {
+                Part::Modes => 0,
+                Part::Fixed => v + 64,
+                Part::Unary => 5 * v + 2 * 64,
+                Part::Signs => 7 * v + 3 * 64,
+            }
+    }
+
+    /// Appends the `count` <= 56 bits of `bits`, which has no others.
+    #[inline(always)]
+    fn put(&mut self, l: usize, part: Part, bits: u64, count: u32) {
+        let begin = self.begin(l, part);
+        let pen = &mut self.pens[l][part as usize];
+        let word = pen.word | bits << pen.used;
+        if let Some(to) = self.bytes.get_mut(begin + pen.at..begin + pen.at + 8) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let used = pen.used + count;
+        pen.at += (used / 8) as usize;
+        pen.word = word >> (used & 56);
+        pen.used = used & 7;
+    }
+
+    /// Appends `zeros` zeros and a one.
+    #[inline(always)]
+    fn unary(&mut self, l: usize, part: Part, mut zeros: u32) {
+        while zeros > 54 {
+            self.put(l, part, 0, 54);
+            zeros -= 54;
+        }
+        self.put(l, part, 1 << zeros, zeros + 1);
+    }
+
+    /// Has the tile no coefficients?
+    pub fn empty(&self, l: usize) -> bool {
+        self.rows[l] == 0
+    }
+
+    /// Appends the mode of row `r`.
+    #[inline(always)]
+    fn mode(&mut self, l: usize, r: usize, before: u32, mode: u32) {
+        if r == 0 {
+            self.put(l, Part::Modes, u64::from(mode), 5);
+        } else {
+            self.unary(l, Part::Modes, change(before, mode));
+        }
+    }
+
+    /// Makes the strings of all tiles: `q` are their coefficients, `order` says in which order, and `sums` are those of the magnitudes of
+    /// rows.
+    #[inline(always)]
+    pub fn make<const R: usize>(&mut self, q: &[Lanes<i32, L>], order: &[u32], sums: &[Lanes<u32, L>]) {
+        self.pens = [[Pen::default(); 4]; L];
+        self.rows = [0; L];
+        for (r, sums) in sums.iter().enumerate() {
+            for l in 0..L {
+                if sums.0[l] != 0 {
+                    self.rows[l] = r + 1;
+                }
+            }
+        }
+        let end = self.rows.into_iter().max().unwrap_or(0);
+        let mut before = Lanes([0u32; L]);
+        for (r, (sums, places)) in sums[..end].iter().zip(order.chunks_exact(R)).enumerate() {
+            self.row::<R>(r, q, places, sums, &mut before);
+        }
+    }
+
+    #[inline(always)]
+    fn row<const R: usize>(&mut self, r: usize, q: &[Lanes<i32, L>], places: &[u32], sums: &Lanes<u32, L>, before: &mut Lanes<u32, L>) {
+        if sums.0 == [0; L] {
+            for l in 0..L {
+                let mode = choose::<R>(0, 0, before.0[l], r == 0);
+                if r < self.rows[l] {
+                    self.mode(l, r, before.0[l], mode);
+                    if mode == GROUPS {
+                        self.put(l, Part::Fixed, 0, R as u32 / 4);
+                    }
+                }
+                before.0[l] = mode;
+            }
+            return;
+        }
+        let mut row = [Lanes([0i32; L]); R];
+        for (to, &p) in row.iter_mut().zip(places) {
+            *to = q[p as usize];
+        }
+        // Groups that are not zero, and where the last coefficient is.
+        let (mut named, mut place) = (Lanes([0u32; L]), Lanes([0u32; L]));
+        let (mut negative, mut nonzero) = (Lanes([0u32; L]), Lanes([0u32; L]));
+        for i in 0..R {
+            for l in 0..L {
+                let some = u32::from(row[i].0[l] != 0);
+                named.0[l] |= some << (i / 4);
+                place.0[l] += some * i as u32;
+                negative.0[l] |= u32::from(row[i].0[l] < 0) << nonzero.0[l];
+                nonzero.0[l] += some;
+            }
+        }
+        let mut mode = Lanes([0u32; L]);
+        for l in 0..L {
+            mode.0[l] = choose::<R>(sums.0[l], named.0[l], before.0[l], r == 0);
+        }
+        let mut shift = Lanes([0u32; L]);
+        let mut groups = Lanes([0u32; L]);
+        for l in 0..L {
+            shift.0[l] = mode.0[l].saturating_sub(RICE);
+            groups.0[l] = if mode.0[l] >= RICE {
+                15
+            } else if mode.0[l] == GROUPS {
+                named.0[l]
+            } else {
+                0
+            };
+        }
+        let (mut unary, mut bits) = (Lanes([0u64; L]), Lanes([0u32; L]));
+        for i in 0..R {
+            for l in 0..L {
+                let used = groups.0[l] >> (i / 4) & 1;
+                bits.0[l] += used * (row[i].0[l].unsigned_abs() >> shift.0[l]);
+                unary.0[l] |= u64::from(used) << (bits.0[l] & 63);
+                bits.0[l] += used;
+            }
+        }
+        let mut words = [Lanes([0u64; L]); 4];
+        for i in 0..R {
+            for l in 0..L {
+                let low = row[i].0[l].unsigned_abs() & ((1 << shift.0[l]) - 1);
+                words[i / 4].0[l] |= u64::from(low) << (i as u32 % 4 * shift.0[l] & 63);
+            }
+        }
+        for l in 0..L {
+            if r >= self.rows[l] {
+                continue;
+            }
+            self.mode(l, r, before.0[l], mode.0[l]);
+            if mode.0[l] == 0 {
+                continue;
+            }
+            let k = shift.0[l];
+            match mode.0[l] {
+                ONE => self.put(l, Part::Fixed, u64::from(place.0[l]), R.ilog2()),
+                GROUPS => self.put(l, Part::Fixed, u64::from(named.0[l]), R as u32 / 4),
+                _ if k <= 3 => {
+                    let word = |w: u32| words[w as usize].0[l] << (4 * w * k);
+                    self.put(l, Part::Fixed, word(0) | word(1) | word(2) | word(3), R as u32 * k);
+                }
+                _ if k <= 14 => {
+                    for w in &words[..R / 4] {
+                        self.put(l, Part::Fixed, w.0[l], 4 * k);
+                    }
+                }
+                _ => {
+                    for q in &row {
+                        self.put(l, Part::Fixed, u64::from(q.0[l].unsigned_abs() & ((1 << k) - 1)), k);
+                    }
+                }
+            }
+            if bits.0[l] <= 56 {
+                self.put(l, Part::Unary, unary.0[l], bits.0[l]);
+            } else {
+                for (i, q) in row.iter().enumerate() {
+                    if groups.0[l] >> (i / 4) & 1 != 0 {
+                        self.unary(l, Part::Unary, q.0[l].unsigned_abs() >> k);
+                    }
+                }
+            }
+            self.put(l, Part::Signs, u64::from(negative.0[l]), nonzero.0[l]);
+        }
+        *before = mode;
+    }
+
+    /// Writes tile `l` with its corrections into `to`. Returns the number of bytes, or `None` if there are `most` or more.
+    #[inline(always)]
+    pub fn write<const R: usize>(&self, values: usize, l: usize, corrections: &[Correction], to: &mut [u8], most: usize) -> Option<usize> {
+        let mut head = Writer::new(to);
+        head.put(self.rows[l] as u64, (values / R).ilog2() + 1);
+        let count = corrections.len() as u64 + 4;
+        head.unary(count.ilog2() - 2);
+        head.put(count & ((1 << count.ilog2()) - 1), count.ilog2());
+        for part in [Part::Modes, Part::Fixed, Part::Unary, Part::Signs] {
+            let pen = self.pens[l][part as usize];
+            head.append(&self.bytes[self.begin(l, part)..], 8 * pen.at as u64 + u64::from(pen.used));
+        }
+        write_corrections(values, corrections, &mut head);
+        let bytes = head.bits().div_ceil(8) as usize;
+        (bytes < most).then_some(bytes)
     }
 }
 
@@ -59,11 +271,8 @@ fn fixed_bits<const R: usize>(mode: u32) -> u32 {
 /// The number whose unary code says how the mode changes: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4, ...
 #[inline(always)]
 fn change(from: u32, to: u32) -> u32 {
-    if to > from {
-        2 * (to - from)
-    } else {
-        (2 * (from - to)).saturating_sub(1)
-    }
+    let up = to.wrapping_sub(from) as i32;
+    (2 * up ^ up >> 31) as u32
 }
 
 /// The inverse of `change`.
@@ -74,116 +283,32 @@ fn changed(from: u32, change: u32) -> Option<u32> {
     (mode <= LAST).then_some(mode)
 }
 
-/// The mode for a row whose magnitudes have this sum, `groups` of its groups of four not being zero: the one that would take least bits,
-/// the change from the mode before included, were the magnitudes spread geometrically.
+/// The mode for a row whose magnitudes have this sum, `named` being its groups of four that are not zero: the one that would take least
+/// bits, the change from the mode before included, were the magnitudes spread geometrically.
 #[inline(always)]
-fn choose<const R: usize>(sum: u32, groups: u32, before: Option<u32>) -> u32 {
+fn choose<const R: usize>(sum: u32, named: u32, before: u32, first: bool) -> u32 {
+    const NEVER: u32 = 1 << 20;
     let r = R as u32;
-    let price = |mode: u32| before.map_or(0, |before| change(before, mode));
-    let mut best = (u32::MAX, 0);
-    let mut offer = |cost: u32, mode: u32| best = best.min((cost + price(mode), mode));
-    if sum <= 1 {
-        offer(if sum == 0 { 0 } else { R.ilog2() }, sum);
-    }
-    if sum <= r {
-        offer(r / 4 + 4 * groups + sum, GROUPS);
-    }
-    let guess = (sum / r).max(1).ilog2();
-    for k in guess.saturating_sub(2)..=(guess + 1).min(LAST - RICE) {
+    let groups = (named & 1) + (named >> 1 & 1) + (named >> 2 & 1) + (named >> 3 & 1);
+    let price = |mode: u32| if first { 0 } else { change(before, mode) };
+    // The lowest five bits are the mode: of equal ones the least is taken.
+    let offer = |cost: u32, mode: u32| (cost + price(mode)) << 5 | mode;
+    let zero = offer(if sum == 0 { 0 } else { NEVER }, 0);
+    let one = offer(if sum == 1 { R.ilog2() } else { NEVER }, ONE);
+    let some = offer(if sum <= r { r / 4 + 4 * groups + sum } else { NEVER }, GROUPS);
+    let guess = 31 - ((sum / r) | 1).leading_zeros();
+    let rice = |k: u32| {
         let unary = if k == 0 { sum } else { (sum >> k).saturating_sub(3 * r / 8) };
-        offer(r * (k + 1) + unary, RICE + k);
-    }
-    best.1
+        offer(r * (k + 1) + unary, RICE + k)
+    };
+    let least = zero.min(one).min(some);
+    least.min(rice(guess.saturating_sub(1))).min(rice(guess)).min(rice(guess + 1)) & LAST
 }
 
 /// log2 of the divisor for the distances between `count` places among `values`.
 #[inline(always)]
 fn distance_bits(values: usize, count: usize) -> u32 {
     (values * 11 / 16 / count.max(1)).max(1).ilog2()
-}
-
-/// Writes the tile of lane `lane` into `to`: `q(i)` is its i-th coefficient, `sums` those of the magnitudes of its rows. Returns the
-/// number of bytes, or `None` if there are `most` or more.
-#[inline(always)]
-pub(super) fn write<const R: usize, const L: usize>(
-    values: usize,
-    q: impl Fn(usize) -> i32,
-    sums: &[Lanes<u32, L>],
-    lane: usize,
-    corrections: &[Correction],
-    scratch: &mut Scratch,
-    to: &mut [u8],
-    most: usize,
-) -> Option<usize> {
-    let rows = sums.iter().rposition(|s| s.0[lane] != 0).map_or(0, |r| r + 1);
-    let mut head = Writer::new(to);
-    let mut fixed = Writer::new(&mut scratch.fixed);
-    let mut unary = Writer::new(&mut scratch.unary);
-    let mut signs = Writer::new(&mut scratch.signs);
-    head.put(rows as u64, (values / R).ilog2() + 1);
-    let count = corrections.len() as u64 + 4;
-    head.unary(count.ilog2() - 2);
-    head.put(count & ((1 << count.ilog2()) - 1), count.ilog2());
-
-    let mut before = None;
-    for (r, sum) in sums[..rows].iter().enumerate() {
-        let sum = sum.0[lane];
-        let mut row = [0i32; R];
-        if sum > 0 {
-            row = std::array::from_fn(|i| q(r * R + i));
-        }
-        let mut named = 0u32;
-        for g in 0..R / 4 {
-            let any = row[4 * g] | row[4 * g + 1] | row[4 * g + 2] | row[4 * g + 3];
-            named |= u32::from(any != 0) << g;
-        }
-        let mode = choose::<R>(sum, named.count_ones(), before);
-        match before {
-            None => head.put(u64::from(mode), 5),
-            Some(before) => head.unary(change(before, mode)),
-        }
-        before = Some(mode);
-        match mode {
-            0 => {}
-            ONE => {
-                let at = row.iter().position(|&v| v != 0).unwrap_or(0);
-                fixed.put(at as u64, R.ilog2());
-            }
-            GROUPS => {
-                fixed.put(u64::from(named), R as u32 / 4);
-                for g in 0..R / 4 {
-                    if named >> g & 1 != 0 {
-                        for &v in &row[4 * g..4 * g + 4] {
-                            unary.unary(v.unsigned_abs());
-                        }
-                    }
-                }
-            }
-            _ => {
-                let k = mode - RICE;
-                for v in row {
-                    let a = v.unsigned_abs();
-                    fixed.put(u64::from(a & ((1 << k) - 1)), k);
-                    unary.unary(a >> k);
-                }
-            }
-        }
-        if mode != 0 {
-            let (mut negative, mut nonzero) = (0u64, 0);
-            for v in row {
-                negative |= u64::from(v < 0) << nonzero;
-                nonzero += u32::from(v != 0);
-            }
-            signs.put(negative, nonzero);
-        }
-    }
-    let (fixed, unary, signs) = (fixed.bits(), unary.bits(), signs.bits());
-    head.append(&scratch.fixed, fixed);
-    head.append(&scratch.unary, unary);
-    head.append(&scratch.signs, signs);
-    write_corrections(values, corrections, &mut head);
-    let bytes = head.bits().div_ceil(8) as usize;
-    (bytes < most).then_some(bytes)
 }
 
 #[inline(always)]
@@ -204,100 +329,126 @@ fn write_corrections(values: usize, corrections: &[Correction], to: &mut Writer<
     }
 }
 
-/// Reads a tile of `values` values: `coefficient(i, q)` is called for the coefficients that are not zero, and the corrections are put
-/// into `corrections`. Returns how many those are, or `None` if this is no tile.
-#[inline(always)]
-pub(super) fn read<const R: usize>(
-    values: usize,
-    from: &[u8],
-    scratch: &mut Scratch,
-    corrections: &mut [Correction],
-    mut coefficient: impl FnMut(usize, i32),
-) -> Option<usize> {
-    let mut head = Reader::new(from, 0);
-    let rows = head.get((values / R).ilog2() + 1) as usize;
-    let size = head.unary()? + 2;
-    if rows > values / R || size > 20 {
-        return None;
+/// Reads a tile row by row.
+#[derive(Clone, Copy)]
+pub(super) struct Opened<'a> {
+    /// Rows that are stored; further ones are zeros.
+    pub rows: usize,
+    corrections: usize,
+    fixed: Reader<'a>,
+    unary: Reader<'a>,
+    signs: Reader<'a>,
+}
+
+impl<'a> Opened<'a> {
+    /// A tile of zeros.
+    pub fn empty() -> Self {
+        let nothing = Reader::new(&[], 0);
+        Opened { rows: 0, corrections: 0, fixed: nothing, unary: nothing, signs: nothing }
     }
-    let count = (head.get(size) as usize | 1 << size) - 4;
-    if count > corrections.len() {
-        return None;
-    }
-    let modes = scratch.modes.get_mut(..rows)?;
-    let mut bits = 0;
-    let mut mode = 0;
-    for (r, to) in modes.iter_mut().enumerate() {
-        mode = if r == 0 { head.get(5) as u32 } else { changed(mode, head.unary()?)? };
-        *to = mode as u8;
-        bits += u64::from(fixed_bits::<R>(mode));
-    }
-    let mut fixed = head;
-    let mut unary = Reader::new(from, fixed.at + bits);
-    // The signs begin where the unary numbers end: a first pass finds that.
-    let mut skip = unary;
-    let mut peek = fixed;
-    for &mode in modes.iter() {
-        let mode = u32::from(mode);
-        let count = match mode {
-            GROUPS => 4 * (peek.get(R as u32 / 4).count_ones()),
-            _ => {
-                peek.at += u64::from(fixed_bits::<R>(mode));
-                if mode < RICE {
-                    0
-                } else {
-                    R as u32
-                }
-            }
-        };
-        for _ in 0..count {
-            skip.unary()?;
+
+    /// Begins to read a tile of `values` values. Puts the modes of its rows into `modes`. `None`: this is no tile.
+    #[inline(always)]
+    pub fn new<const R: usize>(values: usize, from: &'a [u8], modes: &mut [u8]) -> Option<Self> {
+        let mut head = Reader::new(from, 0);
+        let rows = head.get((values / R).ilog2() + 1) as usize;
+        let size = head.unary()? + 2;
+        if rows > values / R || size > 20 {
+            return None;
         }
+        let corrections = (head.get(size) as usize | 1 << size) - 4;
+        let modes = modes.get_mut(..rows)?;
+        let mut bits = 0;
+        let mut mode = 0;
+        for (r, to) in modes.iter_mut().enumerate() {
+            mode = if r == 0 { head.get(5) as u32 } else { changed(mode, head.unary()?)? };
+            *to = mode as u8;
+            bits += u64::from(fixed_bits::<R>(mode));
+        }
+        let fixed = head;
+        let unary = Reader::new(from, fixed.at + bits);
+        let mut numbers = 0;
+        let mut peek = fixed;
+        for &mode in modes.iter() {
+            let mode = u32::from(mode);
+            if mode == GROUPS {
+                numbers += 4 * peek.get(R as u32 / 4).count_ones();
+            } else {
+                peek.at += u64::from(fixed_bits::<R>(mode));
+                numbers += if mode < RICE { 0 } else { R as u32 };
+            }
+        }
+        let mut signs = unary;
+        signs.skip_ones(numbers)?;
+        Some(Opened { rows, corrections, fixed, unary, signs })
     }
-    let mut signs = skip;
-    for (r, &mode) in modes.iter().enumerate() {
-        let mode = u32::from(mode);
-        let mut row = [0u32; R];
+
+    /// Reads the next row, which has this mode: the magnitudes into `row`. Returns the signs of those that are not zero.
+    #[inline(always)]
+    pub fn row<const R: usize>(&mut self, mode: u32, row: &mut [u32; R]) -> Option<u32> {
+        *row = [0; R];
         match mode {
-            0 => continue,
-            ONE => row[fixed.get(R.ilog2()) as usize % R] = 1,
+            0 => return Some(0),
+            ONE => row[self.fixed.get(R.ilog2()) as usize % R] = 1,
             GROUPS => {
-                let named = fixed.get(R as u32 / 4);
+                let named = self.fixed.get(R as u32 / 4);
                 for g in 0..R / 4 {
                     if named >> g & 1 != 0 {
-                        for v in &mut row[4 * g..4 * g + 4] {
-                            *v = unary.unary()?;
-                        }
+                        let mut four = [0; 4];
+                        self.unary.unaries(&mut four)?;
+                        row[4 * g..4 * g + 4].copy_from_slice(&four);
                     }
                 }
             }
             _ => {
-                let k = mode - RICE;
-                for v in &mut row {
-                    let high = unary.unary()?;
-                    let low = fixed.get(k) as u32;
-                    if high >= LIMIT >> k {
-                        return None;
-                    }
-                    *v = high << k | low;
+                self.unary.unaries(row)?;
+                if mode > RICE {
+                    low_bits::<R>(row, mode - RICE, &mut self.fixed)?;
                 }
             }
         }
-        for (i, a) in row.into_iter().enumerate() {
-            if a != 0 {
-                if a >= LIMIT {
-                    return None;
-                }
-                let a = a as i32;
-                coefficient(r * R + i, if signs.get(1) != 0 { -a } else { a });
-            }
+        let (mut nonzero, mut all) = (0, 0);
+        for &a in row.iter() {
+            nonzero += u32::from(a != 0);
+            all |= a;
         }
+        let signs = self.signs.ahead() as u32;
+        self.signs.at += u64::from(nonzero);
+        (all < LIMIT).then_some(signs)
     }
-    if signs.at > 8 * from.len() as u64 {
+
+    /// Reads the corrections when all rows are read, and returns how many there are.
+    #[inline(always)]
+    pub fn corrections(self, values: usize, to: &mut [Correction]) -> Option<usize> {
+        let to = to.get_mut(..self.corrections)?;
+        read_corrections(values, self.signs, to)?;
+        Some(to.len())
+    }
+}
+
+/// Puts `k` fixed bits below each item.
+#[inline(always)]
+fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) -> Option<()> {
+    let mut high = 0;
+    for &mut v in row.iter_mut() {
+        high |= v;
+    }
+    if high >= LIMIT >> k {
         return None;
     }
-    read_corrections(values, Reader::new(from, signs.at), &mut corrections[..count])?;
-    Some(count)
+    if k <= 14 {
+        for four in row.chunks_exact_mut(4) {
+            let word = fixed.get(4 * k);
+            for (i, v) in four.iter_mut().enumerate() {
+                *v = *v << k | (word >> (i as u32 * k)) as u32 & ((1 << k) - 1);
+            }
+        }
+    } else {
+        for v in row {
+            *v = *v << k | fixed.get(k) as u32;
+        }
+    }
+    Some(())
 }
 
 #[inline(always)]

@@ -1,67 +1,283 @@
 use super::*;
 use crate::codec::simd;
+use proptest::prelude::*;
 use std::path::PathBuf;
-use std::time::Instant;
 
-/// Ratio, PSNR and speeds of the files in `GPUZIP_DCT_FILES`: `path[:n1,n2,n3]`, separated by spaces, raw FP32 and cubic if not said otherwise.
-/// Run in the release profile, with `--ignored --nocapture`.
 #[test]
-#[ignore = "prints measurements"]
+#[ignore = "prints measurements: run it in the release profile with --nocapture"]
 fn measure() {
-    let files = std::env::var("GPUZIP_DCT_FILES").unwrap_or_default();
-    let bounds = std::env::var("GPUZIP_DCT_BOUNDS").unwrap_or("rel:1e-3 psnr:80 psnr:100".into());
-    for file in files.split_whitespace() {
-        let (path, dims) = file.split_once(':').map_or((file, None), |(p, d)| (p, Some(d)));
-        let bytes = std::fs::read(PathBuf::from(path)).unwrap();
-        let x: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-        let side = (x.len() as f64).cbrt().round() as usize;
-        let n = dims.map_or([side; 3], |d| {
-            let d: Vec<usize> = d.split(',').map(|n| n.parse().unwrap()).collect();
-            [d[0], d[1], d[2]]
-        });
-        let max = x.iter().fold(0f64, |m, &x| m.max(f64::from(x).abs()));
-        let (least, most) = x.iter().fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(f64::from(x)), b.max(f64::from(x))));
-        let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
-        let mut to = vec![0; coder.max_bytes()];
-        let mut y = vec![0f32; x.len()];
-        for bound in bounds.split_whitespace() {
-            let (kind, value) = bound.split_once(':').unwrap();
-            let value: f64 = value.parse().unwrap();
-            let limit = match kind {
-                "rel" => Bound::Max(value * max),
-                _ => Bound::Rms((most - least) * 10f64.powf(-value / 20.0)),
-            };
-            for level in simd::levels() {
-                simd::set_level(level);
-                let gbs = |seconds: f64| 4e-9 * x.len() as f64 / seconds;
-                let (mut copy, mut compress, mut decompress) = (0f64, 0f64, 0f64);
-                let mut size = 0;
-                for _ in 0..7 {
-                    let t = Instant::now();
-                    y.copy_from_slice(std::hint::black_box(&x));
-                    copy = copy.max(gbs(t.elapsed().as_secs_f64()));
-                    let t = Instant::now();
-                    size = coder.compress(Array::F32(&x), limit, &mut to).unwrap().unwrap_or(0);
-                    compress = compress.max(gbs(t.elapsed().as_secs_f64()));
-                    if size == 0 {
-                        break;
-                    }
-                    let t = Instant::now();
-                    coder.decompress(&to[..size], ArrayMut::F32(&mut y)).unwrap();
-                    decompress = decompress.max(gbs(t.elapsed().as_secs_f64()));
-                }
-                let (mut square, mut worst) = (0f64, 0f64);
-                for (&x, &y) in x.iter().zip(&y) {
-                    let e = (f64::from(x) - f64::from(y)).abs();
-                    square += e * e;
-                    worst = worst.max(e);
-                }
-                let psnr = 20.0 * ((most - least) / (square / x.len() as f64).sqrt()).log10();
-                println!(
-                    "{path} {bound} {level:?}: side {} ratio {:.2} psnr {psnr:.2} error {:.4} of bound; memcpy {copy:.1} compress {compress:.2} ({:.2}) decompress {decompress:.2} ({:.2}) GB/s",
-                    to[0], bytes.len() as f64 / size as f64, worst / limit.value(), compress / copy, decompress / copy
-                );
+    super::measure::print();
+}
+
+/// What the tests do with values of both types.
+trait Value: Copy + PartialEq + std::fmt::Debug {
+    const SCALAR: Scalar;
+    fn make(x: f64) -> Self;
+    fn wide(self) -> f64;
+    fn bits(self) -> u64;
+    fn array(x: &[Self]) -> Array<'_>;
+    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
+}
+
+macro_rules! value {
+    ($float:ident, $variant:ident) => {
+        impl Value for $float {
+            const SCALAR: Scalar = Scalar::$variant;
+            fn make(x: f64) -> Self {
+                x as $float
+            }
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+            fn bits(self) -> u64 {
+                u64::from(self.to_bits())
+            }
+            fn array(x: &[Self]) -> Array<'_> {
+                Array::$variant(x)
+            }
+            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+                ArrayMut::$variant(x)
             }
         }
+    };
+}
+
+value!(f32, F32);
+value!(f64, F64);
+
+fn random(state: &mut u64) -> f64 {
+    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    (*state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+}
+
+/// Test arrays.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Smooth,
+    Noise,
+    Constant,
+    Zero,
+    Spikes,
+    Mixed,
+    Holes,
+}
+
+const KINDS: [Kind; 7] = [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
+
+/// An array of about this magnitude.
+fn array<V: Value>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
+    let mut state = seed;
+    let [a, b, c] = [0; 3].map(|_| 0.1 + random(&mut state).abs());
+    let values = n.iter().product::<usize>();
+    (0..values)
+        .map(|p| {
+            let [i, j, k] = [p % n[0], p / n[0] % n[1], p / n[0] / n[1]].map(|i| i as f64);
+            let noise = random(&mut state);
+            let smooth = (a * i + 0.3).sin() * (b * j + 0.2 * i).cos() * (c * k + 1.0).cos();
+            V::make(match kind {
+                Kind::Smooth => scale * smooth,
+                Kind::Noise => scale * noise,
+                Kind::Constant => scale,
+                Kind::Zero => 0.0,
+                Kind::Spikes => scale * if noise > 0.49 { 1.0 } else { 1e-5 * smooth },
+                Kind::Mixed => scale * noise * 2f64.powi((random(&mut state) * 60.0) as i32 - 30),
+                Kind::Holes if noise > 0.495 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(noise * 3e4) as usize % 3],
+                Kind::Holes => scale * smooth,
+            })
+        })
+        .collect()
+}
+
+/// Codes and decodes, checks what a coder promises, and returns the stream.
+fn check<V: Value>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
+    let mut to = vec![0xa5; coder.max_bytes()];
+    let size = coder.compress(V::array(x), bound, &mut to).unwrap()?;
+    assert!(size < size_of_val(x));
+    to.truncate(size);
+    let mut y = vec![V::make(f64::NAN); x.len()];
+    coder.decompress(&to, V::array_mut(&mut y)).unwrap();
+    let mut sum = 0.0;
+    for (p, (&x, &y)) in x.iter().zip(&y).enumerate() {
+        if x.wide().is_finite() {
+            let e = (x.wide() - y.wide()).abs();
+            sum += (e / bound.value()).powi(2);
+            if let Bound::Max(most) = bound {
+                assert!(e <= most, "value {p}: {x:?} became {y:?}, beyond {most}");
+            }
+        } else {
+            assert_eq!(x.bits(), y.bits(), "value {p}");
+        }
+    }
+    if let Bound::Rms(_) = bound {
+        let relative = (sum / x.len() as f64).sqrt();
+        assert!(relative <= 1.0, "{relative} of the target");
+    }
+    Some(to)
+}
+
+fn largest<V: Value>(x: &[V]) -> f64 {
+    x.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
+}
+
+fn check_kinds<V: Value>(n: [usize; 3], scale: f64, relative: f64, seed: u64) {
+    let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
+    for kind in KINDS {
+        let x = array::<V>(kind, n, scale, seed);
+        let bound = relative * if largest(&x) > 0.0 { largest(&x) } else { 1.0 };
+        let a = check(&mut coder, &x, Bound::Max(bound));
+        check(&mut coder, &x, Bound::Rms(bound));
+        // What was coded in between does not matter.
+        assert_eq!(a, check(&mut coder, &x, Bound::Max(bound)), "{kind:?}");
+    }
+}
+
+#[test]
+fn every_length() {
+    for n in 1..300 {
+        check_kinds::<f32>([n, 1, 1], 1.0, 1e-3, n as u64);
+        check_kinds::<f64>([1, 1, n], 1.0, 1e-4, n as u64);
+    }
+}
+
+#[test]
+fn magnitudes() {
+    for exponent in [-90, -40, 0, 40, 100, 119] {
+        check_kinds::<f32>([40, 20, 17], 2f64.powi(exponent), 1e-3, 5);
+        check_kinds::<f32>([33, 9, 1], 2f64.powi(exponent), 2f64.powi(-27), 6);
+    }
+    for exponent in [-890, 0, 999] {
+        check_kinds::<f64>([40, 20, 17], 2f64.powi(exponent), 1e-6, 7);
+        check_kinds::<f64>([33, 9, 1], 2f64.powi(exponent), 2f64.powi(-27), 8);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn odd_shapes(n in [1usize..40, 1usize..40, 1usize..24], digits in 1i32..8, exponent in -60i32..60, seed: u64) {
+        check_kinds::<f32>(n, 2f64.powi(exponent), 10f64.powi(-digits), seed);
+        check_kinds::<f64>(n, 2f64.powi(exponent), 10f64.powi(-digits), seed);
+    }
+
+    #[test]
+    fn damaged_streams(n in [1usize..40, 1usize..20, 1usize..20], seed: u64, changes in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..6), cut: u16) {
+        let mut state = seed;
+        let kind = KINDS[(random(&mut state).abs() * 14.0) as usize % KINDS.len()];
+        let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
+        let x = array::<f32>(kind, n, 1.0, seed);
+        let mut y = vec![0.0; x.len()];
+        if let Some(stream) = check(&mut coder, &x, Bound::Max(1e-3)) {
+            let mut bad = stream.clone();
+            for (at, bits) in changes {
+                let at = at as usize % bad.len();
+                bad[at] ^= bits;
+            }
+            let _ = coder.decompress(&bad, ArrayMut::F32(&mut y));
+            bad.truncate(usize::from(cut) % (bad.len() + 1));
+            let _ = coder.decompress(&bad, ArrayMut::F32(&mut y));
+            prop_assert!(coder.decompress(&stream[..stream.len() - 1], ArrayMut::F32(&mut y)).is_err());
+        }
+    }
+
+    #[test]
+    fn random_streams(mut bytes in proptest::collection::vec(any::<u8>(), 0..3000), side in 0usize..3, width in 1u8..14, seed: u64) {
+        let n = [[19, 18, 17], [40, 40, 1], [300, 1, 1]][side];
+        if bytes.len() > 24 {
+            bytes[0] = [8, 32, 32][side];
+            bytes[1] = width;
+            bytes[2..8].fill(0);
+            bytes[8..16].copy_from_slice(&1f64.to_le_bytes());
+            bytes[16..24].copy_from_slice(&1f64.to_le_bytes());
+            if seed % 2 == 0 {
+                // Few tiles, so that their lengths fit.
+                bytes[24..].iter_mut().take(3).for_each(|b| *b &= 0x11);
+            }
+        }
+        let values = n.iter().product();
+        let _ = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap().decompress(&bytes, ArrayMut::F32(&mut vec![0.0; values]));
+        let _ = Dct::new(Shape { n, scalar: Scalar::F64 }).unwrap().decompress(&bytes, ArrayMut::F64(&mut vec![0.0; values]));
+    }
+}
+
+/// A tile alone: whatever its bits are, they are read or refused.
+#[test]
+fn random_tiles() {
+    let (mut state, mut read) = (3, 0);
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = (0..(random(&mut state).abs() * 400.0) as usize).map(|_| (random(&mut state) * 255.9) as i32 as u8).collect();
+        let mut modes = [0; 64];
+        let mut all = || {
+            let mut tile = rows::Opened::new::<8>(512, &bytes, &mut modes)?;
+            let mut row = [0; 8];
+            for &mode in &modes[..tile.rows] {
+                tile.row(u32::from(mode), &mut row)?;
+            }
+            tile.corrections(512, &mut [rows::Correction::default(); 128])
+        };
+        read += usize::from(all().is_some());
+    }
+    assert!(read > 0);
+}
+
+#[test]
+fn the_same_bits_at_every_level() {
+    fn streams<V: Value>() -> Vec<(Option<Vec<u8>>, Vec<u64>)> {
+        let mut all = Vec::new();
+        for n in [[70, 35, 33], [40, 17, 9], [100, 70, 1], [3, 60, 50], [1000, 1, 1]] {
+            let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
+            for kind in KINDS {
+                for bound in [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)] {
+                    let x = array::<V>(kind, n, 1.0, 11);
+                    let stream = check(&mut coder, &x, bound);
+                    let mut y = vec![V::make(0.0); x.len()];
+                    if let Some(stream) = &stream {
+                        coder.decompress(stream, V::array_mut(&mut y)).unwrap();
+                    }
+                    all.push((stream, y.iter().map(|y| y.bits()).collect()));
+                }
+            }
+        }
+        all
+    }
+    let mut expected = None;
+    for level in simd::levels() {
+        simd::set_level(level);
+        let streams = (streams::<f32>(), streams::<f64>());
+        let expected = expected.get_or_insert_with(|| streams.clone());
+        assert!(*expected == streams, "{level:?} differs");
+    }
+}
+
+#[test]
+fn mean_square_near_the_target() {
+    let n = [100, 90, 80];
+    let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
+    let x = array::<f32>(Kind::Smooth, n, 1.0, 1);
+    let mut to = vec![0; coder.max_bytes()];
+    let mut y = vec![0.0; x.len()];
+    for target in [1e-2, 1e-3, 1e-4, 1e-5] {
+        let size = coder.compress(Array::F32(&x), Bound::Rms(target), &mut to).unwrap().unwrap();
+        coder.decompress(&to[..size], ArrayMut::F32(&mut y)).unwrap();
+        let sum: f64 = x.iter().zip(&y).map(|(&x, &y)| (f64::from(x) - f64::from(y)).powi(2)).sum();
+        let rms = (sum / x.len() as f64).sqrt();
+        assert!(rms <= target && rms > 0.9 * target, "{rms} for {target}");
+    }
+}
+
+#[test]
+fn real_snapshots() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    for (step, least) in [("0400", 26.5), ("0800", 21.0)] {
+        let Ok(bytes) = std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32"))) else {
+            println!("skipped: no real snapshots (set GPUZIP_SHARED)");
+            return;
+        };
+        let x: Vec<f32> = bytes.chunks_exact(4).filter_map(|b| Some(f32::from_le_bytes(b.try_into().ok()?))).collect();
+        let mut coder = Dct::new(Shape { n: [100; 3], scalar: Scalar::F32 }).unwrap();
+        let stream = check(&mut coder, &x, Bound::Max(1e-3 * largest(&x))).unwrap();
+        let ratio = bytes.len() as f64 / stream.len() as f64;
+        assert!(ratio >= least, "step {step}: {ratio}");
     }
 }

@@ -129,48 +129,44 @@ dct2!(32, 16, dct2_32, dct3_32, dct2_16, dct3_16, dct4_16);
 /// A line of `S` values of each lane.
 pub(super) type Line<T, const L: usize, const S: usize> = [Lanes<T, L>; S];
 
-/// Applies `f` to the line of each lane.
+/// An array of one length as one of another that is equal.
 #[inline(always)]
-fn each<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>, f: impl Fn([T; S]) -> [T; S]) -> Line<T, L, S> {
+fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
+    let mut y = [T::default(); B];
+    for i in 0..A.min(B) {
+        y[i] = x[i];
+    }
+    y
+}
+
+/// The orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` its inverse, times sqrt(S/2).
+#[inline(always)]
+pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(line: &Line<T, L, S>) -> Line<T, L, S> {
     let mut out = [Lanes([T::default(); L]); S];
     for l in 0..L {
-        let y = f(std::array::from_fn(|i| line[i].0[l]));
+        let mut x = [T::default(); S];
+        for i in 0..S {
+            x[i] = line[i].0[l];
+        }
+        let mut y: [T; S];
+        if BACK {
+            x[0] = x[0] * cos(16);
+            y = match S {
+                8 => cast(dct3_8(cast(x))),
+                16 => cast(dct3_16(cast(x))),
+                _ => cast(dct3_32(cast(x))),
+            };
+        } else {
+            y = match S {
+                8 => cast(dct2_8(cast(x))),
+                16 => cast(dct2_16(cast(x))),
+                _ => cast(dct2_32(cast(x))),
+            };
+            y[0] = y[0] * cos(16);
+        }
         for i in 0..S {
             out[i].0[l] = y[i];
         }
     }
     out
-}
-
-/// An array of one length as one of another that is equal.
-#[inline(always)]
-fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
-    std::array::from_fn(|i| x[i])
-}
-
-/// The DCT-II of each lane's line, times sqrt(S/2).
-#[inline(always)]
-pub(super) fn forward<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>) -> Line<T, L, S> {
-    each(line, |x| {
-        let mut y: [T; S] = match S {
-            8 => cast(dct2_8(cast(x))),
-            16 => cast(dct2_16(cast(x))),
-            _ => cast(dct2_32(cast(x))),
-        };
-        y[0] = y[0] * cos(16);
-        y
-    })
-}
-
-/// The inverse of the orthonormal DCT-II of each lane's line, times sqrt(S/2).
-#[inline(always)]
-pub(super) fn inverse<T: Real, const L: usize, const S: usize>(line: &Line<T, L, S>) -> Line<T, L, S> {
-    each(line, |mut x| {
-        x[0] = x[0] * cos(16);
-        match S {
-            8 => cast(dct3_8(cast(x))),
-            16 => cast(dct3_16(cast(x))),
-            _ => cast(dct3_32(cast(x))),
-        }
-    })
 }
