@@ -252,7 +252,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
             let mut misses = Lanes([0u32; L]);
             let mut any = 0;
             for l in 0..L {
-                misses.0[l] = u32::from(!((o.0[l] - d.0[l]).abs() <= most));
+                let fits = (o.0[l] - d.0[l]).abs() <= most;
+                misses.0[l] = u32::from(!fits);
                 any |= misses.0[l];
             }
             if any != 0 {
@@ -271,14 +272,16 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
         let units = (o - d).abs() * q.per_unit;
         let room = most_corrections(grid.values());
-        if self.count[l] == room || !(units < T::from_i32(1 << 20)) {
+        let few = units < T::from_i32(1 << 20);
+        if self.count[l] == room || !few {
             self.raw[l] = true;
             return;
         }
         let magnitude = (units + T::from_f64(0.5)).trunc();
         let level = if o < d { -magnitude } else { magnitude };
         let corrected = d + T::from_i32(level) * q.unit;
-        if level == 0 || !((o - corrected).abs() <= most) {
+        let fits = (o - corrected).abs() <= most;
+        if level == 0 || !fits {
             self.raw[l] = true;
             return;
         }
@@ -443,7 +446,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         for l in 0..ids.len().min(L) {
             for c in &self.corrections[l * room..l * room + self.count[l]] {
                 let value = &mut self.x[grid.at(c.at as usize)].0[l];
-                *value = *value + T::from_i32(c.level) * q.unit;
+                *value += T::from_i32(c.level) * q.unit;
             }
         }
         self.scatter::<S>(grid, ids, x);

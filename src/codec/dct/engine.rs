@@ -11,7 +11,7 @@ pub(super) const HEADER: usize = 24;
 /// The step for a bound of 1 on every error: what is left beyond the bound is cheaper to correct than to avoid.
 const STEP: f64 = 2.1;
 /// Unit of the corrections for a bound of 1.
-const UNIT: f64 = 1.5;
+const UNIT: f64 = 1.25;
 /// A tile that is stored as it is, among lengths.
 const RAW: u32 = u32::MAX;
 /// Steps of the table, one sixteenth of an octave apart, that are tried for a bound on the mean square.
@@ -295,7 +295,7 @@ struct Sampled {
     values: usize,
 }
 
-/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the largest tiles one in 32, at least 32,
+/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the largest tiles one in 32, at least 16,
 /// scattered; of smaller ones those that these contain.
 struct Sample<'a, T, const L: usize> {
     large: &'a Grid,
@@ -309,7 +309,7 @@ struct Sample<'a, T, const L: usize> {
 impl<T: Number, const L: usize> Sample<'_, T, L> {
     fn run(self) -> Sampled {
         let tiles = self.large.tiles();
-        let count = (tiles / 32).max(32).min(tiles);
+        let count = (tiles / 32).max(16).min(tiles);
         let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
         let mut ids = [0; L];
         let mut filled = 0;

@@ -14,7 +14,7 @@
 //! of the sum of the squares of these, then of their numbers.
 //!
 //! Bound on every error, b: step = 2.1 b; where the decoded value y of x has !(|x - y| <= b (1 - 2^-22)), FP64 b (1 - 2^-50), it is
-//! corrected to y + m (1.5 b) with the integer m = +-trunc(|x - y| (1 / (1.5 b)) + 0.5).
+//! corrected to y + m (1.25 b) with the integer m = +-trunc(|x - y| (1 / (1.25 b)) + 0.5).
 //!
 //! Bound on the root of the mean square: no corrections; the step is the bound times 2^(i/16), about the largest for which the sum of the
 //! squares, counted in units of 2^-14 step^2 that are rounded up, is within the bound: found by bisection on a sample of the tiles, then
@@ -66,6 +66,9 @@
 //!
 //! So every part of a tile can be found in parallel: the modes by a prefix sum over the ones of a string, fixed bits by one over the
 //! modes, unary numbers and signs again by ones. `rows::choose` has the rule for the modes, of which a decoder knows nothing.
+
+// One index runs through the lanes of several arrays: loops of that form are what vectorises.
+#![allow(clippy::needless_range_loop)]
 
 mod batch;
 mod bits;

@@ -195,7 +195,7 @@ impl<const L: usize> Strings<L> {
         for i in 0..R {
             for l in 0..L {
                 let low = row[i].0[l].unsigned_abs() & ((1 << shift.0[l]) - 1);
-                words[i / 4].0[l] |= u64::from(low) << (i as u32 % 4 * shift.0[l] & 63);
+                words[i / 4].0[l] |= u64::from(low) << ((i as u32 % 4 * shift.0[l]) & 63);
             }
         }
         for l in 0..L {
@@ -272,7 +272,7 @@ fn fixed_bits<const R: usize>(mode: u32) -> u32 {
 #[inline(always)]
 fn change(from: u32, to: u32) -> u32 {
     let up = to.wrapping_sub(from) as i32;
-    (2 * up ^ up >> 31) as u32
+    ((2 * up) ^ (up >> 31)) as u32
 }
 
 /// The inverse of `change`.

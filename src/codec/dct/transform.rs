@@ -133,8 +133,8 @@ pub(super) type Line<T, const L: usize, const S: usize> = [Lanes<T, L>; S];
 #[inline(always)]
 fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
     let mut y = [T::default(); B];
-    for i in 0..A.min(B) {
-        y[i] = x[i];
+    for (to, from) in y.iter_mut().zip(x) {
+        *to = from;
     }
     y
 }
