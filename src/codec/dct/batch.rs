@@ -17,16 +17,26 @@ pub(super) const ENERGY: f64 = 16384.0;
 /// Values of a tile that are unpacked together: one or two rows.
 const BLOCK: usize = 16;
 
-/// How far ahead memory is asked for, in units of `L` values of each tile.
-const AHEAD: usize = 8;
+/// How far ahead memory to be read is asked for, in units of `L` values of each tile.
+const READ_AHEAD: usize = 16;
+/// The same for memory to be written.
+const WRITE_AHEAD: usize = 8;
 
-/// Asks for what will be written at `x[at]`.
+/// Asks for what will be read, or with `WRITE` written, at `x[at]`.
 #[inline(always)]
-fn prefetch_write<T>(x: &mut [T], at: usize) {
+fn prefetch<T, const WRITE: bool>(x: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(line) = x.get(at) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0, _MM_HINT_T0};
+        let line = std::ptr::from_ref(line).cast();
         // SAFETY: a hint, with a valid address.
-        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(std::ptr::from_ref(line).cast()) };
+        unsafe {
+            if WRITE {
+                _mm_prefetch::<_MM_HINT_ET0>(line);
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(line);
+            }
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (x, at);
@@ -196,6 +206,14 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.count = [0; L];
         self.raw = [false; L];
         self.energy = [0; L];
+        if self.negligible(grid, q) {
+            self.strings.clear();
+            if q.most.is_none() {
+                self.x[..grid.room()].fill(Lanes([T::default(); L]));
+                self.measure::<S>(grid, q, ids);
+            }
+            return;
+        }
         ahead::<T, L, S>(&self.original, &mut self.x, grid);
         let used = self.quantise::<S>(grid, q);
         back::<T, L, S>(&mut self.x, grid, used);
@@ -205,6 +223,27 @@ impl<T: Number, const L: usize> Batch<T, L> {
         } else {
             self.sum_rows::<8>(grid);
         }
+    }
+
+    /// Are all values so small that all coefficients become zero? A short cut, which does not change what comes out.
+    #[inline(always)]
+    fn negligible(&self, grid: &Grid, q: &Quantiser<T>) -> bool {
+        // No coefficient exceeds the sum of the values.
+        let small = q.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
+        let small = if q.most.is_some_and(|most| most < small) { T::default() } else { small };
+        let mut large = Lanes([0u32; L]);
+        for x in self.original[..grid.room()].chunks(64) {
+            for x in x {
+                for l in 0..L {
+                    let fits = x.0[l].abs() <= small;
+                    large.0[l] |= u32::from(!fits);
+                }
+            }
+            if large.0 != [0; L] {
+                return false;
+            }
+        }
+        true
     }
 
     /// The transform along the last axis, the quantiser, and back. Returns along the first axis how many coefficients may not be zero.
@@ -370,8 +409,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
             let mut rows = [Lanes([T::default(); L]); L];
             for i in (0..L).step_by(piece) {
                 let ahead = begin(grid.coordinates(p + i));
+                let soon = begin(grid.coordinates((p + i + READ_AHEAD * L).min(grid.values() - L)));
                 for l in 0..L {
                     if let Some(begin) = whole[l] {
+                        prefetch::<_, false>(x, begin + soon);
                         rows[l].0[i..i + piece].copy_from_slice(&x[begin + ahead..][..piece]);
                     }
                 }
@@ -523,12 +564,12 @@ impl<T: Number, const L: usize> Batch<T, L> {
             if all_whole {
                 let piece = S.min(L);
                 // The lines that are to be written soon: a store that waits for its line holds up all that follow.
-                let soon = p + AHEAD * L;
+                let soon = p + WRITE_AHEAD * L;
                 if soon < grid.values() {
                     for i in (0..L).step_by(piece) {
                         let ahead = begin(grid.coordinates(soon + i));
                         for tile in &tiles[..ids.len()] {
-                            prefetch_write(x, tile.2 + ahead);
+                            prefetch::<_, true>(x, tile.2 + ahead);
                         }
                     }
                 }

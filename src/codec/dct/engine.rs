@@ -131,23 +131,25 @@ impl<T: Number, const L: usize> Engine<T, L> {
             }
         }
         let (_, g, mut index) = best?;
-        let mut corrected = false;
+        // Steps from here on are too large.
+        let mut end = STEPS;
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
             let total = self.encode(g, &q, x, to)?;
+            // The squares of the errors grow at most about as that of the step.
             if holds(total.energy, step, target, x.len()) {
-                // The square of the errors grows no faster than that of the step: how far can it be raised?
                 let room = |by: usize| holds(total.energy, step * step_of(by), target, x.len());
-                let by = (1..STEPS - index).take_while(|&by| room(by)).count();
-                if corrected || by == 0 {
+                let by = (1..end - index).take_while(|&by| room(by)).count();
+                if by == 0 {
                     return self.finish(g, step, step, total.bytes, to);
                 }
                 index += by;
             } else {
-                index = index.checked_sub(1)?;
+                end = index;
+                let enough = |by: usize| holds(total.energy, step / step_of(by), target, x.len());
+                index = (1..=index).find(|&by| enough(by)).map_or(index.checked_sub(1)?, |by| index - by);
             }
-            corrected = true;
         }
     }
 

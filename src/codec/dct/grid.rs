@@ -116,11 +116,9 @@ impl Grid {
 }
 
 /// The index that stands for `i` when an array of `n` values is continued by its mirror image.
+#[inline(always)]
 pub(super) fn mirror(i: usize, n: usize) -> usize {
-    if i < n {
-        return i;
-    }
-    let i = i % (2 * n);
+    let i = if i < 2 * n { i } else { i % (2 * n) };
     i.min(2 * n - 1 - i)
 }
 

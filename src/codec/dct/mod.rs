@@ -18,7 +18,7 @@
 //!
 //! Bound on the root of the mean square: no corrections; the step is the bound times 2^(i/16), about the largest for which the sum of the
 //! squares, counted in units of 2^-14 step^2 that are rounded up, is within the bound: found by bisection on a sample of the tiles, then
-//! checked on all of them, and raised or lowered. The side is the one with which the sample takes fewer bits; `Sample` says which tiles
+//! checked on all of them, and raised or lowered until it fits. The side is the one with which the sample takes fewer bits; `Sample` says which tiles
 //! those are.
 //!
 //! A tile is stored as it is if that takes fewer bytes, if it has values that are not finite, coefficients of magnitude 2^28 or more,

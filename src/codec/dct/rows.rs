@@ -100,6 +100,12 @@ impl<const L: usize> Strings<L> {
         self.put(l, part, 1 << zeros, zeros + 1);
     }
 
+    /// Makes all tiles empty.
+    pub fn clear(&mut self) {
+        self.pens = [[Pen::default(); 4]; L];
+        self.rows = [0; L];
+    }
+
     /// Has the tile no coefficients?
     pub fn empty(&self, l: usize) -> bool {
         self.rows[l] == 0
@@ -119,8 +125,7 @@ impl<const L: usize> Strings<L> {
     /// rows.
     #[inline(always)]
     pub fn make<const R: usize>(&mut self, q: &[Lanes<i32, L>], order: &[u32], sums: &[Lanes<u32, L>]) {
-        self.pens = [[Pen::default(); 4]; L];
-        self.rows = [0; L];
+        self.clear();
         for (r, sums) in sums.iter().enumerate() {
             for l in 0..L {
                 if sums.0[l] != 0 {
