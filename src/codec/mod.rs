@@ -8,7 +8,7 @@ mod bitcomp;
 mod checksum;
 mod coder;
 mod cuszp;
-pub mod dct;
+mod dct;
 mod half;
 mod lorenzo;
 pub mod plugin;

@@ -4,6 +4,7 @@ use super::bfp::Bfp;
 use super::bitcomp::{Bitcomp, Delta, Statistics};
 use super::coder::{Bound, Coder, Shape};
 use super::cuszp::{self, Cuszp};
+use super::dct::Dct;
 use super::half::Half;
 use super::lorenzo::Lorenzo;
 use super::plugin;
@@ -135,7 +136,7 @@ impl Method {
             }
             Method::Lorenzo => Ok(Some(Box::new(Lorenzo::new(&shape)?))),
             Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),
-            method => fail!(Unsupported, "no {}", method.name()),
+            Method::Dct => Ok(Some(Box::new(Dct::new(shape)?))),
         }
     }
 }
