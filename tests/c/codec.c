@@ -108,6 +108,7 @@ static int32_t squeeze(void *user, const gpuzip_field_t *f, int32_t rms, double 
   const float *x = f->data;
   CHECK(user == &calls && rms == 0 && capacity == 8 + 2 * n);
   if (f->type != GPUZIP_TYPE_F32) return 1;
+  bound *= 0.999; /* room for rounding */
   memcpy(to, &bound, 8);
   for (i = 0; i < n; i++) {
     double q = floor(x[i] / (2.0 * bound) + 0.5);
