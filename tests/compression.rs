@@ -315,7 +315,7 @@ proptest! {
         let config = Config {
             policy, zero_copy: zero_copy && policy == Policy::Clairvoyant, compression_factor: factor as f64,
             device_budget: budgets.0 * raw / 2, host_budget: budgets.1 * raw,
-            link_bandwidth: if link { 5e8 } else { 0.0 }, ..config(algorithm, snapshots, cache)
+            link_bandwidth: if link { 5e7 } else { 0.0 }, ..config(algorithm, snapshots, cache)
         };
         if let Err(error) = run(&config, steps, &fields, noisy, 2) {
             prop_assert_eq!(error.code, Code::Budget, "{}", error);

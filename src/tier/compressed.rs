@@ -1,11 +1,16 @@
 //! Compressed snapshots in the tiers: each takes the bytes that it has.
 
 use super::{DeviceSlot, Held, HostSlot, Saved, Tiers};
-use crate::device::{AppMemory, Lane, Place};
+use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
 use std::ops::Range;
 use std::time::Instant;
+
+/// The later of two downloads.
+fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
+    a.filter(|a| a.0 > b.0).or(Some(b))
+}
 
 impl Tiers {
     pub(super) fn save_compressed(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<Saved> {
@@ -15,7 +20,7 @@ impl Tiers {
             self.place_in_pool(step.host, ts, bytes)?;
         }
         if in_cache {
-            if let Some(read) = self.compression.as_ref().and_then(|c| c.read) {
+            if let Some((_, read)) = self.compression.as_ref().and_then(|c| c.read) {
                 self.device.wait(Lane::App, read)?;
             }
             self.unstage(self.in_slot(step.slot, 0), bytes)?;
@@ -29,7 +34,7 @@ impl Tiers {
             let at = self.take_of_pool(bytes)?;
             (at.clone(), Held::InPool(at))
         };
-        if let Some(written) = self.compression.as_ref().and_then(|c| c.written) {
+        if let Some((_, written)) = self.compression.as_ref().and_then(|c| c.written) {
             self.device.wait(Lane::App, written)?;
         }
         self.unstage(Place::Host(at.start), bytes)?;
@@ -77,7 +82,7 @@ impl Tiers {
             held => {
                 let (at, written) = match held {
                     Held::InPoolSlot(host) => (self.pool[host as usize].at.clone(), Some(self.pool[host as usize].written)),
-                    Held::InPool(at) => (at, c.written),
+                    Held::InPool(at) => (at, c.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
                 if let Some(written) = written {
@@ -130,7 +135,7 @@ impl Tiers {
             Held::InCache(at) => {
                 c.cache.give(at);
                 if slot.reading {
-                    c.read = Some(slot.read);
+                    c.read = later(c.read, (slot.download, slot.read));
                 }
             }
             Held::InPool(at) => c.pool.give(at),
@@ -148,13 +153,13 @@ impl Tiers {
     }
 
     fn leave_pool(&mut self, slot: u32) {
-        let HostSlot { at, ts, written } = &mut self.pool[slot as usize];
+        let HostSlot { at, ts, written, download } = &mut self.pool[slot as usize];
         let Some(c) = &mut self.compression else { return };
         *ts = -1;
         if at.is_empty() {
             return;
         }
-        c.written = Some(*written);
+        c.written = later(c.written, (*download, *written));
         let at = std::mem::take(at);
         // A cache slot that has its snapshot there keeps it.
         match self.cache.iter_mut().find(|cached| cached.held == Held::InPoolSlot(slot)) {

@@ -29,6 +29,8 @@ struct DeviceSlot {
     /// The download that reads it, and whether there is one.
     read: Event,
     reading: bool,
+    /// Its number among the downloads.
+    download: u64,
 }
 
 /// Where the snapshot of a device cache slot is.
@@ -50,8 +52,9 @@ struct HostSlot {
     at: Range<u64>,
     /// The state of its snapshot.
     ts: i64,
-    /// The download that wrote it.
+    /// The download that wrote it, and its number.
     written: Event,
+    download: u64,
 }
 
 /// What a SAVE did.
@@ -70,9 +73,9 @@ struct Compression {
     stage: Slab,
     cache: Arena,
     pool: Arena,
-    /// The last download from bytes of the cache, and into bytes of the pool, that were given back since.
-    read: Option<Event>,
-    written: Option<Event>,
+    /// The last download, by number, from bytes of the cache, and into bytes of the pool, that were given back since.
+    read: Option<(u64, Event)>,
+    written: Option<(u64, Event)>,
     /// Bytes of the largest snapshot so far.
     largest: u64,
     compress: f64,
@@ -86,6 +89,8 @@ pub struct Tiers {
     compression: Option<Compression>,
     cache: Vec<DeviceSlot>,
     pool: Vec<HostSlot>,
+    /// Downloads so far.
+    downloads: u64,
     /// Where the memory begins that the application works in beside the slots.
     spare: u64,
     /// The end of what the application's lane has done with the tiers so far.
@@ -117,7 +122,7 @@ impl Tiers {
                 decompress: 0.0,
             }),
         };
-        let mut tiers = Tiers { device, layout, compression, cache: Vec::new(), pool: Vec::new(), spare: cache, app };
+        let mut tiers = Tiers { device, layout, compression, cache: Vec::new(), pool: Vec::new(), downloads: 0, spare: cache, app };
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -126,11 +131,11 @@ impl Tiers {
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
         for _ in self.cache.len()..plan.device_slots as usize {
             let (filled, read) = (self.device.event()?, self.device.event()?);
-            self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false });
+            self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false, download: 0 });
         }
         for _ in self.pool.len()..plan.host_slots as usize {
             let written = self.device.event()?;
-            self.pool.push(HostSlot { at: 0..0, ts: -1, written });
+            self.pool.push(HostSlot { at: 0..0, ts: -1, written, download: 0 });
         }
         self.empty();
         Ok(())
@@ -219,6 +224,9 @@ impl Tiers {
             self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), bytes)?;
             self.device.record(Lane::Download, read)?;
             self.device.record(Lane::Download, written)?;
+            self.downloads += 1;
+            self.cache[step.slot as usize].download = self.downloads;
+            self.pool[step.host as usize].download = self.downloads;
         }
         Ok(())
     }
@@ -304,7 +312,7 @@ impl Tiers {
         if reading {
             self.device.wait(Lane::Upload, read)?;
         }
-        if let Some(read) = self.compression.as_ref().and_then(|c| c.read) {
+        if let Some((_, read)) = self.compression.as_ref().and_then(|c| c.read) {
             self.device.wait(Lane::Upload, read)?;
         }
         self.device.wait(Lane::Upload, host.written)?;
