@@ -1,7 +1,8 @@
 //! Arrays of one type: choice of the tiles and of the step, directory, payload.
 
-use super::batch::{Batch, Coded, Number, Quantiser, ENERGY};
+use super::batch::{Batch, Coded};
 use super::grid::{axes, sides, Grid};
+use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::Bound;
 use crate::error::{fail, Result};
 use crate::room;

@@ -75,6 +75,7 @@ mod bits;
 mod engine;
 mod grid;
 mod lanes;
+mod quantiser;
 mod rows;
 mod transform;
 

@@ -152,7 +152,7 @@ fn magnitudes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn odd_shapes(n in [1usize..40, 1usize..40, 1usize..24], digits in 1i32..8, exponent in -60i32..60, seed: u64) {
