@@ -1,33 +1,28 @@
-//! Fortran programs drive the C ABI: `fortran/smoke.f90`, strict Fortran 2008, for the algorithms and cache sizes.
+//! The Fortran interface.
 
+#[path = "fortran/bindings.rs"]
+mod bindings;
 mod common;
+#[path = "fortran/header.rs"]
+mod header;
 
-use common::{have, library, root, run, stdout, tempdir};
-use std::process::Command;
+use common::root;
+use header::Header;
+
+fn parsed() -> Header {
+    Header::parse(&std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap())
+}
 
 #[test]
-fn states_are_identical_from_fortran() {
-    if !have("gfortran") {
-        return;
+fn the_module_follows_the_header() {
+    let path = root().join("fortran/gpuzip.f90");
+    let committed = std::fs::read_to_string(&path).unwrap();
+    let generated = bindings::update(&committed, &parsed());
+    if std::env::var_os("GPUZIP_UPDATE_HEADER").is_some() {
+        std::fs::write(&path, &generated).unwrap();
     }
-    let dir = tempdir("fortran");
-    let (program, lib) = (dir.join("smoke"), library().display().to_string());
-    run(Command::new("gfortran")
-        .args(["-std=f2008", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fcheck=all", "-J"])
-        .args([&dir, &root().join("fortran/smoke.f90")])
-        .arg("-o")
-        .arg(&program)
-        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]));
-    for algorithm in 1..=6 {
-        for cache in [0, 1, 2, 5] {
-            for steps in [1, 2, 60] {
-                let arguments = [steps, algorithm, 8, cache].map(|n| n.to_string());
-                let output = run(Command::new(&program).args(&arguments));
-                assert_eq!(stdout(&output), "identical\n", "steps, algorithm, snapshots, cache: {arguments:?}");
-            }
-        }
-    }
-    // An error is a status with a text, which the program prints.
-    let output = Command::new(&program).args(["60", "77", "8", "0"]).output().unwrap();
-    assert!(!output.status.success() && stdout(&output).contains("checkpointing_algorithm = 77"), "{output:?}");
+    assert!(
+        generated == std::fs::read_to_string(&path).unwrap(),
+        "fortran/gpuzip.f90 differs from include/gpuzip.h: run `make header` and commit it"
+    );
 }

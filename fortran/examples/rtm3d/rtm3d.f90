@@ -1,0 +1,120 @@
+! rtm3d job.nml: reverse time migration in 3-D of the built-in salt dome, the states of the forward sweep handed to the adjoint one by
+! gpuzip. The image is that of c-examples/rtm3d, bit for bit. The job is a namelist `&job`; what it leaves out has the C example's defaults.
+program rtm3d
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64
+  use gpuzip
+  use checkpoint
+  use model
+  implicit none
+
+  ! Cells in depth, across and along; sponge cells; sources along the line; time steps, 0: down to the bottom and back.
+  integer :: n1 = 64, n2 = 48, n3 = 96, border = 16, shots = 8, steps = 0
+  ! Metres; seconds and Hz, 0: 0.9 of the largest stable step, and 8 points per shortest wavelength; cells that slowness is smoothed by.
+  real(dp) :: dx = 25, dt = 0, freq = 0, smooth = 3
+  ! gpuzip's configuration file, or blank; the folder, which exists, for the images.
+  character(1000) :: config = '', out = '.'
+  namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out
+
+  type(grid_t) :: g
+  type(medium_t) :: truth, known
+  type(survey_t) :: survey
+  type(shot_t) :: this
+  type(image_t) :: image
+  type(gpuzip_t) :: session
+  type(gpuzip_stats_t) :: stats
+  real(sp), allocatable :: v(:, :, :), s(:, :, :)
+  integer(int64) :: forward_steps = 0, start, finish, rate
+  real(dp) :: seconds = 0, stall = 0
+  integer :: i
+
+  call read_job
+  g = new_grid([n1, n2, n3], border, dx)
+  v = salt_model(g%n)
+  s = smooth_model(v, smooth)
+  call set_times
+  truth = new_medium(g, dt, v)
+  known = new_medium(g, dt, s)
+  survey = new_survey(g, steps, shots, dt, freq)
+  call new_shot(this, g, survey)
+  call new_image(image, g)
+  call checkpoint_open(session, config, survey, this%u)
+  do i = 1, shots
+    call shot_observe(this, truth, survey, i)
+    call system_clock(start, rate)
+    call migrate(session, this, known, survey, image)
+    call system_clock(finish)
+    seconds = seconds + real(finish - start, dp) / real(rate, dp)
+    call gpuzip_stats(session, stats)
+    forward_steps = forward_steps + stats%forward_steps
+    stall = stall + stats%stall
+  end do
+  call gpuzip_finalize(session)
+  call write_raw('correlation.f32', image%correlation)
+  call write_raw('illumination.f32', image%illumination)
+  call write_raw('image.f32', normalised(image))
+  print '(a, 3(i0, a), i0, a, i0, a)', 'model      ', n1, ' x ', n2, ' x ', n3, ' cells, ', shots, ' shots, ', steps, ' steps'
+  print '(a, f8.2, a, f8.3, a, i0, a)', 'migration', seconds, ' s, of which ', stall, ' s stalled; ', forward_steps, &
+    ' forward steps'
+  print '(2a)', 'image      ', trim(out) // '/image.f32'
+
+contains
+
+  ! The namelist in the file that the command line names.
+  subroutine read_job
+    character(1000) :: path, message
+    integer :: unit, status
+    if (command_argument_count() /= 1) call stop_with('usage: rtm3d job.nml')
+    call get_command_argument(1, path)
+    open (newunit=unit, file=path, action='read', status='old', iostat=status, iomsg=message)
+    if (status == 0) read (unit, nml=job, iostat=status, iomsg=message)
+    if (status /= 0) call stop_with(trim(path) // ': ' // message)
+    close (unit)
+    if (min(n1, n2, n3) < 8 .or. border < 4 .or. shots < 1 .or. dx <= 0 .or. smooth <= 0) &
+      call stop_with(trim(path) // ': wants n1, n2, n3 >= 8, border >= 4, shots >= 1, dx > 0 and smooth > 0')
+    if (steps == 1 .or. steps < 0) call stop_with(trim(path) // ': wants steps >= 2, or 0 for enough to reach the bottom')
+  end subroutine
+
+  ! What is 0 of time step, frequency and number of steps, as c-examples/rtm3d/job.c has it.
+  subroutine set_times
+    real(dp) :: slowest, fastest, limit, path
+    character(200) :: message
+    slowest = min(real(minval(v), dp), real(minval(s), dp))
+    fastest = max(real(maxval(v), dp), real(maxval(s), dp))
+    limit = stable_dt(dx, fastest)
+    if (dt <= 0) dt = three_digits(0.9_dp * limit)
+    write (message, '(a, es10.3, a, es10.3, a)') 'dt = ', dt, ': unstable; the largest stable time step is ', limit, ' s'
+    if (dt > limit) call stop_with(message)
+    if (freq <= 0) freq = three_digits(slowest / dx / 8)
+    ! To the bottom and back, sideways by as much as the depth at most, and the wavelet's length.
+    path = 2 * hypot(real(n1, dp), min(real(max(n2, n3), dp) / 2, real(n1, dp))) * dx
+    if (steps == 0) steps = ceiling((path / mean_speed(s) + 2.4_dp / freq) / dt)
+  end subroutine
+
+  ! Rounded down to three significant digits: a number that can be typed again.
+  real(dp) function three_digits(x)
+    real(dp), intent(in) :: x
+    real(dp) :: unit
+    unit = 10.0_dp**(real(floor(log10(x)), dp) - 2)
+    three_digits = floor(x / unit) * unit
+  end function
+
+  ! Raw FP32 values of this machine's byte order, depth fastest.
+  subroutine write_raw(name, values)
+    character(*), intent(in) :: name
+    real(sp), intent(in) :: values(:, :, :)
+    character(200) :: message
+    integer :: unit, status
+    open (newunit=unit, file=trim(out) // '/' // name, access='stream', form='unformatted', action='write', status='replace', &
+          iostat=status, iomsg=message)
+    if (status == 0) write (unit, iostat=status, iomsg=message) values
+    if (status == 0) close (unit, iostat=status, iomsg=message)
+    if (status /= 0) call stop_with(trim(out) // '/' // name // ': ' // message)
+  end subroutine
+
+  subroutine stop_with(message)
+    character(*), intent(in) :: message
+    write (error_unit, '(a)') trim(message)
+    flush (error_unit)
+    error stop 2
+  end subroutine
+end program

@@ -1,0 +1,1763 @@
+! gpuzip from Fortran 2008. `use gpuzip` gives the types, constants and calls of include/gpuzip.h, which explains each call;
+! here is what is different:
+!  - Calls are subroutines with the arguments of C in C's order. Every one ends with the optional `stat` and `errmsg` of ALLOCATE:
+!    `stat` becomes 0, or a negative gpuzip_err_*, and then `errmsg` says which value was wrong and what to do. Without `stat` an
+!    error prints that text and stops the program with ERROR STOP.
+!  - Types have C's layout, and start as zeros with `struct_size` set; gpuzip_config_init gives a configuration its defaults.
+!  - `fields` are arrays of gpuzip_field_t, one for each array of a state: [gpuzip_field(u), gpuzip_field(v)]. gpuzip_field takes
+!    real(4) and real(8) variables of rank 0 to 4 (of rank 4 the last two dimensions count as one), or an address and a shape: what
+!    c_loc gives within OpenACC's `host_data use_device` or OpenMP's `target data use_device_addr` is a device pointer.
+!    Arrays need the attribute TARGET (or POINTER), lie contiguous in memory, and stay where they are while their field is used.
+!  - gpuzip_save and gpuzip_retrieve also take one array, or two: the current and the previous time level.
+!  - `stream` is optional: the C address of a CUDA stream, or gpuzip_stream(integer); absent is NULL.
+!  - Texts are Fortran characters. Only the c_ptr in gpuzip_config_t want C strings: gpuzip_to_c makes them.
+module gpuzip
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  implicit none
+  private
+
+  ! The type of a field that gpuzip_field was given a strided section for; every call refuses it by name.
+  integer(c_int32_t), parameter, public :: gpuzip_type_strided = -1
+
+  ! Parts between marks are generated: `make header`.
+  ! generated: c {
+  ! Success.
+  integer(c_int32_t), parameter, public :: gpuzip_ok = 0
+  ! A pointer is NULL, or a number is outside its range.
+  integer(c_int32_t), parameter, public :: gpuzip_err_argument = -101
+  ! A configuration value is impossible, or contradicts another one.
+  integer(c_int32_t), parameter, public :: gpuzip_err_config = -102
+  ! The value is valid, but this version of the library cannot do what it asks for.
+  integer(c_int32_t), parameter, public :: gpuzip_err_unsupported = -103
+  ! The fields differ in number, shape or type from those given at init.
+  integer(c_int32_t), parameter, public :: gpuzip_err_shape = -104
+  ! A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+  integer(c_int32_t), parameter, public :: gpuzip_err_values = -105
+  ! The call does not fit the current action. Nothing has changed.
+  integer(c_int32_t), parameter, public :: gpuzip_err_state = -201
+  ! The handle was never made, or is finalized.
+  integer(c_int32_t), parameter, public :: gpuzip_err_handle = -202
+  ! The handle belongs to the parent of this forked process.
+  integer(c_int32_t), parameter, public :: gpuzip_err_forked = -203
+  ! An allocation failed.
+  integer(c_int32_t), parameter, public :: gpuzip_err_memory = -301
+  ! The plan does not fit the budgets.
+  integer(c_int32_t), parameter, public :: gpuzip_err_budget = -302
+  ! A file cannot be read or written.
+  integer(c_int32_t), parameter, public :: gpuzip_err_io = -401
+  ! A configuration or trace file is malformed.
+  integer(c_int32_t), parameter, public :: gpuzip_err_parse = -402
+  ! A schedule breaks the rules of checkpointing.
+  integer(c_int32_t), parameter, public :: gpuzip_err_schedule = -403
+  ! A compressed stream is damaged, or of another version.
+  integer(c_int32_t), parameter, public :: gpuzip_err_stream = -404
+  ! The device failed.
+  integer(c_int32_t), parameter, public :: gpuzip_err_device = -501
+  ! A defect in gpuzip was caught.
+  integer(c_int32_t), parameter, public :: gpuzip_err_panic = -901
+  ! An earlier defect left this handle unusable; finalize it.
+  integer(c_int32_t), parameter, public :: gpuzip_err_poisoned = -902
+  ! Compute u(ts) from u(ts-1).
+  integer(c_int32_t), parameter, public :: gpuzip_action_forward = 0
+  ! u(ts) is live: call `gpuzip_save`.
+  integer(c_int32_t), parameter, public :: gpuzip_action_save = 1
+  ! Call `gpuzip_retrieve`: u(ts) is live afterwards.
+  integer(c_int32_t), parameter, public :: gpuzip_action_restore = 2
+  ! u(ts) is live: do the adjoint of the step ts -> ts+1.
+  integer(c_int32_t), parameter, public :: gpuzip_action_backward = 3
+  ! The sweep is over.
+  integer(c_int32_t), parameter, public :: gpuzip_action_terminate = 4
+  ! The schedule cannot go on. No valid schedule contains it.
+  integer(c_int32_t), parameter, public :: gpuzip_action_error = 5
+  ! FORWARD: this step was computed before in this sweep; do not record receivers again.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_recompute = 1
+  ! BACKWARD: the first of the sweep.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_first_backward = 2
+  ! RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_last_use = 4
+  ! FORWARD: the state that it computes will be saved.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_next_is_save = 8
+  ! Replay a recorded schedule from `trace_file_path`.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_trace = 0
+  ! Binomial checkpointing.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_revolve = 1
+  ! Checkpoints at equal distance, Revolve with the free slots inside each interval.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_uniform = 2
+  ! zCut (reconstructed).
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_zcut = 3
+  ! The library chooses: store-all if every state fits, else Revolve.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_auto = 4
+  ! Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5
+  ! Every state.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_store_all = 6
+  ! Replacement by the known schedule.
+  integer(c_int32_t), parameter, public :: gpuzip_policy_clairvoyant = 0
+  ! GPUZIP 2.x's published LRU and PSA, for comparison.
+  integer(c_int32_t), parameter, public :: gpuzip_policy_lru = 1
+  ! Raw snapshots.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_none = 0
+  ! zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_zfp = 1
+  ! NVIDIA's Bitcomp, through an installed libnvcomp.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_bitcomp = 2
+  ! The published cuSZp layout, within a bound.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_cuszp = 3
+  ! Lorenzo prediction in tiles, within a bound: fast.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_lorenzo = 4
+  ! Cosine transform of tiles, within a bound: small.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_dct = 5
+  ! Scaled half precision: half of FP32, 99 dB and more.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_fp16 = 6
+  ! Blocks of 8-bit integers with a common exponent.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
+  ! 32-bit IEEE values.
+  integer(c_int32_t), parameter, public :: gpuzip_type_f32 = 0
+  ! 64-bit IEEE values.
+  integer(c_int32_t), parameter, public :: gpuzip_type_f64 = 1
+
+  ! A handle, opaque; a `gpuzip_schedule_t *` of C. Copies of it are the same thing.
+  type, bind(c), public :: gpuzip_schedule_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! A handle, opaque; a `gpuzip_t *` of C. Copies of it are the same thing.
+  type, bind(c), public :: gpuzip_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means there what it means
+  ! in GPUZIP 2.x. Block 2, from `struct_size` on, is gpuzip's; zero means the default. `gpuzip_config_init` fills in
+  ! gpuzip's own defaults.
+  type, bind(c), public :: gpuzip_config_t
+    ! GPUZIP_ALGORITHM_*.
+    integer(c_int32_t) :: checkpointing_algorithm = 0
+    ! Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs
+    ! (Revolve: GPUZIP's number). Uniform and two-level need it, or a budget.
+    integer(c_int32_t) :: checkpointing_snaps = 0
+    ! Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
+    integer(c_int32_t) :: cache_capacity = 0
+    ! GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
+    integer(c_int32_t) :: compressor = 0
+    ! What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
+    integer(c_int32_t) :: log_level = 0
+    ! 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+    integer(c_int32_t) :: enable_performance_log = 0
+    ! 1: log the compression ratio of every snapshot, at level INFO.
+    integer(c_int32_t) :: enable_compression_rate_log = 0
+    ! The compression ratio that is expected: budgets are planned with it. Snapshots take what they need; one that finds
+    ! no room in the cache stays in host memory, and if that has a budget that it does not fit, saving it is an error. 0
+    ! or 1: none is expected.
+    real(c_float) :: compression_factor = 0
+    ! The file of GPUZIP_ALGORITHM_TRACE.
+    type(c_ptr) :: trace_file_path = c_null_ptr
+    ! Accepted for compatibility; `log_level` decides.
+    integer(c_int32_t) :: revolve_log_level = 0
+    ! zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
+    integer(c_int32_t) :: zfp_bit_rate = 0
+    ! cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
+    real(c_double) :: cuszp_err_bound = 0
+    ! "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
+    type(c_ptr) :: float_kind = c_null_ptr
+    ! Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+    integer(c_int32_t) :: bitcomp_delta_config = 0
+    ! Bitcomp: the fraction of mode 0.
+    real(c_double) :: bitcomp_range_fraction = 0
+    ! Bitcomp: the standard deviations of mode 1.
+    real(c_double) :: bitcomp_num_sigma = 0
+    ! Bitcomp: the delta of mode 2.
+    real(c_double) :: bitcomp_delta = 0
+    ! Bitcomp: 0 default, 1 sparse.
+    integer(c_int32_t) :: bitcomp_algorithm = 0
+    ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
+    integer(c_int64_t) :: struct_size = 368
+    ! 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA);
+    ! 1: host; 2: CUDA.
+    integer(c_int32_t) :: backend = 0
+    ! 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
+    integer(c_int32_t) :: device = 0
+    ! Bytes of device memory for the cache; 0: `cache_capacity` decides.
+    integer(c_int64_t) :: device_budget = 0
+    ! Bytes of host memory for snapshots; 0: what the plan needs.
+    integer(c_int64_t) :: host_budget = 0
+    ! Bytes of disk for snapshots; 0: none (no disk tier in this version).
+    integer(c_int64_t) :: disk_budget = 0
+    ! GPUZIP_POLICY_*.
+    integer(c_int32_t) :: policy = 0
+    ! Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2
+    ! relative to its range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their
+    ! difference, each by its own size.
+    integer(c_int32_t) :: error_bound_mode = 0
+    ! Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
+    real(c_double) :: error_bound = 0
+    ! Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
+    integer(c_int32_t) :: nonfinite = 0
+    ! No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie
+    ! this many back or more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
+    integer(c_int32_t) :: max_in_flight = 0
+    ! 1: several FORWARDs in one action (not in this version).
+    integer(c_int32_t) :: range_actions = 0
+    ! Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
+    integer(c_int32_t) :: snapshot_rule = 0
+    ! zCut: states per chunk; two-level: states per interval; 0: chosen.
+    integer(c_int32_t) :: schedule_chunk = 0
+    ! Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
+    integer(c_int32_t) :: uniform_reading = 0
+    ! 1: the application works in the cache's slots (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`) instead of having
+    ! its fields copied. Takes memory for two more snapshots on the device, out of `device_budget` if that is set;
+    ! policy clairvoyant only.
+    integer(c_int32_t) :: zero_copy = 0
+    ! Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+    real(c_double) :: link_bandwidth = 0
+    ! A profile for `auto` (not in this version).
+    type(c_ptr) :: profile_path = c_null_ptr
+    ! A file for the timeline (not in this version).
+    type(c_ptr) :: trace_out = c_null_ptr
+    ! A directory for restart files (not in this version).
+    type(c_ptr) :: persist_dir = c_null_ptr
+    ! Share of the run time that persistence may take.
+    real(c_double) :: persist_overhead = 0
+    ! Seconds that a requested stop may take.
+    real(c_double) :: stop_budget_s = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(16) = 0
+  end type
+
+  ! What the application has to do next.
+  type, bind(c), public :: gpuzip_action_t
+    ! GPUZIP_ACTION_*.
+    integer(c_int32_t) :: type = 0
+    ! The time step of the state that the action produces or needs, 0..n.
+    integer(c_int32_t) :: ts = 0
+    ! The last time step of a range of FORWARDs; equal to `ts` in this version.
+    integer(c_int32_t) :: ts_end = 0
+    ! GPUZIP_FLAG_*, or-ed.
+    integer(c_int32_t) :: flags = 0
+    ! Actions since setup; the first is 0.
+    integer(c_int64_t) :: it = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(2) = 0
+  end type
+
+  ! A schedule and, for a session, its plan and memory, as numbers.
+  type, bind(c), public :: gpuzip_summary_t
+    ! sizeof(gpuzip_summary_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 224
+    ! GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+    integer(c_int32_t) :: algorithm = 0
+    ! GPUZIP_POLICY_*.
+    integer(c_int32_t) :: policy = 0
+    ! Time steps, n.
+    integer(c_int32_t) :: steps = 0
+    ! Snapshots that may be stored at a time.
+    integer(c_int32_t) :: snapshots = 0
+    ! Device cache slots.
+    integer(c_int32_t) :: cache = 0
+    ! States per chunk or interval; 0 if the algorithm has none.
+    integer(c_int32_t) :: chunk = 0
+    ! FORWARD actions.
+    integer(c_int64_t) :: forward_steps = 0
+    ! SAVE actions.
+    integer(c_int64_t) :: saves = 0
+    ! RESTORE actions.
+    integer(c_int64_t) :: restores = 0
+    ! BACKWARD actions.
+    integer(c_int64_t) :: backward_steps = 0
+    ! Snapshots stored at a time, at most.
+    integer(c_int64_t) :: max_live = 0
+    ! All actions, TERMINATE included.
+    integer(c_int64_t) :: actions = 0
+    ! Transfers from host to device memory.
+    integer(c_int64_t) :: h2d = 0
+    ! Transfers from device to host memory.
+    integer(c_int64_t) :: d2h = 0
+    ! Restores found in the device cache without a transfer.
+    integer(c_int64_t) :: hits = 0
+    ! Restores that need a transfer.
+    integer(c_int64_t) :: misses = 0
+    ! Misses whose transfer is issued ahead of the restore.
+    integer(c_int64_t) :: prefetches = 0
+    ! Forward and backward steps between issue and use of a prefetch: the least, 0 if there is none.
+    integer(c_int64_t) :: min_lead = 0
+    ! The same: the mean.
+    real(c_double) :: mean_lead = 0
+    ! Bytes of one snapshot.
+    integer(c_int64_t) :: slot_bytes = 0
+    ! Device memory of the cache.
+    integer(c_int64_t) :: device_bytes = 0
+    ! Host memory of the snapshots.
+    integer(c_int64_t) :: host_bytes = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(8) = 0
+  end type
+
+  ! One contiguous array of the state, n1 fastest.
+  type, bind(c), public :: gpuzip_field_t
+    ! Its memory, owned by the caller. May be NULL where only the shape counts.
+    type(c_ptr) :: data = c_null_ptr
+    ! Extent of the fastest dimension, in values.
+    integer(c_int64_t) :: n1 = 0
+    ! Extent of the second dimension; 1 if there is none.
+    integer(c_int64_t) :: n2 = 0
+    ! Extent of the slowest dimension; 1 if there is none.
+    integer(c_int64_t) :: n3 = 0
+    ! GPUZIP_TYPE_F32 or GPUZIP_TYPE_F64.
+    integer(c_int32_t) :: type = 0
+    ! 0: a quantity of its own; k+1: the previous time level of field k.
+    integer(c_int32_t) :: role = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! What one session counted and timed since the last setup.
+  type, bind(c), public :: gpuzip_stats_t
+    ! sizeof(gpuzip_stats_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 280
+    ! FORWARD actions.
+    integer(c_int64_t) :: forward_steps = 0
+    ! SAVE actions served.
+    integer(c_int64_t) :: saves = 0
+    ! RESTORE actions served.
+    integer(c_int64_t) :: restores = 0
+    ! BACKWARD actions.
+    integer(c_int64_t) :: backward_steps = 0
+    ! Restores found in the device cache without a transfer.
+    integer(c_int64_t) :: hits = 0
+    ! Restores that needed a transfer: restores = hits + misses.
+    integer(c_int64_t) :: misses = 0
+    ! Misses whose transfer was issued ahead of the restore.
+    integer(c_int64_t) :: prefetches = 0
+    ! Prefetches that had not ended when their restore came.
+    integer(c_int64_t) :: late_prefetches = 0
+    ! Transfers from host to device memory.
+    integer(c_int64_t) :: h2d = 0
+    ! Transfers from device to host memory.
+    integer(c_int64_t) :: d2h = 0
+    ! Bytes from host to device memory.
+    integer(c_int64_t) :: h2d_bytes = 0
+    ! Bytes from device to host memory.
+    integer(c_int64_t) :: d2h_bytes = 0
+    ! Bytes written to and read from disk.
+    integer(c_int64_t) :: disk_bytes = 0
+    ! Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+    integer(c_int64_t) :: write_backs_avoided = 0
+    ! Bytes of the fields saved.
+    integer(c_int64_t) :: raw_bytes = 0
+    ! Bytes of the snapshots made of them.
+    integer(c_int64_t) :: stored_bytes = 0
+    ! Device memory taken.
+    integer(c_int64_t) :: peak_device_bytes = 0
+    ! Host memory taken.
+    integer(c_int64_t) :: peak_host_bytes = 0
+    ! Seconds of the application's FORWARDs, as the host sees them.
+    real(c_double) :: forward = 0
+    ! Seconds of the application's BACKWARDs, as the host sees them.
+    real(c_double) :: backward = 0
+    ! Seconds of the host in save.
+    real(c_double) :: save = 0
+    ! Seconds of the host in retrieve.
+    real(c_double) :: restore = 0
+    ! Seconds of compression.
+    real(c_double) :: compress = 0
+    ! Seconds of decompression.
+    real(c_double) :: decompress = 0
+    ! Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
+    real(c_double) :: stall = 0
+    ! Seconds that the host waited because it was `max_in_flight` actions ahead.
+    real(c_double) :: run_ahead_wait = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(8) = 0
+  end type
+
+  ! What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the
+  ! call.
+  type, bind(c), public :: gpuzip_codec_info_t
+    ! Bytes that the caller knows.
+    integer(c_int64_t) :: struct_size = 112
+    ! Arrays in the stream.
+    integer(c_int32_t) :: arrays = 0
+    ! GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+    integer(c_int32_t) :: compressor = 0
+    ! 0 the values as they are, 1 compressed, 2 one value that all have.
+    integer(c_int32_t) :: content = 0
+    ! GPUZIP_TYPE_*.
+    integer(c_int32_t) :: type = 0
+    ! Number of the field.
+    integer(c_int32_t) :: field = 0
+    ! -1, or the number of another field of the stream: what is stored is that one minus this one.
+    integer(c_int32_t) :: reference = 0
+    ! Extents, n1 fastest.
+    integer(c_int64_t) :: n1 = 0
+    ! Extent.
+    integer(c_int64_t) :: n2 = 0
+    ! Extent.
+    integer(c_int64_t) :: n3 = 0
+    ! The absolute bound that what is stored keeps; 0: none was asked for.
+    real(c_double) :: bound = 0
+    ! Bytes of the array.
+    integer(c_int64_t) :: raw_bytes = 0
+    ! Bytes in the stream, header and padding included.
+    integer(c_int64_t) :: stored_bytes = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! A codec of the application's own. Its functions are called by whatever thread saves and retrieves, several at a
+  ! time, and must not throw; headers, checksums, constant arrays and differences of time levels are gpuzip's. That the
+  ! bound is kept is its own promise.
+  type, bind(c), public :: gpuzip_codec_plugin_t
+    ! sizeof(gpuzip_codec_plugin_t).
+    integer(c_int64_t) :: struct_size = 80
+    ! Its name, copied.
+    type(c_ptr) :: name = c_null_ptr
+    ! Given to its functions as it is.
+    type(c_ptr) :: user = c_null_ptr
+    ! Not NULL.
+    type(c_funptr) :: max_bytes = c_null_funptr
+    ! Not NULL.
+    type(c_funptr) :: compress = c_null_funptr
+    ! Not NULL.
+    type(c_funptr) :: decompress = c_null_funptr
+    ! Zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  abstract interface
+    ! Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread. `level`: 0 DEBUG, 1
+    ! INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
+    subroutine gpuzip_log_callback_t(level, message, user) bind(c)
+      import
+      integer(c_int32_t), value :: level
+      type(c_ptr), value :: message
+      type(c_ptr), value :: user
+    end subroutine
+
+    ! Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more
+    ! than the bytes of the array does not count.
+    integer(c_int64_t) function gpuzip_codec_max_bytes_t(user, field) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(gpuzip_field_t), intent(in) :: field
+    end function
+
+    ! Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of `max_bytes`, and
+    ! sets `*bytes`. It keeps `bound`: pointwise, or with `rms` = 1 as the root mean square error. The array must not be
+    ! changed. Returns 0; or 1 if the array is to be stored as it is; or a negative status, which fails the save.
+    integer(c_int32_t) function gpuzip_codec_compress_t(user, field, rms, bound, to, capacity, bytes) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(gpuzip_field_t), intent(in) :: field
+      integer(c_int32_t), value :: rms
+      real(c_double), value :: bound
+      type(c_ptr), value :: to
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t), intent(inout) :: bytes
+    end function
+
+    ! Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status, which fails the
+    ! retrieve.
+    integer(c_int32_t) function gpuzip_codec_decompress_t(user, from, bytes, field) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(c_ptr), value :: from
+      integer(c_int64_t), value :: bytes
+      type(gpuzip_field_t), intent(in) :: field
+    end function
+  end interface
+  public :: gpuzip_log_callback_t
+  public :: gpuzip_codec_max_bytes_t
+  public :: gpuzip_codec_compress_t
+  public :: gpuzip_codec_decompress_t
+
+  interface
+    type(c_ptr) function c_gpuzip_last_error() bind(c, name='gpuzip_last_error')
+      import
+    end function
+
+    type(c_ptr) function c_gpuzip_status_string(status) bind(c, name='gpuzip_status_string')
+      import
+      integer(c_int32_t), value :: status
+    end function
+
+    type(c_ptr) function c_gpuzip_version() bind(c, name='gpuzip_version')
+      import
+    end function
+
+    integer(c_int32_t) function c_gpuzip_abi_version() bind(c, name='gpuzip_abi_version')
+      import
+    end function
+
+    type(c_ptr) function c_gpuzip_algorithm_name(algorithm) bind(c, name='gpuzip_algorithm_name')
+      import
+      integer(c_int32_t), value :: algorithm
+    end function
+
+    integer(c_int32_t) function c_gpuzip_set_log_level(level) bind(c, name='gpuzip_set_log_level')
+      import
+      integer(c_int32_t), value :: level
+    end function
+
+    integer(c_int32_t) function c_gpuzip_set_log_callback(callback, user) bind(c, name='gpuzip_set_log_callback')
+      import
+      type(c_funptr), value :: callback
+      type(c_ptr), value :: user
+    end function
+
+    integer(c_int32_t) function c_gpuzip_config_init(config) bind(c, name='gpuzip_config_init')
+      import
+      type(gpuzip_config_t), intent(inout) :: config
+    end function
+
+    integer(c_int32_t) function c_gpuzip_config_load(path, config) bind(c, name='gpuzip_config_load')
+      import
+      type(c_ptr), value :: path
+      type(gpuzip_config_t), intent(inout) :: config
+    end function
+
+    integer(c_int32_t) function c_gpuzip_config_free(config) bind(c, name='gpuzip_config_free')
+      import
+      type(gpuzip_config_t), intent(inout) :: config
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_create(config, steps, schedule) bind(c, name='gpuzip_schedule_create')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      integer(c_int32_t), value :: steps
+      type(c_ptr), intent(inout) :: schedule
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_get_action(schedule, action) &
+        bind(c, name='gpuzip_schedule_get_action')
+      import
+      type(c_ptr), value :: schedule
+      type(gpuzip_action_t), intent(inout) :: action
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_rewind(schedule) bind(c, name='gpuzip_schedule_rewind')
+      import
+      type(c_ptr), value :: schedule
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_summary(schedule, summary) bind(c, name='gpuzip_schedule_summary')
+      import
+      type(c_ptr), value :: schedule
+      type(gpuzip_summary_t), intent(inout) :: summary
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_release(schedule) bind(c, name='gpuzip_schedule_release')
+      import
+      type(c_ptr), value :: schedule
+    end function
+
+    integer(c_int32_t) function c_gpuzip_init(config, steps, fields, nfields, handle) bind(c, name='gpuzip_init')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      integer(c_int32_t), value :: steps
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), intent(inout) :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_attach(schedule, config, fields, nfields, handle) bind(c, name='gpuzip_attach')
+      import
+      type(c_ptr), value :: schedule
+      type(gpuzip_config_t), intent(in) :: config
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), intent(inout) :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_get_schedule(handle, schedule) bind(c, name='gpuzip_get_schedule')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), intent(inout) :: schedule
+    end function
+
+    integer(c_int32_t) function c_gpuzip_setup(handle) bind(c, name='gpuzip_setup')
+      import
+      type(c_ptr), value :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_get_action(handle, action) bind(c, name='gpuzip_get_action')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_action_t), intent(inout) :: action
+    end function
+
+    integer(c_int32_t) function c_gpuzip_dispatch(handle, it) bind(c, name='gpuzip_dispatch')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int64_t), value :: it
+    end function
+
+    integer(c_int32_t) function c_gpuzip_save(handle, ts, fields, nfields, stream) bind(c, name='gpuzip_save')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_retrieve(handle, ts, fields, nfields, stream) bind(c, name='gpuzip_retrieve')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_save_begin(handle, ts, data, nfields, stream) bind(c, name='gpuzip_save_begin')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(c_ptr), intent(inout) :: data(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_save_commit(handle, ts, stream) bind(c, name='gpuzip_save_commit')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_retrieve_acquire(handle, ts, data, nfields, stream) &
+        bind(c, name='gpuzip_retrieve_acquire')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(c_ptr), intent(inout) :: data(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_retrieve_release(handle, ts, stream) bind(c, name='gpuzip_retrieve_release')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: ts
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_synchronize(handle) bind(c, name='gpuzip_synchronize')
+      import
+      type(c_ptr), value :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_stats(handle, stats) bind(c, name='gpuzip_stats')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_stats_t), intent(inout) :: stats
+    end function
+
+    integer(c_int32_t) function c_gpuzip_summary(handle, summary) bind(c, name='gpuzip_summary')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_summary_t), intent(inout) :: summary
+    end function
+
+    integer(c_int32_t) function c_gpuzip_memory_required(config, steps, fields, nfields, summary) &
+        bind(c, name='gpuzip_memory_required')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      integer(c_int32_t), value :: steps
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(gpuzip_summary_t), intent(inout) :: summary
+    end function
+
+    integer(c_int32_t) function c_gpuzip_finalize(handle) bind(c, name='gpuzip_finalize')
+      import
+      type(c_ptr), value :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_bound(config, fields, nfields, bytes) bind(c, name='gpuzip_codec_bound')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      integer(c_int64_t), intent(inout) :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_compress(config, fields, nfields, stream, capacity, bytes) &
+        bind(c, name='gpuzip_codec_compress')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t), intent(inout) :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_decompress(stream, bytes, fields, nfields) &
+        bind(c, name='gpuzip_codec_decompress')
+      import
+      type(c_ptr), value :: stream
+      integer(c_int64_t), value :: bytes
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_info(stream, bytes, index, info) bind(c, name='gpuzip_codec_info')
+      import
+      type(c_ptr), value :: stream
+      integer(c_int64_t), value :: bytes
+      integer(c_int32_t), value :: index
+      type(gpuzip_codec_info_t), intent(inout) :: info
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_register(plugin, compressor) bind(c, name='gpuzip_codec_register')
+      import
+      type(gpuzip_codec_plugin_t), intent(in) :: plugin
+      integer(c_int32_t), intent(inout) :: compressor
+    end function
+  end interface
+  ! } generated: c
+
+  interface gpuzip_field
+    module procedure field_at, field_at_int64
+  end interface
+  interface gpuzip_save
+    module procedure save_fields
+  end interface
+  interface gpuzip_retrieve
+    module procedure retrieve_fields
+  end interface
+  ! generated: kinds and ranks {
+  interface gpuzip_field
+    module procedure field_f32_0, field_f32_1, field_f32_2, field_f32_3, field_f32_4
+    module procedure field_f64_0, field_f64_1, field_f64_2, field_f64_3, field_f64_4
+  end interface
+  interface gpuzip_save
+    module procedure save_f32_0, save_f32_1, save_f32_2, save_f32_3, save_f32_4
+    module procedure save_f64_0, save_f64_1, save_f64_2, save_f64_3, save_f64_4
+  end interface
+  interface gpuzip_retrieve
+    module procedure retrieve_f32_0, retrieve_f32_1, retrieve_f32_2, retrieve_f32_3, retrieve_f32_4
+    module procedure retrieve_f64_0, retrieve_f64_1, retrieve_f64_2, retrieve_f64_3, retrieve_f64_4
+  end interface
+  interface gpuzip_view
+    module procedure view_f32_0, view_f32_1, view_f32_2, view_f32_3, view_f32_4
+    module procedure view_f64_0, view_f64_1, view_f64_2, view_f64_3, view_f64_4
+  end interface
+  ! } generated: kinds and ranks
+
+  public :: gpuzip_field, gpuzip_stream, gpuzip_to_c, gpuzip_from_c, gpuzip_has_flag
+  public :: gpuzip_last_error, gpuzip_status_string, gpuzip_version, gpuzip_abi_version, gpuzip_algorithm_name
+  public :: gpuzip_set_log_level, gpuzip_set_log_callback, gpuzip_config_init, gpuzip_config_load, gpuzip_config_free
+  public :: gpuzip_schedule_create, gpuzip_schedule_get_action, gpuzip_schedule_rewind, gpuzip_schedule_summary
+  public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
+  public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
+  public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
+  public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
+  public :: gpuzip_codec_register
+
+contains
+
+  ! Texts, fields, flags.
+
+  ! The Fortran text of a C string; empty for NULL.
+  function gpuzip_from_c(string) result(text)
+    type(c_ptr), intent(in) :: string
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: c(:)
+    integer :: i
+    interface
+      integer(c_size_t) function strlen(string) bind(c)
+        import
+        type(c_ptr), value :: string
+      end function
+    end interface
+    if (.not. c_associated(string)) then
+      text = ''
+      return
+    end if
+    call c_f_pointer(string, c, [strlen(string)])
+    allocate (character(size(c)) :: text)
+    do i = 1, size(c)
+      text(i:i) = c(i)
+    end do
+  end function
+
+  ! The C string of `text` without trailing blanks, made in `buffer`, which has to live as long as the string is used:
+  ! `config%trace_file_path = gpuzip_to_c('zcut.trace', buffer)`, with a buffer for each text, until gpuzip_init has copied it.
+  function gpuzip_to_c(text, buffer) result(string)
+    character(*), intent(in) :: text
+    character(kind=c_char), allocatable, target, intent(out) :: buffer(:)
+    type(c_ptr) :: string
+    integer :: i
+    allocate (buffer(len_trim(text) + 1))
+    do i = 1, len_trim(text)
+      buffer(i) = text(i:i)
+    end do
+    buffer(size(buffer)) = c_null_char
+    string = c_loc(buffer)
+  end function
+
+  ! A stream from the integer that CUDA Fortran and OpenACC's acc_get_cuda_stream call it.
+  elemental function gpuzip_stream(number) result(stream)
+    integer(c_intptr_t), intent(in) :: number
+    type(c_ptr) :: stream
+    stream = transfer(number, c_null_ptr)
+  end function
+
+  ! Whether an action has a flag: gpuzip_has_flag(action, gpuzip_flag_recompute).
+  elemental logical function gpuzip_has_flag(action, flag)
+    type(gpuzip_action_t), intent(in) :: action
+    integer(c_int32_t), intent(in) :: flag
+    gpuzip_has_flag = iand(action%flags, flag) /= 0
+  end function
+
+  ! gpuzip_field(address, type, shape [, role]): contiguous memory at `address`, of GPUZIP_TYPE_*; a shape of up to 4 extents.
+  function field_at(address, type, shape, role) result(field)
+    type(c_ptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int32_t), intent(in) :: shape(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(address, type, int(shape, c_int64_t), .true., role)
+  end function
+
+  function field_at_int64(address, type, shape, role) result(field)
+    type(c_ptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int64_t), intent(in) :: shape(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(address, type, shape, .true., role)
+  end function
+
+  function described(address, type, extents, contiguous, role) result(field)
+    type(c_ptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int64_t), intent(in) :: extents(:)
+    logical, intent(in) :: contiguous
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field%data = address
+    field%n1 = product(extents(:min(1, size(extents))))
+    field%n2 = product(extents(2:min(2, size(extents))))
+    field%n3 = product(extents(3:))
+    field%type = type
+    if (.not. contiguous) field%type = gpuzip_type_strided
+    if (present(role)) field%role = role
+  end function
+
+  ! Errors.
+
+  ! What ends every call: `status` to `stat`, the reason to `errmsg`, or both to the user and an end.
+  subroutine finish(status, stat, errmsg, reason)
+    integer(c_int32_t), intent(in) :: status
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(*), intent(in), optional :: reason
+    character(:), allocatable :: text
+    if (present(stat)) stat = status
+    if (status >= 0) return
+    if (present(reason)) then
+      text = reason
+    else
+      text = gpuzip_last_error()
+    end if
+    if (present(errmsg)) errmsg = text
+    if (present(stat)) return
+    write (error_unit, '(a)') text
+    flush (error_unit)
+    error stop 1
+  end subroutine
+
+  ! Whether all fields are contiguous; if not, `call` is over.
+  logical function contiguous(fields, call, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    character(*), intent(in) :: call
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(12) :: number
+    integer :: i
+    contiguous = all(fields%type /= gpuzip_type_strided)
+    if (contiguous) return
+    do i = 1, size(fields)
+      if (fields(i)%type == gpuzip_type_strided) exit
+    end do
+    write (number, '(i0)') i
+    call finish(gpuzip_err_argument, stat, errmsg, call // ': field ' // trim(number) // &
+                ' is a strided section; pass a whole array or a contiguous copy')
+  end function
+
+  ! Whether an array of `type` and `extents` is what a field is; if not, gpuzip_view is over.
+  logical function matches(field, type, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(200) :: reason
+    matches = .false.
+    reason = ''
+    if (.not. c_associated(field%data)) then
+      reason = 'the field has no data; gpuzip_save_begin and gpuzip_retrieve_acquire set it'
+    else if (field%type /= type) then
+      write (reason, '(a, i0, a, i0)') 'the field has the type ', field%type, ' and the pointer the type ', type
+    else if (product(extents) /= field%n1 * field%n2 * field%n3) then
+      write (reason, '(3(a, i0), a, *(i0, :, " x "))') &
+        'the field has ', field%n1, ' x ', field%n2, ' x ', field%n3, ' values and the pointer the shape ', extents
+    else
+      matches = .true.
+    end if
+    call finish(merge(gpuzip_ok, gpuzip_err_shape, matches), stat, errmsg, 'gpuzip_view: ' // trim(reason))
+  end function
+
+  ! What a missing stream is.
+  function stream_or_null(stream) result(address)
+    type(c_ptr), intent(in), optional :: stream
+    type(c_ptr) :: address
+    address = c_null_ptr
+    if (present(stream)) address = stream
+  end function
+
+  ! The reason of this thread's last error that the library found. (`errmsg` also has those that this module found.)
+  function gpuzip_last_error() result(text)
+    character(:), allocatable :: text
+    text = gpuzip_from_c(c_gpuzip_last_error())
+  end function
+
+  ! A short name of a status.
+  function gpuzip_status_string(status) result(text)
+    integer, intent(in) :: status
+    character(:), allocatable :: text
+    text = gpuzip_from_c(c_gpuzip_status_string(int(status, c_int32_t)))
+  end function
+
+  ! "major.minor.patch".
+  function gpuzip_version() result(text)
+    character(:), allocatable :: text
+    text = gpuzip_from_c(c_gpuzip_version())
+  end function
+
+  integer(c_int32_t) function gpuzip_abi_version()
+    gpuzip_abi_version = c_gpuzip_abi_version()
+  end function
+
+  function gpuzip_algorithm_name(algorithm) result(text)
+    integer(c_int32_t), intent(in) :: algorithm
+    character(:), allocatable :: text
+    text = gpuzip_from_c(c_gpuzip_algorithm_name(algorithm))
+  end function
+
+  ! Logging and configuration.
+
+  subroutine gpuzip_set_log_level(level, stat, errmsg)
+    integer, intent(in) :: level
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_set_log_level(int(level, c_int32_t)), stat, errmsg)
+  end subroutine
+
+  ! Without `callback` log lines go to stderr again. It may be called from any thread; gpuzip_from_c(message) is its text.
+  subroutine gpuzip_set_log_callback(callback, user, stat, errmsg)
+    procedure(gpuzip_log_callback_t), optional :: callback
+    type(c_ptr), intent(in), optional :: user
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_funptr) :: address
+    address = c_null_funptr
+    if (present(callback)) address = c_funloc(callback)
+    call finish(c_gpuzip_set_log_callback(address, stream_or_null(user)), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_config_init(config, stat, errmsg)
+    type(gpuzip_config_t), intent(inout) :: config
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_config_init(config), stat, errmsg)
+  end subroutine
+
+  ! The defaults, then the file at `path` if it is given and not blank, then the variables GPUZIP_<KEY>.
+  subroutine gpuzip_config_load(config, path, stat, errmsg)
+    type(gpuzip_config_t), intent(inout) :: config
+    character(*), intent(in), optional :: path
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: buffer(:)
+    type(c_ptr) :: address
+    address = c_null_ptr
+    if (present(path)) then
+      if (path /= '') address = gpuzip_to_c(path, buffer)
+    end if
+    call finish(c_gpuzip_config_load(address, config), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_config_free(config, stat, errmsg)
+    type(gpuzip_config_t), intent(inout) :: config
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_config_free(config), stat, errmsg)
+  end subroutine
+
+  ! Schedules.
+
+  subroutine gpuzip_schedule_create(config, steps, schedule, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    integer(c_int32_t), intent(in) :: steps
+    type(gpuzip_schedule_t), intent(inout) :: schedule
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_create(config, steps, schedule%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_schedule_get_action(schedule, action, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    type(gpuzip_action_t), intent(inout) :: action
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_get_action(schedule%handle, action), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_schedule_rewind(schedule, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_rewind(schedule%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_schedule_summary(schedule, summary, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    type(gpuzip_summary_t), intent(inout) :: summary
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_summary(schedule%handle, summary), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_schedule_release(schedule, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_release(schedule%handle), stat, errmsg)
+  end subroutine
+
+  ! Sessions.
+
+  subroutine gpuzip_init(config, steps, fields, handle, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    integer(c_int32_t), intent(in) :: steps
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_t), intent(inout) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_init', stat, errmsg)) return
+    call finish(c_gpuzip_init(config, steps, fields, size(fields, kind=c_int32_t), handle%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_attach(schedule, config, fields, handle, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_t), intent(inout) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_attach', stat, errmsg)) return
+    call finish(c_gpuzip_attach(schedule%handle, config, fields, size(fields, kind=c_int32_t), handle%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_get_schedule(handle, schedule, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_schedule_t), intent(inout) :: schedule
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_get_schedule(handle%handle, schedule%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_setup(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_setup(handle%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_get_action(handle, action, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_action_t), intent(inout) :: action
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_get_action(handle%handle, action), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_dispatch(handle, it, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int64_t), intent(in) :: it
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_dispatch(handle%handle, it), stat, errmsg)
+  end subroutine
+
+  ! gpuzip_save(handle, ts, fields | curr [, prev] [, stream] [, stat] [, errmsg])
+  subroutine save_fields(handle, ts, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_save', stat, errmsg)) return
+    call finish(c_gpuzip_save(handle%handle, ts, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  ! gpuzip_retrieve(handle, ts, fields | curr [, prev] [, stream] [, stat] [, errmsg])
+  subroutine retrieve_fields(handle, ts, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_retrieve', stat, errmsg)) return
+    call finish(c_gpuzip_retrieve(handle%handle, ts, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  ! Zero copy: sets the data of `fields`, whose shapes it does not look at; gpuzip_view makes pointers of them.
+  subroutine gpuzip_save_begin(handle, ts, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(gpuzip_field_t), intent(inout) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr) :: data(size(fields))
+    data = fields%data
+    call finish(c_gpuzip_save_begin(handle%handle, ts, data, size(data, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
+    fields%data = data
+  end subroutine
+
+  subroutine gpuzip_save_commit(handle, ts, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_save_commit(handle%handle, ts, stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  ! Zero copy: sets the data of `fields` as gpuzip_save_begin does.
+  subroutine gpuzip_retrieve_acquire(handle, ts, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(gpuzip_field_t), intent(inout) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr) :: data(size(fields))
+    data = fields%data
+    call finish(c_gpuzip_retrieve_acquire(handle%handle, ts, data, size(data, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
+    fields%data = data
+  end subroutine
+
+  subroutine gpuzip_retrieve_release(handle, ts, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_retrieve_release(handle%handle, ts, stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_synchronize(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_synchronize(handle%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_stats(handle, stats, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_stats_t), intent(inout) :: stats
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_stats(handle%handle, stats), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_summary(handle, summary, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_summary_t), intent(inout) :: summary
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_summary(handle%handle, summary), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_memory_required(config, steps, fields, summary, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    integer(c_int32_t), intent(in) :: steps
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_summary_t), intent(inout) :: summary
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_memory_required', stat, errmsg)) return
+    call finish(c_gpuzip_memory_required(config, steps, fields, size(fields, kind=c_int32_t), summary), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_finalize(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_finalize(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Codecs alone. A compressed stream is an array of bytes.
+
+  subroutine gpuzip_codec_bound(config, fields, bytes, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer(c_int64_t), intent(inout) :: bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_codec_bound', stat, errmsg)) return
+    call finish(c_gpuzip_codec_bound(config, fields, size(fields, kind=c_int32_t), bytes), stat, errmsg)
+  end subroutine
+
+  ! The stream becomes stream(:bytes); gpuzip_codec_bound says how many elements suffice.
+  subroutine gpuzip_codec_compress(config, fields, stream, bytes, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer(c_int8_t), contiguous, target, intent(inout) :: stream(:)
+    integer(c_int64_t), intent(inout) :: bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_codec_compress', stat, errmsg)) return
+    call finish(c_gpuzip_codec_compress(config, fields, size(fields, kind=c_int32_t), c_loc(stream), size(stream, kind=c_int64_t), &
+                                        bytes), stat, errmsg)
+  end subroutine
+
+  ! `stream` is as long as it was made: stream(:bytes).
+  subroutine gpuzip_codec_decompress(stream, fields, stat, errmsg)
+    integer(c_int8_t), contiguous, target, intent(in) :: stream(:)
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_codec_decompress', stat, errmsg)) return
+    call finish(c_gpuzip_codec_decompress(c_loc(stream), size(stream, kind=c_int64_t), fields, size(fields, kind=c_int32_t)), &
+                stat, errmsg)
+  end subroutine
+
+  ! `index` counts from 0, as in C.
+  subroutine gpuzip_codec_info(stream, index, info, stat, errmsg)
+    integer(c_int8_t), contiguous, target, intent(in) :: stream(:)
+    integer, intent(in) :: index
+    type(gpuzip_codec_info_t), intent(inout) :: info
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_codec_info(c_loc(stream), size(stream, kind=c_int64_t), int(index, c_int32_t), info), stat, errmsg)
+  end subroutine
+
+  ! The functions of `plugin` are c_funloc of procedures with the interfaces gpuzip_codec_*_t; its name comes from gpuzip_to_c.
+  subroutine gpuzip_codec_register(plugin, compressor, stat, errmsg)
+    type(gpuzip_codec_plugin_t), intent(in) :: plugin
+    integer(c_int32_t), intent(inout) :: compressor
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_codec_register(plugin, compressor), stat, errmsg)
+  end subroutine
+
+  ! One of each kind and rank.
+
+  ! generated: procedures {
+
+  function field_f32_0(array, role) result(field)
+    real(c_float), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), .true., role)
+  end function
+
+  subroutine save_f32_0(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(in) :: curr
+    real(c_float), target, intent(in), optional :: prev
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f32_0(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(inout) :: curr
+    real(c_float), target, intent(inout), optional :: prev
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f32_0(field, array, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_float), pointer, intent(out) :: array
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    nullify (array)
+    if (matches(field, gpuzip_type_f32, [integer(c_int64_t) ::], stat, errmsg)) call c_f_pointer(field%data, array)
+  end subroutine
+
+  function field_f32_1(array, role) result(field)
+    real(c_float), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f32_1(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(in) :: curr(:)
+    real(c_float), target, intent(in), optional :: prev(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f32_1(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(inout) :: curr(:)
+    real(c_float), target, intent(inout), optional :: prev(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f32_1(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_float), pointer, intent(out) :: array(:)
+    integer, intent(in), optional :: extents(1)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(1)
+    n = [field%n1]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f32, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f32_2(array, role) result(field)
+    real(c_float), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f32_2(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(in) :: curr(:, :)
+    real(c_float), target, intent(in), optional :: prev(:, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f32_2(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(inout) :: curr(:, :)
+    real(c_float), target, intent(inout), optional :: prev(:, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f32_2(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_float), pointer, intent(out) :: array(:, :)
+    integer, intent(in), optional :: extents(2)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(2)
+    n = [field%n1, field%n2]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f32, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f32_3(array, role) result(field)
+    real(c_float), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f32_3(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(in) :: curr(:, :, :)
+    real(c_float), target, intent(in), optional :: prev(:, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f32_3(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(inout) :: curr(:, :, :)
+    real(c_float), target, intent(inout), optional :: prev(:, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f32_3(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_float), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in), optional :: extents(3)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(3)
+    n = [field%n1, field%n2, field%n3]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f32, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f32_4(array, role) result(field)
+    real(c_float), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f32_4(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(in) :: curr(:, :, :, :)
+    real(c_float), target, intent(in), optional :: prev(:, :, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f32_4(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_float), target, intent(inout) :: curr(:, :, :, :)
+    real(c_float), target, intent(inout), optional :: prev(:, :, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f32_4(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_float), pointer, intent(out) :: array(:, :, :, :)
+    integer, intent(in), optional :: extents(4)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(4)
+    n = [field%n1, field%n2, field%n3, 1_c_int64_t]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f32, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f64_0(array, role) result(field)
+    real(c_double), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), .true., role)
+  end function
+
+  subroutine save_f64_0(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(in) :: curr
+    real(c_double), target, intent(in), optional :: prev
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f64_0(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(inout) :: curr
+    real(c_double), target, intent(inout), optional :: prev
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f64_0(field, array, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_double), pointer, intent(out) :: array
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    nullify (array)
+    if (matches(field, gpuzip_type_f64, [integer(c_int64_t) ::], stat, errmsg)) call c_f_pointer(field%data, array)
+  end subroutine
+
+  function field_f64_1(array, role) result(field)
+    real(c_double), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f64_1(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(in) :: curr(:)
+    real(c_double), target, intent(in), optional :: prev(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f64_1(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(inout) :: curr(:)
+    real(c_double), target, intent(inout), optional :: prev(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f64_1(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_double), pointer, intent(out) :: array(:)
+    integer, intent(in), optional :: extents(1)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(1)
+    n = [field%n1]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f64, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f64_2(array, role) result(field)
+    real(c_double), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f64_2(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(in) :: curr(:, :)
+    real(c_double), target, intent(in), optional :: prev(:, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f64_2(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(inout) :: curr(:, :)
+    real(c_double), target, intent(inout), optional :: prev(:, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f64_2(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_double), pointer, intent(out) :: array(:, :)
+    integer, intent(in), optional :: extents(2)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(2)
+    n = [field%n1, field%n2]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f64, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f64_3(array, role) result(field)
+    real(c_double), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f64_3(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(in) :: curr(:, :, :)
+    real(c_double), target, intent(in), optional :: prev(:, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f64_3(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(inout) :: curr(:, :, :)
+    real(c_double), target, intent(inout), optional :: prev(:, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f64_3(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_double), pointer, intent(out) :: array(:, :, :)
+    integer, intent(in), optional :: extents(3)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(3)
+    n = [field%n1, field%n2, field%n3]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f64, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+
+  function field_f64_4(array, role) result(field)
+    real(c_double), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+  end function
+
+  subroutine save_f64_4(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(in) :: curr(:, :, :, :)
+    real(c_double), target, intent(in), optional :: prev(:, :, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call save_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call save_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine retrieve_f64_4(handle, ts, curr, prev, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in) :: ts
+    real(c_double), target, intent(inout) :: curr(:, :, :, :)
+    real(c_double), target, intent(inout), optional :: prev(:, :, :, :)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (present(prev)) then
+      call retrieve_fields(handle, ts, [gpuzip_field(curr), gpuzip_field(prev, role=1)], stream, stat, errmsg)
+    else
+      call retrieve_fields(handle, ts, [gpuzip_field(curr)], stream, stat, errmsg)
+    end if
+  end subroutine
+
+  subroutine view_f64_4(field, array, extents, stat, errmsg)
+    type(gpuzip_field_t), intent(in) :: field
+    real(c_double), pointer, intent(out) :: array(:, :, :, :)
+    integer, intent(in), optional :: extents(4)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: n(4)
+    n = [field%n1, field%n2, field%n3, 1_c_int64_t]
+    if (present(extents)) n = extents
+    nullify (array)
+    if (matches(field, gpuzip_type_f64, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
+  end subroutine
+  ! } generated: procedures
+end module

@@ -1,0 +1,104 @@
+! gpuzip from CUDA Fortran (nvfortran -cuda): gpuzip_field for arrays with the attribute DEVICE or MANAGED and for c_devptr. The fields
+! go into the calls of module gpuzip as all others. Other compilers see an empty file.
+#ifdef _CUDA
+module gpuzip_cuda
+  use, intrinsic :: iso_c_binding
+  use cudafor
+  use gpuzip
+  implicit none
+  private
+  public :: gpuzip_field
+
+  interface gpuzip_field
+    module procedure field_devptr, field_devptr_int64
+    module procedure device_f32_1, device_f32_2, device_f32_3, device_f32_4
+    module procedure device_f64_1, device_f64_2, device_f64_3, device_f64_4
+  end interface
+
+contains
+
+  ! gpuzip_field(address, type, shape [, role]): contiguous device memory at `address`, of GPUZIP_TYPE_*; a shape of up to 4 extents.
+  function field_devptr(address, type, shape, role) result(field)
+    type(c_devptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int32_t), intent(in) :: shape(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(transfer(address, c_null_ptr), type, shape, role)
+  end function
+
+  function field_devptr_int64(address, type, shape, role) result(field)
+    type(c_devptr), intent(in) :: address
+    integer(c_int32_t), intent(in) :: type
+    integer(c_int64_t), intent(in) :: shape(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(transfer(address, c_null_ptr), type, shape, role)
+  end function
+
+  function device_f32_1(array, role) result(field)
+    real(c_float), device, target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f32_2(array, role) result(field)
+    real(c_float), device, target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f32_3(array, role) result(field)
+    real(c_float), device, target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f32_4(array, role) result(field)
+    real(c_float), device, target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f64_1(array, role) result(field)
+    real(c_double), device, target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f64_2(array, role) result(field)
+    real(c_double), device, target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f64_3(array, role) result(field)
+    real(c_double), device, target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+  function device_f64_4(array, role) result(field)
+    real(c_double), device, target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(c_devloc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (.not. is_contiguous(array)) field%type = gpuzip_type_strided
+  end function
+
+end module
+#endif

@@ -1,0 +1,516 @@
+! Every call of module gpuzip once or more, with results that tell whether its arguments arrived. Prints "ok", or stops.
+module calls_support
+  use gpuzip
+  use, intrinsic :: iso_c_binding
+  implicit none
+  integer :: lines = 0
+  character(:), allocatable :: last_line
+  integer(c_int32_t), target :: mark = 77
+
+contains
+
+  subroutine expect(condition, what)
+    logical, intent(in) :: condition
+    character(*), intent(in) :: what
+    if (condition) return
+    print '(2a)', 'not so: ', what
+    error stop 1
+  end subroutine
+
+  ! A status and a part of its text.
+  subroutine refused(stat, errmsg, status, part)
+    integer, intent(in) :: stat
+    character(*), intent(in) :: errmsg, part
+    integer(c_int32_t), intent(in) :: status
+    if (stat /= status .or. index(errmsg, part) == 0) print '(i0, 4a)', stat, ' ', trim(errmsg), ' instead of ', part
+    call expect(stat == status .and. index(errmsg, part) > 0, 'an error with its text')
+  end subroutine
+
+  subroutine on_line(level, message, user) bind(c)
+    integer(c_int32_t), value :: level
+    type(c_ptr), value :: message, user
+    integer(c_int32_t), pointer :: registered
+    call c_f_pointer(user, registered)
+    registered = level
+    last_line = gpuzip_from_c(message)
+    lines = lines + 1
+  end subroutine
+
+  ! A codec that keeps the sign of everything and no more.
+  integer(c_int64_t) function sign_bytes(user, field) bind(c)
+    type(c_ptr), value :: user
+    type(gpuzip_field_t), intent(in) :: field
+    call expect(c_associated(user, c_loc(mark)), 'user of max_bytes')
+    sign_bytes = field%n1 * field%n2 * field%n3
+  end function
+
+  integer(c_int32_t) function sign_compress(user, field, rms, bound, to, capacity, bytes) bind(c)
+    type(c_ptr), value :: user, to
+    type(gpuzip_field_t), intent(in) :: field
+    integer(c_int32_t), value :: rms
+    real(c_double), value :: bound
+    integer(c_int64_t), value :: capacity
+    integer(c_int64_t), intent(inout) :: bytes
+    integer(c_int8_t), pointer :: out(:)
+    real(c_float), pointer :: in(:, :)
+    call expect(c_associated(user, c_loc(mark)) .and. rms == 0 .and. bound > 0, 'arguments of compress')
+    call gpuzip_view(field, in)
+    bytes = size(in)
+    call expect(capacity >= bytes, 'capacity of compress')
+    call c_f_pointer(to, out, [bytes])
+    out = int(reshape(sign(1.0, in), [size(in)]), c_int8_t)
+    sign_compress = gpuzip_ok
+  end function
+
+  integer(c_int32_t) function sign_decompress(user, from, bytes, field) bind(c)
+    type(c_ptr), value :: user, from
+    integer(c_int64_t), value :: bytes
+    type(gpuzip_field_t), intent(in) :: field
+    integer(c_int8_t), pointer :: in(:)
+    real(c_float), pointer :: out(:, :)
+    call expect(c_associated(user, c_loc(mark)), 'user of decompress')
+    call gpuzip_view(field, out)
+    call c_f_pointer(from, in, [bytes])
+    out = reshape(real(in, c_float), shape(out))
+    sign_decompress = gpuzip_ok
+  end function
+end module
+
+module calls_of
+  use calls_support
+  implicit none
+  character(300) :: errmsg
+  integer :: stat
+
+contains
+
+  subroutine texts
+    character(kind=c_char), allocatable, target :: buffer(:)
+    call expect(gpuzip_from_c(gpuzip_to_c('two words  ', buffer)) == 'two words' .and. size(buffer) == 10, 'a C string')
+    call expect(gpuzip_from_c(c_null_ptr) == '' .and. gpuzip_from_c(gpuzip_to_c('', buffer)) == '', 'empty C strings')
+    call expect(gpuzip_status_string(gpuzip_ok) /= gpuzip_status_string(gpuzip_err_panic), 'names of status')
+    call expect(scan(gpuzip_version(), '.') > 1 .and. verify(gpuzip_version(), '0123456789.') == 0, 'the version')
+    call expect(gpuzip_abi_version() == 1, 'the version of the ABI')
+    call expect(gpuzip_algorithm_name(gpuzip_algorithm_zcut) == 'zcut', 'the name of an algorithm')
+    call expect(.not. c_associated(gpuzip_stream(0_c_intptr_t)) .and. transfer(gpuzip_stream(64_c_intptr_t), 0_c_intptr_t) == 64, &
+                'streams')
+  end subroutine
+
+  subroutine logging
+    type(gpuzip_config_t) :: config
+    type(gpuzip_schedule_t) :: schedule
+    call gpuzip_set_log_level(9, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_config, 'log_level = 9')
+    call gpuzip_set_log_callback(on_line, c_loc(mark))
+    call gpuzip_set_log_level(0)
+    call gpuzip_config_init(config)
+    config%log_level = 0
+    config%range_actions = 0
+    call gpuzip_schedule_create(config, 20, schedule)
+    call gpuzip_schedule_release(schedule)
+    call gpuzip_schedule_release(schedule, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_schedule_release')
+    call expect(lines > 0 .and. mark == 0 .and. index(last_line, 'gpuzip_schedule_release') > 0, 'a line for each error')
+    call gpuzip_set_log_level(3)
+    lines = 0
+    call gpuzip_schedule_release(schedule, stat)
+    call expect(lines == 0, 'no line at the level ERROR')
+    call gpuzip_set_log_callback
+  end subroutine
+
+  subroutine configurations
+    type(gpuzip_config_t) :: config, untouched
+    character(1000) :: path
+    integer :: unit
+    call expect(config%struct_size == c_sizeof(config) .and. config%checkpointing_algorithm == 0, 'a new configuration')
+    call gpuzip_config_init(config)
+    call expect(config%checkpointing_algorithm == gpuzip_algorithm_auto .and. config%log_level == 2, 'the defaults')
+    call get_command_argument(1, path)
+    open (newunit=unit, file=path, action='write', status='replace')
+    write (unit, '(a)') 'checkpointing_algorithm = trace', 'trace_file_path = a file', 'device_budget = 3K', 'error_bound = 0.25'
+    close (unit)
+    call gpuzip_config_load(config, path)
+    call expect(config%checkpointing_algorithm == gpuzip_algorithm_trace .and. config%device_budget == 3072, 'what was loaded')
+    call expect(config%error_bound == 0.25 .and. gpuzip_from_c(config%trace_file_path) == 'a file', 'what was loaded')
+    call gpuzip_config_free(config)
+    call expect(.not. c_associated(config%trace_file_path), 'what was freed')
+    call gpuzip_config_load(config, '')
+    call gpuzip_config_load(config)
+    call gpuzip_config_load(untouched, '/no/such/file', stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_io, '/no/such/file')
+  end subroutine
+
+  subroutine descriptions
+    real(c_double), target :: u(3, 4, 5, 6), one
+    type(gpuzip_field_t) :: field
+    field = gpuzip_field(u, role=1)
+    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 30]) .and. field%role == 1, 'rank 4')
+    call expect(field%type == gpuzip_type_f64, 'its type')
+    call expect(c_associated(field%data, c_loc(u)), 'its address')
+    field = gpuzip_field(u(:, :, 2, 3))
+    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 1]) .and. c_associated(field%data, c_loc(u(1, 1, 2, 3))), 'a section')
+    field = gpuzip_field(one)
+    call expect(all([field%n1, field%n2, field%n3] == 1) .and. field%role == 0, 'a scalar')
+    field = gpuzip_field(u(::2, :, 1, 1))
+    call expect(field%type == gpuzip_type_strided, 'a strided section')
+    field = gpuzip_field(c_loc(u), gpuzip_type_f64, shape(u), role=2)
+    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 30]) .and. field%role == 2, 'an address and a shape')
+    field = gpuzip_field(c_null_ptr, gpuzip_type_f32, [3000000000_c_int64_t])
+    call expect(all([field%n1, field%n2, field%n3] == [3000000000_c_int64_t, 1_c_int64_t, 1_c_int64_t]), 'a long one')
+  end subroutine
+
+  ! Two sessions on one schedule, and a trace file named by a Fortran text.
+  subroutine schedules
+    type(gpuzip_config_t) :: config
+    type(gpuzip_schedule_t) :: schedule, same
+    type(gpuzip_t) :: session(2)
+    type(gpuzip_action_t) :: action
+    type(gpuzip_summary_t) :: summary
+    real(c_double), target :: u(2), v(2)
+    character(1000) :: path
+    character(kind=c_char), allocatable, target :: buffer(:)
+    integer :: unit, i, ts = 0
+    call gpuzip_config_init(config)
+    call get_command_argument(2, path)
+    open (newunit=unit, file=path, action='write', status='replace')
+    write (unit, '(a)') '0 SAVE', '1 FORWARD', '1 BACKWARD', '0 RESTORE', '0 BACKWARD', '0 TERMINATE'
+    close (unit)
+    config%checkpointing_algorithm = gpuzip_algorithm_trace
+    config%trace_file_path = gpuzip_to_c(path, buffer)
+    config%range_actions = 0
+    call gpuzip_schedule_create(config, 2, schedule)
+    call gpuzip_attach(schedule, config, [gpuzip_field(u)], session(1))
+    call gpuzip_attach(schedule, config, [gpuzip_field(v)], session(2))
+    call gpuzip_get_schedule(session(2), same)
+    call gpuzip_schedule_summary(same, summary)
+    call expect(summary%steps == 2 .and. summary%saves == 1 .and. summary%actions == 6, 'the summary of a trace')
+    do
+      call gpuzip_schedule_get_action(same, action)
+      do i = 1, 2
+        call gpuzip_dispatch(session(i), action%it)
+      end do
+      select case (action%type)
+      case (gpuzip_action_forward)
+        ts = ts + 1
+      case (gpuzip_action_save)
+        u = 1.5
+        v = 2.5
+        call gpuzip_save(session(1), action%ts, u)
+        call gpuzip_save(session(2), action%ts, v)
+      case (gpuzip_action_restore)
+        u = 0
+        v = 0
+        ts = action%ts
+        call gpuzip_retrieve(session(1), action%ts, u)
+        call gpuzip_retrieve(session(2), action%ts, v)
+      case (gpuzip_action_backward)
+        call expect(ts == action%ts .and. all(u == 1.5) .and. all(v == 2.5), 'the states of two sessions')
+      case (gpuzip_action_terminate)
+        exit
+      end select
+    end do
+    call gpuzip_schedule_rewind(schedule)
+    do i = 1, 2
+      call gpuzip_setup(session(i))
+      call gpuzip_finalize(session(i))
+    end do
+    call gpuzip_schedule_release(same)
+    call gpuzip_schedule_release(schedule)
+  end subroutine
+
+  subroutine sessions
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_stats_t) :: stats
+    type(gpuzip_summary_t) :: summary, before
+    real(c_float), target :: curr(5, 4), prev(5, 4)
+    integer :: recomputed = 0, reversed = 0
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 3
+    config%cache_capacity = 2
+    config%range_actions = 0
+    call gpuzip_memory_required(config, 12, [gpuzip_field(curr), gpuzip_field(prev, role=1)], before)
+    call gpuzip_init(config, 12, [gpuzip_field(curr), gpuzip_field(prev, role=1)], session)
+    call gpuzip_summary(session, summary)
+    call expect(summary%slot_bytes >= 160 .and. summary%slot_bytes == before%slot_bytes .and. summary%snapshots == 3, 'the summary')
+    call gpuzip_setup(session)
+    curr = 0
+    prev = -1
+    do
+      call gpuzip_get_action(session, action)
+      select case (action%type)
+      case (gpuzip_action_forward)
+        curr = curr + 1
+        prev = prev + 1
+        if (gpuzip_has_flag(action, gpuzip_flag_recompute)) recomputed = recomputed + 1
+      case (gpuzip_action_save)
+        call gpuzip_save(session, action%ts, curr, prev)
+      case (gpuzip_action_restore)
+        curr = 77
+        call gpuzip_retrieve(session, action%ts, curr, prev)
+      case (gpuzip_action_backward)
+        call expect(all(curr == action%ts) .and. all(prev == action%ts - 1), 'a pair of time levels')
+        call expect(gpuzip_has_flag(action, gpuzip_flag_first_backward) .eqv. action%ts == 11, 'a flag')
+        reversed = reversed + 1
+      case (gpuzip_action_terminate)
+        exit
+      end select
+    end do
+    call gpuzip_synchronize(session)
+    call gpuzip_stats(session, stats)
+    call expect(reversed == 12 .and. stats%backward_steps == 12 .and. stats%forward_steps == summary%forward_steps, 'the counts')
+    call expect(recomputed == stats%forward_steps - 11 .and. stats%raw_bytes == 160 * stats%saves, 'the counts')
+    call gpuzip_finalize(session)
+    call gpuzip_finalize(session, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_finalize')
+  end subroutine
+
+  ! One state of ten fields; then each as the state of its own session.
+  subroutine every_kind_and_rank
+    real(c_float), target :: a0, a1(2), a2(2, 3), a3(2, 3, 4), a4(2, 3, 4, 5)
+    real(c_double), target :: b0, b1(2), b2(2, 3), b3(2, 3, 4), b4(2, 3, 4, 5)
+    type(gpuzip_field_t) :: fields(10)
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    integer :: i
+    fields = [gpuzip_field(a0), gpuzip_field(a1), gpuzip_field(a2), gpuzip_field(a3), gpuzip_field(a4), &
+              gpuzip_field(b0), gpuzip_field(b1), gpuzip_field(b2), gpuzip_field(b3), gpuzip_field(b4)]
+    do i = 0, 10
+      call set(1)
+      if (i == 0) then
+        call begin(fields)
+      else
+        call begin(fields(i:i))
+      end if
+      do
+        call gpuzip_get_action(session, action)
+        if (action%type == gpuzip_action_save) call transfer_state(.true.)
+        if (action%type == gpuzip_action_restore) then
+          call set(0)
+          call transfer_state(.false.)
+          exit
+        end if
+      end do
+      call gpuzip_finalize(session)
+      call expect(sum_of_all() == merge(306, values_of(fields(max(i, 1))), i == 0), 'the fields that were restored, and no other')
+    end do
+
+  contains
+
+    subroutine set(to)
+      integer, intent(in) :: to
+      a0 = real(to); a1 = real(to); a2 = real(to); a3 = real(to); a4 = real(to)
+      b0 = to; b1 = to; b2 = to; b3 = to; b4 = to
+    end subroutine
+
+    integer function sum_of_all()
+      sum_of_all = nint(a0 + sum(a1) + sum(a2) + sum(a3) + sum(a4)) + nint(b0 + sum(b1) + sum(b2) + sum(b3) + sum(b4))
+    end function
+
+    integer function values_of(field)
+      type(gpuzip_field_t), intent(in) :: field
+      values_of = int(field%n1 * field%n2 * field%n3)
+    end function
+
+    subroutine begin(of)
+      type(gpuzip_field_t), intent(in) :: of(:)
+      type(gpuzip_config_t) :: config
+      call gpuzip_config_init(config)
+      config%checkpointing_algorithm = gpuzip_algorithm_revolve
+      config%checkpointing_snaps = 1
+      config%range_actions = 0
+      call gpuzip_init(config, 2, of, session)
+    end subroutine
+
+    subroutine transfer_state(save)
+      logical, intent(in) :: save
+      select case (i)
+      case (0)
+        if (save) call gpuzip_save(session, action%ts, fields)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, fields)
+      case (1)
+        if (save) call gpuzip_save(session, action%ts, a0)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, a0)
+      case (2)
+        if (save) call gpuzip_save(session, action%ts, a1)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, a1)
+      case (3)
+        if (save) call gpuzip_save(session, action%ts, a2)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, a2)
+      case (4)
+        if (save) call gpuzip_save(session, action%ts, a3)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, a3)
+      case (5)
+        if (save) call gpuzip_save(session, action%ts, a4)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, a4)
+      case (6)
+        if (save) call gpuzip_save(session, action%ts, b0)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, b0)
+      case (7)
+        if (save) call gpuzip_save(session, action%ts, b1)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, b1)
+      case (8)
+        if (save) call gpuzip_save(session, action%ts, b2)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, b2)
+      case (9)
+        if (save) call gpuzip_save(session, action%ts, b3)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, b3)
+      case (10)
+        if (save) call gpuzip_save(session, action%ts, b4)
+        if (.not. save) call gpuzip_retrieve(session, action%ts, b4)
+      end select
+    end subroutine
+  end subroutine
+
+  ! Works in the cache's slots; views of every rank.
+  subroutine zero_copy
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_field_t) :: fields(2)
+    real(c_double), pointer :: u(:, :), flat(:), deep(:, :, :, :)
+    real(c_float), pointer :: v
+    integer :: reversed = 0
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 3
+    config%cache_capacity = 4
+    config%zero_copy = 1
+    config%backend = 1
+    config%range_actions = 0
+    fields = [gpuzip_field(c_null_ptr, gpuzip_type_f64, [6, 2]), gpuzip_field(c_null_ptr, gpuzip_type_f32, [1])]
+    call gpuzip_view(fields(1), u, stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_shape, 'no data')
+    call gpuzip_init(config, 10, fields, session)
+    do
+      call gpuzip_get_action(session, action)
+      select case (action%type)
+      case (gpuzip_action_save)
+        call gpuzip_save_begin(session, action%ts, fields)
+        call gpuzip_view(fields(1), u)
+        call gpuzip_view(fields(2), v)
+        u = 10 * action%ts
+        v = real(-action%ts)
+        call gpuzip_save_commit(session, action%ts)
+      case (gpuzip_action_restore)
+        call gpuzip_retrieve_acquire(session, action%ts, fields)
+        call gpuzip_view(fields(1), u)
+        call gpuzip_view(fields(1), deep, [3, 1, 2, 2])
+        call gpuzip_view(fields(1), flat, [12])
+        call gpuzip_view(fields(2), v)
+        call expect(all(shape(u) == [6, 2]) .and. all(u == 10 * action%ts) .and. v == -action%ts, 'a state in the cache')
+        call expect(associated(flat) .and. all(deep == 10 * action%ts) .and. size(flat) == 12, 'other shapes')
+        call gpuzip_retrieve_release(session, action%ts)
+        reversed = reversed + 1
+        call gpuzip_view(fields(2), u, stat=stat, errmsg=errmsg)
+        call refused(stat, errmsg, gpuzip_err_shape, 'type 0 and the pointer the type 1')
+        call expect(.not. associated(u), 'no view')
+        call gpuzip_view(fields(1), flat, stat=stat, errmsg=errmsg)
+        call refused(stat, errmsg, gpuzip_err_shape, '6 x 2 x 1')
+        call gpuzip_view(fields(1), deep, [3, 2, 2, 2], stat, errmsg)
+        call refused(stat, errmsg, gpuzip_err_shape, '3 x 2 x 2 x 2')
+      case (gpuzip_action_terminate)
+        exit
+      end select
+    end do
+    call expect(reversed > 0, 'restores')
+    call gpuzip_finalize(session)
+  end subroutine
+
+  subroutine errors
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    real(c_double), target :: u(6, 4), v(4)
+    character(10) :: short
+    call gpuzip_config_init(config)
+    config%range_actions = 0
+    errmsg = 'as it was'
+    call gpuzip_init(config, 10, [gpuzip_field(u)], session, stat, errmsg)
+    call expect(stat == gpuzip_ok .and. errmsg == 'as it was', 'success')
+    call gpuzip_save(session, 0, u, stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'gpuzip_save')
+    call gpuzip_get_action(session, action)
+    call gpuzip_save(session, 0, u(::2, :), stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'gpuzip_save: field 1 is a strided section')
+    call gpuzip_save(session, 0, [gpuzip_field(v), gpuzip_field(u(:, ::3))], stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'field 2 is a strided section')
+    call gpuzip_save(session, 0, v, stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_shape, '4')
+    call gpuzip_save(session, 0, u, stat=stat, errmsg=short)
+    call expect(stat == gpuzip_ok, 'after errors of order the right call may follow')
+    call gpuzip_retrieve(session, 3, u, stat=stat, errmsg=short)
+    call expect(stat == gpuzip_err_state .and. index(gpuzip_last_error(), short) == 1, 'a short text')
+    call gpuzip_save(session, 0, u, stream=c_loc(u), stat=stat)
+    call expect(stat < 0, 'a stream on the host backend')
+    call gpuzip_finalize(session)
+    call gpuzip_get_action(session, action, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_get_action')
+    config%policy = 5
+    call gpuzip_init(config, 10, [gpuzip_field(u)], session, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_config, 'policy = 5')
+  end subroutine
+
+  subroutine codecs
+    type(gpuzip_config_t) :: config
+    type(gpuzip_codec_info_t) :: info
+    type(gpuzip_codec_plugin_t) :: plugin
+    character(kind=c_char), allocatable, target :: name(:)
+    real(c_float), target :: u(40, 30), v(40, 30)
+    integer(c_int8_t), allocatable, target :: stream(:)
+    integer(c_int64_t) :: bytes
+    integer :: i, j
+    do j = 1, 30
+      u(:, j) = [(sin(0.1 * i + 0.2 * j), i = 1, 40)]
+    end do
+    call gpuzip_config_init(config)
+    config%compressor = gpuzip_compressor_fp16
+    call round_trip
+    call expect(maxval(abs(u - v)) < 1e-3 .and. bytes < 4 * size(u), 'half precision')
+    call gpuzip_codec_info(stream(:bytes), 0, info)
+    call expect(info%arrays == 1 .and. info%compressor == gpuzip_compressor_fp16 .and. info%n2 == 30 .and. &
+                info%stored_bytes <= bytes, 'what the stream says')
+    call gpuzip_codec_info(stream(:bytes), 1, info, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, '1')
+    call gpuzip_codec_compress(config, [gpuzip_field(u)], stream(:10), bytes, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, '10')
+    plugin%name = gpuzip_to_c('sign', name)
+    plugin%user = c_loc(mark)
+    plugin%max_bytes = c_funloc(sign_bytes)
+    plugin%compress = c_funloc(sign_compress)
+    plugin%decompress = c_funloc(sign_decompress)
+    call gpuzip_codec_register(plugin, config%compressor)
+    config%error_bound = 0.9
+    call round_trip
+    call expect(config%compressor >= 64 .and. all(v == sign(1.0, u)), 'a codec of our own')
+
+  contains
+
+    subroutine round_trip
+      call gpuzip_codec_bound(config, [gpuzip_field(u)], bytes)
+      if (allocated(stream)) deallocate (stream)
+      allocate (stream(bytes))
+      call gpuzip_codec_compress(config, [gpuzip_field(u)], stream, bytes)
+      v = 0
+      call gpuzip_codec_decompress(stream(:bytes), [gpuzip_field(v)])
+    end subroutine
+  end subroutine
+end module
+
+program calls
+  use calls_of
+  implicit none
+  call texts
+  call logging
+  call configurations
+  call descriptions
+  call schedules
+  call sessions
+  call every_kind_and_rank
+  call zero_copy
+  call errors
+  call codecs
+  print '(a)', 'ok'
+end program
