@@ -159,7 +159,9 @@ program viscoacoustic
   ! Cells, time steps; gpuzip's configuration file, or blank.
   integer :: n1 = 24, n2 = 20, n3 = 28, steps = 160
   character(1000) :: config = ''
-  namelist /job/ n1, n2, n3, steps, config
+  ! Relative mismatch that the dot-product test allows; lossy snapshots need more than rounding.
+  real(dp) :: tolerance = 1e-11_dp
+  namelist /job/ n1, n2, n3, steps, config, tolerance
 
   type(medium_t) :: truth, known
   type(state_t), target :: x
@@ -193,7 +195,7 @@ program viscoacoustic
   print '(a, i0, a, i0, a, i0, a)', 'snapshots ', stats%saves, ' saved, ', stats%restores, ' restored, ', stats%forward_steps, &
     ' forward steps'
   print '(a, es9.2, a, es16.9, a)', 'dot test  ', mismatch, ' (of ', forward, ')'
-  if (.not. mismatch < 1e-11_dp) call stop_with('the gradient is not the adjoint of linearised modelling')
+  if (.not. mismatch < tolerance) call stop_with('the gradient is not the adjoint of linearised modelling')
   if (any(transfer(gradient, [0_c_int64_t]) /= transfer(expected, [0_c_int64_t]))) &
     call stop_with('the gradient differs from that of keeping every state')
   print '(a)', 'gradient  identical to that of keeping every state'
