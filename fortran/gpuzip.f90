@@ -846,7 +846,7 @@ contains
     field%n3 = product(extents(3:))
     field%type = type
     if (.not. contiguous) field%type = gpuzip_type_strided
-    if (present(role)) field%role = role
+    if (present(role)) field%role = int(role, c_int32_t)
   end function
 
   ! Errors.

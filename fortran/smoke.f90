@@ -11,7 +11,8 @@ program smoke
   type(gpuzip_t) :: session
   type(gpuzip_field_t) :: fields(2)
   character(16) :: text
-  integer(c_int32_t) :: argument(4), steps, shot, ts, i, reversed = 0
+  integer(c_int32_t) :: argument(4), steps, shot, ts
+  integer :: i, reversed = 0
 
   do i = 1, 4
     call get_command_argument(i, text)

@@ -44,12 +44,13 @@ fn built() -> &'static Path {
     })
 }
 
-/// Compiles a program against the module and the library.
-fn compile(source: &Path, dir: &Path) -> PathBuf {
+/// Compiles a program against the module and the library, and what `link` says.
+fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
     let (program, lib) = (dir.join(source.file_stem().unwrap()), library().display().to_string());
     let mut command = Command::new("gfortran");
     command.args(STRICT.split_whitespace()).arg("-I").arg(built()).arg("-J").arg(dir).arg(source).arg("-o").arg(&program);
-    run(command.arg(built().join("libgpuzip_fortran.a")).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]));
+    command.arg(built().join("libgpuzip_fortran.a")).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]);
+    run(command.args(link));
     program
 }
 
@@ -104,7 +105,7 @@ fn c_and_fortran_agree_on_constants_and_layouts() {
     std::fs::write(&c, layouts::c_program(&header)).unwrap();
     std::fs::write(&fortran, layouts::fortran_program(&header)).unwrap();
     let of_c = stdout(&run(&mut Command::new(compile_c(&dir, "cc", &["-std=c11", "-Wall", "-Werror"], &c))));
-    let of_fortran = stdout(&run(&mut Command::new(compile(&fortran, &dir))));
+    let of_fortran = stdout(&run(&mut Command::new(compile(&fortran, &dir, &[]))));
     assert!(of_c.lines().count() > 150 && of_c.contains("gpuzip_config_t.link_bandwidth 192 8 f8\n"), "{of_c}");
     for (c, fortran) in of_c.lines().zip(of_fortran.lines()) {
         assert_eq!(c, fortran, "C and Fortran");
@@ -118,7 +119,7 @@ fn every_call_works_from_fortran() {
         return;
     }
     let dir = tempdir("fortran-calls");
-    let program = compile(&root().join("tests/fortran/calls.f90"), &dir);
+    let program = compile(&root().join("tests/fortran/calls.f90"), &dir, &[]);
     let files = [dir.join("a config"), dir.join("a trace")];
     assert_eq!(stdout(&run(command(&program).args(&files))), "ok\n");
     if have("valgrind") {
@@ -289,6 +290,24 @@ fn the_makefile_takes_the_library_from_pkg_config() {
     let printed = stdout(&run(command.env("PKG_CONFIG_PATH", &dir).env_remove("GPUZIP_LIB")));
     assert!(printed.lines().any(|line| line.contains("-o") && line.contains("-lgpuzip") && !line.contains("../target")), "{printed}");
     assert_eq!(stdout(&run(Command::new(smoke).args(["20", "1", "3", "2"]))), "identical\n");
+}
+
+/// Device addresses and a stream, on the software CUDA driver.
+#[test]
+fn device_memory_is_taken_from_fortran() {
+    if !have("gfortran") {
+        return;
+    }
+    let dir = tempdir("fortran-gpu");
+    let driver = std::env::current_exe().unwrap().with_file_name("libcuda_emu.so");
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        std::os::unix::fs::symlink(&driver, dir.join(name)).unwrap();
+    }
+    let program = compile(&root().join("tests/fortran/gpu.f90"), &dir, &[&format!("-L{}", dir.display()), "-lcuda"]);
+    for seed in 1..=20 {
+        let output = run(command(&program).env("LD_LIBRARY_PATH", &dir).env("CUDA_EMU_SEED", seed.to_string()));
+        assert_eq!(stdout(&output), "identical\n", "CUDA_EMU_SEED={seed}");
+    }
 }
 
 /// LLVM's compiler, which also knows CUDA Fortran.
