@@ -40,9 +40,10 @@ bench-codecs: bench-fields
 	sh benches/codecs.sh $(FIELDS)
 	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
 
-# Rewrites include/gpuzip.h from src/capi/.
+# Rewrites include/gpuzip.h from src/capi/, and what fortran/gpuzip.f90 has from it.
 header:
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
 lint:
 	$(CARGO) fmt --all --check
