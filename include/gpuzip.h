@@ -110,7 +110,7 @@
 #define GPUZIP_ERR_POISONED -902
 
 /*
- Compute u(ts) from u(ts-1).
+ Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
  */
 #define GPUZIP_ACTION_FORWARD 0
 
@@ -140,7 +140,7 @@
 #define GPUZIP_ACTION_ERROR 5
 
 /*
- FORWARD: this step was computed before in this sweep; do not record receivers again.
+ FORWARD: this step (all steps of a range) was computed before in this sweep; do not record receivers again.
  */
 #define GPUZIP_FLAG_RECOMPUTE 1
 
@@ -155,7 +155,7 @@
 #define GPUZIP_FLAG_LAST_USE 4
 
 /*
- FORWARD: the state that it computes will be saved.
+ FORWARD: the state that it computes (the last of a range) will be saved.
  */
 #define GPUZIP_FLAG_NEXT_IS_SAVE 8
 
@@ -404,7 +404,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
-   1: several FORWARDs in one action (not in this version).
+   1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics and leads count its steps one by one.
    */
   int32_t range_actions GPUZIP_DEFAULT(0);
   /*
@@ -471,11 +471,11 @@ typedef struct gpuzip_action_t {
    */
   int32_t type;
   /*
-   The time step of the state that the action produces or needs, 0..n.
+   The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs the first.
    */
   int32_t ts;
   /*
-   The last time step of a range of FORWARDs; equal to `ts` in this version.
+   The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
    */
   int32_t ts_end;
   /*
@@ -525,7 +525,7 @@ typedef struct gpuzip_summary_t {
    */
   int32_t chunk;
   /*
-   FORWARD actions.
+   Time steps of FORWARD actions.
    */
   uint64_t forward_steps;
   /*
@@ -545,7 +545,7 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t max_live;
   /*
-   All actions, TERMINATE included.
+   All actions, TERMINATE included; a range is one.
    */
   uint64_t actions;
   /*
@@ -637,7 +637,7 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t struct_size;
   /*
-   FORWARD actions.
+   Time steps of FORWARD actions.
    */
   uint64_t forward_steps;
   /*
@@ -1001,7 +1001,8 @@ gpuzip_status_t gpuzip_init(const struct gpuzip_config_t *config,
 
 /*
  Makes a session that follows `schedule` together with others, one per device. `config` gives its tiers and policy; the schedule's own
- configuration gives the algorithm. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+ configuration gives the algorithm and whether actions are ranges. Its memory is allocated with the first action. Parameters as for
+ `gpuzip_init`.
 
  Pointers:
  As `gpuzip_init`.
@@ -1076,8 +1077,8 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
 /*
  Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes u(ts) instead of having it copied.
 
- The current action is the FORWARD to `ts` with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the address of field i, which
- `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+ The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the
+ address of field i, which `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
 
  Pointers:
  `data` is NULL or points to `nfields` places.

@@ -46,6 +46,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// The application works in the slots instead of having its fields copied.
     pub zero_copy: bool,
+    /// FORWARDs in a row are one action.
+    pub range_actions: bool,
     /// Actions that the host may run ahead of a GPU.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
@@ -76,6 +78,7 @@ impl Default for Config {
             backend: Backend::ByFields,
             device: None,
             zero_copy: false,
+            range_actions: false,
             max_in_flight: 64,
             link_bandwidth: 0.0,
             compression: Settings::default(),

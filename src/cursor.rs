@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::{choose, Choice, Plan, Sizes};
-use crate::schedule::{check_steps, validate, Action, Actions, Kind, Schedule};
+use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,6 +18,8 @@ pub struct Tick {
     pub event: usize,
     /// The action.
     pub action: Action,
+    /// The last time step of a range of FORWARDs; else the action's own.
+    pub end: u32,
 }
 
 /// A schedule with a cursor, driven by one caller and followed by any number of sessions.
@@ -32,7 +34,7 @@ struct State {
     sessions: BTreeMap<u64, Sizes>,
     attached: u64,
     decided: Option<Choice>,
-    actions: Option<Actions>,
+    actions: Option<Ranges>,
     sweep: u64,
     event: usize,
     current: Option<Tick>,
@@ -102,15 +104,11 @@ impl Cursor {
     pub fn advance_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
-        if state.actions.is_none() {
-            let actions = state.decide(&self.config, self.steps)?.schedule.actions();
-            state.actions = Some(actions);
-        }
-        let Some(action) = state.actions.as_mut().and_then(Iterator::next) else {
+        let Some((action, end)) = state.actions(&self.config, self.steps)?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
         let it = state.current.map_or(0, |tick| tick.it + 1);
-        let tick = Tick { sweep: state.sweep, it, event: state.event, action };
+        let tick = Tick { sweep: state.sweep, it, event: state.event, action, end };
         state.event += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
         Ok(tick)
@@ -134,6 +132,15 @@ impl Cursor {
 }
 
 impl State {
+    /// The actions of this sweep that are still to come.
+    fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
+        let actions = match self.actions.take() {
+            Some(actions) => actions,
+            None => Ranges::new(self.decide(config, steps)?.schedule.actions(), config.range_actions),
+        };
+        Ok(self.actions.insert(actions))
+    }
+
     fn decide(&mut self, config: &Config, steps: u32) -> Result<&Choice> {
         if self.decided.is_none() {
             if self.sessions.is_empty() && config.algorithm.is_none() {

@@ -288,7 +288,7 @@ impl Session {
         (self.tick, self.since) = (Some(tick), now);
         self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
         match tick.action.kind {
-            Kind::Forward => self.stats.forward_steps += 1,
+            Kind::Forward => self.stats.forward_steps += (tick.end - tick.action.ts + 1) as u64,
             Kind::Backward => self.stats.backward_steps += 1,
             Kind::Terminate => self.log_performance(),
             _ => {}
@@ -338,7 +338,7 @@ impl Session {
         self.check_hands_over("save_begin")?;
         self.check_count(nfields)?;
         let tick = match self.tick {
-            Some(tick) if is_before_save(tick.action) && tick.action.ts as i64 == ts => tick,
+            Some(tick) if is_before_save(tick.action) && tick.end as i64 == ts => tick,
             _ => self.expect(Kind::Save, ts)?,
         };
         self.open()?;

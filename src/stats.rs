@@ -18,7 +18,7 @@ macro_rules! stats {
 }
 
 stats! {
-    /// FORWARD actions.
+    /// Time steps of FORWARD actions.
     forward_steps: u64,
     /// SAVE actions.
     saves: u64,

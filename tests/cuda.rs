@@ -31,7 +31,9 @@ fn draw_job(seed: u64) -> Job {
         ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
     };
     let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
-    Job { config, steps: 1 + draw.below(24), devices: 1 + draw.below(3) as i32, shots: 1 + draw.below(2), streams, stubborn: false }
+    let (steps, devices, shots) = (1 + draw.below(24), 1 + draw.below(3) as i32, 1 + draw.below(2));
+    let config = Config { range_actions: draw.below(2) == 0, ..config };
+    Job { config, steps, devices, shots, streams, stubborn: false }
 }
 
 /// Runs a job on a freshly reset driver and returns the wrong states; nothing may be left behind.

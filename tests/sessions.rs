@@ -70,6 +70,7 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
     let mut sessions: Vec<Session> =
         seeds.iter().map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap()).collect();
     let plan = sessions[0].plan().unwrap();
+    let forward_steps = cursor.decide().unwrap().forward_steps();
     for shot in 0..shots {
         let mut apps: Vec<App> = seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
         let all: Vec<Vec<_>> = apps
@@ -87,7 +88,7 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
             for ((session, app), all) in sessions.iter_mut().zip(&mut apps).zip(&all) {
                 session.dispatch(tick.it).unwrap();
                 match tick.action.kind {
-                    Kind::Forward => app.forward(),
+                    Kind::Forward => (tick.action.ts..=tick.end).for_each(|_| app.forward()),
                     Kind::Save => session.save(ts, &app.app_fields(), HOST).unwrap(),
                     Kind::Restore => {
                         app.spoil();
@@ -108,6 +109,7 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
         for session in &mut sessions {
             let (stats, counts) = (session.stats().unwrap(), plan.counts);
             assert_eq!((stats.saves, stats.restores), (counts.saves, counts.restores));
+            assert_eq!((stats.forward_steps, stats.backward_steps), (forward_steps, steps as u64));
             assert_eq!((stats.hits, stats.misses, stats.prefetches), (counts.hits, counts.misses, counts.prefetches));
             assert_eq!((stats.h2d, stats.d2h), (counts.h2d, counts.d2h));
             assert!(stats.late_prefetches <= stats.prefetches);
@@ -130,7 +132,9 @@ fn every_algorithm_policy_and_capacity() {
     for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll] {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=8 {
-                run(&config(algorithm, 12, cache, policy), 61, &shapes, &[1, 77], 2);
+                for range_actions in [false, true] {
+                    run(&Config { range_actions, ..config(algorithm, 12, cache, policy) }, 61, &shapes, &[1, 77], 2);
+                }
             }
         }
     }
@@ -164,7 +168,8 @@ fn traces_that_are_no_stack_are_replayed() {
         std::fs::write(&path, trace_that_is_no_stack(n, stride)).unwrap();
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
-                let config = Config { trace_file: Some(path.clone()), ..config(Algorithm::Trace, 0, cache, policy) };
+                let config =
+                    Config { trace_file: Some(path.clone()), range_actions: cache % 2 == 1, ..config(Algorithm::Trace, 0, cache, policy) };
                 run(&config, n, &shapes(&[(19, false), (8, true)]), &[5], 2);
             }
         }
@@ -177,12 +182,13 @@ proptest! {
     #[test]
     fn random_sessions_restore_every_state(
         algorithm in 0usize..6, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
-        sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
+        ranges: bool, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
-        run(&Config { uniform_published: published, chunk, ..config(algorithm, snapshots, cache, policy) }, steps, &shapes(&sizes), &seeds, shots);
+        let config = Config { uniform_published: published, range_actions: ranges, chunk, ..config(algorithm, snapshots, cache, policy) };
+        run(&config, steps, &shapes(&sizes), &seeds, shots);
     }
 
     /// A slow link makes transfers overlap with everything that follows them.

@@ -54,8 +54,8 @@ fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) 
     let mut acquired = None;
     session.setup().unwrap();
     loop {
-        let action = session.get_action().unwrap().action;
-        let ts = action.ts;
+        let tick = session.get_action().unwrap();
+        let (action, ts) = (tick.action, tick.end);
         let still = |held: &Option<(Handed, u32)>| assert!(held.as_ref().is_none_or(|(memory, ts)| memory.holds(value(*ts))), "{action:?}");
         match action.kind {
             Kind::Forward if action.flags & flags::NEXT_IS_SAVE != 0 => {
@@ -103,12 +103,12 @@ proptest! {
 
     #[test]
     fn states_stay_until_the_next_event(
-        algorithm in 0usize..5, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool,
+        algorithm in 0usize..5, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool, ranges: bool,
         releases in proptest::collection::vec(any::<bool>(), 1..9),
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
         let link_bandwidth = if slow { 5e8 } else { 0.0 };
-        let mut session = session(Config { link_bandwidth, ..config(algorithm, snapshots, cache) }, steps);
+        let mut session = session(Config { link_bandwidth, range_actions: ranges, ..config(algorithm, snapshots, cache) }, steps);
         let mut releases = releases.into_iter().cycle();
         sweep(&mut session, steps, || releases.next() == Some(true));
         sweep(&mut session, steps, || releases.next() == Some(true));

@@ -367,6 +367,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         zero_copy: zero_copy(&given)?,
+        range_actions: one_of("range_actions", given.range_actions, "0 (one step per FORWARD) or 1 (ranges)")?,
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
             0 => Config::default().max_in_flight,
             actions => actions,
@@ -494,9 +495,6 @@ fn factor(value: f32) -> Result<f64> {
 
 /// Refuses what this version has no code for: nothing that is asked for is silently left out.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    if c.range_actions != 0 {
-        return fail!(Unsupported, "range_actions = {}: not in this version: every FORWARD is one step; use 0", c.range_actions);
-    }
     let numbers = [("disk_budget", c.disk_budget as f64), ("persist_overhead", c.persist_overhead), ("stop_budget_s", c.stop_budget_s)];
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
         return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");

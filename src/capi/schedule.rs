@@ -7,18 +7,17 @@ use super::types::*;
 use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, SPARE_SLOTS};
-use crate::schedule::{validate, Schedule};
+use crate::schedule::{validate, Ranges, Schedule};
 use std::sync::Arc;
 
 /// An action as the ABI says it.
 pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
-    let Tick { it, action, .. } = tick;
-    let ts = action.ts as i32;
-    gpuzip_action_t { r#type: action.kind as i32, ts, ts_end: ts, flags: action.flags, it, reserved: [0; 2] }
+    let Tick { it, action, end, .. } = tick;
+    gpuzip_action_t { r#type: action.kind as i32, ts: action.ts as i32, ts_end: end as i32, flags: action.flags, it, reserved: [0; 2] }
 }
 
-/// The numbers of a schedule and, if there is one, of its plan for snapshots of `slot_bytes`.
-pub(super) fn summarize(schedule: &Schedule, plan: Option<(&Plan, u64)>) -> Result<gpuzip_summary_t> {
+/// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots of `slot_bytes`.
+pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, u64)>) -> Result<gpuzip_summary_t> {
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
@@ -30,7 +29,7 @@ pub(super) fn summarize(schedule: &Schedule, plan: Option<(&Plan, u64)>) -> Resu
         restores: counts.restores,
         backward_steps: counts.backward_steps,
         max_live: counts.max_live as u64,
-        actions: counts.actions,
+        actions: if ranges { Ranges::new(schedule.actions(), true).count() as u64 } else { counts.actions },
         ..Default::default()
     };
     if let Some((plan, slot_bytes)) = plan {
@@ -104,7 +103,8 @@ pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gp
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
     entry("gpuzip_schedule_summary", || {
-        let value = summarize(&handles::schedule(schedule)?.decide()?, None)?;
+        let cursor = handles::schedule(schedule)?;
+        let value = summarize(&cursor.decide()?, cursor.config().range_actions, None)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

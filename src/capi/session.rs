@@ -77,7 +77,8 @@ pub unsafe extern "C" fn gpuzip_init(
 }
 
 /// Makes a session that follows `schedule` together with others, one per device. `config` gives its tiers and policy; the schedule's own
-/// configuration gives the algorithm. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+/// configuration gives the algorithm and whether actions are ranges. Its memory is allocated with the first action. Parameters as for
+/// `gpuzip_init`.
 ///
 /// # Safety
 /// As `gpuzip_init`.
@@ -199,8 +200,8 @@ unsafe fn write_pointers(data: *mut *mut c_void, pointers: &[*mut c_void]) {
 
 /// Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes u(ts) instead of having it copied.
 ///
-/// The current action is the FORWARD to `ts` with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the address of field i, which
-/// `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+/// The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the
+/// address of field i, which `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
 ///
 /// # Safety
 /// `data` is NULL or points to `nfields` places.
@@ -318,7 +319,8 @@ pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpu
     entry("gpuzip_summary", || {
         let value = with_session(handle, |session| {
             let plan = session.plan()?;
-            summarize(&session.cursor().decide()?, Some((&plan, session.slot_bytes())))
+            let cursor = session.cursor();
+            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.slot_bytes())))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -343,7 +345,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         let (_, sizes) = sizes_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
         let slot_bytes = sizes.slot_bytes;
         let choice = choose(&config, check_steps(steps as i64)?, &[sizes])?;
-        let value = summarize(&choice.schedule, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
+        let value = summarize(&choice.schedule, config.range_actions, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

@@ -244,7 +244,7 @@ fn bad_configurations_name_the_field() {
         (|c| c.snapshot_rule = 2, GPUZIP_ERR_CONFIG, "snapshot_rule = 2"),
         (|c| c.uniform_reading = -1, GPUZIP_ERR_CONFIG, "uniform_reading = -1"),
         (|c| c.schedule_chunk = -1, GPUZIP_ERR_CONFIG, "schedule_chunk = -1"),
-        (|c| c.range_actions = 1, GPUZIP_ERR_UNSUPPORTED, "range_actions = 1"),
+        (|c| c.range_actions = 2, GPUZIP_ERR_CONFIG, "range_actions = 2"),
         (|c| c.link_bandwidth = f64::NAN, GPUZIP_ERR_CONFIG, "link_bandwidth = NaN"),
         (|c| c.nonfinite = 1, GPUZIP_ERR_UNSUPPORTED, "nonfinite = 1"),
         (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
@@ -476,6 +476,37 @@ fn schedules_work_by_themselves() {
         assert_eq!(gpuzip_schedule_summary(schedule, &mut summary), GPUZIP_OK);
         assert_eq!((summary.steps, summary.backward_steps, summary.forward_steps), (10, 10, crate::schedule::forward_steps(10, 3)));
         assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    }
+}
+
+#[test]
+fn ranges_are_of_the_schedules_own_configuration() {
+    let (mut schedule, mut action, mut data) = (null_mut(), gpuzip_action_t::default(), vec![0f32; 4]);
+    let (mut follower, fields) = (null_mut(), [field(&mut data)]);
+    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let mut stats = gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    let config = gpuzip_config_t { backend: 1, range_actions: 1, ..revolve(1, 0) };
+    let (mut ranges, mut actions) = (Vec::new(), 0);
+    // SAFETY: valid pointers.
+    unsafe {
+        assert_eq!(gpuzip_schedule_create(&config, 5, &mut schedule), GPUZIP_OK);
+        assert_eq!(gpuzip_attach(schedule, &gpuzip_config_t { range_actions: 0, ..config }, fields.as_ptr(), 1, &mut follower), GPUZIP_OK);
+        while action.r#type != GPUZIP_ACTION_TERMINATE {
+            assert_eq!(gpuzip_schedule_get_action(schedule, &mut action), GPUZIP_OK);
+            assert_eq!(gpuzip_dispatch(follower, action.it), GPUZIP_OK);
+            actions += 1;
+            match action.r#type {
+                GPUZIP_ACTION_FORWARD => ranges.push((action.ts, action.ts_end)),
+                GPUZIP_ACTION_SAVE => assert_eq!(gpuzip_save(follower, action.ts, fields.as_ptr(), 1, null_mut()), GPUZIP_OK),
+                GPUZIP_ACTION_RESTORE => assert_eq!(gpuzip_retrieve(follower, action.ts, fields.as_ptr(), 1, null_mut()), GPUZIP_OK),
+                _ => assert_eq!(action.ts, action.ts_end),
+            }
+        }
+        assert_eq!(ranges, [(1, 4), (1, 3), (1, 2), (1, 1)]);
+        assert_eq!(gpuzip_schedule_summary(schedule, &mut summary), GPUZIP_OK);
+        assert_eq!(gpuzip_stats(follower, &mut stats), GPUZIP_OK);
+        assert_eq!((summary.actions, summary.forward_steps, stats.forward_steps), (actions, 10, 10));
+        assert_eq!((gpuzip_finalize(follower), gpuzip_schedule_release(schedule)), (GPUZIP_OK, GPUZIP_OK));
     }
 }
 

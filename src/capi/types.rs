@@ -43,7 +43,7 @@ pub const GPUZIP_ERR_PANIC: i32 = -901;
 /// An earlier defect left this handle unusable; finalize it.
 pub const GPUZIP_ERR_POISONED: i32 = -902;
 
-/// Compute u(ts) from u(ts-1).
+/// Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
 pub const GPUZIP_ACTION_FORWARD: i32 = 0;
 /// u(ts) is live: call `gpuzip_save`.
 pub const GPUZIP_ACTION_SAVE: i32 = 1;
@@ -56,13 +56,13 @@ pub const GPUZIP_ACTION_TERMINATE: i32 = 4;
 /// The schedule cannot go on. No valid schedule contains it.
 pub const GPUZIP_ACTION_ERROR: i32 = 5;
 
-/// FORWARD: this step was computed before in this sweep; do not record receivers again.
+/// FORWARD: this step (all steps of a range) was computed before in this sweep; do not record receivers again.
 pub const GPUZIP_FLAG_RECOMPUTE: u32 = 1;
 /// BACKWARD: the first of the sweep.
 pub const GPUZIP_FLAG_FIRST_BACKWARD: u32 = 2;
 /// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
 pub const GPUZIP_FLAG_LAST_USE: u32 = 4;
-/// FORWARD: the state that it computes will be saved.
+/// FORWARD: the state that it computes (the last of a range) will be saved.
 pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
 
 /// Replay a recorded schedule from `trace_file_path`.
@@ -143,9 +143,9 @@ pub struct gpuzip_field_t {
 pub struct gpuzip_action_t {
     /// GPUZIP_ACTION_*.
     pub r#type: i32,
-    /// The time step of the state that the action produces or needs, 0..n.
+    /// The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs the first.
     pub ts: i32,
-    /// The last time step of a range of FORWARDs; equal to `ts` in this version.
+    /// The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
     pub ts_end: i32,
     /// GPUZIP_FLAG_*, or-ed.
     pub flags: u32,
@@ -222,7 +222,7 @@ pub struct gpuzip_config_t {
     /// No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie this many back or
     /// more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
     pub max_in_flight: i32,
-    /// 1: several FORWARDs in one action (not in this version).
+    /// 1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics and leads count its steps one by one.
     pub range_actions: i32,
     /// Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
     pub snapshot_rule: i32,
@@ -255,7 +255,7 @@ pub struct gpuzip_config_t {
 pub struct gpuzip_stats_t {
     /// sizeof(gpuzip_stats_t), set by the caller.
     pub struct_size: u64,
-    /// FORWARD actions.
+    /// Time steps of FORWARD actions.
     pub forward_steps: u64,
     /// SAVE actions served.
     pub saves: u64,
@@ -329,7 +329,7 @@ pub struct gpuzip_summary_t {
     pub cache: i32,
     /// States per chunk or interval; 0 if the algorithm has none.
     pub chunk: i32,
-    /// FORWARD actions.
+    /// Time steps of FORWARD actions.
     pub forward_steps: u64,
     /// SAVE actions.
     pub saves: u64,
@@ -339,7 +339,7 @@ pub struct gpuzip_summary_t {
     pub backward_steps: u64,
     /// Snapshots stored at a time, at most.
     pub max_live: u64,
-    /// All actions, TERMINATE included.
+    /// All actions, TERMINATE included; a range is one.
     pub actions: u64,
     /// Transfers from host to device memory.
     pub h2d: u64,

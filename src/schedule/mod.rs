@@ -5,6 +5,7 @@
 //! produces u(n). Nothing here knows of sizes or devices; every algorithm yields one action per call in O(1), with O(snapshots) memory.
 
 mod intervals;
+mod ranges;
 mod revolve;
 pub mod trace;
 mod validate;
@@ -13,6 +14,7 @@ use crate::error::{fail, Result};
 use intervals::{Intervals, Sweep};
 use std::sync::Arc;
 
+pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use trace::Trace;
 pub use validate::{validate, Summary};

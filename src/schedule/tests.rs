@@ -227,6 +227,53 @@ fn traces_are_read_strictly() {
     assert_eq!(Trace::load("/no/such/trace".as_ref(), None).unwrap_err().code, Code::Io);
 }
 
+/// Ranges, taken apart again.
+fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
+    let steps = |(action, end): (Action, u32)| {
+        let flags_at = move |ts| if ts < end { action.flags & !flags::NEXT_IS_SAVE } else { action.flags };
+        (action.ts..=end).map(move |ts| Action { ts, flags: flags_at(ts), ..action })
+    };
+    Ranges::new(schedule.actions(), join).flat_map(steps).collect()
+}
+
+/// Ranges are the schedule, and no two of them could be one.
+fn check_ranges(schedule: &Schedule) {
+    let actions: Vec<Action> = schedule.actions().collect();
+    assert_eq!(expanded(schedule, true), actions, "{schedule:?}");
+    assert_eq!(expanded(schedule, false), actions, "{schedule:?}");
+    assert!(Ranges::new(schedule.actions(), false).all(|(action, end)| action.ts == end));
+    let ranges: Vec<(Action, u32)> = Ranges::new(schedule.actions(), true).collect();
+    for pair in ranges.windows(2) {
+        let [(first, end), (second, _)] = pair else { unreachable!() };
+        let forward = first.kind == Kind::Forward && second.kind == Kind::Forward;
+        assert!(!forward || (first.flags ^ second.flags) & flags::RECOMPUTE != 0, "{first:?} to {end} and {second:?} of {schedule:?}");
+        assert!(first.kind == Kind::Forward || first.ts == *end);
+    }
+}
+
+#[test]
+fn ranges_end_where_the_recomputed_steps_do() {
+    let ranges: Vec<(Kind, u32, u32, u32)> =
+        Ranges::new(Schedule::revolve(6, 1).unwrap().actions(), true).take(5).map(|(a, end)| (a.kind, a.ts, end, a.flags)).collect();
+    let expected = [
+        (Kind::Save, 0, 0, 0),
+        (Kind::Forward, 1, 5, 0),
+        (Kind::Backward, 5, 5, flags::FIRST_BACKWARD),
+        (Kind::Restore, 0, 0, 0),
+        (Kind::Forward, 1, 4, flags::RECOMPUTE),
+    ];
+    assert_eq!(ranges, expected);
+    // A trace that goes back before it has been everywhere.
+    let input = "0 SAVE\n1 FORWARD\n2 FORWARD\n0 RESTORE\n1 FORWARD\n2 FORWARD\n3 FORWARD\n3 SAVE\n3 BACKWARD\n\
+                 0 RESTORE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+    let schedule = Schedule::trace(Arc::new(Trace::read(input.as_bytes(), None).unwrap()));
+    let forwards: Vec<_> =
+        Ranges::new(schedule.actions(), true).filter(|(a, _)| a.kind == Kind::Forward).map(|(a, end)| (a.ts, end, a.flags)).collect();
+    let (again, saved) = (flags::RECOMPUTE, flags::NEXT_IS_SAVE);
+    assert_eq!(forwards, [(1, 2, 0), (1, 2, again), (3, 3, saved), (1, 2, again), (1, 1, again)]);
+    check_ranges(&schedule);
+}
+
 #[test]
 fn a_save_that_nobody_restores_is_marked() {
     let input = "0 SAVE\n1 FORWARD\n1 SAVE\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
@@ -280,6 +327,19 @@ proptest! {
         if let Ok(schedule) = Schedule::zcut(n, s, m) { counts(&schedule); }
         counts(&Schedule::zcut(n, 0, m).unwrap());
         if let Ok(schedule) = Schedule::two_level(n, s, m, c) { counts(&schedule); }
+    }
+
+    #[test]
+    fn ranges_are_the_schedule(n in 1u32..500, s in 1u32..60, m in 0u32..100, c in 0u32..20) {
+        let schedules = [
+            Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n.min(100), s), Schedule::zcut(n, s, m),
+            Schedule::zcut(n, 0, m), Schedule::two_level(n, s, m, c), Schedule::store_all(n),
+        ];
+        for schedule in schedules.into_iter().flatten() {
+            check_ranges(&schedule);
+            let trace = Trace::read(text(&schedule).as_bytes(), None).unwrap();
+            check_ranges(&Schedule::trace(Arc::new(trace)));
+        }
     }
 
     #[test]

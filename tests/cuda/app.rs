@@ -304,11 +304,12 @@ pub fn run_zero_copy_armed(
     session.setup()?;
     let before = syncs();
     loop {
-        let action = insist(job, || session.get_action())?.action;
+        let tick = insist(job, || session.get_action())?;
+        let (action, ts) = (tick.action, tick.end);
         if job.streams == Streams::Alternating {
             part.next_stream();
         }
-        let (ts, stream) = (action.ts, Stream(part.stream().cast()));
+        let stream = Stream(part.stream().cast());
         let computes_for_save = action.flags & flags::NEXT_IS_SAVE != 0;
         match action.kind {
             Kind::Forward if !computes_for_save => {
@@ -399,7 +400,7 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
                 part.enter();
                 let stream = Stream(part.stream().cast());
                 match tick.action.kind {
-                    Kind::Forward => part.forward(ts),
+                    Kind::Forward => (ts..=tick.end).for_each(|ts| part.forward(ts)),
                     Kind::Save => {
                         insist(job, || session.save(ts as i64, &part.app_fields(), stream))?;
                         part.poison();

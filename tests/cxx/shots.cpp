@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
   config.checkpointing_snaps = std::atoi(argument(4, "6").c_str());
   config.float_kind = kind.c_str();
   config.trace_file_path = trace.empty() ? nullptr : path.data();
+  config.range_actions = 1;  // no Action has room for a range: each is one step all the same
   GPUZIPLogger::SetLevel(2);
 
   try {

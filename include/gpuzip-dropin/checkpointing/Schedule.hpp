@@ -12,7 +12,8 @@ namespace gpuzip_dropin {
 /// Owns a gpuzip_schedule_t and remembers its last action. Shared, so that Checkpointing and Prefetch may be deleted in any order.
 class Schedule {
  public:
-  Schedule(const gpuzip_config_t &config, int steps) : handle_(nullptr), it_(-1), steps_(steps), snapshots_(-1) {
+  Schedule(gpuzip_config_t config, int steps) : handle_(nullptr), it_(-1), steps_(steps), snapshots_(-1) {
+    config.range_actions = 0;  // an Action is one time step
     check(gpuzip_schedule_create(&config, steps, &handle_));
   }
 

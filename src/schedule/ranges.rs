@@ -1,0 +1,46 @@
+//! Range actions: FORWARDs in a row as one, for applications that take several time steps in one call.
+
+use super::{flags, Action, Actions, Kind};
+use std::iter::Peekable;
+
+/// The actions of a schedule, each with the last time step that it stands for: its own, or the end of a range of FORWARDs.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    actions: Peekable<Actions>,
+    join: bool,
+}
+
+impl Ranges {
+    /// Joins FORWARDs between which nothing else comes, if `join`. RECOMPUTE holds for all steps of a range, which ends where that changes;
+    /// NEXT_IS_SAVE for its last state.
+    pub fn new(actions: Actions, join: bool) -> Self {
+        Ranges { actions: actions.peekable(), join }
+    }
+
+    /// What the next action does.
+    pub fn peek(&mut self) -> Option<Kind> {
+        self.actions.peek().map(|action| action.kind)
+    }
+}
+
+impl Iterator for Ranges {
+    type Item = (Action, u32);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Action, u32)> {
+        let mut action = self.actions.next()?;
+        let mut end = action.ts;
+        while self.join && action.kind == Kind::Forward {
+            let Some(step) = self.actions.next_if(|next| next.kind == Kind::Forward && recompute(*next) == recompute(action)) else {
+                break;
+            };
+            end = step.ts;
+            action.flags |= step.flags;
+        }
+        Some((action, end))
+    }
+}
+
+fn recompute(action: Action) -> bool {
+    action.flags & flags::RECOMPUTE != 0
+}
