@@ -65,6 +65,11 @@
 #define GPUZIP_ERR_FORKED -203
 
 /*
+ A callback of the application returned other than 0 and so stopped the run.
+ */
+#define GPUZIP_ERR_CALLBACK -204
+
+/*
  An allocation failed.
  */
 #define GPUZIP_ERR_MEMORY -301
@@ -747,6 +752,75 @@ typedef struct gpuzip_stats_t {
 } gpuzip_stats_t;
 
 /*
+ Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are GPUZIP_FLAG_*, as those of the action.
+ Returns 0, or another number to stop the run.
+ */
+typedef int32_t (*gpuzip_forward_t)(void *user,
+                                    int32_t ts,
+                                    int32_t ts_end,
+                                    uint32_t flags);
+
+/*
+ Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once. `flags` and result as for `gpuzip_forward_t`.
+ */
+typedef int32_t (*gpuzip_backward_t)(void *user,
+                                     int32_t ts,
+                                     uint32_t flags);
+
+/*
+ Says where the state is, for applications that swap buffers: sets `data` of the `nfields` fields, which come as given to the run, to
+ where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
+ */
+typedef int32_t (*gpuzip_locate_t)(void *user,
+                                   int32_t type,
+                                   int32_t ts,
+                                   struct gpuzip_field_t *fields,
+                                   uint32_t nfields);
+
+/*
+ Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for `gpuzip_forward_t`.
+ */
+typedef int32_t (*gpuzip_observe_t)(void *user,
+                                    int32_t type,
+                                    int32_t ts,
+                                    uint32_t flags);
+
+/*
+ What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not throw or longjmp. They
+ may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
+ */
+typedef struct gpuzip_callbacks_t {
+  /*
+   sizeof(gpuzip_callbacks_t).
+   */
+  uint64_t struct_size;
+  /*
+   Given to the functions as it is.
+   */
+  void *user;
+  /*
+   Not NULL.
+   */
+  gpuzip_forward_t forward;
+  /*
+   May be NULL for `gpuzip_run_forward`.
+   */
+  gpuzip_backward_t backward;
+  /*
+   NULL: the state is always in the fields given to the run.
+   */
+  gpuzip_locate_t locate;
+  /*
+   May be NULL.
+   */
+  gpuzip_observe_t observe;
+  /*
+   Zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_callbacks_t;
+
+/*
  What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
  */
 typedef struct gpuzip_codec_info_t {
@@ -1159,6 +1233,38 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
  Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
+
+/*
+ Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD. FORWARDs go to `callbacks->forward`,
+ saves and retrieves are done here. Returns before the first BACKWARD is begun, so that the application can do what it has to between
+ the sweeps; a session that is there already stays there.
+
+ `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says each time where those are; `stream` is as
+ for `gpuzip_save`. All of it is copied. If a callback returns other than 0, nothing more is called and the result is
+ GPUZIP_ERR_CALLBACK, with the value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions with
+ `zero_copy` = 1 cannot run so.
+
+ Pointers:
+ `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields` fields, whose data is readable and writable.
+ */
+gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
+                                   const struct gpuzip_callbacks_t *callbacks,
+                                   const struct gpuzip_field_t *fields,
+                                   uint32_t nfields,
+                                   void *stream);
+
+/*
+ Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a shot that has not begun, all of it.
+ Parameters and result as for `gpuzip_run_forward`; `callbacks->backward` must not be NULL.
+
+ Pointers:
+ As `gpuzip_run_forward`.
+ */
+gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
+                                   const struct gpuzip_callbacks_t *callbacks,
+                                   const struct gpuzip_field_t *fields,
+                                   uint32_t nfields,
+                                   void *stream);
 
 /*
  Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.

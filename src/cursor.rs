@@ -114,6 +114,13 @@ impl Cursor {
         Ok(tick)
     }
 
+    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after TERMINATE.
+    pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Option<Kind>> {
+        let mut state = self.lock()?;
+        ready(state.sweep, state.current)?;
+        Ok(state.actions(&self.config, self.steps)?.peek())
+    }
+
     /// The current action, if the sweep has begun.
     pub fn current(&self) -> Result<Option<Tick>> {
         Ok(self.lock()?.current)

@@ -22,6 +22,8 @@ pub enum Code {
     Handle = -202,
     /// The handle belongs to the parent of this forked process.
     Forked = -203,
+    /// A callback of the application stopped the run.
+    Callback = -204,
     /// An allocation failed.
     Memory = -301,
     /// The plan does not fit the budgets.

@@ -37,6 +37,8 @@ pub struct Session {
     tick: Option<Tick>,
     /// Whether the current SAVE or RESTORE is done.
     served: bool,
+    /// Why the application broke this shot off.
+    stopped: Option<String>,
     /// When the application got its current action.
     since: Instant,
     stats: Stats,
@@ -95,6 +97,7 @@ impl Session {
             sweep,
             tick: None,
             served: true,
+            stopped: None,
             since: Instant::now(),
             stats: Stats::default(),
             shots: 0,
@@ -208,7 +211,7 @@ impl Session {
             self.replan(largest)?;
         }
         self.sweep = self.cursor.rewind()?;
-        (self.tick, self.served) = (None, true);
+        (self.tick, self.served, self.stopped) = (None, true, None);
         self.stats = Stats::default();
         Ok(())
     }
@@ -242,6 +245,33 @@ impl Session {
         Ok(tick)
     }
 
+    /// The next action, as `get_action`; `None` where the first BACKWARD is next, before which this session stays.
+    pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
+        self.process.check()?;
+        self.check_served()?;
+        if self.stats.backward_steps > 0 {
+            return fail!(State, "the shot is being reversed: call setup for the next shot first");
+        }
+        self.open()?;
+        match self.cursor.peek_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))? {
+            Some(Kind::Backward) => Ok(None),
+            _ => self.get_action().map(Some),
+        }
+    }
+
+    /// Fails if this session is no longer at the action that `tick` is.
+    pub fn check_at(&self, tick: Tick) -> Result<()> {
+        match self.tick {
+            Some(mine) if (mine.sweep, mine.it) == (tick.sweep, tick.it) => Ok(()),
+            _ => fail!(State, "the session was moved from action {} by another call: leave it to the run", tick.it),
+        }
+    }
+
+    /// Breaks this shot off: only setup can follow.
+    pub fn stop(&mut self, why: &str) {
+        self.stopped = Some(why.into());
+    }
+
     /// Follows the schedule to its current action, which must be `it`. If it is there already, nothing happens.
     pub fn dispatch(&mut self, it: i64) -> Result<()> {
         self.process.check()?;
@@ -273,6 +303,9 @@ impl Session {
     }
 
     fn check_served(&self) -> Result<()> {
+        if let Some(why) = &self.stopped {
+            return fail!(State, "this shot was stopped ({why}): call setup for the next one");
+        }
         match self.tick {
             Some(Tick { action: Action { kind, ts, .. }, it, .. }) if !self.served => {
                 let call = if kind == Kind::Save { "save" } else { "retrieve" };
@@ -394,6 +427,14 @@ impl Session {
     fn check_hands_over(&self, call: &str) -> Result<()> {
         if !self.config.zero_copy {
             return fail!(State, "{call}: the session copies; set zero_copy = 1 to work in its memory");
+        }
+        Ok(())
+    }
+
+    /// A run by callbacks knows the application's fields only.
+    pub fn check_copies(&self) -> Result<()> {
+        if self.config.zero_copy {
+            return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
         }
         Ok(())
     }

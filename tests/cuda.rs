@@ -8,7 +8,7 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
-use app::{config, host_syncs, ok, reference, run, run_zero_copy, Draw, Job, Streams, MEMORY};
+use app::{config, host_syncs, ok, reference, run, run_by_callbacks, run_zero_copy, Draw, Job, Streams, MEMORY};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
 use gpuzip::plan::{Plan, Policy, Sizes};
@@ -59,6 +59,19 @@ fn thousands_of_seeds_restore_every_state() {
         let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
         let job = draw_job(seed);
         assert_eq!(emulate(&job, seed, mode), 0, "seed {seed}, mode {mode}: {job:?}");
+    }
+}
+
+#[test]
+fn runs_by_callbacks_restore_every_state() {
+    if !emu::inside("runs_by_callbacks_restore_every_state", &[]) {
+        return;
+    }
+    for seed in 0..1000 {
+        let mode = [emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 4];
+        let job = Job { devices: 1, streams: [Streams::Default, Streams::Own][seed as usize / 4 % 2], ..draw_job(seed) };
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
+        assert_eq!(run_by_callbacks(&job, seed), 0, "seed {seed}, mode {mode}: {job:?}");
     }
 }
 

@@ -51,6 +51,7 @@ layouts! {
         mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, reserved 160;
     gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
+    gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, reserved 48;
     gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, reserved 48;
 }
 

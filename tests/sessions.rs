@@ -2,7 +2,7 @@
 //! the tiers and the timing.
 
 use gpuzip::config::{Backend, Config};
-use gpuzip::cursor::Cursor;
+use gpuzip::cursor::{Cursor, Tick};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
@@ -281,6 +281,48 @@ fn sessions_out_of_step_are_told() {
     a.dispatch(0).unwrap();
     c.dispatch(0).unwrap();
     c.dispatch(0).unwrap();
+}
+
+/// The forward sweep alone: it ends before the first BACKWARD, as often as it is asked, and the rest is the rest.
+#[test]
+fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
+    let shape = shapes(&[(10, false)]);
+    let mut app = App::new(&shape, 3);
+    for (steps, range_actions) in [(1, false), (1, true), (2, true), (40, false), (40, true)] {
+        let config = Config { range_actions, ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
+        let whole = Cursor::new(config.clone(), steps).unwrap();
+        let mut session = Session::new(config, steps, &unplaced(&shape)).unwrap();
+        for _ in 0..2 {
+            let mut serve = |session: &mut Session, tick: Tick| {
+                let expected = whole.advance().unwrap();
+                assert_eq!((tick.it, tick.action, tick.end), (expected.it, expected.action, expected.end));
+                match tick.action.kind {
+                    Kind::Save => session.save(tick.action.ts as i64, &app.app_fields(), HOST).unwrap(),
+                    Kind::Restore => session.retrieve(tick.action.ts as i64, &app.app_fields(), HOST).unwrap(),
+                    _ => {}
+                }
+            };
+            while let Some(tick) = session.get_forward_action().unwrap() {
+                serve(&mut session, tick);
+                assert_ne!(tick.action.kind, Kind::Backward);
+            }
+            assert!(session.get_forward_action().unwrap().is_none());
+            assert_eq!(session.stats().unwrap().forward_steps, steps as u64 - 1);
+            loop {
+                let tick = session.get_action().unwrap();
+                serve(&mut session, tick);
+                if tick.action.kind == Kind::Terminate {
+                    break;
+                }
+                if tick.action.kind == Kind::Backward {
+                    let error = session.get_forward_action().unwrap_err();
+                    assert!(error.message.contains("call setup"), "{error}");
+                }
+            }
+            session.setup().unwrap();
+            whole.rewind().unwrap();
+        }
+    }
 }
 
 #[test]

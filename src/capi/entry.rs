@@ -66,6 +66,7 @@ pub extern "C" fn gpuzip_status_string(status: gpuzip_status_t) -> *const c_char
         GPUZIP_ERR_STATE => c"call does not fit the current action",
         GPUZIP_ERR_HANDLE => c"invalid handle",
         GPUZIP_ERR_FORKED => c"handle of the parent process",
+        GPUZIP_ERR_CALLBACK => c"stopped by a callback",
         GPUZIP_ERR_MEMORY => c"out of memory",
         GPUZIP_ERR_BUDGET => c"budgets exceeded",
         GPUZIP_ERR_IO => c"input or output failed",

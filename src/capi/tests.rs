@@ -97,6 +97,8 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_summary(null_mut(), null_mut());
         gpuzip_memory_required(null(), 1, null(), 0, null_mut());
         gpuzip_finalize(null_mut());
+        gpuzip_run_forward(null_mut(), null(), null(), 0, null_mut());
+        gpuzip_run_reverse(null_mut(), null(), null(), 0, null_mut());
         gpuzip_codec_bound(null(), null(), 0, null_mut());
         gpuzip_codec_compress(null(), null(), 0, null_mut(), 0, null_mut());
         gpuzip_codec_decompress(null(), 0, null(), 0);
@@ -541,6 +543,7 @@ fn statuses_are_the_codes_and_have_names() {
         (Code::State, GPUZIP_ERR_STATE),
         (Code::Handle, GPUZIP_ERR_HANDLE),
         (Code::Forked, GPUZIP_ERR_FORKED),
+        (Code::Callback, GPUZIP_ERR_CALLBACK),
         (Code::Memory, GPUZIP_ERR_MEMORY),
         (Code::Budget, GPUZIP_ERR_BUDGET),
         (Code::Io, GPUZIP_ERR_IO),

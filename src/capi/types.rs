@@ -24,6 +24,8 @@ pub const GPUZIP_ERR_STATE: i32 = -201;
 pub const GPUZIP_ERR_HANDLE: i32 = -202;
 /// The handle belongs to the parent of this forked process.
 pub const GPUZIP_ERR_FORKED: i32 = -203;
+/// A callback of the application returned other than 0 and so stopped the run.
+pub const GPUZIP_ERR_CALLBACK: i32 = -204;
 /// An allocation failed.
 pub const GPUZIP_ERR_MEMORY: i32 = -301;
 /// The plan does not fit the budgets.
@@ -443,6 +445,42 @@ pub struct gpuzip_codec_plugin_t {
     pub compress: gpuzip_codec_compress_t,
     /// Not NULL.
     pub decompress: gpuzip_codec_decompress_t,
+    /// Zero.
+    pub reserved: [u64; 4],
+}
+
+/// Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are GPUZIP_FLAG_*, as those of the action.
+/// Returns 0, or another number to stop the run.
+pub type gpuzip_forward_t = Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, ts_end: i32, flags: u32) -> i32>;
+
+/// Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once. `flags` and result as for `gpuzip_forward_t`.
+pub type gpuzip_backward_t = Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, flags: u32) -> i32>;
+
+/// Says where the state is, for applications that swap buffers: sets `data` of the `nfields` fields, which come as given to the run, to
+/// where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
+pub type gpuzip_locate_t =
+    Option<unsafe extern "C" fn(user: *mut c_void, r#type: i32, ts: i32, fields: *mut gpuzip_field_t, nfields: u32) -> i32>;
+
+/// Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for `gpuzip_forward_t`.
+pub type gpuzip_observe_t = Option<unsafe extern "C" fn(user: *mut c_void, r#type: i32, ts: i32, flags: u32) -> i32>;
+
+/// What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not throw or longjmp. They
+/// may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_callbacks_t {
+    /// sizeof(gpuzip_callbacks_t).
+    pub struct_size: u64,
+    /// Given to the functions as it is.
+    pub user: *mut c_void,
+    /// Not NULL.
+    pub forward: gpuzip_forward_t,
+    /// May be NULL for `gpuzip_run_forward`.
+    pub backward: gpuzip_backward_t,
+    /// NULL: the state is always in the fields given to the run.
+    pub locate: gpuzip_locate_t,
+    /// May be NULL.
+    pub observe: gpuzip_observe_t,
     /// Zero.
     pub reserved: [u64; 4],
 }

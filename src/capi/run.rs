@@ -1,0 +1,168 @@
+//! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be called.
+
+use super::entry::{entry, not_null};
+use super::handles::with_session;
+use super::session::app_fields;
+use super::types::*;
+use crate::cursor::Tick;
+use crate::device::{AppField, Stream};
+use crate::error::{fail, Code, Error, Result};
+use crate::schedule::Kind;
+use crate::session::Session;
+use std::ffi::c_void;
+
+/// A run over (a part of) a shot. The session is locked for its own calls only, never while the application is called.
+struct Run {
+    handle: *mut gpuzip_t,
+    callbacks: gpuzip_callbacks_t,
+    fields: Vec<gpuzip_field_t>,
+    stream: *mut c_void,
+}
+
+impl Run {
+    /// # Safety
+    /// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` is NULL or points to `nfields` fields.
+    unsafe fn new(
+        handle: *mut gpuzip_t,
+        callbacks: *const gpuzip_callbacks_t,
+        fields: *const gpuzip_field_t,
+        nfields: u32,
+        stream: *mut c_void,
+    ) -> Result<Run> {
+        not_null(callbacks, "callbacks")?;
+        // SAFETY: by this function's contract; the size is looked at before the rest.
+        let size = unsafe { (&raw const (*callbacks).struct_size).read_unaligned() };
+        if size != size_of::<gpuzip_callbacks_t>() as u64 {
+            let ours = size_of::<gpuzip_callbacks_t>();
+            return fail!(Argument, "callbacks->struct_size = {size}: set it to sizeof(gpuzip_callbacks_t), {ours}");
+        }
+        // SAFETY: as above.
+        let callbacks = unsafe { callbacks.read_unaligned() };
+        if let Some((i, value)) = callbacks.reserved.iter().enumerate().find(|(_, value)| **value != 0) {
+            return fail!(Argument, "callbacks->reserved[{i}] = {value}: it must be 0");
+        }
+        if callbacks.forward.is_none() {
+            return fail!(Argument, "callbacks->forward is NULL");
+        }
+        // SAFETY: by this function's contract. What is not valid about the fields is said before the application is called.
+        unsafe { app_fields(fields, nfields) }?;
+        with_session(handle, |session| session.check_copies())?;
+        // SAFETY: `app_fields` has read them.
+        let fields = (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();
+        Ok(Run { handle, callbacks, fields, stream })
+    }
+
+    /// Serves the actions that `next` gives until it gives none, or TERMINATE.
+    fn serve_all(&self, next: impl Fn(&mut Session) -> Result<Option<Tick>>) -> Result<()> {
+        let mut done: Option<Tick> = None;
+        loop {
+            let tick = with_session(self.handle, |session| {
+                done.map_or(Ok(()), |tick| session.check_at(tick))?;
+                next(session)
+            })?;
+            let Some(tick) = tick.filter(|tick| tick.action.kind != Kind::Terminate) else { return Ok(()) };
+            self.serve(tick)?;
+            done = Some(tick);
+        }
+    }
+
+    fn serve(&self, tick: Tick) -> Result<()> {
+        let (user, ts, end, flags) = (self.callbacks.user, tick.action.ts as i32, tick.end as i32, tick.action.flags);
+        match tick.action.kind {
+            Kind::Forward => {
+                // SAFETY: the application's promise to `gpuzip_run_forward`.
+                let value = self.callbacks.forward.map_or(0, |forward| unsafe { forward(user, ts, end, flags) });
+                self.returned(value, || format!("forward of {ts} to {end}"))
+            }
+            Kind::Backward => {
+                // SAFETY: as above.
+                let value = self.callbacks.backward.map_or(0, |backward| unsafe { backward(user, ts, flags) });
+                self.returned(value, || format!("backward of {ts}"))
+            }
+            kind => {
+                let fields = self.locate(kind, ts)?;
+                with_session(self.handle, |session| match kind {
+                    Kind::Save => session.save(ts as i64, &fields, Stream(self.stream)),
+                    _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
+                })?;
+                // SAFETY: as above.
+                let value = self.callbacks.observe.map_or(0, |observe| unsafe { observe(user, kind as i32, ts, flags) });
+                self.returned(value, || format!("observe of {ts}"))
+            }
+        }
+    }
+
+    /// The fields, where the application says that they are.
+    fn locate(&self, kind: Kind, ts: i32) -> Result<Vec<AppField>> {
+        let (mut fields, count) = (self.fields.clone(), self.fields.len() as u32);
+        if let Some(locate) = self.callbacks.locate {
+            // SAFETY: the application's promise; the fields are a copy of `count` of them.
+            let value = unsafe { locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count) };
+            self.returned(value, || format!("locate of {ts}"))?;
+        }
+        // SAFETY: as many fields as there are, with the application's memory.
+        unsafe { app_fields(fields.as_ptr(), count) }
+    }
+
+    /// Goes on if a callback returned 0. If not, only `gpuzip_setup` can follow: what its action asked for may be half done.
+    fn returned(&self, value: i32, call: impl FnOnce() -> String) -> Result<()> {
+        if value == 0 {
+            return Ok(());
+        }
+        let why = format!("callback {} returned {value}", call());
+        // The callback may have given up the session itself.
+        let _ = with_session(self.handle, |session| {
+            session.stop(&why);
+            Ok(())
+        });
+        Err(Error::new(Code::Callback, why + ": the shot is stopped, gpuzip_setup begins the next"))
+    }
+}
+
+/// Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD. FORWARDs go to `callbacks->forward`,
+/// saves and retrieves are done here. Returns before the first BACKWARD is begun, so that the application can do what it has to between
+/// the sweeps; a session that is there already stays there.
+///
+/// `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says each time where those are; `stream` is as
+/// for `gpuzip_save`. All of it is copied. If a callback returns other than 0, nothing more is called and the result is
+/// GPUZIP_ERR_CALLBACK, with the value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions with
+/// `zero_copy` = 1 cannot run so.
+///
+/// # Safety
+/// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields` fields, whose data is readable and writable.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_run_forward(
+    handle: *mut gpuzip_t,
+    callbacks: *const gpuzip_callbacks_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_run_forward", || {
+        // SAFETY: by this function's contract.
+        unsafe { Run::new(handle, callbacks, fields, nfields, stream) }?.serve_all(Session::get_forward_action)
+    })
+}
+
+/// Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a shot that has not begun, all of it.
+/// Parameters and result as for `gpuzip_run_forward`; `callbacks->backward` must not be NULL.
+///
+/// # Safety
+/// As `gpuzip_run_forward`.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_run_reverse(
+    handle: *mut gpuzip_t,
+    callbacks: *const gpuzip_callbacks_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_run_reverse", || {
+        // SAFETY: by this function's contract.
+        let run = unsafe { Run::new(handle, callbacks, fields, nfields, stream) }?;
+        if run.callbacks.backward.is_none() {
+            return fail!(Argument, "callbacks->backward is NULL");
+        }
+        run.serve_all(|session| session.get_action().map(Some))
+    })
+}

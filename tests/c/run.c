@@ -1,0 +1,345 @@
+/* Runs by callbacks from C: a leap-frog code whose buffers swap, with and without ranges; stops, misuse, threads. Exits non-zero at the
+ * first surprise; run under sanitizers and valgrind. */
+#include <gpuzip.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                            \
+  do {                                                                                              \
+    if (!(condition)) {                                                                             \
+      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
+      exit(1);                                                                                      \
+    }                                                                                               \
+  } while (0)
+
+enum { STEPS = 53, N = 40 };
+enum { NOWHERE, FORWARD, BACKWARD, LOCATE, OBSERVE }; /* which callback stops */
+
+/* Two time levels, u(ts-1) and u(ts), in two of three buffers that swap roles. */
+typedef struct {
+  double buffer[3][N];
+  int now, before;    /* buffers of u(ts) and u(ts-1) */
+  int ts, reversed;   /* the live state; the last one reversed */
+  double all[STEPS][2][N]; /* what every state has to be */
+  int64_t steps, calls, saves, restores, firsts, located, longest;
+  int stop_in, stop_at, stop_with; /* the callback that stops, at which of its calls, and with what */
+  gpuzip_t *handle;   /* not NULL: asked from within the callbacks */
+  int meddle;         /* 1: moves the session, 2: sets it up, 3: finalizes it */
+} app_t;
+
+static void start(app_t *a, double seed)
+{
+  memset(a, 0, sizeof *a);
+  a->now = 1, a->reversed = STEPS;
+  for (int i = 0; i < N; i++) a->buffer[0][i] = seed + i, a->buffer[1][i] = seed - 2.0 * i;
+}
+
+static void step(app_t *a)
+{
+  const int next = 3 - a->now - a->before;
+  for (int i = 0; i < N; i++)
+    a->buffer[next][i] = 1.9 * a->buffer[a->now][i] - 0.95 * a->buffer[a->before][i] + 0.01 * a->buffer[a->now][(i + 1) % N];
+  a->before = a->now, a->now = next, a->ts++;
+}
+
+static void keep_all(app_t *a)
+{
+  app_t twin = *a;
+  for (int t = 0; t < STEPS; t++) {
+    memcpy(a->all[t][0], twin.buffer[twin.before], sizeof a->all[t][0]);
+    memcpy(a->all[t][1], twin.buffer[twin.now], sizeof a->all[t][1]);
+    step(&twin);
+  }
+}
+
+static void fields_of(gpuzip_field_t f[2])
+{
+  memset(f, 0, 2 * sizeof f[0]);
+  for (int i = 0; i < 2; i++) f[i].n1 = N, f[i].n2 = f[i].n3 = 1, f[i].type = GPUZIP_TYPE_F64;
+}
+
+static int32_t stops(app_t *a, int callback, int64_t calls)
+{
+  return a->stop_in == callback && calls == a->stop_at ? a->stop_with : 0;
+}
+
+static int32_t forward(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  app_t *a = user;
+  gpuzip_action_t action;
+  gpuzip_stats_t stats;
+  stats.struct_size = sizeof stats;
+  CHECK(ts == a->ts + 1 && ts_end >= ts && ts_end < STEPS);
+  if (ts_end - ts >= a->longest) a->longest = ts_end - ts + 1;
+  CHECK(!(flags & ~(uint32_t)(GPUZIP_FLAG_RECOMPUTE | GPUZIP_FLAG_NEXT_IS_SAVE)));
+  CHECK(!(flags & GPUZIP_FLAG_RECOMPUTE) == (a->steps < STEPS - 1));
+  while (a->ts < ts_end) step(a), a->steps++;
+  a->calls++;
+  if (a->handle != NULL) CHECK(gpuzip_stats(a->handle, &stats) == GPUZIP_OK && (int64_t)stats.forward_steps == a->steps);
+  if (a->meddle == 1) CHECK(gpuzip_get_action(a->handle, &action) == GPUZIP_OK);
+  if (a->meddle == 2) CHECK(gpuzip_setup(a->handle) == GPUZIP_OK);
+  if (a->meddle == 3) CHECK(gpuzip_finalize(a->handle) == GPUZIP_OK);
+  return stops(a, FORWARD, a->calls);
+}
+
+static int32_t backward(void *user, int32_t ts, uint32_t flags)
+{
+  app_t *a = user;
+  CHECK(ts == a->ts && ts == a->reversed - 1);
+  CHECK(memcmp(a->buffer[a->before], a->all[ts][0], sizeof a->all[ts][0]) == 0);
+  CHECK(memcmp(a->buffer[a->now], a->all[ts][1], sizeof a->all[ts][1]) == 0);
+  a->firsts += (flags & GPUZIP_FLAG_FIRST_BACKWARD) != 0;
+  a->reversed = ts;
+  return stops(a, BACKWARD, STEPS - ts);
+}
+
+/* A restored state may be put anywhere: here the roles change each time. */
+static int32_t locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
+{
+  app_t *a = user;
+  CHECK(nfields == 2 && (type == GPUZIP_ACTION_SAVE || type == GPUZIP_ACTION_RESTORE));
+  CHECK(fields[0].n1 == N && fields[0].data == NULL);
+  if (type == GPUZIP_ACTION_SAVE) CHECK(ts == a->ts);
+  if (type == GPUZIP_ACTION_RESTORE) {
+    memset(a->buffer, 0xee, sizeof a->buffer);
+    a->now = (a->now + 1) % 3, a->before = (a->now + 1) % 3, a->ts = ts;
+  }
+  fields[0].data = a->buffer[a->before];
+  fields[1].data = a->buffer[a->now];
+  return stops(a, LOCATE, ++a->located);
+}
+
+static int32_t observe(void *user, int32_t type, int32_t ts, uint32_t flags)
+{
+  app_t *a = user;
+  CHECK(ts == a->ts && !(flags & ~(uint32_t)GPUZIP_FLAG_LAST_USE));
+  if (type == GPUZIP_ACTION_SAVE) a->saves++;
+  if (type == GPUZIP_ACTION_RESTORE) a->restores++;
+  return stops(a, OBSERVE, a->saves + a->restores);
+}
+
+static gpuzip_callbacks_t callbacks_of(app_t *a)
+{
+  gpuzip_callbacks_t c;
+  memset(&c, 0, sizeof c);
+  c.struct_size = sizeof c;
+  c.user = a, c.forward = forward, c.backward = backward, c.locate = locate, c.observe = observe;
+  return c;
+}
+
+static gpuzip_config_t revolve(int snaps, int cache)
+{
+  gpuzip_config_t config;
+  CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
+  config.checkpointing_snaps = snaps, config.cache_capacity = cache, config.backend = 1;
+  return config;
+}
+
+static gpuzip_t *session(const gpuzip_config_t *config)
+{
+  gpuzip_field_t f[2];
+  gpuzip_t *h;
+  fields_of(f);
+  CHECK(gpuzip_init(config, STEPS, f, 2, &h) == GPUZIP_OK);
+  return h;
+}
+
+/* A whole shot, in two runs or in one. */
+static void shot(gpuzip_t *h, app_t *a, double seed, int two)
+{
+  const gpuzip_callbacks_t c = callbacks_of(a);
+  gpuzip_stats_t stats;
+  gpuzip_field_t f[2];
+  fields_of(f);
+  stats.struct_size = sizeof stats;
+  start(a, seed);
+  keep_all(a);
+  a->handle = h;
+  CHECK(gpuzip_setup(h) == GPUZIP_OK);
+  if (two) {
+    CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_OK);
+    CHECK(a->reversed == STEPS && a->ts == STEPS - 1 && a->steps == STEPS - 1);
+    CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_OK && a->steps == STEPS - 1);
+  }
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_OK);
+  CHECK(a->reversed == 0 && a->firsts == 1);
+  CHECK(gpuzip_stats(h, &stats) == GPUZIP_OK);
+  CHECK((int64_t)stats.forward_steps == a->steps && stats.backward_steps == STEPS);
+  CHECK((int64_t)stats.saves == a->saves && (int64_t)stats.restores == a->restores);
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "terminated") != NULL);
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "call setup") != NULL);
+}
+
+static void whole_shots(app_t *a)
+{
+  for (int algorithm = GPUZIP_ALGORITHM_REVOLVE; algorithm <= GPUZIP_ALGORITHM_STORE_ALL; algorithm++)
+    for (int cache = 0; cache < 4; cache++) {
+      int64_t steps = 0;
+      for (int ranges = 0; ranges < 2; ranges++) {
+        gpuzip_config_t config = revolve(9, cache);
+        gpuzip_summary_t summary;
+        summary.struct_size = sizeof summary;
+        config.checkpointing_algorithm = algorithm, config.range_actions = ranges;
+        gpuzip_t *h = session(&config);
+        for (int i = 0; i < 3; i++) shot(h, a, 5.0 * i, i != 1);
+        CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK);
+        /* Every action but TERMINATE was a call of ours. */
+        CHECK((int64_t)summary.actions == a->calls + a->saves + a->restores + STEPS + 1);
+        if (ranges) CHECK(steps == a->steps && (a->longest > 1) == (algorithm != GPUZIP_ALGORITHM_STORE_ALL));
+        if (!ranges) CHECK(a->longest == 1 && a->calls == a->steps);
+        steps = a->steps;
+        CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+      }
+    }
+}
+
+static void stopped(app_t *a)
+{
+  static const char *const names[] = {"", "callback forward of ", "callback backward of ", "callback locate of ", "callback observe of "};
+  for (int in = FORWARD; in <= OBSERVE; in++)
+    for (int at = 1; at < 12; at += 5) {
+      const gpuzip_config_t config = revolve(5, 2);
+      const gpuzip_callbacks_t c = callbacks_of(a);
+      gpuzip_t *h = session(&config);
+      gpuzip_action_t action;
+      gpuzip_field_t f[2];
+      char value[32];
+      fields_of(f);
+      start(a, 1.0);
+      keep_all(a);
+      a->stop_in = in, a->stop_at = at, a->stop_with = at == 1 ? -77 : 4200 + at;
+      sprintf(value, " returned %d", a->stop_with);
+      gpuzip_status_t status = gpuzip_run_forward(h, &c, f, 2, NULL);
+      if (status == GPUZIP_OK) status = gpuzip_run_reverse(h, &c, f, 2, NULL);
+      CHECK(status == GPUZIP_ERR_CALLBACK && strcmp(gpuzip_status_string(status), "stopped by a callback") == 0);
+      CHECK(strstr(gpuzip_last_error(), names[in]) != NULL && strstr(gpuzip_last_error(), value) != NULL);
+      /* Nothing goes on, whoever asks; a new shot does. */
+      CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), value) != NULL);
+      CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE);
+      CHECK(gpuzip_get_action(h, &action) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "call setup") != NULL);
+      shot(h, a, 2.0, 1);
+      CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+    }
+}
+
+static void misused(app_t *a)
+{
+  const gpuzip_config_t config = revolve(5, 2);
+  gpuzip_callbacks_t c = callbacks_of(a);
+  gpuzip_config_t zero_copy = config;
+  gpuzip_t *h = session(&config);
+  gpuzip_field_t f[2];
+  int other = 0;
+  fields_of(f);
+  start(a, 1.0);
+  keep_all(a);
+  CHECK(gpuzip_run_forward(h, NULL, f, 2, NULL) == GPUZIP_ERR_ARGUMENT);
+  CHECK(gpuzip_run_forward(h, &c, NULL, 2, NULL) == GPUZIP_ERR_ARGUMENT);
+  c.struct_size -= 8;
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "struct_size = 72") != NULL);
+  c = callbacks_of(a), c.reserved[2] = 9;
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "reserved[2] = 9") != NULL);
+  c = callbacks_of(a), c.forward = NULL;
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "forward") != NULL);
+  c = callbacks_of(a), c.backward = NULL;
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "backward") != NULL);
+  CHECK(a->calls + a->located == 0);
+  /* What a save refuses leaves it the current action: no run goes past it, and it can be done by hand. */
+  c = callbacks_of(a), c.locate = NULL;
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "data is NULL") != NULL);
+  c = callbacks_of(a);
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "was not served") != NULL);
+  f[0].data = a->buffer[a->before], f[1].data = a->buffer[a->now];
+  CHECK(gpuzip_save(h, 0, f, 2, &other) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "stream") != NULL);
+  CHECK(gpuzip_save(h, 0, f, 2, NULL) == GPUZIP_OK);
+  fields_of(f);
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_OK);
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_OK && a->reversed == 0);
+  CHECK(gpuzip_setup(h) == GPUZIP_OK);
+  CHECK(gpuzip_run_forward(h, &c, f, 2, &other) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "stream") != NULL);
+  /* A callback that moves the session, begins another shot or gives it up is found out. */
+  for (int meddle = 1; meddle <= 3; meddle++) {
+    const gpuzip_status_t expected = meddle == 3 ? GPUZIP_ERR_HANDLE : GPUZIP_ERR_STATE;
+    CHECK(gpuzip_setup(h) == GPUZIP_OK);
+    start(a, 1.0);
+    keep_all(a);
+    a->handle = h, a->meddle = meddle;
+    CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == expected && a->calls == 1);
+    CHECK(strstr(gpuzip_last_error(), meddle == 3 ? "finalized" : "moved from action 1 by another call") != NULL);
+  }
+  CHECK(gpuzip_finalize(h) == GPUZIP_ERR_HANDLE);
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_HANDLE);
+  zero_copy.zero_copy = 1;
+  h = session(&zero_copy);
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_UNSUPPORTED && strstr(gpuzip_last_error(), "zero_copy = 1") != NULL);
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+}
+
+/* Fields at one place need no locate. */
+static int32_t count_up(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  (void)flags;
+  CHECK(*(float *)user == (float)(ts - 1));
+  *(float *)user = (float)ts_end;
+  return 0;
+}
+
+static int32_t is_there(void *user, int32_t ts, uint32_t flags)
+{
+  (void)flags;
+  CHECK(*(float *)user == (float)ts);
+  return 0;
+}
+
+static void fixed_fields(void)
+{
+  gpuzip_config_t config = revolve(3, 1);
+  gpuzip_callbacks_t c;
+  gpuzip_t *h;
+  float u = 0;
+  gpuzip_field_t f = {0};
+  memset(&c, 0, sizeof c);
+  f.data = &u, f.n1 = f.n2 = f.n3 = 1;
+  c.struct_size = sizeof c, c.user = &u, c.forward = count_up, c.backward = is_there;
+  config.range_actions = 1;
+  for (int steps = 1; steps < 40; steps++) {
+    u = 0;
+    CHECK(gpuzip_init(&config, steps, &f, 1, &h) == GPUZIP_OK);
+    CHECK(gpuzip_run_forward(h, &c, &f, 1, NULL) == GPUZIP_OK && u == (float)(steps - 1));
+    CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_OK && u == 0);
+    CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+  }
+}
+
+static void *thread_main(void *seed)
+{
+  app_t *a = calloc(1, sizeof *a);
+  const gpuzip_config_t config = revolve(6, 2);
+  CHECK(a != NULL);
+  gpuzip_t *h = session(&config);
+  for (int i = 0; i < 4; i++) shot(h, a, *(int *)seed + i, i % 2);
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+  free(a);
+  return NULL;
+}
+
+int main(void)
+{
+  pthread_t id[3];
+  int seed[3] = {1, 20, 300};
+  app_t *a = calloc(1, sizeof *a);
+  CHECK(a != NULL);
+  whole_shots(a);
+  stopped(a);
+  misused(a);
+  fixed_fields();
+  for (int i = 0; i < 3; i++) CHECK(pthread_create(&id[i], NULL, thread_main, &seed[i]) == 0);
+  for (int i = 0; i < 3; i++) CHECK(pthread_join(id[i], NULL) == 0);
+  free(a);
+  puts("ok");
+  return 0;
+}
