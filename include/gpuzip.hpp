@@ -1,0 +1,508 @@
+/* gpuzip for C++14 and newer: handles that own, errors as exceptions, callbacks as lambdas. Header only, over gpuzip.h, which says what
+ * every call does; this file says what C++ adds.
+ *
+ *  - Errors are thrown as gpuzip::error. With a pointer to a gpuzip::status as its last argument a call puts them there instead of throwing
+ *    them; what it returns or makes is then empty if the status is not ok.
+ *  - Handles (session, schedule) are moved, never copied, and given back by their destructors.
+ *  - Exceptions thrown in callbacks and codecs end the call that they were called from, and come out of it, with a status or without.
+ *
+ *      gpuzip::config config = gpuzip::config::load("gpuzip.cfg");
+ *      gpuzip::session session(config, steps, {gpuzip::field(u)});             // std::vector<float> u
+ *      const gpuzip::callbacks calls = {[&](int ts, int ts_end, unsigned) { for (; ts <= ts_end; ts++) forward(u, ts); },
+ *                                       [&](int ts, unsigned) { backward(u, ts); }};
+ *      session.run_forward(calls, {gpuzip::field(u)});
+ *      residuals();                                                            // what lies between the sweeps
+ *      session.run_reverse(calls, {gpuzip::field(u)});
+ */
+#ifndef GPUZIP_HPP
+#define GPUZIP_HPP
+
+#include <gpuzip.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpuzip {
+
+/* A failed call: its status and what gpuzip_last_error said. */
+class error : public std::runtime_error {
+ public:
+  error(gpuzip_status_t code, const std::string &text) : std::runtime_error(text), code_(code) {}
+
+  /* GPUZIP_ERR_*. */
+  gpuzip_status_t code() const noexcept { return code_; }
+
+ private:
+  gpuzip_status_t code_;
+};
+
+/* The result of a call that does not throw. */
+struct status {
+  /* GPUZIP_OK or GPUZIP_ERR_*. */
+  gpuzip_status_t code = GPUZIP_OK;
+  /* What gpuzip_last_error said; empty after success. */
+  std::string text;
+
+  bool ok() const noexcept { return code >= 0; }
+};
+
+namespace detail {
+
+/* The exception of a callback on its way through the library, in the thread that it was thrown in. */
+inline std::exception_ptr &carried() noexcept {
+  static thread_local std::exception_ptr exception;
+  return exception;
+}
+
+/* Calls what the application gave: nothing is thrown into the library. Returns 0, or `failed` for an exception. */
+template <class Body>
+std::int32_t guarded(std::int32_t failed, Body &&body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    carried() = std::current_exception();
+    return failed;
+  }
+}
+
+/* Calls the library, and passes on what went wrong: a callback's exception as it is, an error to `out`, or thrown if that is NULL. */
+template <class Call>
+bool call(status *out, Call &&function) {
+  carried() = nullptr;
+  const gpuzip_status_t code = function();
+  if (carried()) std::rethrow_exception(std::exchange(carried(), nullptr));
+  if (code < 0 && out == nullptr) throw error(code, gpuzip_last_error());
+  if (out != nullptr) {
+    out->code = code;
+    out->text.assign(code < 0 ? gpuzip_last_error() : "");
+  }
+  return code >= 0;
+}
+
+template <class T>
+T sized() {
+  T value = T();
+  value.struct_size = sizeof value;
+  return value;
+}
+
+inline char *c_string(std::string &text) noexcept { return text.empty() ? nullptr : &text[0]; }
+inline void take(std::string &to, const char *from) { to.assign(from != nullptr ? from : ""); }
+
+/* Owns a handle. */
+template <class T, gpuzip_status_t (*give_back)(T *)>
+class handle {
+ public:
+  handle() noexcept = default;
+  handle(handle &&other) noexcept : handle_(other.release()) {}
+  handle &operator=(handle &&other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  handle(const handle &) = delete;
+  handle &operator=(const handle &) = delete;
+  ~handle() { reset(nullptr); }
+
+  /* Whether there is a handle. */
+  explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+  /* The handle, still owned by this object, for the calls of gpuzip.h. */
+  T *get() const noexcept { return handle_; }
+
+  /* The handle, which is the caller's to give back from now on. */
+  T *release() noexcept { return std::exchange(handle_, nullptr); }
+
+ protected:
+  void reset(T *to) noexcept {
+    if (handle_ != nullptr) give_back(handle_);
+    handle_ = to;
+  }
+
+  T *handle_ = nullptr;
+};
+
+/* What is left of a sweep, as `for (const gpuzip_action_t &action : session.actions())` sees it: without TERMINATE. */
+template <class Source>
+class action_range {
+ public:
+  explicit action_range(Source &source) noexcept : source_(&source) {}
+
+  class iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = gpuzip_action_t;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const gpuzip_action_t *;
+    using reference = const gpuzip_action_t &;
+
+    iterator() noexcept : source_(nullptr), action_() {}
+    explicit iterator(Source *source) : source_(source), action_() { ++*this; }
+
+    reference operator*() const noexcept { return action_; }
+    pointer operator->() const noexcept { return &action_; }
+    iterator &operator++() {
+      action_ = source_->get_action();
+      if (action_.type == GPUZIP_ACTION_TERMINATE) source_ = nullptr;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator &a, const iterator &b) noexcept { return a.source_ == b.source_; }
+    friend bool operator!=(const iterator &a, const iterator &b) noexcept { return !(a == b); }
+
+   private:
+    Source *source_;
+    gpuzip_action_t action_;
+  };
+
+  iterator begin() const { return iterator(source_); }
+  iterator end() const noexcept { return iterator(); }
+
+ private:
+  Source *source_;
+};
+
+template <class T>
+struct type_of;
+template <>
+struct type_of<float> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F32> {};
+template <>
+struct type_of<double> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F64> {};
+
+}  // namespace detail
+
+/* A configuration with gpuzip's defaults. Its members are those of gpuzip_config_t, but for the strings, which it owns: an empty one is
+ * not set. The calls of gpuzip.h take `c_config()`. */
+struct config : gpuzip_config_t {
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir;
+
+  config() : gpuzip_config_t() {
+    detail::call(nullptr, [&] { return gpuzip_config_init(this); });
+  }
+
+  /* As gpuzip_config_load: defaults, the file at `path` (empty: none), then the variables GPUZIP_<KEY>. */
+  static config load(const std::string &path = std::string(), status *out = nullptr) {
+    gpuzip_config_t c;
+    config loaded;
+    if (!detail::call(out, [&] { return gpuzip_config_load(path.empty() ? nullptr : path.c_str(), &c); })) return loaded;
+    const std::unique_ptr<gpuzip_config_t, gpuzip_status_t (*)(gpuzip_config_t *)> freed(&c, gpuzip_config_free);
+    static_cast<gpuzip_config_t &>(loaded) = c;
+    for (std::uint64_t &word : loaded.reserved) word = 0;  // one of them says who owns the strings
+    detail::take(loaded.trace_file_path, c.trace_file_path);
+    detail::take(loaded.float_kind, c.float_kind);
+    detail::take(loaded.profile_path, c.profile_path);
+    detail::take(loaded.trace_out, c.trace_out);
+    detail::take(loaded.persist_dir, c.persist_dir);
+    return loaded;
+  }
+
+  /* The configuration as C knows it. Its strings are this object's, which has to outlive it. */
+  gpuzip_config_t c_config() const {
+    config &self = const_cast<config &>(*this);  // C's strings are not const, and are not changed
+    gpuzip_config_t c = *this;
+    c.trace_file_path = detail::c_string(self.trace_file_path);
+    c.float_kind = detail::c_string(self.float_kind);
+    c.profile_path = detail::c_string(self.profile_path);
+    c.trace_out = detail::c_string(self.trace_out);
+    c.persist_dir = detail::c_string(self.persist_dir);
+    return c;
+  }
+};
+
+/* The fields of a state; `{gpuzip::field(u), gpuzip::field(v)}` where one is asked for. */
+using field_list = std::vector<gpuzip_field_t>;
+
+/* A field of float or double at `data`, n1 fastest; with NULL only its shape. `role`: 0, or k+1 for the previous level of field k. */
+template <class T>
+gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint64_t n3 = 1, std::int32_t role = 0) {
+  gpuzip_field_t made = gpuzip_field_t();
+  made.data = data;
+  made.n1 = n1;
+  made.n2 = n2;
+  made.n3 = n3;
+  made.type = detail::type_of<T>::value;
+  made.role = role;
+  return made;
+}
+
+/* A whole vector as one field of one dimension. It must not be resized while the field is used. */
+template <class T, class Allocator>
+gpuzip_field_t field(std::vector<T, Allocator> &data) {
+  return field(data.data(), data.size());
+}
+
+/* A schedule with its cursor, which several sessions may follow. */
+class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_release> {
+ public:
+  schedule() noexcept = default;
+  schedule(const config &settings, std::int32_t steps, status *out = nullptr) {
+    const gpuzip_config_t c = settings.c_config();
+    detail::call(out, [&] { return gpuzip_schedule_create(&c, steps, &handle_); });
+  }
+  /* Owns a handle of gpuzip.h. */
+  explicit schedule(gpuzip_schedule_t *owned) noexcept { handle_ = owned; }
+
+  gpuzip_action_t get_action(status *out = nullptr) {
+    gpuzip_action_t action = gpuzip_action_t();
+    detail::call(out, [&] { return gpuzip_schedule_get_action(handle_, &action); });
+    return action;
+  }
+
+  /* The actions that are left, to loop over once. */
+  detail::action_range<schedule> actions() noexcept { return detail::action_range<schedule>(*this); }
+
+  void rewind(status *out = nullptr) {
+    detail::call(out, [&] { return gpuzip_schedule_rewind(handle_); });
+  }
+
+  gpuzip_summary_t summary(status *out = nullptr) {
+    gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
+    detail::call(out, [&] { return gpuzip_schedule_summary(handle_, &numbers); });
+    return numbers;
+  }
+};
+
+/* What a run calls; the arguments are those of gpuzip_callbacks_t. To stop the run, throw. */
+struct callbacks {
+  /* Computes u(ts), ..., u(ts_end). */
+  std::function<void(std::int32_t ts, std::int32_t ts_end, std::uint32_t flags)> forward;
+  /* The adjoint of the step ts -> ts+1. Not needed by run_forward. */
+  std::function<void(std::int32_t ts, std::uint32_t flags)> backward;
+  /* Sets the data of the fields to where u(ts) is, or is to be put. Empty: where the fields given to the run say. */
+  std::function<void(std::int32_t type, std::int32_t ts, field_list &fields)> locate = nullptr;
+  /* Told of saves and restores. May be empty. */
+  std::function<void(std::int32_t type, std::int32_t ts, std::uint32_t flags)> observe = nullptr;
+};
+
+namespace detail {
+
+inline std::uint32_t count(const field_list &fields) noexcept { return static_cast<std::uint32_t>(fields.size()); }
+
+inline std::int32_t run_forward(void *user, std::int32_t ts, std::int32_t ts_end, std::uint32_t flags) {
+  return guarded(1, [&] { return static_cast<const callbacks *>(user)->forward(ts, ts_end, flags), 0; });
+}
+inline std::int32_t run_backward(void *user, std::int32_t ts, std::uint32_t flags) {
+  return guarded(1, [&] { return static_cast<const callbacks *>(user)->backward(ts, flags), 0; });
+}
+inline std::int32_t run_locate(void *user, std::int32_t type, std::int32_t ts, gpuzip_field_t *to, std::uint32_t count) {
+  return guarded(1, [&] {
+    field_list located(to, to + count);
+    static_cast<const callbacks *>(user)->locate(type, ts, located);
+    if (located.size() != count) throw std::length_error("gpuzip: locate changed the number of fields");
+    for (std::uint32_t i = 0; i < count; ++i) to[i] = located[i];
+    return 0;
+  });
+}
+inline std::int32_t run_observe(void *user, std::int32_t type, std::int32_t ts, std::uint32_t flags) {
+  return guarded(1, [&] { return static_cast<const callbacks *>(user)->observe(type, ts, flags), 0; });
+}
+
+inline gpuzip_callbacks_t c_callbacks(const callbacks &calls) {
+  gpuzip_callbacks_t c = sized<gpuzip_callbacks_t>();
+  c.user = const_cast<callbacks *>(&calls);
+  if (calls.forward) c.forward = run_forward;
+  if (calls.backward) c.backward = run_backward;
+  if (calls.locate) c.locate = run_locate;
+  if (calls.observe) c.observe = run_observe;
+  return c;
+}
+
+}  // namespace detail
+
+/* A session: one device of one application. `stream` is NULL on the host backend. */
+class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
+ public:
+  session() noexcept = default;
+  /* With a schedule of its own, as gpuzip_init. */
+  session(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
+    const gpuzip_config_t c = settings.c_config();
+    detail::call(out, [&] { return gpuzip_init(&c, steps, fields.data(), detail::count(fields), &handle_); });
+  }
+  /* On a schedule that it follows with others, as gpuzip_attach. */
+  session(const schedule &on, const config &settings, const field_list &fields, status *out = nullptr) {
+    const gpuzip_config_t c = settings.c_config();
+    detail::call(out, [&] { return gpuzip_attach(on.get(), &c, fields.data(), detail::count(fields), &handle_); });
+  }
+  /* Owns a handle of gpuzip.h. */
+  explicit session(gpuzip_t *owned) noexcept { handle_ = owned; }
+
+  /* The schedule that it follows, as a handle of its own. */
+  schedule get_schedule(status *out = nullptr) {
+    gpuzip_schedule_t *followed = nullptr;
+    call(out, gpuzip_get_schedule, &followed);
+    return schedule(followed);
+  }
+
+  void setup(status *out = nullptr) { call(out, gpuzip_setup); }
+
+  gpuzip_action_t get_action(status *out = nullptr) {
+    gpuzip_action_t action = gpuzip_action_t();
+    call(out, gpuzip_get_action, &action);
+    return action;
+  }
+
+  /* The actions that are left, to loop over once. */
+  detail::action_range<session> actions() noexcept { return detail::action_range<session>(*this); }
+
+  void dispatch(std::int64_t it, status *out = nullptr) { call(out, gpuzip_dispatch, it); }
+
+  void save(std::int32_t ts, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
+    call(out, gpuzip_save, ts, fields.data(), detail::count(fields), stream);
+  }
+
+  void retrieve(std::int32_t ts, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
+    call(out, gpuzip_retrieve, ts, fields.data(), detail::count(fields), stream);
+  }
+
+  /* Zero copy: the memory of each of `count` fields. */
+  std::vector<void *> save_begin(std::int32_t ts, std::size_t count, void *stream = nullptr, status *out = nullptr) {
+    return handed(out, gpuzip_save_begin, ts, count, stream);
+  }
+
+  void save_commit(std::int32_t ts, void *stream = nullptr, status *out = nullptr) { call(out, gpuzip_save_commit, ts, stream); }
+
+  /* Zero copy: the memory of each of `count` fields. */
+  std::vector<void *> retrieve_acquire(std::int32_t ts, std::size_t count, void *stream = nullptr, status *out = nullptr) {
+    return handed(out, gpuzip_retrieve_acquire, ts, count, stream);
+  }
+
+  void retrieve_release(std::int32_t ts, void *stream = nullptr, status *out = nullptr) {
+    call(out, gpuzip_retrieve_release, ts, stream);
+  }
+
+  /* The forward sweep of a shot, up to the first BACKWARD. */
+  void run_forward(const callbacks &calls, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
+    const gpuzip_callbacks_t c = detail::c_callbacks(calls);
+    call(out, gpuzip_run_forward, &c, fields.data(), detail::count(fields), stream);
+  }
+
+  /* What is left of a shot. */
+  void run_reverse(const callbacks &calls, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
+    const gpuzip_callbacks_t c = detail::c_callbacks(calls);
+    call(out, gpuzip_run_reverse, &c, fields.data(), detail::count(fields), stream);
+  }
+
+  void synchronize(status *out = nullptr) { call(out, gpuzip_synchronize); }
+
+  gpuzip_stats_t stats(status *out = nullptr) {
+    gpuzip_stats_t numbers = detail::sized<gpuzip_stats_t>();
+    call(out, gpuzip_stats, &numbers);
+    return numbers;
+  }
+
+  gpuzip_summary_t summary(status *out = nullptr) {
+    gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
+    call(out, gpuzip_summary, &numbers);
+    return numbers;
+  }
+
+  /* Gives the session back now, and says if that fails, which the destructor cannot. */
+  void finalize(status *out = nullptr) {
+    detail::call(out, [&] { return gpuzip_finalize(release()); });
+  }
+
+ private:
+  template <class Function, class... Arguments>
+  bool call(status *out, Function function, Arguments... arguments) {
+    return detail::call(out, [&] { return function(handle_, arguments...); });
+  }
+  template <class Function>
+  std::vector<void *> handed(status *out, Function function, std::int32_t ts, std::size_t count, void *stream) {
+    std::vector<void *> data(count);
+    if (!call(out, function, ts, data.data(), static_cast<std::uint32_t>(count), stream)) data.clear();
+    return data;
+  }
+};
+
+/* What a session would decide and take, as gpuzip_memory_required. */
+inline gpuzip_summary_t memory_required(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
+  gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
+  const gpuzip_config_t c = settings.c_config();
+  detail::call(out, [&] { return gpuzip_memory_required(&c, steps, fields.data(), detail::count(fields), &numbers); });
+  return numbers;
+}
+
+/* The arrays as one stream, as gpuzip_codec_compress. */
+inline std::vector<unsigned char> compress(const config &settings, const field_list &fields, status *out = nullptr) {
+  std::vector<unsigned char> stream;
+  const gpuzip_config_t c = settings.c_config();
+  std::uint64_t bytes = 0;
+  if (!detail::call(out, [&] { return gpuzip_codec_bound(&c, fields.data(), detail::count(fields), &bytes); })) return stream;
+  stream.resize(bytes);
+  const auto compressed = [&] { return gpuzip_codec_compress(&c, fields.data(), detail::count(fields), stream.data(), stream.size(), &bytes); };
+  stream.resize(detail::call(out, compressed) ? bytes : 0);
+  return stream;
+}
+
+/* Restores arrays from a stream, as gpuzip_codec_decompress. */
+inline void decompress(const std::vector<unsigned char> &stream, const field_list &fields, status *out = nullptr) {
+  detail::call(out, [&] { return gpuzip_codec_decompress(stream.data(), stream.size(), fields.data(), detail::count(fields)); });
+}
+
+/* What a stream says of its array number `index`, as gpuzip_codec_info. */
+inline gpuzip_codec_info_t codec_info(const std::vector<unsigned char> &stream, std::uint32_t index, status *out = nullptr) {
+  gpuzip_codec_info_t info = detail::sized<gpuzip_codec_info_t>();
+  detail::call(out, [&] { return gpuzip_codec_info(stream.data(), stream.size(), index, &info); });
+  return info;
+}
+
+/* A codec of the application's own: the functions are those of gpuzip_codec_plugin_t, and may be called by several threads at a time. An
+ * exception of theirs fails the call that they were called from, and comes out of it. */
+class codec {
+ public:
+  virtual ~codec() = default;
+  /* Most bytes that compress writes for an array of this shape. */
+  virtual std::uint64_t max_bytes(const gpuzip_field_t &field) = 0;
+  /* Compresses into `to` and returns the bytes written; -1: the array is to be stored as it is. */
+  virtual std::int64_t compress(const gpuzip_field_t &field, bool rms, double bound, void *to, std::uint64_t capacity) = 0;
+  /* Fills the array from what compress wrote. */
+  virtual void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) = 0;
+};
+
+namespace detail {
+
+inline std::uint64_t codec_max_bytes(void *user, const gpuzip_field_t *field) {
+  std::uint64_t bytes = 0;
+  guarded(1, [&] { return bytes = static_cast<codec *>(user)->max_bytes(*field), 0; });
+  return bytes;
+}
+inline std::int32_t codec_compress(void *user, const gpuzip_field_t *field, std::int32_t rms, double bound, void *to,
+                                   std::uint64_t capacity, std::uint64_t *bytes) {
+  return guarded(-1, [&] {
+    const std::int64_t written = static_cast<codec *>(user)->compress(*field, rms != 0, bound, to, capacity);
+    *bytes = written < 0 ? 0 : static_cast<std::uint64_t>(written);
+    return written < 0 ? 1 : 0;
+  });
+}
+inline std::int32_t codec_decompress(void *user, const void *from, std::uint64_t bytes, const gpuzip_field_t *field) {
+  return guarded(-1, [&] { return static_cast<codec *>(user)->decompress(from, bytes, *field), 0; });
+}
+
+}  // namespace detail
+
+/* Adds a codec to those of this process, for good, as gpuzip_codec_register: the process owns it from then on. Returns its number for
+ * `config.compressor`. */
+inline std::int32_t register_codec(const std::string &name, std::unique_ptr<codec> added, status *out = nullptr) {
+  gpuzip_codec_plugin_t plugin = detail::sized<gpuzip_codec_plugin_t>();
+  std::int32_t compressor = 0;
+  plugin.name = name.c_str();
+  plugin.user = added.get();
+  if (added != nullptr) {
+    plugin.max_bytes = detail::codec_max_bytes;
+    plugin.compress = detail::codec_compress;
+    plugin.decompress = detail::codec_decompress;
+  }
+  if (detail::call(out, [&] { return gpuzip_codec_register(&plugin, &compressor); })) added.release();
+  return compressor;
+}
+
+}  // namespace gpuzip
+
+#endif

@@ -1,0 +1,397 @@
+// gpuzip.hpp: sweeps, runs, moves, errors, exceptions through the library, configurations, codecs. Exits non-zero at the first surprise.
+#include <gpuzip.hpp>
+#include <gpuzip.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
+      std::exit(1);                                                                  \
+    }                                                                                \
+  } while (0)
+
+static_assert(!std::is_copy_constructible<gpuzip::session>::value && !std::is_copy_assignable<gpuzip::session>::value, "");
+static_assert(std::is_nothrow_move_constructible<gpuzip::session>::value, "");
+static_assert(std::is_nothrow_move_assignable<gpuzip::schedule>::value, "");
+static_assert(std::is_base_of<std::runtime_error, gpuzip::error>::value, "");
+
+namespace {
+
+constexpr int kSteps = 31;
+
+// A state of two fields that swap nothing; every step depends on all of it.
+struct App {
+  std::vector<float> u = std::vector<float>(24, 0.5f);
+  std::vector<double> v = std::vector<double>(7, 0.25);
+  int reversed = kSteps;
+
+  void step(int ts) {
+    for (float &x : u) x = 0.9f * x + static_cast<float>(v[0]) * 0.1f;
+    for (double &x : v) x = 0.99 * x + ts;
+  }
+  gpuzip::field_list fields() { return {gpuzip::field(u.data(), 4, 3, 2), gpuzip::field(v)}; }
+  void check(int ts) {
+    App twin;
+    for (int t = 1; t <= ts; t++) twin.step(t);
+    CHECK(u == twin.u && v == twin.v && ts == --reversed);
+  }
+  gpuzip::callbacks callbacks() {
+    return {[this](std::int32_t ts, std::int32_t ts_end, std::uint32_t) {
+              for (int t = ts; t <= ts_end; t++) step(t);
+            },
+            [this](std::int32_t ts, std::uint32_t) { check(ts); }};
+  }
+};
+
+gpuzip::config revolve(int snaps, int cache) {
+  gpuzip::config config;
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
+  config.checkpointing_snaps = snaps;
+  config.cache_capacity = cache;
+  return config;
+}
+
+// The status of a call that has to fail with a text that contains `part`.
+template <class Call>
+gpuzip_status_t thrown(const char *part, Call call) {
+  try {
+    call();
+  } catch (const gpuzip::error &error) {
+    CHECK(std::strstr(error.what(), part) != nullptr);
+    return error.code();
+  }
+  return GPUZIP_OK;
+}
+
+void serve(App &app, gpuzip::session &session, const gpuzip_action_t &action) {
+  switch (action.type) {
+    case GPUZIP_ACTION_FORWARD: app.step(action.ts); break;
+    case GPUZIP_ACTION_SAVE: session.save(action.ts, app.fields()); break;
+    case GPUZIP_ACTION_RESTORE: session.retrieve(action.ts, app.fields()); break;
+    case GPUZIP_ACTION_BACKWARD: app.check(action.ts); break;
+    default: CHECK(false);
+  }
+}
+
+void sweeps() {
+  App app;
+  gpuzip::session session(revolve(4, 2), kSteps, app.fields());
+  for (int shot = 0; shot < 2; shot++) {
+    app = App();
+    session.setup();
+    for (const gpuzip_action_t &action : session.actions()) serve(app, session, action);
+    CHECK(app.reversed == 0 && session.stats().backward_steps == kSteps);
+  }
+  CHECK(session.summary().snapshots == 4);
+  CHECK(gpuzip::memory_required(revolve(4, 2), kSteps, app.fields()).host_bytes == session.summary().host_bytes);
+  session.synchronize();
+}
+
+void runs() {
+  for (int ranges = 0; ranges < 2; ranges++) {
+    App app;
+    int saves = 0, located = 0;
+    auto config = revolve(4, 2);
+    config.range_actions = ranges;
+    gpuzip::session session(config, kSteps, app.fields());
+    auto calls = app.callbacks();
+    session.run_forward(calls, app.fields());
+    CHECK(app.reversed == kSteps);
+    session.run_reverse(calls, app.fields());
+    CHECK(app.reversed == 0);
+    app = App();
+    session.setup();
+    calls = app.callbacks();
+    calls.observe = [&](std::int32_t type, std::int32_t, std::uint32_t) { saves += type == GPUZIP_ACTION_SAVE; };
+    calls.locate = [&](std::int32_t, std::int32_t, gpuzip::field_list &fields) {
+      fields = app.fields();
+      located++;
+    };
+    const gpuzip::field_list nowhere = {gpuzip::field<float>(nullptr, 4, 3, 2), gpuzip::field<double>(nullptr, 7)};
+    session.run_reverse(calls, nowhere);
+    const gpuzip_stats_t stats = session.stats();
+    CHECK(app.reversed == 0 && saves == static_cast<int>(stats.saves) && located == static_cast<int>(stats.saves + stats.restores));
+    session.setup();
+    calls.locate = [&](std::int32_t, std::int32_t, gpuzip::field_list &fields) { fields.pop_back(); };
+    bool refused = false;
+    try {
+      session.run_reverse(calls, nowhere);
+    } catch (const std::length_error &) {
+      refused = true;
+    }
+    CHECK(refused);
+  }
+}
+
+struct Odd {
+  int value;
+};
+
+// Whatever a callback throws comes out of the run, and the session is good for another shot.
+void exceptions() {
+  App app;
+  gpuzip::session session(revolve(4, 2), kSteps, app.fields());
+  for (int where = 0; where < 4; where++)
+    for (int with_status = 0; with_status < 2; with_status++) {
+      gpuzip::status status;
+      int caught = 0;
+      app = App();
+      session.setup();
+      auto calls = app.callbacks();
+      const auto forward = calls.forward;
+      const auto odd = [where](std::int32_t ts) {
+        if (ts == 6) throw Odd{where};
+      };
+      if (where == 0) calls.forward = [&](std::int32_t ts, std::int32_t ts_end, std::uint32_t flags) { odd(ts), forward(ts, ts_end, flags); };
+      if (where == 1) calls.backward = [&](std::int32_t ts, std::uint32_t) { odd(ts); };
+      if (where == 2) calls.locate = [&](std::int32_t, std::int32_t ts, gpuzip::field_list &) { odd(ts > 0 ? 6 : 0); };
+      if (where == 3) calls.observe = [&](std::int32_t, std::int32_t ts, std::uint32_t) { odd(ts > 0 ? 6 : 0); };
+      try {
+        session.run_reverse(calls, app.fields(), nullptr, with_status ? &status : nullptr);
+      } catch (const Odd &exception) {
+        caught = 1 + exception.value;
+      }
+      CHECK(caught == 1 + where);
+      CHECK(thrown("was stopped", [&] { session.get_action(); }) == GPUZIP_ERR_STATE);
+    }
+  // A run within a run, each with its own exception.
+  App inner_app;
+  gpuzip::session inner(revolve(3, 1), kSteps, inner_app.fields());
+  std::string order;
+  app = App();
+  session.setup();
+  auto calls = app.callbacks();
+  calls.forward = [&](std::int32_t, std::int32_t, std::uint32_t) {
+    auto inner_calls = inner_app.callbacks();
+    inner_calls.forward = [](std::int32_t, std::int32_t, std::uint32_t) { throw std::string("inner"); };
+    try {
+      inner.run_forward(inner_calls, inner_app.fields());
+    } catch (const std::string &text) {
+      order += text + " ";
+    }
+    CHECK(session.stats().forward_steps == 1);
+    throw std::string("outer");
+  };
+  try {
+    session.run_forward(calls, app.fields());
+  } catch (const std::string &text) {
+    order += text;
+  }
+  CHECK(order == "inner outer");
+  app = App();
+  session.setup();
+  session.run_reverse(app.callbacks(), app.fields());
+  CHECK(app.reversed == 0);
+}
+
+void moves() {
+  App app;
+  gpuzip::session a(revolve(4, 2), kSteps, app.fields());
+  gpuzip_t *const raw = a.get();
+  CHECK(a && raw != nullptr);
+  gpuzip::session b(std::move(a));
+  CHECK(!a && b.get() == raw);
+  CHECK(thrown("handle is NULL", [&] { a.setup(); }) == GPUZIP_ERR_ARGUMENT);
+  gpuzip::session c(revolve(3, 1), kSteps, app.fields());
+  gpuzip_t *const replaced = c.get();
+  c = std::move(b);
+  CHECK(c.get() == raw && gpuzip_setup(replaced) == GPUZIP_ERR_HANDLE);
+  gpuzip::session &same = c;
+  c = std::move(same);
+  CHECK(c.get() == raw);
+  std::vector<gpuzip::session> many;
+  for (int i = 0; i < 5; i++) many.emplace_back(revolve(3, 1), kSteps, app.fields());
+  many.push_back(std::move(c));
+  many.erase(many.begin());
+  gpuzip_t *const last = many.back().get();
+  many.clear();
+  CHECK(gpuzip_setup(last) == GPUZIP_ERR_HANDLE && last == raw);
+  gpuzip::session d(revolve(3, 1), kSteps, app.fields());
+  gpuzip::session owner(d.release());
+  CHECK(!d && owner);
+  gpuzip::schedule kept = owner.get_schedule();
+  owner.finalize();
+  CHECK(!owner && kept.summary().steps == kSteps);
+  CHECK(thrown("gpuzip_t handle is NULL", [&] { owner.finalize(); }) == GPUZIP_ERR_ARGUMENT);
+}
+
+void errors() {
+  App app;
+  CHECK(thrown("steps = 0", [&] { gpuzip::session(revolve(3, 1), 0, app.fields()); }) == GPUZIP_ERR_ARGUMENT);
+  CHECK(thrown("checkpointing_snaps = -1", [] { gpuzip::schedule(revolve(-1, 1), 10); }) == GPUZIP_ERR_CONFIG);
+  gpuzip::status status;
+  gpuzip::session none(revolve(3, 1), -4, app.fields(), &status);
+  CHECK(!none && status.code == GPUZIP_ERR_ARGUMENT && status.text.find("steps = -4") != std::string::npos);
+  gpuzip::session session(revolve(3, 1), kSteps, app.fields(), &status);
+  CHECK(session && status.ok() && status.text.empty());
+  session.save(0, app.fields(), nullptr, &status);
+  CHECK(status.code == GPUZIP_ERR_STATE && !status.ok());
+  CHECK(session.get_action(&status).type == GPUZIP_ACTION_SAVE && status.ok());
+  session.get_action(&status);
+  CHECK(status.code == GPUZIP_ERR_STATE && status.text.find("was not served") != std::string::npos);
+  CHECK(thrown("field 1", [&] { session.save(0, {gpuzip::field(app.u.data(), 4, 3, 2), gpuzip::field(app.u)}); }) == GPUZIP_ERR_SHAPE);
+  CHECK(thrown("2", [&] { session.save(0, {gpuzip::field(app.u)}); }) == GPUZIP_ERR_SHAPE);
+  CHECK(thrown("callbacks->forward", [&] { session.run_forward(gpuzip::callbacks(), app.fields()); }) == GPUZIP_ERR_ARGUMENT);
+  CHECK(thrown("callbacks->backward", [&] {
+          session.run_reverse({[](std::int32_t, std::int32_t, std::uint32_t) {}, nullptr}, app.fields());
+        }) == GPUZIP_ERR_ARGUMENT);
+}
+
+void shared_schedule() {
+  App app[2];
+  gpuzip::schedule schedule(revolve(4, 0), kSteps);
+  gpuzip::session session[2] = {gpuzip::session(schedule, revolve(4, 1), app[0].fields()),
+                                gpuzip::session(schedule, revolve(4, 3), app[1].fields())};
+  for (const gpuzip_action_t &action : schedule.actions())
+    for (int d = 0; d < 2; d++) {
+      session[d].dispatch(action.it);
+      serve(app[d], session[d], action);
+    }
+  CHECK(app[0].reversed == 0 && app[1].reversed == 0 && schedule.summary().steps == kSteps);
+  schedule.rewind();
+  CHECK(schedule.get_action().it == 0);
+}
+
+void zero_copy() {
+  auto config = revolve(4, 2);
+  config.zero_copy = 1;
+  std::vector<float> u(8);
+  gpuzip::session session(config, kSteps, {gpuzip::field(u)});
+  const auto value = [](void *data) -> float & { return *static_cast<float *>(data); };
+  for (const gpuzip_action_t &action : session.actions()) {
+    if (action.type == GPUZIP_ACTION_SAVE) {
+      value(session.save_begin(action.ts, 1).at(0)) = static_cast<float>(action.ts);
+      session.save_commit(action.ts);
+    }
+    if (action.type == GPUZIP_ACTION_RESTORE) {
+      gpuzip::status status;
+      CHECK(session.retrieve_acquire(action.ts, 2, nullptr, &status).empty() && status.code == GPUZIP_ERR_SHAPE);
+      CHECK(value(session.retrieve_acquire(action.ts, 1).at(0)) == static_cast<float>(action.ts));
+      session.retrieve_release(action.ts);
+    }
+  }
+}
+
+void configurations(const std::string &folder) {
+  const std::string trace = folder + "/three.trace", file = folder + "/gpuzip.cfg";
+  std::ofstream(trace) << "0 SAVE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+  std::ofstream(file) << "checkpointing_algorithm = trace\ncheckpointing_snaps = 7\ntrace_file_path = \"" << trace << "\"\n";
+  gpuzip::config copy;
+  CHECK(copy.checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO && copy.log_level == 2 && copy.trace_file_path.empty());
+  {
+    const gpuzip::config loaded = gpuzip::config::load(file);
+    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[15] == 0);
+    copy = loaded;
+  }
+  CHECK(gpuzip::schedule(copy, 3).summary().forward_steps == 3 && copy.c_config().float_kind == nullptr);
+  gpuzip::config moved(std::move(copy));
+  CHECK(gpuzip::schedule(moved, 3).summary().forward_steps == 3);
+  moved.trace_file_path = "/no/such/trace";
+  CHECK(thrown("/no/such/trace", [&] { gpuzip::schedule(moved, 3).summary(); }) == GPUZIP_ERR_IO);
+  moved.float_kind = "half";
+  CHECK(thrown("half", [&] { gpuzip::schedule(moved, 3); }) == GPUZIP_ERR_CONFIG);
+  gpuzip::status status;
+  CHECK(gpuzip::config::load("/no/such/config", &status).checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
+  CHECK(status.code == GPUZIP_ERR_IO && status.text.find("/no/such/config") != std::string::npos);
+}
+
+// Keeps each value as a char of hundredths, and throws where it is told.
+struct Hundredths : gpuzip::codec {
+  const int *throws;
+  explicit Hundredths(const int *where) : throws(where) {}
+
+  void may_throw(int where) const {
+    if (*throws == where) throw Odd{where};
+  }
+  std::uint64_t max_bytes(const gpuzip_field_t &field) override {
+    may_throw(1);
+    return field.n1 * field.n2 * field.n3;
+  }
+  std::int64_t compress(const gpuzip_field_t &field, bool, double, void *to, std::uint64_t) override {
+    may_throw(2);
+    if (field.type != GPUZIP_TYPE_F32) return -1;
+    const std::uint64_t n = field.n1 * field.n2 * field.n3;
+    for (std::uint64_t i = 0; i < n; i++)
+      static_cast<signed char *>(to)[i] = static_cast<signed char>(std::lround(100 * static_cast<float *>(field.data)[i]));
+    return static_cast<std::int64_t>(n);
+  }
+  void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) override {
+    may_throw(3);
+    for (std::uint64_t i = 0; i < bytes; i++)
+      static_cast<float *>(field.data)[i] = static_cast<float>(static_cast<const signed char *>(from)[i]) / 100;
+  }
+};
+
+void codecs() {
+  int throws = 0;
+  gpuzip::config config;
+  const std::int32_t added = gpuzip::register_codec("hundredths", std::unique_ptr<gpuzip::codec>(new Hundredths(&throws)));
+  CHECK(added >= 64);
+  gpuzip::status status;
+  CHECK(gpuzip::register_codec("none", nullptr, &status) == 0 && status.code == GPUZIP_ERR_ARGUMENT);
+  for (const std::int32_t compressor : {GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_BFP, static_cast<int>(added)}) {
+    std::vector<float> u(1000), restored(1000);
+    std::vector<double> v(50), restored_v(50);
+    for (std::size_t i = 0; i < u.size(); i++) u[i] = static_cast<float>(i % 100) / 100;
+    for (std::size_t i = 0; i < v.size(); i++) v[i] = static_cast<double>(i * i) / 3;
+    config.compressor = compressor;
+    config.error_bound = 0.01;
+    const std::vector<unsigned char> stream = gpuzip::compress(config, {gpuzip::field(u.data(), 10, 100), gpuzip::field(v)});
+    CHECK(!stream.empty() && stream.size() < 4400);
+    const gpuzip_codec_info_t info = gpuzip::codec_info(stream, 0);
+    CHECK(info.arrays == 2 && info.compressor == compressor && info.n2 == 100);
+    gpuzip::decompress(stream, {gpuzip::field(restored.data(), 10, 100), gpuzip::field(restored_v)});
+    for (std::size_t i = 0; i < u.size(); i++) CHECK(std::fabs(u[i] - restored[i]) <= 0.0101f);
+    CHECK(thrown("index = 5", [&] { gpuzip::codec_info(stream, 5); }) == GPUZIP_ERR_ARGUMENT);
+    std::vector<unsigned char> damaged = stream;
+    damaged[damaged.size() / 2] ^= 1;
+    gpuzip::decompress(damaged, {gpuzip::field(restored.data(), 10, 100), gpuzip::field(restored_v)}, &status);
+    CHECK(status.code == GPUZIP_ERR_STREAM);
+  }
+  config.compressor = 99;
+  CHECK(gpuzip::compress(config, {gpuzip::field<float>(nullptr, 8)}, &status).empty() && status.code == GPUZIP_ERR_CONFIG);
+  // A codec's exceptions come out of the calls that it works for: init, save, retrieve.
+  std::vector<float> u(64, 0.5f);
+  config = revolve(3, 1);
+  config.compressor = added;
+  for (int where = 0; where < 4; where++) {
+    int caught = 0, seen = 0;
+    throws = where;
+    try {
+      gpuzip::session session(config, 9, {gpuzip::field(u)});
+      u[3] = 0.25f;
+      for (const gpuzip_action_t &action : session.actions()) {
+        if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, {gpuzip::field(u)});
+        if (action.type == GPUZIP_ACTION_RESTORE) session.retrieve(action.ts, {gpuzip::field(u)});
+        seen = action.type == GPUZIP_ACTION_RESTORE || seen;
+      }
+    } catch (const Odd &exception) {
+      caught = exception.value;
+    }
+    CHECK(caught == where && seen == (where == 0));
+  }
+  throws = 0;
+}
+
+}  // namespace
+
+int main(int, char **arguments) {
+  sweeps();
+  runs();
+  exceptions();
+  moves();
+  errors();
+  shared_schedule();
+  zero_copy();
+  configurations(arguments[1]);
+  codecs();
+  std::puts("ok");
+  return 0;
+}
