@@ -40,6 +40,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_handle = -202
   ! The handle belongs to the parent of this forked process.
   integer(c_int32_t), parameter, public :: gpuzip_err_forked = -203
+  ! A callback of the application returned other than 0 and so stopped the run.
+  integer(c_int32_t), parameter, public :: gpuzip_err_callback = -204
   ! An allocation failed.
   integer(c_int32_t), parameter, public :: gpuzip_err_memory = -301
   ! The plan does not fit the budgets.
@@ -58,7 +60,7 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_panic = -901
   ! An earlier defect left this handle unusable; finalize it.
   integer(c_int32_t), parameter, public :: gpuzip_err_poisoned = -902
-  ! Compute u(ts) from u(ts-1).
+  ! Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
   integer(c_int32_t), parameter, public :: gpuzip_action_forward = 0
   ! u(ts) is live: call `gpuzip_save`.
   integer(c_int32_t), parameter, public :: gpuzip_action_save = 1
@@ -70,13 +72,13 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_action_terminate = 4
   ! The schedule cannot go on. No valid schedule contains it.
   integer(c_int32_t), parameter, public :: gpuzip_action_error = 5
-  ! FORWARD: this step was computed before in this sweep; do not record receivers again.
+  ! FORWARD: this step (all steps of a range) was computed before in this sweep; do not record receivers again.
   integer(c_int32_t), parameter, public :: gpuzip_flag_recompute = 1
   ! BACKWARD: the first of the sweep.
   integer(c_int32_t), parameter, public :: gpuzip_flag_first_backward = 2
   ! RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
   integer(c_int32_t), parameter, public :: gpuzip_flag_last_use = 4
-  ! FORWARD: the state that it computes will be saved.
+  ! FORWARD: the state that it computes (the last of a range) will be saved.
   integer(c_int32_t), parameter, public :: gpuzip_flag_next_is_save = 8
   ! Replay a recorded schedule from `trace_file_path`.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_trace = 0
@@ -198,7 +200,8 @@ module gpuzip
     ! No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie
     ! this many back or more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
     integer(c_int32_t) :: max_in_flight = 0
-    ! 1: several FORWARDs in one action (not in this version).
+    ! 1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics and leads count its
+    ! steps one by one.
     integer(c_int32_t) :: range_actions = 0
     ! Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
     integer(c_int32_t) :: snapshot_rule = 0
@@ -230,9 +233,9 @@ module gpuzip
   type, bind(c), public :: gpuzip_action_t
     ! GPUZIP_ACTION_*.
     integer(c_int32_t) :: type = 0
-    ! The time step of the state that the action produces or needs, 0..n.
+    ! The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs the first.
     integer(c_int32_t) :: ts = 0
-    ! The last time step of a range of FORWARDs; equal to `ts` in this version.
+    ! The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
     integer(c_int32_t) :: ts_end = 0
     ! GPUZIP_FLAG_*, or-ed.
     integer(c_int32_t) :: flags = 0
@@ -258,7 +261,7 @@ module gpuzip
     integer(c_int32_t) :: cache = 0
     ! States per chunk or interval; 0 if the algorithm has none.
     integer(c_int32_t) :: chunk = 0
-    ! FORWARD actions.
+    ! Time steps of FORWARD actions.
     integer(c_int64_t) :: forward_steps = 0
     ! SAVE actions.
     integer(c_int64_t) :: saves = 0
@@ -268,7 +271,7 @@ module gpuzip
     integer(c_int64_t) :: backward_steps = 0
     ! Snapshots stored at a time, at most.
     integer(c_int64_t) :: max_live = 0
-    ! All actions, TERMINATE included.
+    ! All actions, TERMINATE included; a range is one.
     integer(c_int64_t) :: actions = 0
     ! Transfers from host to device memory.
     integer(c_int64_t) :: h2d = 0
@@ -316,7 +319,7 @@ module gpuzip
   type, bind(c), public :: gpuzip_stats_t
     ! sizeof(gpuzip_stats_t), set by the caller.
     integer(c_int64_t) :: struct_size = 280
-    ! FORWARD actions.
+    ! Time steps of FORWARD actions.
     integer(c_int64_t) :: forward_steps = 0
     ! SAVE actions served.
     integer(c_int64_t) :: saves = 0
@@ -370,6 +373,26 @@ module gpuzip
     real(c_double) :: run_ahead_wait = 0
     ! Zero.
     integer(c_int64_t) :: reserved(8) = 0
+  end type
+
+  ! What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not
+  ! throw or longjmp. They may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever
+  ! moves this one makes the run fail.
+  type, bind(c), public :: gpuzip_callbacks_t
+    ! sizeof(gpuzip_callbacks_t).
+    integer(c_int64_t) :: struct_size = 80
+    ! Given to the functions as it is.
+    type(c_ptr) :: user = c_null_ptr
+    ! Not NULL.
+    type(c_funptr) :: forward = c_null_funptr
+    ! May be NULL for `gpuzip_run_forward`.
+    type(c_funptr) :: backward = c_null_funptr
+    ! NULL: the state is always in the fields given to the run.
+    type(c_funptr) :: locate = c_null_funptr
+    ! May be NULL.
+    type(c_funptr) :: observe = c_null_funptr
+    ! Zero.
+    integer(c_int64_t) :: reserved(4) = 0
   end type
 
   ! What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the
@@ -435,6 +458,47 @@ module gpuzip
       type(c_ptr), value :: user
     end subroutine
 
+    ! Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are GPUZIP_FLAG_*,
+    ! as those of the action. Returns 0, or another number to stop the run.
+    integer(c_int32_t) function gpuzip_forward_t(user, ts, ts_end, flags) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: ts
+      integer(c_int32_t), value :: ts_end
+      integer(c_int32_t), value :: flags
+    end function
+
+    ! Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once. `flags` and result as
+    ! for `gpuzip_forward_t`.
+    integer(c_int32_t) function gpuzip_backward_t(user, ts, flags) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: ts
+      integer(c_int32_t), value :: flags
+    end function
+
+    ! Says where the state is, for applications that swap buffers: sets `data` of the `nfields` fields, which come as
+    ! given to the run, to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as
+    ! for `gpuzip_forward_t`.
+    integer(c_int32_t) function gpuzip_locate_t(user, type, ts, fields, nfields) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: type
+      integer(c_int32_t), value :: ts
+      type(gpuzip_field_t), intent(inout) :: fields(*)
+      integer(c_int32_t), value :: nfields
+    end function
+
+    ! Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for
+    ! `gpuzip_forward_t`.
+    integer(c_int32_t) function gpuzip_observe_t(user, type, ts, flags) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: type
+      integer(c_int32_t), value :: ts
+      integer(c_int32_t), value :: flags
+    end function
+
     ! Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more
     ! than the bytes of the array does not count.
     integer(c_int64_t) function gpuzip_codec_max_bytes_t(user, field) bind(c)
@@ -468,6 +532,10 @@ module gpuzip
     end function
   end interface
   public :: gpuzip_log_callback_t
+  public :: gpuzip_forward_t
+  public :: gpuzip_backward_t
+  public :: gpuzip_locate_t
+  public :: gpuzip_observe_t
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t
   public :: gpuzip_codec_decompress_t
@@ -676,6 +744,26 @@ module gpuzip
       type(c_ptr), value :: handle
     end function
 
+    integer(c_int32_t) function c_gpuzip_run_forward(handle, callbacks, fields, nfields, stream) &
+        bind(c, name='gpuzip_run_forward')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_callbacks_t), intent(in) :: callbacks
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_run_reverse(handle, callbacks, fields, nfields, stream) &
+        bind(c, name='gpuzip_run_reverse')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_callbacks_t), intent(in) :: callbacks
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
     integer(c_int32_t) function c_gpuzip_codec_bound(config, fields, nfields, bytes) bind(c, name='gpuzip_codec_bound')
       import
       type(gpuzip_config_t), intent(in) :: config
@@ -755,6 +843,7 @@ module gpuzip
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
+  public :: gpuzip_run_forward, gpuzip_run_reverse
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register
 
@@ -1207,6 +1296,32 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_finalize(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Runs by callbacks: c_funloc of bind(c) procedures with the interfaces gpuzip_forward_t and so on, and c_loc of what they share.
+
+  subroutine gpuzip_run_forward(handle, callbacks, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_callbacks_t), intent(in) :: callbacks
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_run_forward', stat, errmsg)) return
+    call finish(c_gpuzip_run_forward(handle%handle, callbacks, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_run_reverse(handle, callbacks, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_callbacks_t), intent(in) :: callbacks
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. contiguous(fields, 'gpuzip_run_reverse', stat, errmsg)) return
+    call finish(c_gpuzip_run_reverse(handle%handle, callbacks, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
   end subroutine
 
   ! Codecs alone. A compressed stream is an array of bytes.

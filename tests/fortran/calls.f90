@@ -7,6 +7,13 @@ module calls_support
   character(:), allocatable :: last_line
   integer(c_int32_t), target :: mark = 77
 
+  ! What the callbacks of a run share.
+  type run_t
+    real(c_double) :: u(4, 2) = 0
+    integer :: now = 1, ts = 0, reversed = 0, restored = 0
+    integer(c_int32_t) :: result = gpuzip_ok
+  end type
+
 contains
 
   subroutine expect(condition, what)
@@ -73,6 +80,53 @@ contains
     call c_f_pointer(from, in, [bytes])
     out = reshape(real(in, c_float), shape(out))
     sign_decompress = gpuzip_ok
+  end function
+  ! Steps of u' = u + 1 on two buffers that change places.
+
+  integer(c_int32_t) function on_forward(user, ts, ts_end, flags) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int32_t), value :: ts, ts_end, flags
+    type(run_t), pointer :: run
+    call c_f_pointer(user, run)
+    call expect(run%ts == ts - 1 .and. iand(flags, gpuzip_flag_recompute) >= 0, 'a forward step')
+    run%u(:, 3 - run%now) = run%u(:, run%now) + (ts_end - ts + 1)
+    run%now = 3 - run%now
+    run%ts = ts_end
+    on_forward = gpuzip_ok
+  end function
+
+  integer(c_int32_t) function on_backward(user, ts, flags) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int32_t), value :: ts, flags
+    type(run_t), pointer :: run
+    call c_f_pointer(user, run)
+    call expect(run%ts == ts .and. all(run%u(:, run%now) == ts), 'the state of a backward step')
+    call expect(iand(flags, gpuzip_flag_first_backward) /= 0 .eqv. run%reversed == 0, 'the flag of a backward step')
+    run%reversed = run%reversed + 1
+    on_backward = run%result
+  end function
+
+  integer(c_int32_t) function on_locate(user, type, ts, fields, nfields) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int32_t), value :: type, ts, nfields
+    type(gpuzip_field_t), intent(inout) :: fields(*)
+    type(run_t), pointer :: run
+    call c_f_pointer(user, run)
+    call expect(nfields == 1 .and. fields(1)%n1 == 4, 'the fields to be located')
+    if (type == gpuzip_action_restore) run%u(:, run%now) = -1
+    fields(1)%data = c_loc(run%u(1, run%now))
+    run%ts = ts
+    on_locate = gpuzip_ok
+  end function
+
+  integer(c_int32_t) function on_observe(user, type, ts, flags) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int32_t), value :: type, ts, flags
+    type(run_t), pointer :: run
+    call c_f_pointer(user, run)
+    call expect(run%ts == ts .and. flags >= 0, 'what is observed')
+    if (type == gpuzip_action_restore) run%restored = run%restored + 1
+    on_observe = gpuzip_ok
   end function
 end module
 
@@ -419,6 +473,40 @@ contains
     call gpuzip_finalize(session)
   end subroutine
 
+  subroutine runs
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_callbacks_t) :: callbacks
+    type(gpuzip_stats_t) :: stats
+    type(gpuzip_field_t) :: fields(1)
+    type(run_t), target :: run
+    integer :: ranges
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 4
+    do ranges = 0, 1
+      config%range_actions = ranges
+      run = run_t()
+      fields(1) = gpuzip_field(run%u(:, 1))
+      callbacks = gpuzip_callbacks_t(user=c_loc(run), forward=c_funloc(on_forward), backward=c_funloc(on_backward), &
+                                     locate=c_funloc(on_locate), observe=c_funloc(on_observe))
+      call gpuzip_init(config, 30, fields, session)
+      call gpuzip_run_forward(session, callbacks, fields)
+      call expect(run%ts == 29 .and. run%reversed == 0, 'the forward sweep')
+      call gpuzip_run_reverse(session, callbacks, fields)
+      call gpuzip_stats(session, stats)
+      call expect(run%reversed == 30 .and. run%restored == stats%restores, 'the reverse sweep')
+      call gpuzip_setup(session)
+      run = run_t(result=7)
+      call gpuzip_run_reverse(session, callbacks, fields, stat=stat, errmsg=errmsg)
+      call refused(stat, errmsg, gpuzip_err_callback, '7')
+      call expect(run%reversed == 1, 'nothing after a callback that failed')
+      call gpuzip_run_reverse(session, callbacks, [gpuzip_field(run%u(::2, 1))], stat=stat, errmsg=errmsg)
+      call refused(stat, errmsg, gpuzip_err_argument, 'gpuzip_run_reverse: field 1 is a strided section')
+      call gpuzip_finalize(session)
+    end do
+  end subroutine
+
   subroutine errors
     type(gpuzip_config_t) :: config
     type(gpuzip_t) :: session
@@ -510,6 +598,7 @@ program calls
   call sessions
   call every_kind_and_rank
   call zero_copy
+  call runs
   call errors
   call codecs
   print '(a)', 'ok'
