@@ -363,7 +363,8 @@ typedef struct gpuzip_config_t {
    */
   int32_t bitcomp_algorithm GPUZIP_DEFAULT(0);
   /*
-   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
+   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A larger one, of a
+   newer header, is accepted if all that it has beyond this one is zero.
    */
   uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*

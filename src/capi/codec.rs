@@ -1,12 +1,12 @@
 //! Codecs by themselves: any arrays to streams and back, and codecs of the application's own.
 
 use super::config::{adopted, checked};
-use super::entry::{entry, not_null, write, write_sized};
+use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
 use super::session::app_fields;
 use super::types::*;
 use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::device::{AppField, AppMemory, Target};
-use crate::error::{fail, Result};
+use crate::error::{fail, Code, Result};
 use crate::snapshot::{Layout, Scalar};
 use std::ffi::{c_void, CStr};
 
@@ -159,16 +159,11 @@ pub unsafe extern "C" fn gpuzip_codec_register(plugin: *const gpuzip_codec_plugi
         not_null(plugin, "plugin")?;
         not_null(compressor, "compressor")?;
         // SAFETY: by this function's contract; the size is looked at before the rest.
-        let size = unsafe { (&raw const (*plugin).struct_size).read_unaligned() };
-        if size != size_of::<gpuzip_codec_plugin_t>() as u64 {
-            return fail!(
-                Argument,
-                "plugin->struct_size = {size}: set it to sizeof(gpuzip_codec_plugin_t), {}",
-                size_of::<gpuzip_codec_plugin_t>()
-            );
-        }
-        // SAFETY: by this function's contract.
-        let table = unsafe { plugin.read_unaligned() };
+        let table = unsafe {
+            let size = (&raw const (*plugin).struct_size).read_unaligned();
+            read_sized(plugin, "plugin", size, "set it to sizeof(gpuzip_codec_plugin_t)", Code::Argument)?
+        };
+        zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
         not_null(table.name, "plugin->name")?;
         // SAFETY: as above.
         let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy();

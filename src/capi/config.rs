@@ -1,11 +1,11 @@
 //! The configuration: defaults, files and variables, and its check.
 
-use super::entry::{entry, not_null, text, write};
+use super::entry::{entry, not_null, read_sized, text, write, zero_words};
 use super::logging::{level_of, set_level, warn_always};
 use super::types::*;
 use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
 use crate::config::{parse, Backend, Config};
-use crate::error::{fail, Error, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
 use std::collections::BTreeMap;
@@ -126,8 +126,8 @@ pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpu
         // SAFETY: by this function's contract.
         match unsafe { size_of_caller(config) } {
             0 => Ok(()),
-            // SAFETY: the caller's struct has our size.
-            _ => unsafe { write(config, "config", DEFAULT) },
+            // SAFETY: the caller's struct has our size at least, and what it has beyond is zero.
+            struct_size => unsafe { write(config, "config", gpuzip_config_t { struct_size, ..DEFAULT }) },
         }
     })
 }
@@ -247,7 +247,7 @@ fn set(config: &mut gpuzip_config_t, key: &str, value: &str, strings: &mut Vec<C
     let Some(slot) = slot(config, key) else {
         return fail!(Config, "unknown key {key:?}: keys are the fields of gpuzip_config_t");
     };
-    let bad = |what: &str| -> Error { Error::new(crate::error::Code::Config, format!("{key} = {value:?}: {what}")) };
+    let bad = |what: &str| -> Error { Error::new(Code::Config, format!("{key} = {value:?}: {what}")) };
     let finite = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite());
     let mut own = || match CString::new(value) {
         Ok(text) => {
@@ -296,28 +296,28 @@ unsafe fn size_of_caller(config: *const gpuzip_config_t) -> u64 {
     unsafe { (&raw const (*config).struct_size).read_unaligned() }
 }
 
-/// A copy of the caller's struct: all of it, or block 1 if that is all it has.
+/// `gpuzip_config_init` fills a struct whose size it cannot know, so that the size is frozen: a new field takes the place of reserved words.
+const _: () = assert!(std::mem::size_of::<gpuzip_config_t>() == 368);
+
+/// A copy of the caller's struct: all that we know of it, or block 1 if that is all it has.
 ///
 /// # Safety
-/// As `size_of_caller`, or `config` is NULL.
+/// As `size_of_caller`, or `config` is NULL; it has as many bytes as it says, if that is no more than a struct may have.
 unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
     not_null(config, "config")?;
     // SAFETY: not NULL, by this function's contract a configuration.
     let size = unsafe { size_of_caller(config) };
+    if size != 0 {
+        let remedy = "call gpuzip_config_init first, or set it to 0 for block 1 only";
+        // SAFETY: by this function's contract.
+        return unsafe { read_sized(config, "config", size, remedy, Code::Config) };
+    }
     let mut copy = ZERO;
-    let known = match size {
-        0 => std::mem::offset_of!(gpuzip_config_t, struct_size),
-        size if size == ZERO.struct_size => size as usize,
-        size => {
-            return fail!(
-                Config,
-                "config->struct_size = {size}: this library knows {} (and 0, block 1 only); call gpuzip_config_init first",
-                ZERO.struct_size
-            )
-        }
-    };
-    // SAFETY: the caller's struct has at least `known` bytes, and so has ours.
-    unsafe { std::ptr::copy_nonoverlapping(config.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
+    // SAFETY: block 1 ends where `struct_size` begins, in the caller's struct and in ours.
+    unsafe {
+        let block_1 = std::mem::offset_of!(gpuzip_config_t, struct_size);
+        std::ptr::copy_nonoverlapping(config.cast::<u8>(), (&raw mut copy).cast::<u8>(), block_1);
+    }
     Ok(copy)
 }
 
@@ -503,8 +503,5 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
-    if let Some((i, value)) = c.reserved[..OWNER].iter().enumerate().find(|(_, value)| **value != 0) {
-        return fail!(Config, "reserved[{i}] = {value}: it must be 0; was gpuzip_config_init called?");
-    }
-    Ok(())
+    zero_words("config->reserved", &c.reserved[..OWNER], Code::Config)
 }

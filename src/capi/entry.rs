@@ -151,6 +151,42 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
     Ok(())
 }
 
+/// Largest struct that a caller may say it has; more is no size but memory that was never set.
+const LARGEST_INPUT: u64 = 4096;
+
+/// A copy of an input struct whose header may be newer than this library: what it has beyond `T` must be zero, since that asks for nothing.
+/// `size` is what it says of itself, `remedy` what to do about a size that no version has.
+///
+/// # Safety
+/// `input` points to `size` bytes, if that is at least the size of `T` and at most `LARGEST_INPUT`.
+pub(super) unsafe fn read_sized<T: Copy>(input: *const T, name: &str, size: u64, remedy: &str, wrong: Code) -> Result<T> {
+    let ours = std::mem::size_of::<T>();
+    if !(ours as u64..=LARGEST_INPUT).contains(&size) || !size.is_multiple_of(8) {
+        return Err(Error::new(wrong, format!("{name}->struct_size = {size}: this library has {ours}; {remedy}")));
+    }
+    // SAFETY: `size` bytes by this function's contract, and at least those of a T.
+    let (beyond, copy) =
+        unsafe { (std::slice::from_raw_parts(input.cast::<u8>().add(ours), size as usize - ours), input.read_unaligned()) };
+    match beyond.iter().position(|&byte| byte != 0) {
+        None => Ok(copy),
+        Some(at) => fail!(
+            Unsupported,
+            "{name}->struct_size = {size}, of a newer header: this library (version {}) has {ours}, and byte {} is not zero; set the newer \
+             fields to 0, or run with the newer library",
+            env!("CARGO_PKG_VERSION"),
+            ours + at
+        ),
+    }
+}
+
+/// Refuses what a newer header's member may have put where this library knows none.
+pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
+    let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else { return Ok(()) };
+    let version = env!("CARGO_PKG_VERSION");
+    let remedy = "set the struct to zero before its members, or run with the newer library whose header it was compiled with";
+    Err(Error::new(wrong, format!("{name}[{i}] = {word}: it must be 0 in this library (version {version}); {remedy}")))
+}
+
 /// A C string that is not NULL.
 ///
 /// # Safety

@@ -1,12 +1,12 @@
 //! Sessions: the core loop.
 
 use super::config::{adopted, checked};
-use super::entry::{entry, not_null, write, write_sized};
+use super::entry::{entry, not_null, write, write_sized, zero_words};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Stream};
-use crate::error::{fail, Result};
+use crate::error::{fail, Code, Result};
 use crate::plan::choose;
 use crate::schedule::check_steps;
 use crate::session::{sizes_of, Session};
@@ -48,6 +48,7 @@ fn field_of(given: &gpuzip_field_t) -> Result<Field> {
         role if role > 0 => Some(role as u32 - 1),
         role => return fail!(Argument, "role = {role}: 0, or k+1 for the previous time level of field k"),
     };
+    zero_words("reserved", &given.reserved, Code::Argument)?;
     Ok(Field { n: [given.n1, given.n2, given.n3], scalar, previous_of })
 }
 

@@ -206,6 +206,7 @@ fn impossible_sizes_are_refused() {
         (gpuzip_field_t { r#type: 7, ..good }, "type = 7"),
         (gpuzip_field_t { role: -1, ..good }, "role = -1"),
         (gpuzip_field_t { role: 5, ..good }, "role = 5"),
+        (gpuzip_field_t { reserved: [0, 9, 0, 0], ..good }, "field 0: reserved[1] = 9"),
     ] {
         assert_eq!(init(&revolve(2, 1), 5, &[bad]).0, GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains(part), "{}", last_error());
@@ -221,7 +222,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 35] = [
+    let cases: [(Change, i32, &str); 37] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -256,7 +257,9 @@ fn bad_configurations_name_the_field() {
         (|c| c.enable_compression_rate_log = 2, GPUZIP_ERR_CONFIG, "enable_compression_rate_log = 2"),
         (|c| c.reserved[3] = 1, GPUZIP_ERR_CONFIG, "reserved[3] = 1"),
         (|c| c.struct_size = 64, GPUZIP_ERR_CONFIG, "gpuzip_config_init"),
-        (|c| c.struct_size += 8, GPUZIP_ERR_CONFIG, "struct_size"),
+        (|c| c.struct_size -= 8, GPUZIP_ERR_CONFIG, "struct_size = 360: this library has 368"),
+        (|c| c.struct_size = 370, GPUZIP_ERR_CONFIG, "struct_size = 370"),
+        (|c| c.struct_size = u64::MAX, GPUZIP_ERR_CONFIG, "struct_size = 18446744073709551615"),
     ];
     for (change, status, part) in cases {
         let mut config = revolve(3, 1);
@@ -288,6 +291,39 @@ fn a_zeroed_block_one_is_enough_for_old_binaries() {
     // SAFETY: a valid configuration of block 1.
     assert_eq!(unsafe { gpuzip_config_free(&mut config) }, GPUZIP_OK);
     assert_eq!(config.policy, 99, "block 2 is not touched");
+}
+
+/// A header of tomorrow: the configuration has grown.
+#[repr(C)]
+struct NewerConfig {
+    known: gpuzip_config_t,
+    later: [u64; 3],
+}
+
+#[test]
+fn a_newer_headers_configuration_is_accepted_as_far_as_it_asks_for_nothing_new() {
+    let mut data = vec![0f32; 4];
+    let mut config = NewerConfig { known: revolve(3, 1), later: [0; 3] };
+    config.known.struct_size = size_of::<NewerConfig>() as u64;
+    let init = |config: &NewerConfig, data: &mut [f32]| {
+        let (mut handle, field) = (null_mut(), field(data));
+        let config = std::ptr::from_ref(config).cast();
+        // SAFETY: all pointers are to live Rust values.
+        (unsafe { gpuzip_init(config, 20, &field, 1, &mut handle) }, handle)
+    };
+    let (status, handle) = init(&config, &mut data);
+    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+    config.later[2] = 1 << 63;
+    assert_eq!(init(&config, &mut data).0, GPUZIP_ERR_UNSUPPORTED);
+    for part in ["struct_size = 392", "has 368", "byte 391", env!("CARGO_PKG_VERSION")] {
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+    config.later[2] = 0;
+    config.known.policy = 1;
+    // SAFETY: a configuration that has the size that it says.
+    assert_eq!(unsafe { gpuzip_config_free(std::ptr::from_mut(&mut config).cast()) }, GPUZIP_OK);
+    assert_eq!((config.known.struct_size, config.known.policy, config.later), (392, 0, [0; 3]), "the defaults, in its own size");
 }
 
 /// The environment is shared by all tests of the process.

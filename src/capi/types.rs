@@ -200,7 +200,8 @@ pub struct gpuzip_config_t {
     pub bitcomp_delta: f64,
     /// Bitcomp: 0 default, 1 sparse.
     pub bitcomp_algorithm: i32,
-    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
+    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A larger one, of a
+    /// newer header, is accepted if all that it has beyond this one is zero.
     pub struct_size: u64,
     /// 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA); 1: host; 2: CUDA.
     pub backend: i32,
