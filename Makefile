@@ -9,6 +9,20 @@ all: build
 build:
 	$(CARGO) build --release --workspace
 
+# Into PREFIX, which may be moved later; install/install.sh says what LIBDIR, INCLUDEDIR, BINDIR, DESTDIR and FC do. Where there is no cargo
+# (`make build && sudo make install`), what is built is installed.
+PREFIX ?= /usr/local
+ifeq ($(origin FC),default)
+FC = gfortran
+endif
+INSTALL = PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' BINDIR='$(BINDIR)' DESTDIR='$(DESTDIR)' FC='$(FC)' sh install/install.sh
+install:
+	@if command -v $(CARGO) >/dev/null; then $(MAKE) build; fi
+	@$(INSTALL) install '$(TARGET)/release'
+
+uninstall:
+	@$(INSTALL) uninstall
+
 # About a minute on 2 cores: builds, migrates, compares with a run that keeps every state.
 demo: build
 	$(RTM3D) demo
@@ -57,4 +71,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build demo test test-long deps bench bench-fields bench-codecs header lint gpu-bundle clean
+.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs header lint gpu-bundle clean

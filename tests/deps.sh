@@ -2,7 +2,7 @@
 # Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
 set -u
 
-packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev"
+packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config"
 
 # Whether a program, or a shared library, is installed.
 have() {
@@ -24,7 +24,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null && exit 0
 fi
 echo "not installed, and not ours to install here:$missing"
-case "$missing" in
-*gcc* | *make*) echo "a C compiler and make are needed: sudo apt-get install$missing"; exit 1 ;;
+case "$missing " in
+*" gcc "* | *" make "*) echo "a C compiler and make are needed: sudo apt-get install$missing"; exit 1 ;;
 esac
 echo "tests that need them are skipped; to run them: sudo apt-get install$missing"
