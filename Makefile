@@ -59,6 +59,10 @@ header:
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
+# Rewrites abi/, the baseline that the library may add to and nothing else; tests/abi.rs compares. Needs abidw.
+abi:
+	GPUZIP_UPDATE_ABI=1 $(CARGO) test --test abi -- the_library_has constants_keep
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -71,4 +75,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs header lint gpu-bundle clean
+.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs header abi lint gpu-bundle clean

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{have, library, root, run, stdout, tempdir};
+use common::{have, root, run, stdout, target, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ const MAJOR: &str = env!("CARGO_PKG_VERSION_MAJOR");
 /// `make` as a user calls it, with the target folder of these tests.
 fn make(arguments: &[&str]) -> String {
     let mut command = Command::new("make");
-    command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", library().parent().unwrap());
+    command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target());
     for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PREFIX", "DESTDIR", "LIBDIR", "INCLUDEDIR", "BINDIR", "FC"] {
         command.env_remove(variable);
     }

@@ -40,14 +40,17 @@ pub fn have(program: &str) -> bool {
     found
 }
 
+/// Cargo's target folder: test programs lie in <target>/<profile>/deps.
+pub fn target() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf()
+}
+
 /// The folder with `libgpuzip.so`, as `cargo build --release` makes it; built once if need be.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         run(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release", "--quiet", "--workspace"]));
-        // Test programs lie in <target>/<profile>/deps.
-        let target = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf();
-        target.join("release")
+        target().join("release")
     })
 }
 
