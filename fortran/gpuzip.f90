@@ -174,7 +174,8 @@ module gpuzip
     real(c_double) :: bitcomp_delta = 0
     ! Bitcomp: 0 default, 1 sparse.
     integer(c_int32_t) :: bitcomp_algorithm = 0
-    ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read.
+    ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A
+    ! larger one, of a newer header, is accepted if all that it has beyond this one is zero.
     integer(c_int64_t) :: struct_size = 368
     ! 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA);
     ! 1: host; 2: CUDA.
