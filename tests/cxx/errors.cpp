@@ -53,7 +53,7 @@ static void builders() {
   expect("unknown algorithm", GPUZIP_ERR_CONFIG, "77", [&] { CheckpointingBuilder(&config, 10); });
   config = revolve();
   expect_true("no compressor", !CompressorBuilder(&config, 4, 4, 1));
-  config.compressor = 2;
+  config.compressor = 15;
   expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CompressorBuilder(&config, 4, 4, 1); });
   expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CheckpointingBuilder(&config, 10); });
   expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
