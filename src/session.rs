@@ -137,6 +137,10 @@ impl Session {
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
     fn open(&mut self) -> Result<()> {
         let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
+        if self.codec.is_none() {
+            // Tiers that could not be made took it with them.
+            self.codec = sizes_of(&self.config, &self.layout)?.0;
+        }
         if let (Target::Cuda(_), Some(_)) = (target, &self.codec) {
             return fail!(
                 Unsupported,

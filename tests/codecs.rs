@@ -1,7 +1,7 @@
 //! Codecs as a session and the C ABI use them: bounds on whole snapshots, pairs of time levels, values that are not finite, and streams
 //! that are damaged.
 
-use gpuzip::codec::{simd, ErrorBound, Method, Settings, SnapshotCodec};
+use gpuzip::codec::{simd, Array, ArrayMut, Bound, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::device::AppMemory;
 use gpuzip::error::Code;
 use gpuzip::snapshot::{Field, Layout, Scalar};
@@ -63,20 +63,24 @@ fn settings(method: &Method, bound: ErrorBound) -> Settings {
     Settings { method: method.clone(), bound, reject_nonfinite: false }
 }
 
-/// Checks what a bound promises of one array: `x` was coded, `y` came back.
-fn check_bound(bound: ErrorBound, x: &[f64], y: &[f64], what: &str) {
-    let finite: Vec<(f64, f64)> = x.iter().copied().zip(y.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
+/// Checks what a bound promises of one array: what was coded, and what each value of it is off by.
+fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
+    let finite: Vec<(f64, f64)> = x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
+    assert!(finite.iter().all(|(_, error)| error.is_finite()), "{what}: finite values stay so");
     let max = finite.iter().fold(0.0, |m: f64, (x, _)| m.max(x.abs()));
     let (low, high) = finite.iter().fold((f64::MAX, f64::MIN), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
-    let worst = finite.iter().fold(0.0, |m: f64, (x, y)| m.max((x - y).abs()));
+    let range = (high - low).clamp(0.0, f64::MAX);
+    let worst = finite.iter().fold(0.0, |m: f64, (_, error)| m.max(error.abs()));
     match bound {
         ErrorBound::OfMax(b) => assert!(worst <= b * max, "{what}: {worst:e} > {b} * {max:e}"),
         ErrorBound::Absolute(b) => assert!(worst <= b, "{what}: {worst:e} > {b:e}"),
-        ErrorBound::OfRange(b) => assert!(worst <= b * (high - low), "{what}: {worst:e} > {b} * {:e}", high - low),
+        ErrorBound::OfRange(b) => assert!(worst <= b * range, "{what}: {worst:e} > {b} * {range:e}"),
         ErrorBound::Psnr(db) if !finite.is_empty() => {
-            let mse = finite.iter().map(|(x, y)| (x - y) * (x - y)).sum::<f64>() / x.len() as f64;
-            let limit = (high - low) * 10f64.powf(-db / 20.0);
-            assert!(mse.sqrt() <= limit * (1.0 + 1e-9), "{what}: rms {:e} > {limit:e}", mse.sqrt());
+            // Relative to the largest, or the squares might overflow.
+            let unit = worst.max(f64::MIN_POSITIVE);
+            let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>() / x.len() as f64;
+            let limit = range * 10f64.powf(-db / 20.0);
+            assert!(mse.sqrt() * unit <= limit * (1.0 + 1e-9) + f64::MIN_POSITIVE, "{what}: rms {:e} > {limit:e}", mse.sqrt() * unit);
         }
         _ => {}
     }
@@ -87,6 +91,7 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
     let stream = compress(&mut codec, state);
     assert!(stream.len() as u64 <= SnapshotCodec::max_bytes(&Layout::new(state.fields.clone()).unwrap()), "{method:?}");
     let back = decompress(&mut codec, &stream, &state.fields).unwrap();
+    let errors = |k: usize| state.values(k).iter().zip(back.values(k)).map(|(x, y)| x - y).collect::<Vec<f64>>();
     for k in 0..state.fields.len() {
         let (x, y) = (state.values(k), back.values(k));
         let same = |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
@@ -96,17 +101,15 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
         }
         let what = format!("{method:?} field {k} {:?}", state.fields[k]);
         match state.fields[k].previous_of {
-            None => check_bound(bound, &x, &y, &what),
+            None => check_bound(bound, &x, &errors(k), &what),
             Some(j) => {
-                let (later, decoded) = (state.values(j as usize), back.values(j as usize));
+                let later = state.values(j as usize);
                 let difference: Vec<f64> = match state.fields[k].scalar {
                     Scalar::F32 => later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect(),
                     Scalar::F64 => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
                 };
-                let of_decoded: Vec<f64> = decoded.iter().zip(&y).map(|(a, b)| a - b).collect();
-                // The difference in FP32 is rounded: what the application has is the exact one.
-                let exact: Vec<f64> = later.iter().zip(&x).map(|(a, b)| a - b).collect();
-                let exact: Vec<f64> = exact.iter().zip(&difference).map(|(e, d)| if d.is_finite() { *e } else { f64::NAN }).collect();
+                // The difference of the errors is that of the exact differences, which are not rounded to the type.
+                let errors: Vec<f64> = errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
                 let slack = if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
                 let loosened = match bound {
                     ErrorBound::OfMax(b) => ErrorBound::OfMax(b * slack),
@@ -114,7 +117,7 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
                     ErrorBound::Absolute(b) => ErrorBound::Absolute(b * slack),
                     other => other,
                 };
-                check_bound(loosened, &exact, &of_decoded, &format!("{what}, difference"));
+                check_bound(loosened, &difference, &errors, &format!("{what}, difference"));
             }
         }
     }
@@ -201,6 +204,139 @@ proptest! {
     }
 }
 
+/// The checksum of a stream, as checksum.rs describes it, one word at a time.
+fn checksum(bytes: &[u8], first: u32) -> u64 {
+    let term = |(k, piece): (usize, &[u8])| {
+        let mut word = [0; 8];
+        word[..piece.len()].copy_from_slice(piece);
+        let (word, index) = (u64::from_le_bytes(word), first.wrapping_add(k as u32));
+        let low = (word as u32).wrapping_add(index.wrapping_mul(0x9E37_79B1)).wrapping_add(0x7F4A_7C15);
+        let high = ((word >> 32) as u32).wrapping_add(index.wrapping_mul(0x85EB_CA77)).wrapping_add(0xC2B2_AE3D);
+        u64::from(low).wrapping_mul(u64::from(high))
+    };
+    bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
+}
+
+/// Where the payload of the array at `at` of a snapshot is, and where the next array begins.
+fn payload(snapshot: &[u8], at: usize) -> (std::ops::Range<usize>, usize) {
+    let bytes = u64::from_le_bytes(snapshot[at + 48..at + 56].try_into().unwrap()) as usize;
+    (at + 64..at + 64 + bytes, at + (64 + bytes).next_multiple_of(64))
+}
+
+/// Replaces the payload of the array at `at`, checksum included: nothing but the codec can notice.
+fn forge(snapshot: &mut Vec<u8>, at: usize, forged: &[u8]) {
+    let (_, next) = payload(snapshot, at);
+    snapshot[at + 48..at + 56].copy_from_slice(&(forged.len() as u64).to_le_bytes());
+    let mut padded = forged.to_vec();
+    padded.resize(forged.len().next_multiple_of(64), 0);
+    snapshot.splice(at + 64..next, padded);
+    let sum = checksum(&snapshot[at..at + 56], 0).wrapping_add(checksum(forged, 8));
+    snapshot[at + 56..at + 64].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// What a forger does to a payload.
+#[derive(Clone, Debug)]
+enum Forgery {
+    Byte(prop::sample::Index, u8),
+    Bit(prop::sample::Index, u32),
+    Word(prop::sample::Index, u64),
+    Fill(prop::sample::Index, usize, u8),
+    Copy(prop::sample::Index, prop::sample::Index, usize),
+    Cut(prop::sample::Index),
+    Longer(u8, usize),
+}
+
+impl Forgery {
+    fn apply(&self, payload: &mut Vec<u8>) {
+        let len = payload.len();
+        if len == 0 {
+            return payload.push(1);
+        }
+        match self {
+            Forgery::Byte(at, byte) => payload[at.index(len.min(64))] = *byte,
+            Forgery::Bit(at, bit) => payload[at.index(len)] ^= 1 << bit,
+            Forgery::Word(at, word) => {
+                let at = at.index(len.div_ceil(8)) * 8;
+                let end = len.min(at + 8);
+                payload[at..end].copy_from_slice(&word.to_le_bytes()[..end - at]);
+            }
+            Forgery::Fill(at, count, byte) => {
+                let at = at.index(len);
+                payload[at..len.min(at + count)].fill(*byte);
+            }
+            Forgery::Copy(from, to, count) => {
+                let (from, to) = (from.index(len), to.index(len));
+                payload.copy_within(from..from + (*count).min(len - from.max(to)), to);
+            }
+            Forgery::Cut(at) => payload.truncate(at.index(len)),
+            Forgery::Longer(byte, count) => payload.resize(len + count, *byte),
+        }
+    }
+}
+
+fn forgeries() -> impl Strategy<Value = Vec<Forgery>> {
+    let at = any::<prop::sample::Index>;
+    let word = prop_oneof![
+        any::<u64>(),
+        Just(0),
+        Just(u64::MAX),
+        Just(1 << 63),
+        (0..64u32).prop_map(|k| 1 << k),
+        (0..5000u64),
+        any::<f64>().prop_map(f64::to_bits),
+    ];
+    let one = prop_oneof![
+        (at(), any::<u8>()).prop_map(|(at, byte)| Forgery::Byte(at, byte)),
+        (at(), 0..8u32).prop_map(|(at, bit)| Forgery::Bit(at, bit)),
+        (at(), word).prop_map(|(at, word)| Forgery::Word(at, word)),
+        (at(), 1..300usize, prop_oneof![Just(0), Just(0xFF), any::<u8>()]).prop_map(|(at, count, byte)| Forgery::Fill(at, count, byte)),
+        (at(), at(), 1..300usize).prop_map(|(from, to, count)| Forgery::Copy(from, to, count)),
+        at().prop_map(Forgery::Cut),
+        (any::<u8>(), 1..100usize).prop_map(|(byte, count)| Forgery::Longer(byte, count)),
+    ];
+    prop::collection::vec(one, 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// A payload that was made up, with the right checksum, ends in an error or in values, the same at every level, and leaves nothing
+    /// behind in the coder.
+    #[test]
+    fn forged_payloads_do_no_harm(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            Just([1, 1, 1]), (1..5000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
+        ],
+        kind in prop::sample::select(vec![0, 1, 6, 7, 9, 10]), double in any::<bool>(), seed in any::<u64>(), which in 0..2usize,
+        bound in prop_oneof![(1..6i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (20..110i32).prop_map(|d| ErrorBound::Psnr(d as f64))],
+        forgeries in forgeries(),
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let fields = [Field { n, scalar, previous_of: None }, Field { n, scalar, previous_of: Some(0) }];
+        let mut codec = codec(&settings(&method, bound), &fields);
+        let good = compress(&mut codec, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
+        let data = decompress(&mut codec, &good, &fields).unwrap().data;
+        let at = if which == 0 { 0 } else { payload(&good, 0).1 };
+        let mut forged = good[payload(&good, at).0].to_vec();
+        forgeries.iter().for_each(|forgery| forgery.apply(&mut forged));
+        let mut bad = good.clone();
+        forge(&mut bad, at, &forged);
+        let outcomes: Vec<_> = simd::levels()
+            .into_iter()
+            .map(|level| {
+                simd::set_level(level);
+                let outcome = decompress(&mut codec, &bad, &fields).map(|state| state.data).map_err(|error| error.code);
+                prop_assert!(decompress(&mut codec, &good, &fields).unwrap().data == data);
+                Ok(outcome)
+            })
+            .collect::<Result<_, _>>()?;
+        prop_assert!(outcomes.windows(2).all(|w| w[0] == w[1]));
+        prop_assert!(outcomes[0].as_ref().err().is_none_or(|code| *code == Code::Stream));
+    }
+}
+
 /// Every instruction set gives the same streams and the same values.
 #[test]
 fn bits_are_equal_at_every_level() {
@@ -243,5 +379,167 @@ fn a_pair_is_coded_as_a_difference() {
         // The difference has a tenth of the amplitude.
         let apart = check(&method, ErrorBound::OfMax(0.5e-4), &State::new(&[own, own], wave));
         assert!(together < apart, "{method:?}: {together} {apart}");
+    }
+}
+
+/// Fields whose roles refer to one another in any order without a cycle.
+fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
+    (1..6usize, any::<u64>()).prop_map(|(count, seed)| {
+        // Number i refers to an earlier one in the order of `rank`, or to none.
+        let mut hash = seed;
+        let mut next = move || {
+            hash = hash.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (hash >> 33) as usize
+        };
+        let mut rank: Vec<usize> = (0..count).collect();
+        for i in (1..count).rev() {
+            rank.swap(i, next() % (i + 1));
+        }
+        let mut roles = vec![None; count];
+        for k in 1..count {
+            let j = next() % (k + 1);
+            roles[rank[k]] = (j < k).then(|| rank[j] as u32);
+        }
+        roles
+    })
+}
+
+/// Values of extreme magnitudes.
+fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool) -> f64 {
+    let smooth = value(0, seed, k, i, n);
+    let (largest, least) = if double { (f64::MAX, 5e-324) } else { (f32::MAX as f64, 1.4e-45) };
+    let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
+    match kind {
+        0 => smooth * largest,
+        1 => sign * largest,
+        2 => largest * (1.0 - (i + k) as f64 * 1e-7),
+        3 => sign * least * (i % 9) as f64,
+        4 if i % 31 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, largest][(i / 31 + k) % 4],
+        4 => smooth,
+        5 => 1e8 + smooth + k as f64,
+        6 => sign * 0.0,
+        7 => [1.0, 1e-10, 1e10][(i + k) % 3],
+        8 => smooth * if double { 2f64.powi(1000) } else { 2f64.powi(120) },
+        9 => smooth * if double { 2f64.powi(-900) } else { 2f64.powi(-100) },
+        10 => {
+            if i == 7 {
+                largest
+            } else {
+                smooth
+            }
+        }
+        11 => largest - (i % 5) as f64 * largest * 2f64.powi(-9) * smooth.abs(),
+        12 => 3.0 + k as f64,
+        _ => value(kind - 13, seed, k, i, n),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// Bounds hold whatever the roles, the magnitudes and the bounds are.
+    #[test]
+    fn bounds_hold_at_the_edges(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            (1..300u64).prop_map(|n| [n, 1, 1]), (1..40u64, 1..40u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..20u64, 1..20u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..3u64, 1..50u64).prop_map(|(a, b)| [1, a * 9, b]),
+        ],
+        kinds in prop::collection::vec(0..23usize, 6), roles in roles(), double in any::<bool>(), seed in any::<u64>(),
+        bound in prop_oneof![
+            (-12..2i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(e))), (-320..309i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
+            (-12..6i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
+            (-12..2i32).prop_map(|e| ErrorBound::OfRange(10f64.powi(e))), (-100..400i32).prop_map(|d| ErrorBound::Psnr(d as f64)),
+        ],
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let fields: Vec<Field> = roles.iter().map(|&previous_of| Field { n, scalar, previous_of }).collect();
+        let same = seed.is_multiple_of(3);
+        check(&method, bound, &State::new(&fields, |k, i| extreme(kinds[if same { 0 } else { k }], seed, k, i, n, double)));
+    }
+
+    /// A coder needs no more room than it says, and what it gives does not depend on what it did before.
+    #[test]
+    fn coders_need_no_more_than_they_say_and_remember_nothing(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            (1..3000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
+        ],
+        kinds in prop::collection::vec(0..11usize, 1..5), double in any::<bool>(), seed in any::<u64>(), rms in any::<bool>(),
+        exponents in prop::collection::vec(-8..0i32, 5),
+    ) {
+        let shape = Shape { n: n.map(|n| n as usize), scalar: if double { Scalar::F64 } else { Scalar::F32 } };
+        let mut used = method.coder(shape).unwrap().unwrap();
+        for (k, &kind) in kinds.iter().enumerate() {
+            let x: Vec<f64> = (0..shape.values()).map(|i| value(kind, seed, k, i, n)).collect();
+            let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+            let array = if double { Array::F64(&x) } else { Array::F32(&single) };
+            let most = x.iter().filter(|x| x.is_finite()).fold(0f64, |m, x| m.max(x.abs()));
+            let bound = most.max(1e-30) * 10f64.powi(exponents[k]);
+            let bound = if rms { Bound::Rms(bound) } else { Bound::Max(bound) };
+            let mut fresh = method.coder(shape).unwrap().unwrap();
+            let streams = [&mut used, &mut fresh].map(|coder| {
+                let mut to = vec![0x5A; coder.max_bytes()];
+                let bytes = coder.compress(array, bound, &mut to).unwrap();
+                to.truncate(bytes.unwrap_or(0));
+                let (mut y, mut wide) = (vec![f32::NAN; shape.values()], vec![f64::NAN; shape.values()]);
+                if bytes.is_some() {
+                    coder.decompress(&to, if double { ArrayMut::F64(&mut wide) } else { ArrayMut::F32(&mut y) }).unwrap();
+                }
+                (bytes, to, y.iter().map(|y| y.to_bits()).collect::<Vec<_>>(), wide.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
+            });
+            prop_assert!(streams[0] == streams[1]);
+        }
+    }
+}
+
+/// Without a codec every bit survives: signs of zeros, and pairs whose difference is one value.
+#[test]
+fn raw_values_are_kept_bit_by_bit() {
+    for scalar in [Scalar::F32, Scalar::F64] {
+        let own = Field { n: [3, 1, 1], scalar, previous_of: None };
+        let fields = [own, Field { previous_of: Some(0), ..own }];
+        for state in [State::new(&fields, |_, i| if i == 1 { -0.0 } else { 0.0 }), State::new(&fields, |k, i| [i as f64 * 1e-30, 1.0][k])] {
+            let mut codec = codec(&Settings::default(), &fields);
+            let stream = compress(&mut codec, &state);
+            assert!(decompress(&mut codec, &stream, &fields).unwrap().data == state.data);
+        }
+    }
+}
+
+/// NaN is refused in whatever time level it is, also where differences cannot be coded.
+#[test]
+fn nan_is_refused_in_every_level() {
+    let own = Field { n: [9, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let fields = [own, Field { previous_of: Some(0), ..own }, Field { previous_of: Some(1), ..own }];
+    for bad in 0..3 {
+        let mut state = State::new(&fields, |k, i| if (k, i) == (bad, 4) { f64::NAN } else { 1e8 + (i % 2 * 8 + k * 16) as f64 });
+        let settings = Settings { reject_nonfinite: true, ..settings(&Method::Lorenzo, ErrorBound::OfMax(1e-3)) };
+        let mut codec = codec(&settings, &fields);
+        let mut stream = vec![0; codec.room()];
+        // SAFETY: the fields are our own.
+        let error = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap_err();
+        assert_eq!(error.code, Code::Values, "{error}");
+    }
+}
+
+/// Arrays that no memory holds are an error.
+#[test]
+fn huge_shapes_are_refused() {
+    for method in methods() {
+        for n in
+            [[1 << 58, 1, 1], [1 << 60, 1, 1], [1 << 61, 1, 1], [1 << 30, 1 << 30, 1], [1 << 20, 1 << 20, 1 << 20], [(1 << 61) - 1, 1, 1]]
+        {
+            for scalar in [Scalar::F32, Scalar::F64] {
+                let field = Field { n, scalar, previous_of: None };
+                if let Ok(layout) = Layout::new(vec![field, Field { previous_of: Some(0), ..field }]) {
+                    assert!(SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout).is_err());
+                }
+                if let Ok(layout) = Layout::new(vec![field]) {
+                    let _ = SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout);
+                }
+            }
+        }
     }
 }

@@ -3,15 +3,17 @@
 
 use gpuzip::codec::{plugin, Array, ArrayMut, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::cursor::{Cursor, Tick};
+use gpuzip::device::{AppField, AppMemory, Stream, Target};
 use gpuzip::error::{Code, Result};
-use gpuzip::plan::Policy;
+use gpuzip::plan::{Counts, Plan, Policy, Step, NONE};
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
+use gpuzip::tier::Tiers;
 use proptest::prelude::*;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 const HOST: Stream = Stream(std::ptr::null_mut());
 
@@ -306,7 +308,7 @@ proptest! {
     #[test]
     fn random_jobs(
         steps in 1..120u32, snapshots in 1..20u32, cache in 0..8u32, n in 1..60u64, noisy in 0..9i64, factor in 0..8u32,
-        budgets in (0..6u64, 0..20u64), policy in prop::sample::select(vec![Policy::Clairvoyant, Policy::Lru]), zero_copy in any::<bool>(),
+        budgets in (0..6u64, 0..20u64), edge in (0..5u64, 0..5u64), policy in prop::sample::select(vec![Policy::Clairvoyant, Policy::Lru]), zero_copy in any::<bool>(),
         algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel]),
         link in any::<bool>(),
     ) {
@@ -314,11 +316,181 @@ proptest! {
         let raw = raw_bytes(&fields);
         let config = Config {
             policy, zero_copy: zero_copy && policy == Policy::Clairvoyant, compression_factor: factor as f64,
-            device_budget: budgets.0 * raw / 2, host_budget: budgets.1 * raw,
+            device_budget: (budgets.0 * raw / 2).saturating_sub([0, 1, 255, 256, 257][edge.0 as usize]),
+            host_budget: (budgets.1 * raw).saturating_sub([0, 1, 255, 256, 257][edge.1 as usize]),
             link_bandwidth: if link { 5e7 } else { 0.0 }, ..config(algorithm, snapshots, cache)
         };
         if let Err(error) = run(&config, steps, &fields, noisy, 2) {
             prop_assert_eq!(error.code, Code::Budget, "{}", error);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Transfers that take long: nothing takes the bytes of a snapshot that is still on its way.
+    #[test]
+    fn slow_links_change_nothing(
+        steps in 20..60u32, snapshots in 3..12u32, cache in 1..6u32, n in 20..60u64, noisy in 2..6i64, budget in 2..7u64,
+        policy in prop::sample::select(vec![Policy::Clairvoyant, Policy::Lru, Policy::Lru]), bandwidth in prop::sample::select(vec![2e5, 1e6, 5e6]),
+        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel]),
+        host in 0..9u64,
+    ) {
+        let fields = fields(n);
+        let raw = raw_bytes(&fields);
+        let config = Config {
+            policy, compression_factor: 4.0, device_budget: budget * raw / 2, link_bandwidth: bandwidth, host_budget: host * raw,
+            ..config(algorithm, snapshots, cache)
+        };
+        if let Err(error) = run(&config, steps, &fields, noisy, 2) {
+            prop_assert_eq!(error.code, Code::Budget, "{}", error);
+        }
+    }
+}
+
+/// A save that failed ends its shot, and the next one is as if it had never been.
+#[test]
+fn a_failed_save_leaves_nothing_behind() {
+    let fields = fields(40);
+    let raw = raw_bytes(&fields);
+    for (device_budget, zero_copy) in [(0, false), (3 * raw / 2, false), (0, true), (4 * raw, true)] {
+        let mut c = Config { device_budget, zero_copy, ..config(Algorithm::Revolve, 8, 3) };
+        c.compression.reject_nonfinite = true;
+        let mut app = App::new(&fields);
+        let mut expected = Expected::new(&c.compression, &fields, 7);
+        let mut session = Session::new(c, 40, &app.app_fields()).unwrap();
+        for shot in 0..12 {
+            session.setup().unwrap();
+            let mut saves = 0;
+            loop {
+                let Tick { action, .. } = session.get_action().unwrap();
+                let ts = action.ts as i64;
+                match action.kind {
+                    Kind::Save => {
+                        saves += 1;
+                        app.set(ts, 7);
+                        if saves == shot {
+                            app.data[2][..8].copy_from_slice(&f64::NAN.to_le_bytes());
+                        }
+                        let saved = if zero_copy {
+                            put(&app, &session.save_begin(ts, fields.len(), HOST).unwrap());
+                            session.save_commit(ts, HOST)
+                        } else {
+                            session.save(ts, &app.app_fields(), HOST)
+                        };
+                        assert_eq!(saved.as_ref().err().map(|e| e.code), (saves == shot).then_some(Code::Values));
+                        if saved.is_err() {
+                            assert!(session.save(ts, &app.app_fields(), HOST).is_err() && session.get_action().is_err());
+                            break;
+                        }
+                    }
+                    Kind::Restore => {
+                        app.spoil();
+                        if zero_copy {
+                            let pointers = session.retrieve_acquire(ts, fields.len(), HOST).unwrap();
+                            take(&mut app, &pointers);
+                        } else {
+                            session.retrieve(ts, &app.app_fields(), HOST).unwrap();
+                        }
+                        assert!(app.data == expected.of(ts, &fields).1, "shot {shot}, state {ts}");
+                    }
+                    Kind::Terminate => break,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Two sessions on one schedule, of different sizes and codecs: what each restores is its own, shot after shot.
+#[test]
+fn sessions_of_one_schedule_compress_each_for_itself() {
+    let all = [fields(40), fields(7)];
+    let raw = raw_bytes(&all[0]);
+    let base = Config { device_budget: 2 * raw, ..config(Algorithm::Revolve, 9, 0) };
+    let other = Settings { method: Method::Lorenzo, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let configs = [base.clone(), Config { compression: other, ..base.clone() }];
+    let cursor = Arc::new(Cursor::new(base, 70).unwrap());
+    let mut apps: Vec<App> = all.iter().map(|fields| App::new(fields)).collect();
+    let mut expected: Vec<Expected> = all.iter().zip(&configs).map(|(f, c)| Expected::new(&c.compression, f, 7)).collect();
+    let attach = |(app, config): (&mut App, &Config)| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
+    let mut sessions: Vec<Session> = apps.iter_mut().zip(&configs).map(attach).collect();
+    for _ in 0..4 {
+        sessions.iter_mut().for_each(|session| session.setup().unwrap());
+        loop {
+            let Tick { action, it, .. } = cursor.advance().unwrap();
+            let ts = action.ts as i64;
+            for (k, session) in sessions.iter_mut().enumerate() {
+                session.dispatch(it).unwrap();
+                match action.kind {
+                    Kind::Save => {
+                        apps[k].set(ts, 7);
+                        session.save(ts, &apps[k].app_fields(), HOST).unwrap();
+                    }
+                    Kind::Restore => {
+                        apps[k].spoil();
+                        session.retrieve(ts, &apps[k].app_fields(), HOST).unwrap();
+                        assert!(apps[k].data == expected[k].of(ts, &all[k]).1, "session {k}, state {ts}");
+                    }
+                    _ => {}
+                }
+            }
+            if action.kind == Kind::Terminate {
+                break;
+            }
+        }
+    }
+}
+
+/// Memory that cannot be had is an error each time: no session goes on without what it was to compress with.
+#[test]
+fn a_codec_without_memory_stays_an_error() {
+    // More than any address space holds, but little of it expected to be left.
+    let field = Field { n: [1 << 46, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let compression = Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
+    let config = Config { compression, compression_factor: 1e12, host_budget: 1 << 20, ..config(Algorithm::Revolve, 3, 0) };
+    let cursor = Arc::new(Cursor::new(config.clone(), 10).unwrap());
+    let mut session = Session::attach(cursor, config, &[AppField { field, memory: None }]).unwrap();
+    for _ in 0..2 {
+        let error = session.get_action().unwrap_err();
+        assert_eq!(error.code, Code::Memory, "{error}");
+    }
+}
+
+/// Bytes of the cache that were given back are not written while any download still reads them, whichever of several was given back last.
+#[test]
+fn bytes_of_the_cache_wait_for_their_download() {
+    let field = Field { n: [10 * 2048, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let layout = Layout::new(vec![field]).unwrap();
+    let settings = Settings { method: Method::Lorenzo, bound: ErrorBound::Absolute(1e-3), reject_nonfinite: false };
+    let codec = SnapshotCodec::new(settings, &layout).unwrap();
+    let plan = Plan {
+        policy: Policy::Clairvoyant,
+        cache: 4,
+        hands_over: false,
+        device_slots: 4,
+        host_slots: 6,
+        steps: Vec::new(),
+        fetches: Vec::new(),
+        counts: Counts::default(),
+    };
+    let (cache, pool) = (102_400, 600_000);
+    let mut device = Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
+    device.reserve_device(cache).unwrap();
+    device.reserve_host(pool).unwrap();
+    let mut tiers = Tiers::new(device, layout, &plan, Some(codec), cache, pool).unwrap();
+    let state = |ts: i64, tiles: usize| {
+        let noise = move |i: usize| if i < 2048 * tiles { ((i * 2654435761 + ts as usize * 40503) % 65521) as f32 } else { 0.0 };
+        (0..10 * 2048).map(noise).flat_map(f32::to_le_bytes).collect::<Vec<u8>>()
+    };
+    // SAFETY: the vectors outlive the calls.
+    let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
+    // The fourth is the last one to go down; the fifth takes its slot but does not fit, the sixth takes its bytes.
+    for (ts, slot, tiles) in [(0, 0, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)] {
+        tiers.save(Step { slot, host: ts as u32 }, ts, &memory(&mut state(ts, tiles))).unwrap();
+    }
+    let mut restored = vec![0xEE; 4 * 10 * 2048];
+    tiers.restore(Step { slot: NONE, host: 3 }, 3, true, &memory(&mut restored)).unwrap();
+    assert!(restored == state(3, 5));
 }

@@ -24,6 +24,19 @@ fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
     fields.iter().enumerate().map(memory).collect()
 }
 
+/// The caller's stream.
+///
+/// # Safety
+/// `stream` is NULL or points to `bytes` bytes, which stay as they are while the result is used.
+unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
+    not_null(stream, "stream")?;
+    let Some(len) = usize::try_from(bytes).ok().filter(|&len| len <= isize::MAX as usize) else {
+        return fail!(Argument, "bytes = {bytes}: no stream is that long");
+    };
+    // SAFETY: by this function's contract.
+    Ok(unsafe { std::slice::from_raw_parts(stream.cast(), len) })
+}
+
 /// Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.
 ///
 /// # Safety
@@ -88,9 +101,8 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
     nfields: u32,
 ) -> gpuzip_status_t {
     entry("gpuzip_codec_decompress", || {
-        not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
-        let (fields, stream) = unsafe { (app_fields(fields, nfields)?, std::slice::from_raw_parts(stream.cast::<u8>(), bytes as usize)) };
+        let (stream, fields) = unsafe { (stream_of(stream, bytes)?, app_fields(fields, nfields)?) };
         let (header, ..) = Header::open(stream)?;
         let method = Method::of_stream(header.codec, header.parameter)?;
         let mut codec = SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
@@ -111,9 +123,8 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     info: *mut gpuzip_codec_info_t,
 ) -> gpuzip_status_t {
     entry("gpuzip_codec_info", || {
-        not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
-        let mut rest = unsafe { std::slice::from_raw_parts(stream.cast::<u8>(), bytes as usize) };
+        let mut rest = unsafe { stream_of(stream, bytes) }?;
         let (mut arrays, mut found) = (0, None);
         while !rest.is_empty() {
             let (header, _, bytes) = Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;

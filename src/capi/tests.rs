@@ -451,6 +451,23 @@ fn the_estimate_is_what_init_takes() {
 }
 
 #[test]
+fn streams_of_impossible_sizes_are_refused() {
+    let (byte, mut x) = (0u8, [0f32; 4]);
+    let field = gpuzip_field_t { data: x.as_mut_ptr().cast(), n1: 4, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, reserved: [0; 4] };
+    let mut info = gpuzip_codec_info_t { struct_size: size_of::<gpuzip_codec_info_t>() as u64, ..Default::default() };
+    for bytes in [u64::MAX, 1 << 63] {
+        // SAFETY: nothing is read of a stream that no memory holds.
+        let statuses = unsafe {
+            let stream = (&raw const byte).cast();
+            [gpuzip_codec_decompress(stream, bytes, &field, 1), gpuzip_codec_info(stream, bytes, 0, &mut info)]
+        };
+        assert_eq!(statuses, [GPUZIP_ERR_ARGUMENT; 2]);
+    }
+    // SAFETY: there is no stream.
+    assert_eq!(unsafe { gpuzip_codec_info(std::ptr::null(), 0, 0, &mut info) }, GPUZIP_ERR_ARGUMENT);
+}
+
+#[test]
 fn sizes_that_no_memory_has_are_refused() {
     let huge = [gpuzip_field_t { n1: 1 << 55, ..field(&mut [0.0]) }];
     let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };

@@ -162,7 +162,8 @@ impl ErrorBound {
 
     /// The bound that it gives for `x`, which was surveyed.
     pub fn of(self, survey: &Survey, x: Array<'_>) -> Bound {
-        let range = survey.max - survey.min;
+        // It may be larger than any number.
+        let range = (survey.max - survey.min).min(f64::MAX);
         match self {
             ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
             ErrorBound::Absolute(bound) => Bound::Max(bound),

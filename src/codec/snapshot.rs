@@ -101,8 +101,11 @@ impl SnapshotCodec {
         let mut end = 0;
         for g in 0..self.groups.len() {
             let group = self.groups[g].clone();
-            // SAFETY: by this function's contract.
-            let coded = unsafe { self.compress_group(group.clone(), fields, to, end) }?;
+            let coded = match self.coders.is_empty() {
+                true => None,
+                // SAFETY: by this function's contract.
+                false => unsafe { self.compress_group(group.clone(), fields, to, end) }?,
+            };
             end = match coded {
                 Some(end) => end,
                 // SAFETY: as above.
@@ -129,7 +132,8 @@ impl SnapshotCodec {
             // SAFETY: by this function's contract.
             let later = unsafe { values(fields[j], self.shapes[j]) }?;
             let of_difference = subtract(later, x, &mut self.difference);
-            if of_difference.nonfinite > 0 {
+            // Near the largest numbers the sum with an error could be infinite.
+            if of_difference.nonfinite > 0 || survey.max_abs() > range_of(self.shapes[i].scalar).1 {
                 return Ok(None);
             }
             // SAFETY: the difference was just put there, and nothing else uses that memory.
@@ -157,6 +161,7 @@ impl SnapshotCodec {
             // SAFETY: by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
             let survey = survey(x);
+            self.check_finite(i, &survey)?;
             let mut bound = self.settings.bound.of(&survey, x);
             if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
                 // SAFETY: as above.
@@ -193,13 +198,14 @@ impl SnapshotCodec {
         let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
         let bound = Some(bound.at_most(bound.value() - part.rounding)).filter(|_| self.settings.method.is_bounded());
         let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
-        let (content, payload) = if survey.is_constant() || zero {
-            let value = if survey.is_constant() { survey.max } else { 0.0 };
+        // Zeros of both signs are equal: where nothing is coded every bit is kept.
+        let constant = survey.is_constant() && !self.coders.is_empty();
+        let (content, payload) = if constant || zero {
+            let value = if constant { survey.max } else { 0.0 };
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
-            let coder =
-                self.coders.get_mut(self.coder_of[part.field]).filter(|_| bound.is_none_or(|b| is_in_range(shape.scalar, survey, b)));
+            let coder = self.coders.get_mut(self.coder_of[part.field]).filter(|_| is_in_range(shape.scalar, survey, bound));
             let coded = match coder {
                 Some(coder) => coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?,
                 None => None,
@@ -314,14 +320,19 @@ fn ulp(scalar: Scalar) -> f64 {
     }
 }
 
-/// What a bounded coder relies on.
-fn is_in_range(scalar: Scalar, survey: &Survey, bound: Bound) -> bool {
-    let (least, most) = match scalar {
+/// The least and the largest maximum of what a bounded coder gets.
+fn range_of(scalar: Scalar) -> (f64, f64) {
+    match scalar {
         Scalar::F32 => (2f64.powi(-100), 2f64.powi(120)),
         Scalar::F64 => (2f64.powi(-900), 2f64.powi(1000)),
-    };
+    }
+}
+
+/// What a coder relies on; one without a bound on no more than that decoded values are finite.
+fn is_in_range(scalar: Scalar, survey: &Survey, bound: Option<Bound>) -> bool {
+    let (least, most) = range_of(scalar);
     let max = survey.max_abs();
-    (least..=most).contains(&max) && bound.value() >= max / (1u64 << 28) as f64
+    max <= most && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
 }
 
 /// The fields in an order in which each comes behind the one that it refers to, and the groups that hang together.
