@@ -2,6 +2,7 @@
 #include "sweep.hpp"
 
 #include <cstdio>
+#include <limits>
 
 static int failures = 0;
 
@@ -54,9 +55,17 @@ static void builders() {
   config = revolve();
   expect_true("no compressor", !CompressorBuilder(&config, 4, 4, 1));
   config.compressor = 15;
-  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CompressorBuilder(&config, 4, 4, 1); });
-  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { CheckpointingBuilder(&config, 10); });
-  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
+  expect("auto", GPUZIP_ERR_UNSUPPORTED, "compressor = 15", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  config.compressor = 8;
+  expect("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  expect("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CheckpointingBuilder(&config, 10); });
+  expect("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
+  config.compressor = 3;
+  config.cuszp_err_bound = -1;
+  expect("bound", GPUZIP_ERR_CONFIG, "cuszp_err_bound = -1", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  config.cuszp_err_bound = 1e-3;
+  expect("null config", GPUZIP_ERR_ARGUMENT, "NULL", [&] { CompressorBuilder(nullptr, 4, 4, 1); });
+  expect("extent 0", GPUZIP_ERR_ARGUMENT, "extent", [&] { CompressorBuilder(&config, 4, 0, 1); });
   expect("log level", GPUZIP_ERR_CONFIG, "log_level", [&] { GPUZIPLogger::SetLevel(9); });
 }
 
@@ -97,8 +106,13 @@ static void calls() {
   expect("retrieve while saving", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Retrieve(0, &field, &field); });
   expect("another state", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Save(1, &field, &field); });
   expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &field, nullptr); });
-  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { prefetch.Save(0, &field, &field, &fake, nullptr); });
-  expect("compressor", GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { prefetch.Retrieve(0, &field, &field, nullptr, &fake); });
+  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Save(0, &field, &field, &fake, nullptr); });
+  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Retrieve(0, &field, &field, nullptr, &fake); });
+  gpuzip_config_t with_codec = config;
+  with_codec.compressor = 5;
+  const auto dct = CompressorBuilder(&with_codec, 4, 4, 1);
+  expect("a compressor, not configured", GPUZIP_ERR_CONFIG, "compressor = 5, this Prefetch with 0",
+         [&] { prefetch.Save(0, &field, &field, nullptr, dct.get()); });
   Field_t wrong = field;
   wrong.data = nullptr;
   expect("null data", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &wrong, &field); });
@@ -121,6 +135,46 @@ static void calls() {
   expect("save after Free", GPUZIP_ERR_STATE, "Setup", [&] { prefetch.Save(0, &field, &field); });
   expect("retrieve after Free", GPUZIP_ERR_STATE, "nothing is saved", [&] { prefetch.Retrieve(0, &field, &field); });
   expect_true("a shot after that", application.shot(2));
+}
+
+/// Wrong calls of a Compressor, which then works.
+static void compressors() {
+  gpuzip_config_t config = revolve();
+  config.compressor = 5;
+  const auto dct = CompressorBuilder(&config, 8, 8, 8);
+  std::vector<float> values(512, 1.f), back(512);
+  values[7] = 2.f;
+  std::vector<unsigned char> buffer(dct->CompressedMaxSize());
+  expect("null", GPUZIP_ERR_ARGUMENT, "NULL", [&] { dct->Compress(nullptr, buffer.data()); });
+  expect("null", GPUZIP_ERR_ARGUMENT, "NULL", [&] { dct->Compress(values.data(), nullptr); });
+  expect("null", GPUZIP_ERR_ARGUMENT, "NULL", [&] { dct->Decompress(buffer.data(), nullptr); });
+  expect("null", GPUZIP_ERR_ARGUMENT, "NULL", [&] { dct->CompressedBufferSize(nullptr); });
+  expect("not compressed", GPUZIP_ERR_STREAM, "begin", [&] { dct->Decompress(values.data(), back.data()); });
+  expect("not compressed", GPUZIP_ERR_STREAM, "begin", [&] { dct->CompressedBufferSize(values.data()); });
+  const std::size_t bytes = dct->Compress(values.data(), buffer.data());
+  std::vector<unsigned char> damaged(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes));
+  damaged[bytes / 2] ^= 1;
+  expect("a changed bit", GPUZIP_ERR_STREAM, "stream", [&] { dct->Decompress(damaged.data(), back.data()); });
+  damaged[15] = 1;  // the length's highest byte
+  expect("a huge length", GPUZIP_ERR_STREAM, "damaged", [&] { dct->Decompress(damaged.data(), back.data()); });
+  expect("another shape", GPUZIP_ERR_STREAM, "field 0", [&] { CompressorBuilder(&config, 16, 8, 8)->Decompress(buffer.data(), back.data()); });
+  gpuzip_config_t strict = config;
+  strict.nonfinite = 1;
+  std::vector<float> nan(512, std::numeric_limits<float>::quiet_NaN());
+  expect("NaN", GPUZIP_ERR_VALUES, "field 0", [&] { CompressorBuilder(&strict, 8, 8, 8)->Compress(nan.data(), buffer.data()); });
+  dct->Decompress(buffer.data(), back.data());
+  expect_true("it works after all that", back[7] > 1.99f && back[8] < 1.01f);
+
+  // Two configurations that differ in nothing but the bound are two.
+  gpuzip_config_t tighter = config;
+  tighter.error_bound = 1e-6;
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
+  const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 8, 8, 8, 10, schedule.get()));
+  Field_t field{values.data(), 2048, 8, 8, 8};
+  schedule->GetAction();
+  const auto other = CompressorBuilder(&tighter, 8, 8, 8);
+  expect("another bound", GPUZIP_ERR_CONFIG, "bounds differ", [&] { prefetch->Save(0, &field, &field, dct.get(), other.get()); });
+  prefetch->Save(0, &field, &field, dct.get(), nullptr);
 }
 
 static void without_extents() {
@@ -153,6 +207,7 @@ int main() {
   builders();
   traces();
   calls();
+  compressors();
   without_extents();
   lifetimes();
   std::puts(failures ? "FAILED" : "all caught");

@@ -2,6 +2,7 @@
 #ifndef GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
 #define GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
 
+#include "../Codec.hpp"
 #include "../Compressor.hpp"
 #include "../checkpointing/Checkpointing.hpp"
 #include "../prefetch/Prefetch.cuh"
@@ -37,11 +38,13 @@ class GPUZIPBuilders {
     return new Prefetch(*config, gpuzip_dropin::Shape(type(config)), steps, *checkpointing);
   }
 
-  /// Empty without a compressor; this version has none.
-  static std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t, std::size_t, std::size_t) {
+  /// Codes fields of n1 x n2 x n3 values of float_kind. Empty if the configuration names no compressor.
+  static std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2,
+                                                                   std::size_t n3) {
     gpuzip_dropin::require(config != nullptr, "CompressorBuilder: the configuration is NULL");
-    if (config->compressor != 0) throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, "CompressorBuilder: compressors are not in this version; use 0");
-    return std::unique_ptr<Compressor<void, void>>();
+    if (config->compressor == GPUZIP_COMPRESSOR_NONE) return std::unique_ptr<Compressor<void, void>>();
+    const gpuzip_dropin::Shape shape = gpuzip_dropin::Shape::of_extents(type(config), n1, n2, n3);
+    return std::unique_ptr<Compressor<void, void>>(new gpuzip_dropin::Codec(*config, shape));
   }
 
  private:

@@ -2,12 +2,14 @@
 #ifndef GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
 #define GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
 
+#include "../Codec.hpp"
 #include "../Compressor.hpp"
 #include "../checkpointing/Checkpointing.hpp"
 #include "Shape.hpp"
 
 #include <cstdio>
 #include <memory>
+#include <string>
 
 struct CUstream_st;  // cudaStream_t is a pointer to it, with and without the CUDA headers
 
@@ -51,9 +53,10 @@ class Prefetch {
     finish();
   }
 
-  /// The same; compressors are not in this version.
+  /// The same. The configuration decides how snapshots are compressed; the compressors must be of the same one, or NULL.
   void Save(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev) {
-    refuse(comp, comp_prev);
+    expect("Save", comp);
+    expect("Save", comp_prev);
     Save(ts, curr, prev);
   }
 
@@ -66,10 +69,11 @@ class Prefetch {
     finish();
   }
 
-  /// The same; compressors are not in this version.
+  /// The same, with compressors as for Save.
   void Retrieve(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev,
                 CUstream_st *stream = nullptr) {
-    refuse(comp, comp_prev);
+    expect("Retrieve", comp);
+    expect("Retrieve", comp_prev);
     Retrieve(ts, curr, prev, stream);
   }
 
@@ -133,8 +137,17 @@ class Prefetch {
     if (schedule_->it() >= 0) gpuzip_dropin::check(gpuzip_dispatch(session_, schedule_->it()));
   }
 
-  static void refuse(const Compressor<void, void> *comp, const Compressor<void, void> *comp_prev) {
-    if (comp || comp_prev) throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, "compressors are not in this version: give NULL");
+  /// The session compresses curr and prev together, by the configuration: a compressor that would do otherwise is not passed over silently.
+  void expect(const char *call, const Compressor<void, void> *comp) const {
+    if (!comp) return;
+    const gpuzip_config_t *theirs = comp->Configuration();
+    if (!theirs)
+      throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, std::string(call) + ": a Compressor of the application's own: give NULL and compressor = the "
+                                                                    "number that gpuzip_codec_register gives for its codec");
+    if (!gpuzip_dropin::Codec::same(config_, *theirs))
+      throw GPUZIPError(GPUZIP_ERR_CONFIG, std::string(call) + ": the Compressor was built with compressor = " + std::to_string(theirs->compressor) +
+                                               ", this Prefetch with " + std::to_string(config_.compressor) +
+                                               ", or their bounds differ: build both with one configuration");
   }
 
   gpuzip_config_t config_;

@@ -16,7 +16,7 @@ class Shape {
   explicit Shape(int32_t type) : Shape(type, 0, 0, 0) {}
 
   static Shape of_extents(int32_t type, std::size_t n1, std::size_t n2, std::size_t n3) {
-    require(n1 > 0 && n2 > 0 && n3 > 0, "PrefetchBuilder: an extent is 0; a dimension that is not used is 1");
+    require(n1 > 0 && n2 > 0 && n3 > 0, "an extent is 0; a dimension that is not used is 1");
     return Shape(type, n1, n2, n3);
   }
 
