@@ -365,6 +365,7 @@ fn the_drop_in_headers_are_host_synchronous() {
     };
     assert!((0..60).all(|seed| run(seed, "synchronous") == "identical\n"));
     assert!((0..60).any(|seed| run(seed, "asynchronous") == "DIFFERENT\n"), "the test sees what the promise is for");
+    assert_eq!(run(0, "compressors"), "5\n", "compressing device memory");
 }
 
 /// The field that the following tests use, somewhere.

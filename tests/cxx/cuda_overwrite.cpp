@@ -1,5 +1,6 @@
 // GPUZIP 2.x's Save and Retrieve are done when they return. Here the fields are device memory, and right after each Save an unrelated stream
-// overwrites them. Prints "identical" or "DIFFERENT"; with the argument "asynchronous" the promise is given up, and it may be either.
+// overwrites them. Prints "identical" or "DIFFERENT"; with the argument "asynchronous" the promise is given up, and it may be either. With
+// "compressors" it prints how many of 5 attempts to compress device memory are exceptions.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"
@@ -44,6 +45,40 @@ Field_t field(std::uint64_t address) {
   return f;
 }
 
+template <class Call>
+int refused(gpuzip_status_t status, const char *part, Call call) {
+  try {
+    call();
+  } catch (const GPUZIPError &error) {
+    if (error.status() == status && std::strstr(error.what(), part)) return 1;
+    std::fprintf(stderr, "status %d: %s\n", error.status(), error.what());
+  }
+  return 0;
+}
+
+/// Codecs run on the host in this version.
+int refusals(gpuzip_config_t config, std::uint64_t address) {
+  config.compressor = GPUZIP_COMPRESSOR_DCT;
+  const auto codec = CompressorBuilder(&config, N, 1, 1);
+  std::vector<float> values = state(1, 0.f);
+  std::vector<char> buffer(codec->CompressedMaxSize());
+  void *device = field(address).data;
+  int count = 0;
+  for (int in_and_out = 0; in_and_out < 2; in_and_out++) {
+    void *const in = in_and_out ? device : values.data(), *const out = in_and_out ? static_cast<void *>(buffer.data()) : device;
+    count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Compress(in, out); });
+  }
+  codec->Compress(values.data(), buffer.data());
+  count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Decompress(buffer.data(), device); });
+  count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Decompress(device, values.data()); });
+
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, STEPS));
+  const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, N, 1, 1, STEPS, schedule.get()));
+  schedule->GetAction();
+  Field_t curr = field(address);
+  return count + refused(GPUZIP_ERR_UNSUPPORTED, "compressor", [&] { prefetch->Save(0, &curr, &curr, codec.get(), codec.get()); });
+}
+
 }  // namespace
 
 int main(int, char **argv) {
@@ -60,6 +95,7 @@ int main(int, char **argv) {
   config.checkpointing_snaps = 4;
   config.cache_capacity = 2;
   config.log_level = 3;
+  if (std::strcmp(argv[1], "compressors") == 0) return std::printf("%d\n", refusals(config, address[0])) < 0;
   std::unique_ptr<Checkpointing> chkpt(GPUZIPBuilders::CheckpointingBuilder(&config, STEPS));
   std::unique_ptr<Prefetch> prefetch(GPUZIPBuilders::PrefetchBuilder(&config, N, 1, 1, STEPS, chkpt.get()));
   prefetch->Asynchronous(std::strcmp(argv[1], "asynchronous") == 0);
