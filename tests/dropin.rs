@@ -329,8 +329,8 @@ fn the_swap_changes_one_include_path_and_one_link_line() {
     let only = |a: &[String], b: &[String]| a.iter().filter(|word| !b.contains(word)).cloned().collect::<Vec<_>>();
     let (before, after) = (words(&["GPUZIP2=/opt/gpuzip2"]), words(&[]));
     assert_eq!(only(&before, &after), ["nvcc", "-x", "cu", "-I/opt/gpuzip2/include", "-L/opt/gpuzip2/lib"]);
-    let lib = library().display();
-    let expected = ["c++", "-I../../include/gpuzip-dropin", &format!("-L{lib}"), &format!("-Wl,-rpath,{lib}")];
+    let lib = library().display().to_string();
+    let expected = ["c++", "-I../../include/gpuzip-dropin", &format!("-L{lib}"), "-Xlinker", "-rpath", "-Xlinker", &lib];
     assert_eq!(only(&after, &before), expected);
 }
 
@@ -432,13 +432,18 @@ fn an_awave_program_with_codecs_stays_within_the_bound() {
     let (true, Some(text)) = (have("c++"), awave()) else { return };
     let compare = r#"static double worst_curr = 0, worst_prev = 0;
 
+static double off(float a, float b) {
+  const double e = std::abs(double(a) - double(b));
+  return e < 1e30 ? e : 1e30;  // NaN as well
+}
+
 static void compare(const std::vector<Slab> &reversed, Slab s, int steps, int shot, size_t d) {
   s.reset(0.5f + static_cast<float>(shot) + 0.25f * static_cast<float>(d));
   for (int t = 0; t < steps; t++, s.forward())
     for (size_t i = 0; i < s.len(); i++) {
       const Slab &got = reversed[static_cast<size_t>(steps - 1 - t)];
-      worst_curr = std::max<double>(worst_curr, std::abs(got.curr[i] - s.curr[i]));
-      worst_prev = std::max<double>(worst_prev, std::abs(got.prev[i] - s.prev[i]));
+      worst_curr = std::max(worst_curr, off(got.curr[i], s.curr[i]));
+      worst_prev = std::max(worst_prev, off(got.prev[i], s.prev[i]));
     }
 }
 
@@ -466,7 +471,7 @@ int main(int argc"#;
         for bound in ["1e-3", "1e-5"] {
             let b: f64 = bound.parse().unwrap();
             let [curr, prev] = worst("6", "3", compressor, bound);
-            assert!(curr <= 1.001 * b && prev <= 2.001 * b, "codec {compressor}, bound {bound}: {curr} {prev}");
+            assert!(curr > 0.0 && curr <= 1.001 * b && prev <= 2.001 * b, "codec {compressor}, bound {bound}: {curr} {prev}");
             for (algorithm, cache) in [("1", "0"), ("1", "3"), ("2", "1"), ("3", "6"), ("4", "2")] {
                 let [curr, prev] = worst(algorithm, cache, compressor, bound);
                 assert!(curr.max(prev) <= 60.0 * b, "codec {compressor}, bound {bound}, algorithm {algorithm}: {curr} {prev}");

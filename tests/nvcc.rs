@@ -171,3 +171,22 @@ fn an_awave_program_compiles_as_cuda() {
     // Its fields are ordinary memory: no GPU is asked for.
     assert_eq!(stdout(&run(&mut Command::new(program))), "identical\n");
 }
+
+#[test]
+fn the_swap_example_compiles_as_cuda() {
+    let Some(nvcc) = nvcc() else { return };
+    let dir = tempdir("nvcc-swap");
+    run(Command::new("make")
+        .arg("-C")
+        .arg(root().join("c-examples/awave-swap"))
+        .arg(format!("BUILD={}", dir.display()))
+        .arg(format!("GPUZIP_LIB={}", library().display()))
+        .arg(format!("COMPILE={} -x cu -arch=sm_80 -Werror all-warnings", nvcc.display())));
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    let output = Command::new(dir.join("awave")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && text.contains("awave: cudaMallocManaged: "), "{text}");
+}

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,8 @@ static const int DEVICES = 2, SHOTS = 2;
 static float *wavefield() {
 #ifdef __CUDACC__
   float *u = nullptr;
-  if (cudaMallocManaged(&u, N * sizeof(float)) != cudaSuccess) std::exit(2);
+  const cudaError_t status = cudaMallocManaged(&u, N * sizeof(float));
+  if (status != cudaSuccess) throw std::runtime_error(std::string("cudaMallocManaged: ") + cudaGetErrorString(status));
   std::memset(u, 0, N * sizeof(float));
   return u;
 #else
