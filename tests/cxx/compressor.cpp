@@ -90,9 +90,35 @@ bool stored(gpuzip_config_t config, bool give_compressors) {
   return good;
 }
 
+/// GPUZIP 2.x's own settings, on values up to 100: their unit holds at both ends and for both types.
+template <typename Real>
+bool published(const gpuzip_config_t &given) {
+  gpuzip_config_t config = given;
+  config.error_bound_mode = 0;
+  config.error_bound = 0;
+  config.cuszp_err_bound = 1e-3;  // of the range
+  config.bitcomp_range_fraction = config.bitcomp_delta = 1e-3;
+  std::vector<Real> u = wave<Real>(3), back(N);
+  for (Real &x : u) x *= Real(100);
+  const double range = static_cast<double>(*std::max_element(u.begin(), u.end()) - *std::min_element(u.begin(), u.end()));
+  const double most = off(u, back);  // from zero
+  const auto error = [&](int mode) {
+    config.bitcomp_delta_config = mode;
+    const auto codec = GPUZIPBuilders::CompressorBuilder(&config, N1, N2, N3);
+    std::vector<unsigned char> buffer(codec->CompressedMaxSize());
+    codec->Compress(u.data(), buffer.data());
+    codec->Decompress(buffer.data(), back.data());
+    return off(u, back);
+  };
+  const auto within = [](double e, double bound) { return e <= bound && e > bound / 10; };
+  if (config.compressor == GPUZIP_COMPRESSOR_CUSZP) return within(error(0), 1e-3 * range);
+  if (config.compressor == GPUZIP_COMPRESSOR_BITCOMP) return within(error(0), 1e-3 * most) && within(error(2), 1e-3);
+  return true;
+}
+
 template <typename Real>
 bool all(const gpuzip_config_t &config) {
-  return alone<Real>(config) && stored<Real>(config, true) && stored<Real>(config, false);
+  return alone<Real>(config) && published<Real>(config) && stored<Real>(config, true) && stored<Real>(config, false);
 }
 
 }  // namespace
