@@ -30,6 +30,7 @@ typedef struct run_t {
     checkpoint_t checkpoint;
     reference_t reference;
     int observed;      /* whether the shot has data */
+    image_t one;       /* of one shot */
     image_t image;     /* by checkpointing */
     image_t expected;  /* by keeping every state */
 } run_t;
@@ -42,7 +43,8 @@ static int run_open(run_t *run, const job_t *job)
         medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
         survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
         shot_init(&run->shot, &run->smooth, &run->survey) != 0 ||
-        image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
+        image_init(&run->one, g) != 0 || image_init(&run->image, g) != 0 ||
+        image_init(&run->expected, g) != 0)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
     return job->verify ? reference_open(&run->reference, g, job->steps) : 0;
 }
@@ -53,6 +55,7 @@ static void run_close(run_t *run)
     reference_close(&run->reference);
     image_free(&run->expected);
     image_free(&run->image);
+    image_free(&run->one);
     shot_free(&run->shot);
     survey_free(&run->survey);
     medium_free(&run->smooth);
@@ -89,13 +92,16 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
         progress(i, job->shots, "modelling");
         TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
         progress(i, job->shots, "migrating");
-        TIMED(r->migration, status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->image));
+        image_clear(&run->one);
+        TIMED(r->migration, status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->one));
         if (status != 0)
             return -1;
+        image_stack(&run->image, &run->one);
         if (job->verify) {
             progress(i, job->shots, "verifying");
-            TIMED(r->store_everything,
-                  reference_migrate(&run->reference, &run->shot, &run->expected));
+            image_clear(&run->one);
+            TIMED(r->store_everything, reference_migrate(&run->reference, &run->shot, &run->one));
+            image_stack(&run->expected, &run->one);
         }
     }
     progress(job->shots, job->shots, "done");
@@ -121,9 +127,11 @@ static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *im
         if (job->shots > 1 || !run->observed)
             shot_observe(&run->shot, &run->truth, i);
         run->observed = 1;
-        TIMED(*time, status = checkpoint_migrate(c, &run->shot, image));
+        image_clear(&run->one);
+        TIMED(*time, status = checkpoint_migrate(c, &run->shot, &run->one));
         if (status != 0)
             return -1;
+        image_stack(image, &run->one);
     }
     return 0;
 }

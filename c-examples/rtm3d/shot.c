@@ -63,6 +63,20 @@ void image_free(image_t *image)
     *image = (image_t){.correlation = NULL};
 }
 
+void image_clear(image_t *image)
+{
+    memset(image->correlation, 0, image->cells * sizeof *image->correlation);
+    memset(image->illumination, 0, image->cells * sizeof *image->illumination);
+}
+
+void image_stack(image_t *sum, const image_t *shot)
+{
+    for (size_t i = 0; i < sum->cells; i++) {
+        sum->correlation[i] += shot->correlation[i];
+        sum->illumination[i] += shot->illumination[i];
+    }
+}
+
 int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey)
 {
     const grid_t *g = &medium->grid;

@@ -38,7 +38,7 @@ typedef struct survey_t {
     real *wavelet;     /* [steps], in units of 1/dx^2 */
 } survey_t;
 
-/* Sums over time and shots, on the cells of the model, n1 fastest. */
+/* Sums over time, of a shot or of all, on the cells of the model, n1 fastest. */
 typedef struct image_t {
     size_t cells;
     real *correlation;   /* I = sum of u lambda */
@@ -60,6 +60,9 @@ void survey_free(survey_t *s);
 
 int image_init(image_t *image, const grid_t *g);
 void image_free(image_t *image);
+void image_clear(image_t *image);
+/* sum += shot. Each shot has sums of its own, added in the order of shots: then the bits do not depend on who migrated which. */
+void image_stack(image_t *sum, const image_t *shot);
 
 /* Room for any shot of the survey; 0, or -1: no memory. */
 int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey);

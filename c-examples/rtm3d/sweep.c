@@ -75,8 +75,7 @@ static int migrate(row_t *row, const job_t *job, const migrator_t *m, image_t *i
     int status = -1;
 
     progress(row->setting->text);
-    memset(image->correlation, 0, image->cells * sizeof *image->correlation);
-    memset(image->illumination, 0, image->cells * sizeof *image->illumination);
+    image_clear(image);
     if (checkpoint_start(&c, job->config, row->setting, &job->grid, job->steps, m->u) >= 0 &&
         m->migrate(m->run, job, &c, image, &row->seconds) == 0) {
         row->plan = c.plan;

@@ -18,8 +18,9 @@ typedef struct run_t {
     checkpoint_t checkpoint;
     gpu_reference_t reference;
     int observed;                 /* whether the shot has data; of a sweep */
-    image_t sums, expected_sums;  /* on the device: by checkpointing, by keeping every state */
-    image_t image, expected;      /* the same on the host */
+    image_t sums;                 /* of one shot, on the device */
+    image_t one;                  /* the same on the host */
+    image_t image, expected;      /* of all shots: by checkpointing, by keeping every state */
 } run_t;
 
 /* All but the session. */
@@ -30,11 +31,10 @@ static int run_prepare(run_t *run, const job_t *job)
     if (medium_init(&run->truth, g, job->dt, job->model) != 0 ||
         medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
         survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
-        image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
+        image_init(&run->one, g) != 0 || image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
     gpu_shot_open(&run->shot, &run->truth, &run->smooth, &run->survey);
     run->sums = gpu_image_open(g);
-    run->expected_sums = gpu_image_open(g);
     CUDA(cudaDeviceSynchronize());
     return 0;
 }
@@ -57,11 +57,11 @@ static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
     gpu_reference_close(&run->reference);
-    gpu_image_close(&run->expected_sums);
     gpu_image_close(&run->sums);
     gpu_shot_close(&run->shot);
     image_free(&run->expected);
     image_free(&run->image);
+    image_free(&run->one);
     survey_free(&run->survey);
     medium_free(&run->smooth);
     medium_free(&run->truth);
@@ -85,7 +85,13 @@ static void time_steps(run_t *run, results_t *r)
         for (int i = 0; i < steps; i++)
             gpu_shot_backward(shot, 0, shot->u.curr, &run->sums);
     }) / steps;
-    gpu_image_clear(&run->sums, shot->stream);
+}
+
+/* Adds the sums of the shot that was migrated. */
+static void stack(run_t *run, image_t *image)
+{
+    gpu_image_fetch(&run->sums, &run->one, run->shot.stream);
+    image_stack(image, &run->one);
 }
 
 static int migrate(run_t *run, const job_t *job, results_t *r)
@@ -96,18 +102,21 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
         CUDA(cudaStreamSynchronize(run->shot.stream));
         r->modelling += seconds() - start;
 
+        gpu_image_clear(&run->sums, run->shot.stream);
         start = seconds();
         if (gpu_migrate(&run->checkpoint, &run->shot, &run->sums) != 0)
             return -1;
         r->migration += seconds() - start;
+        stack(run, &run->image);
+        if (!job->verify)
+            continue;
 
+        gpu_image_clear(&run->sums, run->shot.stream);
         start = seconds();
-        if (job->verify)
-            gpu_reference_migrate(&run->reference, &run->shot, &run->expected_sums);
+        gpu_reference_migrate(&run->reference, &run->shot, &run->sums);
         r->store_everything += seconds() - start;
+        stack(run, &run->expected);
     }
-    gpu_image_fetch(&run->sums, &run->image, run->shot.stream);
-    gpu_image_fetch(&run->expected_sums, &run->expected, run->shot.stream);
     return 0;
 }
 
@@ -116,18 +125,18 @@ static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *im
 {
     run_t *run = (run_t *)all;
 
-    gpu_image_clear(&run->sums, run->shot.stream);
     for (size_t i = 0; i < job->shots; i++) {
         if (job->shots > 1 || !run->observed)
             gpu_shot_observe(&run->shot, i);
         run->observed = 1;
+        gpu_image_clear(&run->sums, run->shot.stream);
         CUDA(cudaStreamSynchronize(run->shot.stream));
         const double start = seconds();
         if (gpu_migrate(c, &run->shot, &run->sums) != 0)
             return -1;
         *time += seconds() - start;
+        stack(run, image);
     }
-    gpu_image_fetch(&run->sums, image, run->shot.stream);
     return 0;
 }
 

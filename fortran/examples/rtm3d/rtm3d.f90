@@ -19,7 +19,7 @@ program rtm3d
   type(medium_t) :: truth, known
   type(survey_t) :: survey
   type(shot_t) :: this
-  type(image_t) :: image
+  type(image_t) :: image, one  ! of all shots, and of one
   type(gpuzip_t) :: session
   type(gpuzip_stats_t) :: stats
   real(sp), allocatable :: v(:, :, :), s(:, :, :)
@@ -37,13 +37,18 @@ program rtm3d
   survey = new_survey(g, steps, shots, dt, freq)
   call new_shot(this, g, survey)
   call new_image(image, g)
+  call new_image(one, g)
   call checkpoint_open(session, config, survey, this%u)
   do i = 1, shots
     call shot_observe(this, truth, survey, i)
     call system_clock(start, rate)
-    call migrate(session, this, known, survey, image)
+    one%correlation = 0
+    one%illumination = 0
+    call migrate(session, this, known, survey, one)
     call system_clock(finish)
     seconds = seconds + real(finish - start, dp) / real(rate, dp)
+    image%correlation = image%correlation + one%correlation
+    image%illumination = image%illumination + one%illumination
     call gpuzip_stats(session, stats)
     forward_steps = forward_steps + stats%forward_steps
     stall = stall + stats%stall

@@ -13,7 +13,7 @@ module shot
     real(sp), allocatable :: wavelet(:)       ! (0:steps-1), in units of 1/dx^2
   end type
 
-  ! Sums over time and shots, on the cells of the model.
+  ! Sums over time, of a shot or of all, on the cells of the model.
   type image_t
     real(sp), allocatable :: correlation(:, :, :)   ! I = sum of u lambda
     real(sp), allocatable :: illumination(:, :, :)  ! S = sum of u^2
