@@ -45,27 +45,37 @@ static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t field
         fields[1].role = 0;  /* a session goes by the roles that it is given at init */
 }
 
-gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
-                                 const grid_t *g, size_t steps, const wavefield_t *u)
+gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *config, const setting_t *setting,
+                                     const grid_t *g, size_t steps, const wavefield_t *u)
 {
-    gpuzip_config_t cfg;
+    gpuzip_config_t cfg = *config;
     gpuzip_field_t fields[2];
     gpuzip_status_t status;
 
     memset(c, 0, sizeof *c);
-    if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
-        return status;
     cfg.range_actions = 0;  /* the loop below takes one step per action */
     c->policy = cfg.policy;
     checkpoint_fields(g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);
-    status = gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session);
-    gpuzip_config_free(&cfg);
-    if (status < 0)
+    if ((status = gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session)) < 0)
         return status;
     c->plan.struct_size = sizeof c->plan;
     return gpuzip_summary(c->session, &c->plan);
+}
+
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
+                                 const grid_t *g, size_t steps, const wavefield_t *u)
+{
+    gpuzip_config_t cfg;
+    gpuzip_status_t status;
+
+    memset(c, 0, sizeof *c);
+    if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
+        return status;
+    status = checkpoint_configure(c, &cfg, setting, g, steps, u);
+    gpuzip_config_free(&cfg);
+    return status;
 }
 
 int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,

@@ -22,6 +22,9 @@ int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t
 /* The same with a codec of its own, silently. A negative status is a failure, and gpuzip_last_error() the reason. */
 gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
                                  const grid_t *g, size_t steps, const wavefield_t *u);
+/* The same with a configuration that the program made, whose device and budgets it may have set; `cfg` stays the caller's. */
+gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg, const setting_t *setting,
+                                     const grid_t *g, size_t steps, const wavefield_t *u);
 /* Migrates one shot, whose data were observed, into `image`; 0 or -1 as above. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);

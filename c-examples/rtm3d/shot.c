@@ -102,13 +102,21 @@ void shot_free(shot_t *shot)
     *shot = (shot_t){.medium = NULL};
 }
 
+static void advance(shot_t *shot, const medium_t *medium, wavefield_t *w)
+{
+    if (shot->exchange != NULL)
+        shot->exchange(shot->part, w->curr);
+    propagate(medium, w);
+}
+
 /* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
 static void step(shot_t *shot, const medium_t *medium, size_t ts, real *data)
 {
     const survey_t *s = shot->survey;
 
-    propagate(medium, &shot->u);
-    inject(medium, &shot->u, shot->source, s->wavelet[ts - 1]);
+    advance(shot, medium, &shot->u);
+    if (shot->source != NOWHERE)
+        inject(medium, &shot->u, shot->source, s->wavelet[ts - 1]);
     if (data != NULL)
         for (size_t r = 0; r < s->receivers; r++)
             data[ts * s->receivers + r] = shot->u.curr[s->receiver[r]];
@@ -155,7 +163,7 @@ void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
     const survey_t *s = shot->survey;
     const size_t at = (ts + 1) * s->receivers;
 
-    propagate(shot->medium, &shot->lambda);
+    advance(shot, shot->medium, &shot->lambda);
     for (size_t r = 0; ts + 1 < s->steps && r < s->receivers; r++)
         inject(shot->medium, &shot->lambda, s->receiver[r],
                shot->observed[at + r] - shot->synthetic[at + r]);

@@ -26,7 +26,12 @@
 #ifndef RTM_SHOT_H
 #define RTM_SHOT_H
 
+#include <stdint.h>
+
 #include "propagator.h"
+
+/* A source outside this part of a decomposed grid. */
+#define NOWHERE SIZE_MAX
 
 /* Sources and receivers: positions are indices into a field. */
 typedef struct survey_t {
@@ -52,6 +57,9 @@ typedef struct shot_t {
     wavefield_t u, lambda;
     real *observed;          /* [steps][receivers]: data of the true model */
     real *synthetic;         /* [steps][receivers]: data of the smooth model */
+    /* Of a part of a decomposed grid: fetches the planes beside it before a step reads them. NULL: the grid is whole. */
+    void (*exchange)(void *part, real *field);
+    void *part;              /* its first argument */
 } shot_t;
 
 /* Shots along the longer horizontal axis, alternating about its centre line; 0, or -1: no memory. */

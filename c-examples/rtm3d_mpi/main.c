@@ -1,0 +1,404 @@
+/*
+ * rtm3d_mpi: the migration of rtm3d on many ranks, with the same options, files, JSON and bits. By default shots are distributed:
+ * read shots.c. With --decompose all ranks migrate each shot together, a slab of the grid each: read slab.c. Either way a rank has
+ * one gpuzip session of its own (plan.c); the library knows nothing of MPI.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "clock.h"
+#include "image.h"
+#include "job.h"
+#include "message.h"
+#include "node.h"
+#include "output.h"
+#include "plan.h"
+#include "reference.h"
+#include "report.h"
+#include "shots.h"
+#include "slab.h"
+#include "snapshots.h"
+#include "stats.h"
+#include "sweep.h"
+
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+
+/* What a rank found out. */
+typedef struct tally_t {
+    gpuzip_stats_t stats;
+    double modelling, migration, store_everything;
+    int different;  /* whether an image of this rank was not that of keeping every state */
+} tally_t;
+
+/* All that a rank has. */
+typedef struct run_t {
+    int rank, ranks, decompose;
+    const job_t *job;
+    node_t node;
+    slab_t slab;                 /* with decompose */
+    medium_t truth, smooth;      /* of the slab, or whole */
+    survey_t survey;
+    shot_t shot;
+    checkpoint_t checkpoint;
+    reference_t reference;
+    image_t one, expected;       /* of one shot: by checkpointing, by keeping every state */
+    image_t part;                /* of all shots, of the slab */
+    image_t image;               /* of all shots, whole; rank 0 only */
+    tally_t tally;
+} run_t;
+
+/* The worst exit code of all ranks. */
+static int agree(int code)
+{
+    int worst;
+
+    MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    return worst;
+}
+
+/* Runs `call`, an exit code, on rank 0 and then on the others: what all would complain of is said once. */
+#define ROOT_FIRST(code, rank, call)                      \
+    do {                                                  \
+        (code) = agree((rank) == 0 ? (call) : DONE);      \
+        if ((code) == DONE)                               \
+            (code) = agree((rank) != 0 ? (call) : DONE);  \
+    } while (0)
+
+static const grid_t *grid_of(const run_t *run)
+{
+    return run->decompose ? &run->slab.grid : &run->job->grid;
+}
+
+static int open_media(run_t *run)
+{
+    const job_t *job = run->job;
+    const grid_t *g = &job->grid;
+
+    if (run->decompose)
+        return slab_medium(&run->slab, &run->truth, job->dt, job->model) != 0 ||
+               slab_medium(&run->slab, &run->smooth, job->dt, job->smooth) != 0 ||
+               slab_survey(&run->slab, &run->survey, job->steps, job->shots, job->dt, job->freq) != 0;
+    return medium_init(&run->truth, g, job->dt, job->model) != 0 ||
+           medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
+           survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0;
+}
+
+/* All but the sessions; what differs between ranks, memory, each rank complains of itself. */
+static int open_rank(run_t *run)
+{
+    const job_t *job = run->job;
+    const grid_t *g = grid_of(run);
+
+    if (open_media(run) != 0 || shot_init(&run->shot, &run->smooth, &run->survey) != 0 || image_init(&run->one, g) != 0 ||
+        image_init(&run->part, g) != 0 || image_init(&run->expected, g) != 0 ||
+        (run->rank == 0 && image_init(&run->image, &job->grid) != 0)) {
+        complain("rank %d: no memory for %zu points and %zu steps of data", run->rank, g->points, job->steps);
+        return FAILED;
+    }
+    if (run->decompose) {
+        run->shot.exchange = slab_exchange;
+        run->shot.part = &run->slab;
+    }
+    return DONE;
+}
+
+/* One rank of a node after the other: each looks how much memory is left. */
+static int open_references(run_t *run)
+{
+    int status = 0;
+
+    for (int turn = 0; run->job->verify && turn < run->node.ranks; turn++) {
+        if (turn == run->node.rank)
+            status = reference_open(&run->reference, grid_of(run), run->job->steps);
+        MPI_Barrier(run->node.comm);
+    }
+    return agree(status == 0 ? DONE : FAILED);
+}
+
+static int open_session(run_t *run)
+{
+    const job_t *job = run->job;
+    return plan_open(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps) == 0 ? DONE : BAD_OPTIONS;
+}
+
+static int run_open(run_t *run, outputs_t *files)
+{
+    const job_t *job = run->job;
+    int code;
+
+    if (run->decompose && slab_init(&run->slab, &job->grid, MPI_COMM_WORLD) != 0)
+        return BAD_OPTIONS;
+    if (run->decompose)
+        code = plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, MPI_COMM_WORLD) == 0
+                   ? DONE : BAD_OPTIONS;
+    else
+        ROOT_FIRST(code, run->rank, open_session(run));
+    if (code == DONE)
+        code = agree(run->rank == 0 && output_open(files, job->out) != 0 ? FAILED : DONE);
+    if (code == DONE)
+        code = agree(open_rank(run));
+    return code == DONE ? open_references(run) : code;
+}
+
+static void run_close(run_t *run)
+{
+    checkpoint_close(&run->checkpoint);
+    reference_close(&run->reference);
+    image_free(&run->image);
+    image_free(&run->part);
+    image_free(&run->expected);
+    image_free(&run->one);
+    shot_free(&run->shot);
+    survey_free(&run->survey);
+    medium_free(&run->smooth);
+    medium_free(&run->truth);
+}
+
+static int same(const image_t *a, const image_t *b)
+{
+    return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
+           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
+}
+
+/* A shot_worker_t. Of equal images of shots the stacks are equal: each shot is compared where it is migrated. */
+static int migrate_one(void *data, size_t number, image_t *image)
+{
+    run_t *run = data;
+    tally_t *t = &run->tally;
+    double start = seconds();
+
+    shot_observe(&run->shot, &run->truth, number);
+    t->modelling += seconds() - start;
+
+    start = seconds();
+    if (checkpoint_migrate(&run->checkpoint, &run->shot, image) != 0)
+        return -1;
+    t->migration += seconds() - start;
+    if (!run->job->verify)
+        return 0;
+
+    image_clear(&run->expected);
+    start = seconds();
+    reference_migrate(&run->reference, &run->shot, &run->expected);
+    t->store_everything += seconds() - start;
+    t->different |= !same(image, &run->expected);
+    return 0;
+}
+
+static void migrate_slabs(run_t *run)
+{
+    for (size_t i = 0; i < run->job->shots; i++) {
+        image_clear(&run->one);
+        if (migrate_one(run, i, &run->one) != 0)
+            MPI_Abort(MPI_COMM_WORLD, FAILED);
+        image_stack(&run->part, &run->one);
+    }
+    slab_gather(&run->slab, &run->part, &run->image);
+}
+
+/* Shots of their own: all is summed, of peaks the largest stays, as over the shots of one rank. */
+static void add_shots(tally_t *sum, const tally_t *t)
+{
+    stats_add(&sum->stats, &t->stats);
+    sum->modelling += t->modelling;
+    sum->migration += t->migration;
+    sum->store_everything += t->store_everything;
+    sum->different |= t->different;
+}
+
+/* Slabs of the same shots: bytes are summed; the time, the steps and what was moved when are those of rank 0, and of all. */
+static void add_slab(tally_t *sum, const tally_t *t)
+{
+    sum->stats.h2d_bytes += t->stats.h2d_bytes;
+    sum->stats.d2h_bytes += t->stats.d2h_bytes;
+    sum->stats.disk_bytes += t->stats.disk_bytes;
+    sum->stats.raw_bytes += t->stats.raw_bytes;
+    sum->stats.stored_bytes += t->stats.stored_bytes;
+    sum->stats.peak_device_bytes += t->stats.peak_device_bytes;
+    sum->stats.peak_host_bytes += t->stats.peak_host_bytes;
+    sum->different |= t->different;
+}
+
+/* On rank 0 run->tally becomes that of all ranks. */
+static void gather_tallies(run_t *run)
+{
+    run->tally.stats = run->checkpoint.total;
+    if (run->rank != 0) {
+        MPI_Send(&run->tally, sizeof run->tally, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+        return;
+    }
+    for (int rank = 1; rank < run->ranks; rank++) {
+        tally_t other;
+        MPI_Recv(&other, sizeof other, MPI_BYTE, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        (run->decompose ? add_slab : add_shots)(&run->tally, &other);
+    }
+    run->checkpoint.total = run->tally.stats;
+}
+
+/* Whether all that was printed has arrived. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DONE;
+    complain("standard output cannot be written");
+    return FAILED;
+}
+
+static int report(run_t *run, const outputs_t *files, double elapsed)
+{
+    const job_t *job = run->job;
+    const tally_t *t = &run->tally;
+    results_t r = {.modelling = t->modelling, .migration = t->migration, .store_everything = t->store_everything,
+                   .identical = job->verify && !t->different, .files = *files};
+
+    if (output_write(files, job, &run->image) != 0)
+        return FAILED;
+    r.image_hash = image_hash(run->image.correlation, run->image.cells);
+    r.illumination_hash = image_hash(run->image.illumination, run->image.cells);
+    (job->json ? report_json : report_text)(job, &run->checkpoint, &r);
+    if (!job->json)
+        printf("ranks             %d, %d on the first node, %s: %.2f s in all\n", run->ranks, run->node.ranks,
+               run->decompose ? "a slab each" : "times above summed over shots", elapsed);
+    return job->verify && !r.identical ? FAILED : printed();
+}
+
+static int run_job(run_t *run)
+{
+    outputs_t files;
+    int code;
+    double start;
+
+    node_open(&run->node, MPI_COMM_WORLD);
+    code = run_open(run, &files);
+    if (code == DONE) {
+        start = seconds();
+        if (run->decompose)
+            migrate_slabs(run);
+        else
+            shots_migrate(MPI_COMM_WORLD, run->job->shots, migrate_one, run, &run->one, run->rank == 0 ? &run->image : NULL);
+        gather_tallies(run);
+        code = agree(run->rank == 0 ? report(run, &files, seconds() - start) : DONE);
+    }
+    run_close(run);
+    node_close(&run->node);
+    return code;
+}
+
+/* A migrator_t's; there is one rank. */
+static int migrate_all(void *data, const job_t *job, checkpoint_t *c, image_t *image, double *time)
+{
+    run_t *run = data;
+
+    for (size_t i = 0; i < job->shots; i++) {
+        double start;
+        shot_observe(&run->shot, &run->truth, i);
+        image_clear(&run->one);
+        start = seconds();
+        if (checkpoint_migrate(c, &run->shot, &run->one) != 0)
+            return -1;
+        *time += seconds() - start;
+        image_stack(image, &run->one);
+    }
+    return 0;
+}
+
+static int sweep_settings(run_t *run)
+{
+    const migrator_t migrator = {.run = run, .u = NULL, .migrate = migrate_all};
+    int code = open_rank(run);
+
+    if (code == DONE)
+        code = sweep(run->job, &migrator) == 0 ? printed() : FAILED;
+    run_close(run);
+    return code;
+}
+
+/* Takes --decompose out of the arguments; whether it was there. */
+static int take_decompose(int *argc, char **argv)
+{
+    int kept = 1, found = 0;
+
+    for (int i = 1; i < *argc; i++)
+        if (strcmp(argv[i], "--decompose") == 0)
+            found = 1;
+        else
+            argv[kept++] = argv[i];
+    *argc = kept;
+    argv[kept] = NULL;
+    return found;
+}
+
+static int prepare(job_t *job, const options_t *o, const run_t *run)
+{
+    const int ranks = run->ranks;
+
+    if (o->sweep && run->decompose) {
+        complain("--sweep --decompose: a sweep is of one rank; leave one out");
+        return BAD_OPTIONS;
+    }
+    if (o->sweep && ranks > 1) {
+        complain("--sweep: compares settings on one rank, and there are %d; run rtm3d, or one rank", ranks);
+        return BAD_OPTIONS;
+    }
+    return job_prepare(job, o) == 0 ? DONE : BAD_OPTIONS;
+}
+
+/* What rank 0 does alone, as rtm3d does. */
+static int alone(const options_t *o, const job_t *job)
+{
+    if (o->bench)
+        return bench(o) == 0 ? DONE : FAILED;
+    return snapshots_dump(job) == 0 ? printed() : FAILED;
+}
+
+static int main_of_rank(int argc, char **argv)
+{
+    run_t run;
+    options_t options = {.help = 0};
+    job_t job = {.name = NULL};
+    int code;
+
+    memset(&run, 0, sizeof run);
+    MPI_Comm_rank(MPI_COMM_WORLD, &run.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &run.ranks);
+    run.decompose = take_decompose(&argc, argv);
+    run.job = &job;
+    ROOT_FIRST(code, run.rank, options_parse(&options, argc, argv) == 0 ? DONE : BAD_OPTIONS);
+    if (code != DONE)
+        return code;
+    if (options.help) {
+        if (run.rank == 0) {
+            options_help();
+            puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)");
+        }
+        return DONE;
+    }
+    if (options.bench)
+        return agree(run.rank == 0 ? alone(&options, &job) : DONE);
+    ROOT_FIRST(code, run.rank, prepare(&job, &options, &run));
+    if (code != DONE)
+        return code;  /* a rank whose own preparation went well leaves its models to the end of the process */
+    if (job.dumps > 0)
+        code = agree(run.rank == 0 ? alone(&options, &job) : DONE);
+    else
+        code = job.settings > 0 ? sweep_settings(&run) : run_job(&run);
+    job_free(&job);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int provided, code;
+
+    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+        return FAILED;
+    if (provided < MPI_THREAD_FUNNELED) {
+        complain("this MPI offers no MPI_THREAD_FUNNELED, which rank 0 needs to work beside serving; use one that does");
+        MPI_Abort(MPI_COMM_WORLD, FAILED);
+    }
+    code = main_of_rank(argc, argv);
+    MPI_Finalize();
+    return code;
+}
