@@ -186,7 +186,7 @@ fn no_line_is_forgotten() {
     let cuda = [include_str!("../src/device/cuda/mod.rs"), include_str!("../src/device/cuda/marks.rs")].concat();
     // `Device::wait` and `Device::record` are the driver's calls behind those of the tiers; one line waits for two reasons; and one is for
     // compressed snapshots, which no CUDA device has yet.
-    let compressed = "if let Some(read) = self.compression";
+    let compressed = "if let Some((_, read)) = self.compression";
     assert_eq!(tier.matches(compressed).count(), 1);
     assert_eq!(tier.matches("device.wait(").count() - 1 + cuda.matches("cuStreamWaitEvent(").count() - 1, WAITS.len() - 1);
     assert_eq!(tier.matches("device.record(").count() + cuda.matches("cuEventRecord(").count() - 1, RECORDS.len());
