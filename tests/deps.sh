@@ -2,7 +2,8 @@
 # Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
 set -u
 
-packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools"
+packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools \
+mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich"
 
 # Whether a program, or a shared library, is installed.
 have() {

@@ -8,7 +8,7 @@
 #include "message.h"
 #include "transfer.h"
 
-#define PATIENCE 1000  /* looks at a message, well below a microsecond each */
+#define PATIENCE 50e-6  /* seconds, several times what a halo takes */
 
 enum { TAG_UP = 4, TAG_DOWN };
 
@@ -115,11 +115,12 @@ int slab_survey(const slab_t *slab, survey_t *s, size_t steps, size_t shots, dou
 static void wait_for(MPI_Request request[4])
 {
     const struct timespec nap = {.tv_nsec = 20 * 1000};
+    const double start = MPI_Wtime();
     MPI_Status status[4];
     int done = 0;
 
-    for (int looks = 0; !done; looks++) {
-        if (looks > PATIENCE)
+    while (!done) {
+        if (MPI_Wtime() - start > PATIENCE)
             nanosleep(&nap, NULL);
         MPI_Testall(4, request, &done, status);
     }

@@ -1,0 +1,203 @@
+//! Many ranks have rtm3d's image, bit for bit: shots distributed and the grid decomposed, under OpenMPI and MPICH.
+
+mod common;
+
+use common::{have, library, root, run, stdout, tempdir};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A grid with several shots; the last one is of two dimensions.
+const THREE_D: [&str; 12] = ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--steps", "24", "--shots", "3"];
+const TWO_D: [&str; 12] = ["--n1", "16", "--n2", "30", "--n3", "1", "--border", "6", "--steps", "24", "--shots", "3"];
+
+/// The installed MPIs; says which are not.
+fn mpis() -> Vec<&'static str> {
+    ["openmpi", "mpich"].into_iter().filter(|mpi| have(&format!("mpicc.{mpi}")) && have(&format!("mpirun.{mpi}"))).collect()
+}
+
+fn make(example: &str, dir: &Path, arguments: &[String]) {
+    let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(root().join("c-examples").join(example)).args([build, lib]).args(arguments));
+}
+
+/// A program without the caller's configuration, whose ranks do not fight for the cores.
+fn quiet(mut command: Command) -> Command {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
+        command.env_remove(name);
+    }
+    command.env("OMP_WAIT_POLICY", "passive").env("OMP_NUM_THREADS", "1");
+    command
+}
+
+fn rtm3d() -> Command {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mpi-serial");
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| make("rtm3d", &dir, &[]));
+    quiet(Command::new(dir.join("rtm3d")))
+}
+
+/// rtm3d_mpi of one MPI.
+struct Mpi {
+    name: &'static str,
+    dir: PathBuf,
+}
+
+impl Mpi {
+    /// Built once, and run in a folder of the test's own.
+    fn new(name: &'static str, test: &str) -> Self {
+        let dir = tempdir(&format!("mpi-{test}-{name}"));
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let build = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi-{name}"));
+        let guard = ONE_AT_A_TIME.lock();
+        make("rtm3d_mpi", &build, &[format!("MPICC=mpicc.{name}"), "CFLAGS=-O1 -Werror".into()]);
+        drop(guard);
+        std::fs::copy(build.join("rtm3d_mpi"), dir.join("rtm3d_mpi")).unwrap();
+        Self { name, dir }
+    }
+
+    fn ranks(&self, ranks: usize, arguments: &[&str], config: &[(&str, &str)]) -> Output {
+        let mut command = quiet(Command::new(format!("mpirun.{}", self.name)));
+        if self.name == "openmpi" {
+            command.arg("--oversubscribe").env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        command.args(["-np", &ranks.to_string()]).arg(self.dir.join("rtm3d_mpi")).args(arguments).arg("--out").arg(self.dir.join("out"));
+        command.envs(config.iter().map(|(key, value)| (key.to_string(), value)));
+        command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
+    }
+
+    /// Its JSON, of a run that must succeed.
+    fn json(&self, ranks: usize, arguments: &[&str], config: &[(&str, &str)]) -> String {
+        let output = self.ranks(ranks, &[arguments, &["--json"]].concat(), config);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{} on {ranks} ranks, {arguments:?}: {text}", self.name);
+        let json = stdout(&output);
+        assert_eq!(json.lines().count(), 1, "one object: {json}");
+        json
+    }
+}
+
+/// The value of a key, as text.
+fn value<'a>(json: &'a str, key: &str) -> &'a str {
+    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len() + 4;
+    json[start..].split([',', '}']).next().unwrap().trim_matches('"')
+}
+
+/// What does not depend on the number of ranks: keys, both sums of the image, and all that was done.
+fn facts(json: &str) -> Vec<String> {
+    let keys = ["image_hash", "illumination_hash", "identical", "shots", "steps", "algorithm", "forward_steps", "backward_steps", "saves"];
+    let names = json.split('"').skip(1).step_by(2).filter(|name| !name.contains(['/', '.'])).collect::<Vec<_>>().join(" ");
+    keys.iter().map(|key| format!("{key} {}", value(json, key))).chain([names]).collect()
+}
+
+const REVOLVE: [(&str, &str); 3] =
+    [("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"), ("GPUZIP_CHECKPOINTING_SNAPS", "4"), ("GPUZIP_CACHE_CAPACITY", "2")];
+
+#[test]
+fn any_number_of_ranks_has_the_serial_image() {
+    for mpi in mpis().into_iter().map(|name| Mpi::new(name, "image")) {
+        for grid in [THREE_D, TWO_D] {
+            let job = [&grid[..], &["--verify"]].concat();
+            let serial = tempdir("mpi-serial-out");
+            let expected = stdout(&run(rtm3d().args(&job).args(["--json", "--out"]).arg(&serial).envs(REVOLVE)));
+            assert_eq!(value(&expected, "identical"), "true");
+            for ranks in [1, 2, 4] {
+                for decompose in [&[][..], &["--decompose"]] {
+                    let json = mpi.json(ranks, &[&job[..], decompose].concat(), &REVOLVE);
+                    assert_eq!(facts(&json), facts(&expected), "{} on {ranks} ranks, {decompose:?}", mpi.name);
+                    for file in ["image.f32", "image_filtered.f32", "image.png"] {
+                        let bytes = |dir: &Path| std::fs::read(dir.join(file)).unwrap();
+                        assert!(bytes(&mpi.dir.join("out")) == bytes(&serial), "{file}: {} on {ranks} ranks, {decompose:?}", mpi.name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A budget is a node's: two ranks with twice of it plan what one plans; slabs of unequal size plan the same schedule.
+#[test]
+fn budgets_are_of_a_node() {
+    let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "budgets")) else { return };
+    let with = |ranks, budget, arguments: &[&str]| {
+        mpi.json(ranks, &[&THREE_D[..], arguments].concat(), &[("GPUZIP_DEVICE_BUDGET", budget), ("GPUZIP_HOST_BUDGET", budget)])
+    };
+    let [one, two, half] = [with(1, "3M", &[]), with(2, "6M", &[]), with(2, "3M", &[])];
+    let plan = |json: &str| (value(json, "snapshots").parse::<u32>().unwrap(), value(json, "cache").parse::<u32>().unwrap());
+    assert_eq!(plan(&one), plan(&two));
+    assert!(plan(&half).0 < plan(&one).0 && plan(&half).1 < plan(&one).1, "{half}");
+    let slabs = with(3, "3M", &["--decompose", "--verify"]);
+    assert_eq!([value(&slabs, "identical"), value(&slabs, "image_hash")], ["true", value(&one, "image_hash")]);
+    assert!(plan(&slabs).0 > 1 && plan(&slabs).0 < 24, "{slabs}");
+}
+
+/// On the software CUDA driver: three ranks get the first, the second and the first of two devices, or the one that is asked for.
+#[test]
+fn ranks_share_the_gpus_of_their_node() {
+    let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "gpus")) else { return };
+    let rtm3d_mpi = root().join("c-examples/rtm3d_mpi");
+    let lib = library().display();
+    let mut compile = Command::new(format!("mpicc.{}", mpi.name));
+    compile
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fopenmp"])
+        .arg(root().join("tests/c/mpi_node.c"))
+        .arg(rtm3d_mpi.join("node.c"));
+    for part in ["checkpoint", "message", "shot", "propagator", "grid"] {
+        compile.arg(root().join(format!("c-examples/rtm3d/{part}.c")));
+    }
+    for include in [root().join("include"), root().join("c-examples/rtm3d"), rtm3d_mpi] {
+        compile.arg("-I").arg(include);
+    }
+    // In the place of rtm3d_mpi, to be run like it.
+    run(compile.arg("-o").arg(mpi.dir.join("rtm3d_mpi")).args([
+        &format!("-L{lib}"),
+        "-lgpuzip",
+        &format!("-Wl,-rpath,{lib}"),
+        "-lm",
+        "-ldl",
+    ]));
+    let driver = std::env::current_exe().unwrap().with_file_name("libcuda_emu.so");
+    std::os::unix::fs::symlink(driver, mpi.dir.join("libcuda.so.1")).unwrap();
+    let path = mpi.dir.display().to_string();
+    let cuda = [
+        ("GPUZIP_BACKEND", "2"),
+        ("GPUZIP_DEVICE_BUDGET", "3000"),
+        ("GPUZIP_HOST_BUDGET", "9001"),
+        ("LD_LIBRARY_PATH", &path),
+        ("CUDA_EMU_DEVICES", "2"),
+    ];
+    let lines = |devices: [u32; 3]| -> String {
+        devices.iter().enumerate().map(|(rank, k)| format!("rank {rank}: device {k}, 1000 and 3000 bytes\n")).collect()
+    };
+    assert_eq!(stdout(&mpi.ranks(3, &[], &cuda)), lines([1, 2, 1]));
+    assert_eq!(stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_DEVICE", "2")]].concat())), lines([2, 2, 2]));
+    assert_eq!(stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_BACKEND", "1")]].concat())), lines([0, 0, 0]));
+    let none = mpi.ranks(2, &[], &[&cuda[..], &[("CUDA_EMU_DEVICES", "0")]].concat());
+    let text = String::from_utf8_lossy(&none.stderr);
+    assert!(!none.status.success() && text.contains("sees no GPU"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_is_said_once_and_ends_every_rank() {
+    for mpi in mpis().into_iter().map(|name| Mpi::new(name, "errors")) {
+        for (arguments, config, part) in [
+            (&["--stepz", "3"][..], &[][..], "--stepz"),
+            (&["--config", "/no/such/config"], &[], "/no/such/config"),
+            (&["--decompose", "--n3", "9"], &[], "run fewer ranks"),
+            (&["--sweep"], &[], "--sweep"),
+            (&[], &[("GPUZIP_DEVICE_BUDGET", "1")], "device_budget = 1: not a byte"),
+        ] {
+            let output = mpi.ranks(3, &[&THREE_D[..], arguments].concat(), config);
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{} {arguments:?}: {text}", mpi.name);
+            assert_eq!(text.matches("rtm3d_mpi: ").count(), 1, "{} {arguments:?}: {text}", mpi.name);
+            assert!(text.contains(part) && output.stdout.is_empty(), "{} {arguments:?}: {text}", mpi.name);
+        }
+    }
+}
+
+/// The library itself never links MPI.
+#[test]
+fn the_library_knows_no_mpi() {
+    let needed = stdout(&run(Command::new("ldd").arg(library().join("libgpuzip.so"))));
+    assert!(!needed.contains("libmpi"), "{needed}");
+}
