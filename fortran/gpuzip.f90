@@ -964,7 +964,7 @@ contains
 
   ! Whether all fields are contiguous; if not, `call` is over.
   logical function contiguous(fields, call, stat, errmsg)
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     character(*), intent(in) :: call
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1136,7 +1136,7 @@ contains
   subroutine gpuzip_init(config, steps, fields, handle, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     integer(c_int32_t), intent(in) :: steps
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(gpuzip_t), intent(inout) :: handle
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1147,7 +1147,7 @@ contains
   subroutine gpuzip_attach(schedule, config, fields, handle, stat, errmsg)
     type(gpuzip_schedule_t), intent(in) :: schedule
     type(gpuzip_config_t), intent(in) :: config
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(gpuzip_t), intent(inout) :: handle
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1190,7 +1190,7 @@ contains
   subroutine save_fields(handle, ts, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1202,7 +1202,7 @@ contains
   subroutine retrieve_fields(handle, ts, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1214,7 +1214,7 @@ contains
   subroutine gpuzip_save_begin(handle, ts, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
-    type(gpuzip_field_t), intent(inout) :: fields(:)
+    type(gpuzip_field_t), intent(inout), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1238,7 +1238,7 @@ contains
   subroutine gpuzip_retrieve_acquire(handle, ts, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
-    type(gpuzip_field_t), intent(inout) :: fields(:)
+    type(gpuzip_field_t), intent(inout), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1284,7 +1284,7 @@ contains
   subroutine gpuzip_memory_required(config, steps, fields, summary, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     integer(c_int32_t), intent(in) :: steps
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(gpuzip_summary_t), intent(inout) :: summary
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1301,10 +1301,11 @@ contains
 
   ! Runs by callbacks: c_funloc of bind(c) procedures with the interfaces gpuzip_forward_t and so on, and c_loc of what they share.
 
+  ! Callbacks and fields hold addresses of what the call changes: as targets, the compiler must not take that for unchanged after it.
   subroutine gpuzip_run_forward(handle, callbacks, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
-    type(gpuzip_callbacks_t), intent(in) :: callbacks
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_callbacks_t), intent(in), target :: callbacks
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1315,8 +1316,8 @@ contains
 
   subroutine gpuzip_run_reverse(handle, callbacks, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
-    type(gpuzip_callbacks_t), intent(in) :: callbacks
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_callbacks_t), intent(in), target :: callbacks
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1329,7 +1330,7 @@ contains
 
   subroutine gpuzip_codec_bound(config, fields, bytes, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     integer(c_int64_t), intent(inout) :: bytes
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -1340,7 +1341,7 @@ contains
   ! The stream becomes stream(:bytes); gpuzip_codec_bound says how many elements suffice.
   subroutine gpuzip_codec_compress(config, fields, stream, bytes, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     integer(c_int8_t), contiguous, target, intent(inout) :: stream(:)
     integer(c_int64_t), intent(inout) :: bytes
     integer, intent(out), optional :: stat
@@ -1353,7 +1354,7 @@ contains
   ! `stream` is as long as it was made: stream(:bytes).
   subroutine gpuzip_codec_decompress(stream, fields, stat, errmsg)
     integer(c_int8_t), contiguous, target, intent(in) :: stream(:)
-    type(gpuzip_field_t), intent(in) :: fields(:)
+    type(gpuzip_field_t), intent(in), target :: fields(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     if (.not. contiguous(fields, 'gpuzip_codec_decompress', stat, errmsg)) return
@@ -1373,7 +1374,7 @@ contains
 
   ! The functions of `plugin` are c_funloc of procedures with the interfaces gpuzip_codec_*_t; its name comes from gpuzip_to_c.
   subroutine gpuzip_codec_register(plugin, compressor, stat, errmsg)
-    type(gpuzip_codec_plugin_t), intent(in) :: plugin
+    type(gpuzip_codec_plugin_t), intent(in), target :: plugin
     integer(c_int32_t), intent(inout) :: compressor
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
