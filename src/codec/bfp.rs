@@ -286,31 +286,8 @@ mod tests {
         Shape { n: [n, 1, 1], scalar: T::SCALAR }
     }
 
-    trait Test: Lane {
-        fn array(x: &[Self]) -> Array<'_>;
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
-    }
-
-    impl Test for f32 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F32(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F32(x)
-        }
-    }
-
-    impl Test for f64 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F64(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F64(x)
-        }
-    }
-
     /// The stream; every level must give the same.
-    fn coded<T: Test>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
         let mut coder = Bfp::new(line::<T>(x.len())).unwrap();
         let streams = levels().into_iter().map(|level| {
             set_level(level);
@@ -323,7 +300,7 @@ mod tests {
         streams.reduce(|a, b| if a == b { a } else { panic!("the levels differ") }).unwrap()
     }
 
-    fn decoded<T: Test>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
         let mut coder = Bfp::new(line::<T>(n))?;
         let arrays = levels().into_iter().map(|level| {
             set_level(level);
@@ -359,7 +336,7 @@ mod tests {
         stream
     }
 
-    fn check<T: Test>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Lane>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("finite values");
         prop_assert_eq!(stream.len(), Bfp::new(line::<T>(x.len())).unwrap().max_bytes());
         let y = decoded::<T>(&stream, x.len()).unwrap();

@@ -577,31 +577,8 @@ mod tests {
         Library::get().map_err(|e| println!("skipped: {e}")).ok()
     }
 
-    trait Test: Lane {
-        fn array(x: &[Self]) -> Array<'_>;
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
-    }
-
-    impl Test for f32 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F32(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F32(x)
-        }
-    }
-
-    impl Test for f64 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F64(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F64(x)
-        }
-    }
-
     /// Whether it was coded; if so, within the bound.
-    fn check<T: Test>(x: &[T], bound: Bound) -> bool {
+    fn check<T: Lane>(x: &[T], bound: Bound) -> bool {
         let mut coder = Bitcomp::new(shape::<T>(x.len()), 0).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let Some(bytes) = coder.compress(T::array(x), bound, &mut to).unwrap() else { return false };

@@ -239,31 +239,8 @@ mod tests {
         Shape { n: [n, 1, 1], scalar: T::SCALAR }
     }
 
-    trait Test: Lane {
-        fn array(x: &[Self]) -> Array<'_>;
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
-    }
-
-    impl Test for f32 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F32(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F32(x)
-        }
-    }
-
-    impl Test for f64 {
-        fn array(x: &[Self]) -> Array<'_> {
-            Array::F64(x)
-        }
-        fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-            ArrayMut::F64(x)
-        }
-    }
-
     /// The stream; every level must give the same.
-    fn coded<T: Test>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
         let mut coder = Half::new(line::<T>(x.len())).unwrap();
         let streams = levels().into_iter().map(|level| {
             set_level(level);
@@ -276,7 +253,7 @@ mod tests {
         streams.reduce(|a, b| if a == b { a } else { panic!("the levels differ") }).unwrap()
     }
 
-    fn decoded<T: Test>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
         let mut coder = Half::new(line::<T>(n))?;
         let arrays = levels().into_iter().map(|level| {
             set_level(level);
@@ -302,7 +279,7 @@ mod tests {
         sign | ((((exponent + 14) as u16) << 10) + significand)
     }
 
-    fn check<T: Test>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Lane>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("an array that can be coded");
         let s = i32::from_le_bytes(stream[..4].try_into().unwrap());
         for (x, half) in x.iter().zip(stream[HEAD..].as_chunks().0) {

@@ -14,27 +14,19 @@ const UNTOUCHED: u64 = 0x7FF5_5A5A_7FA5_5A5A;
 
 /// What a test needs of a type.
 pub(crate) trait Tested: Quantised {
-    fn array(x: &[Self]) -> Array<'_>;
-    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
     /// Exponents of the least and the largest maximum.
     const EXPONENTS: [i32; 2];
 }
 
 macro_rules! tested {
-    ($float:ident, $variant:ident, $exponents:expr) => {
+    ($float:ident, $exponents:expr) => {
         impl Tested for $float {
-            fn array(x: &[Self]) -> Array<'_> {
-                Array::$variant(x)
-            }
-            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-                ArrayMut::$variant(x)
-            }
             const EXPONENTS: [i32; 2] = $exponents;
         }
     };
 }
-tested!(f32, F32, [-100, 120]);
-tested!(f64, F64, [-900, 1000]);
+tested!(f32, [-100, 120]);
+tested!(f64, [-900, 1000]);
 
 /// Largest finite magnitude.
 fn maximum<T: Real>(x: &[T]) -> f64 {

@@ -39,6 +39,10 @@ pub trait Real:
     fn to_bits(self) -> u64;
     /// The value of these bits; those beyond its size do not count.
     fn from_bits(bits: u64) -> Self;
+    /// An array of these values.
+    fn array(x: &[Self]) -> Array<'_>;
+    /// The same, to be filled.
+    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
     /// The array as one of this type.
     fn of<'a>(array: Array<'a>) -> Option<&'a [Self]>;
 }
@@ -73,6 +77,12 @@ macro_rules! real {
             #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 $float::from_bits(bits as $bits)
+            }
+            fn array(x: &[Self]) -> Array<'_> {
+                Array::$variant(x)
+            }
+            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+                ArrayMut::$variant(x)
             }
             fn of<'a>(array: Array<'a>) -> Option<&'a [Self]> {
                 match array {

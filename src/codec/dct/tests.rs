@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::simd;
+use crate::codec::{simd, Real};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
@@ -8,42 +8,6 @@ use std::path::PathBuf;
 fn measure() {
     super::measure::print();
 }
-
-/// What the tests do with values of both types.
-trait Value: Copy + PartialEq + std::fmt::Debug {
-    const SCALAR: Scalar;
-    fn make(x: f64) -> Self;
-    fn wide(self) -> f64;
-    fn bits(self) -> u64;
-    fn array(x: &[Self]) -> Array<'_>;
-    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
-}
-
-macro_rules! value {
-    ($float:ident, $variant:ident) => {
-        impl Value for $float {
-            const SCALAR: Scalar = Scalar::$variant;
-            fn make(x: f64) -> Self {
-                x as $float
-            }
-            fn wide(self) -> f64 {
-                f64::from(self)
-            }
-            fn bits(self) -> u64 {
-                u64::from(self.to_bits())
-            }
-            fn array(x: &[Self]) -> Array<'_> {
-                Array::$variant(x)
-            }
-            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-                ArrayMut::$variant(x)
-            }
-        }
-    };
-}
-
-value!(f32, F32);
-value!(f64, F64);
 
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -65,7 +29,7 @@ enum Kind {
 const KINDS: [Kind; 7] = [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
 
 /// An array of about this magnitude.
-fn array<V: Value>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
+fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
     let mut state = seed;
     let [a, b, c] = [0; 3].map(|_| 0.1 + random(&mut state).abs());
     let values = n.iter().product::<usize>();
@@ -74,7 +38,7 @@ fn array<V: Value>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
             let [i, j, k] = [p % n[0], p / n[0] % n[1], p / n[0] / n[1]].map(|i| i as f64);
             let noise = random(&mut state);
             let smooth = (a * i + 0.3).sin() * (b * j + 0.2 * i).cos() * (c * k + 1.0).cos();
-            V::make(match kind {
+            V::from_f64(match kind {
                 Kind::Smooth => scale * smooth,
                 Kind::Noise => scale * noise,
                 Kind::Constant => scale,
@@ -89,23 +53,23 @@ fn array<V: Value>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
 }
 
 /// Codes and decodes, checks what a coder promises, and returns the stream.
-fn check<V: Value>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
+fn check<V: Real>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
     let mut to = vec![0xa5; coder.max_bytes()];
     let size = coder.compress(V::array(x), bound, &mut to).unwrap()?;
     assert!(size < size_of_val(x));
     to.truncate(size);
-    let mut y = vec![V::make(f64::NAN); x.len()];
+    let mut y = vec![V::from_f64(f64::NAN); x.len()];
     coder.decompress(&to, V::array_mut(&mut y)).unwrap();
     let mut sum = 0.0;
     for (p, (&x, &y)) in x.iter().zip(&y).enumerate() {
-        if x.wide().is_finite() {
-            let e = (x.wide() - y.wide()).abs();
+        if x.to_f64().is_finite() {
+            let e = (x.to_f64() - y.to_f64()).abs();
             sum += (e / bound.value()).powi(2);
             if let Bound::Max(most) = bound {
                 assert!(e <= most, "value {p}: {x:?} became {y:?}, beyond {most}");
             }
         } else {
-            assert_eq!(x.bits(), y.bits(), "value {p}");
+            assert_eq!(x.to_bits(), y.to_bits(), "value {p}");
         }
     }
     if let Bound::Rms(_) = bound {
@@ -115,11 +79,11 @@ fn check<V: Value>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
     Some(to)
 }
 
-fn largest<V: Value>(x: &[V]) -> f64 {
-    x.iter().map(|x| x.wide().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
+fn largest<V: Real>(x: &[V]) -> f64 {
+    x.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
 }
 
-fn check_kinds<V: Value>(n: [usize; 3], scale: f64, relative: f64, seed: u64) {
+fn check_kinds<V: Real>(n: [usize; 3], scale: f64, relative: f64, seed: u64) {
     let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
     for kind in KINDS {
         let x = array::<V>(kind, n, scale, seed);
@@ -224,7 +188,7 @@ fn random_tiles() {
 
 #[test]
 fn the_same_bits_at_every_level() {
-    fn streams<V: Value>() -> Vec<(Option<Vec<u8>>, Vec<u64>)> {
+    fn streams<V: Real>() -> Vec<(Option<Vec<u8>>, Vec<u64>)> {
         let mut all = Vec::new();
         for n in [[70, 35, 33], [40, 17, 9], [100, 70, 1], [3, 60, 50], [1000, 1, 1]] {
             let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
@@ -232,11 +196,11 @@ fn the_same_bits_at_every_level() {
                 for bound in [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)] {
                     let x = array::<V>(kind, n, 1.0, 11);
                     let stream = check(&mut coder, &x, bound);
-                    let mut y = vec![V::make(0.0); x.len()];
+                    let mut y = vec![V::from_f64(0.0); x.len()];
                     if let Some(stream) = &stream {
                         coder.decompress(stream, V::array_mut(&mut y)).unwrap();
                     }
-                    all.push((stream, y.iter().map(|y| y.bits()).collect()));
+                    all.push((stream, y.iter().map(|y| y.to_bits()).collect()));
                 }
             }
         }
