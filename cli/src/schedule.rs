@@ -5,14 +5,18 @@ use crate::output::{emit, OutputOptions};
 use crate::Failure;
 use clap::Args;
 use gpuzip::error::Result;
-use gpuzip::schedule::{trace, validate, Schedule};
+use gpuzip::schedule::{trace, validate, Ranges, Schedule};
 use serde_json::{Map, Value};
+use std::io::{self, Write};
 
 /// Generate a schedule, prove it by replaying it, and count its actions
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     schedule: ScheduleOptions,
+    /// FORWARDs in a row as one action, `<first>..<last> FORWARD` (both included), as with range_actions = 1; no trace file
+    #[arg(long)]
+    range: bool,
     #[command(flatten)]
     output: OutputOptions,
 }
@@ -34,10 +38,28 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     Ok(values.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
+/// The lines of a trace, but for FORWARDs in a row, which are one: `<first>..<last> FORWARD`.
+fn write_ranges(schedule: &Schedule, out: &mut dyn Write) -> io::Result<()> {
+    for (action, end) in Ranges::new(schedule.actions(), true) {
+        let name = trace::name(action.kind);
+        if end > action.ts {
+            writeln!(out, "{}..{end} {name}", action.ts)?;
+        } else {
+            writeln!(out, "{} {name}", action.ts)?;
+        }
+    }
+    out.flush()
+}
+
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let schedule = arguments.schedule.schedule(0)?;
-    let values = counts(&schedule)?;
-    emit(values, "schedule", &|out| trace::write(schedule.actions(), out), &arguments.output)?;
+    let mut values = counts(&schedule)?;
+    if arguments.range {
+        values.insert("actions".into(), Ranges::new(schedule.actions(), true).count().into());
+        emit(values, "schedule", &|out| write_ranges(&schedule, out), &arguments.output)?;
+    } else {
+        emit(values, "schedule", &|out| trace::write(schedule.actions(), out), &arguments.output)?;
+    }
     Ok(())
 }

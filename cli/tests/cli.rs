@@ -135,6 +135,33 @@ fn a_printed_schedule_can_be_replayed() {
     std::fs::remove_file(file).unwrap();
 }
 
+/// `2..5 FORWARD` stands for the FORWARDs of 2, 3, 4 and 5; one alone, and everything else, is the line of a trace.
+#[test]
+fn ranges_are_the_schedule_with_forwards_in_a_row_as_one() {
+    for options in ["revolve --steps 200 --snapshots 5", "zcut --steps 90", "uniform --steps 60 --snapshots 4", "store-all --steps 5"] {
+        let line = format!("schedule --algorithm {options}");
+        let [single, ranges] = ["--print", "--print --range"].map(|flags| succeeds(&format!("{line} {flags}")).stdout);
+        let mut taken_apart = String::new();
+        for action in text(&ranges).lines() {
+            let (steps, name) = action.split_once(' ').unwrap();
+            let (first, last) = steps.split_once("..").unwrap_or((steps, steps));
+            let [first, last] = [first, last].map(|step| step.parse::<u32>().unwrap());
+            assert!(first < last || !steps.contains(".."), "{options}: {action} is one step");
+            (first..=last).for_each(|step| taken_apart += &format!("{step} {name}\n"));
+        }
+        assert_eq!(taken_apart, text(&single), "{options}");
+        let object = json(&format!("{line} --range --print"));
+        let listed: Vec<&str> = object["schedule"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        assert_eq!(listed, text(&ranges).lines().collect::<Vec<_>>());
+        assert_eq!(object["actions"], listed.len(), "what an application is handed out");
+        assert_eq!(object["forward_steps"], json(&line)["forward_steps"], "the work is the same");
+    }
+    // All that one snapshot leaves to do again: a stretch of recomputations never joins the first pass.
+    let short = succeeds("schedule --algorithm revolve --steps 4 --snapshots 1 --print --range").stdout;
+    let expected = "0 SAVE|1..3 FORWARD|3 BACKWARD|0 RESTORE|1..2 FORWARD|2 BACKWARD|0 RESTORE|1 FORWARD|1 BACKWARD|0 RESTORE|0 BACKWARD";
+    assert!(text(&short).replace('\n', "|").starts_with(expected), "{}", text(&short));
+}
+
 #[test]
 fn a_printed_plan_is_its_listing_alone() {
     let options = "plan --algorithm revolve --steps 50 --snapshots 6 --cache 2 --print";
