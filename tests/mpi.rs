@@ -184,6 +184,7 @@ fn what_is_wrong_is_said_once_and_ends_every_rank() {
             (&["--config", "/no/such/config"], &[], "/no/such/config"),
             (&["--decompose", "--n3", "9"], &[], "run fewer ranks"),
             (&["--sweep"], &[], "--sweep"),
+            (&["--gradient"], &[], "--gradient"),
             (&[], &[("GPUZIP_DEVICE_BUDGET", "1")], "device_budget = 1: not a byte"),
         ] {
             let output = mpi.ranks(3, &[&THREE_D[..], arguments].concat(), config);

@@ -10,18 +10,28 @@ use std::sync::OnceLock;
 
 /// Builds a target of c-examples/rtm3d, all of them into one folder.
 fn build(target: &str) -> PathBuf {
+    build_with("rtm", target, &[])
+}
+
+fn build_with(folder: &str, target: &str, variables: &[&str]) -> PathBuf {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one_at_a_time = LOCK.lock();
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm");
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let build = format!("BUILD={}", dir.display());
     let lib = format!("GPUZIP_LIB={}", library().display());
-    run(Command::new("make").arg("-C").arg(root().join("c-examples/rtm3d")).args([&build, &lib]).arg(dir.join(target)));
+    let rtm3d = root().join("c-examples/rtm3d");
+    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(rtm3d).args([&build, &lib]).args(variables).arg(dir.join(target)));
     dir.join(target)
 }
 
 fn rtm3d() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(PROGRAM.get_or_init(|| build("rtm3d")));
+    quiet(PROGRAM.get_or_init(|| build("rtm3d")))
+}
+
+/// A program without the caller's configuration.
+fn quiet(program: &std::path::Path) -> Command {
+    let mut command = Command::new(program);
     // Spinning threads on a busy machine run several times slower.
     command.env("OMP_WAIT_POLICY", "passive");
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
@@ -256,12 +266,88 @@ fn the_physics_passes_its_gates() {
     }
 }
 
+const GRADIENT_2D: [&str; 13] =
+    ["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "200", "--shots", "2", "--border", "8", "--gradient"];
+const GRADIENT_3D: [&str; 13] =
+    ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "160", "--shots", "2", "--border", "6", "--gradient"];
+const FEW_SNAPSHOTS: [(&str, &str); 3] =
+    [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
+
+#[test]
+fn gradients_do_not_depend_on_schedule_policy_or_cache() {
+    for (args, out) in [(&GRADIENT_2D, "gradient-2d"), (&GRADIENT_3D, "gradient-3d")] {
+        let mut found = BTreeSet::new();
+        for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
+            for (cache, policy) in [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")] {
+                let config = [
+                    ("CHECKPOINTING_ALGORITHM", algorithm),
+                    ("CHECKPOINTING_SNAPS", "7"),
+                    ("CACHE_CAPACITY", cache),
+                    ("POLICY", policy),
+                ];
+                let json = verify(args, out, &config);
+                found.insert(["gradient_hash", "misfit"].map(|key| value(&json, key).to_string()));
+            }
+        }
+        assert_eq!(found.len(), 1, "one gradient whatever the schedule and the cache: {found:?}");
+    }
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm/gradient-3d");
+    assert_eq!(floats(&dir.join("gradient.f32")).len(), 16 * 12 * 20);
+    assert!(std::fs::read(dir.join("gradient.png")).unwrap().starts_with(b"\x89PNG"));
+}
+
+/// The rates of a key; `null`, which is not judged, is left out.
+fn rates(json: &str, key: &str) -> Vec<f64> {
+    let list = json.split_once(&format!("\"{key}\": [")).unwrap().1.split(']').next().unwrap();
+    list.split(", ").filter(|rate| *rate != "null").map(|rate| rate.parse().unwrap()).collect()
+}
+
+/// Remainders of first order without the gradient, and of second order with it, through few checkpoints.
+#[test]
+fn gradients_pass_a_taylor_test() {
+    let double = build_with("rtm-f64", "rtm3d", &["REAL=double", "CFLAGS=-O1 -Werror"]);
+    for (args, out) in [(&GRADIENT_2D, "taylor-2d"), (&GRADIENT_3D, "taylor-3d")] {
+        for (mut command, least, tolerance) in [(quiet(&double), 5, 0.02), (rtm3d(), 2, 0.1)] {
+            let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
+            command.args(args).args(["--taylor", "--verify", "--json", "--out"]).arg(out);
+            command.envs(FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value)));
+            let json = stdout(&run(&mut command));
+            assert_eq!([value(&json, "identical"), value(&json, "right"), value(&json, "algorithm")], ["true", "true", "revolve"]);
+            let (first, second) = (rates(&json, "first_rates"), rates(&json, "second_rates"));
+            assert!(first.len() == 5 && first.iter().all(|rate| (rate - 1.0).abs() < 0.1), "the slope is no part of it: {json}");
+            assert!(second.len() >= least && second.iter().all(|rate| (rate - 2.0).abs() < tolerance), "{json}");
+        }
+    }
+}
+
+/// Of the bound of snapshots, 1e-3 by default, little is left in the gradient.
+#[test]
+fn lossy_snapshots_leave_a_gradient() {
+    for (args, out) in [(&GRADIENT_2D, "lossy-2d"), (&GRADIENT_3D, "lossy-3d")] {
+        let gradient = |codec: &str| {
+            let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
+            let config = FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value));
+            let json = stdout(&run(rtm3d().args(args).args(["--json", "--out"]).arg(&dir).envs(config).env("GPUZIP_COMPRESSOR", codec)));
+            (floats(&dir.join("gradient.f32")), value(&json, "misfit").to_string())
+        };
+        let ((raw, misfit), (lossy, same)) = (gradient("none"), gradient("dct"));
+        assert_eq!(misfit, same, "data come from the first pass, which restores nothing");
+        let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+        let error = norm(&mut raw.iter().zip(&lossy).map(|(a, b)| a - b)) / norm(&mut raw.iter().copied());
+        println!("{out}: relative L2 {error:.2e}");
+        assert!(error > 0.0 && error < 0.03, "{out}: {error}");
+    }
+}
+
 #[test]
 fn bad_jobs_are_told_what_is_wrong() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm");
     let model = build("rtm3d").with_file_name("short.f32");
     std::fs::write(&model, [0u8; 100]).unwrap();
     let model = model.to_str().unwrap();
+    let level = dir.join("level.f32");
+    std::fs::write(&level, 2000f32.to_le_bytes().repeat(64)).unwrap();
+    let level = level.to_str().unwrap();
     let config = dir.join("bad.cfg");
     std::fs::write(&config, "cache_capacty = 3\n").unwrap();
     for (args, part) in [
@@ -283,6 +369,10 @@ fn bad_jobs_are_told_what_is_wrong() {
         (&["--sweep", "--codecs", "fp16:1e-3"], "fp16:1e-3: fp16 takes no parameter"),
         (&["--sweep", "--verify"], "leave one out"),
         (&["--codecs", "dct"], "--sweep"),
+        (&["--taylor"], "add --gradient"),
+        (&["--gradient", "--sweep"], "--gradient --sweep"),
+        (&["--gradient", "--dump-snapshots", "10"], "--gradient --dump-snapshots"),
+        (&["--gradient", "--taylor", "--init", level, "--model", level, "--n1", "8", "--n2", "8"], "--init"),
         (&["--config", config.to_str().unwrap()], "cache_capacty"),
         (&["--config", "/no/such/config"], "/no/such/config"),
     ] {

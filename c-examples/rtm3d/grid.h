@@ -34,6 +34,8 @@ int grid_init(grid_t *g, size_t n1, size_t n2, size_t n3, size_t border, double 
 int grid_dims(const grid_t *g);
 /* Index into a field of model cell (i1, i2, i3). */
 size_t grid_index(const grid_t *g, size_t i1, size_t i2, size_t i3);
+/* Model cell, along one axis, that is nearest to array position i: the model continues unchanged into sponge and halo. */
+size_t grid_nearest(size_t i, size_t origin, size_t n);
 /* A zeroed field of g->points values, to be freed with free(); NULL: no memory. */
 real *field_alloc(const grid_t *g);
 void field_copy(const grid_t *g, real *to, const real *from);

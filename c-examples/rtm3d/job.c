@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "message.h"
 #include "model.h"
@@ -107,6 +108,8 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
 /* What is done instead of one migration. */
 static int make_task(job_t *job, const options_t *o)
 {
+    const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
+
     if (o->dump != NULL && o->verify)
         return complain("--dump-snapshots %s --verify: there is no image; leave one out", o->dump);
     if (o->dump != NULL && o->sweep)
@@ -116,6 +119,12 @@ static int make_task(job_t *job, const options_t *o)
     if (o->codecs != NULL && !o->sweep)
         return complain("--codecs %s: these are settings of --sweep; one codec for a migration is the key "
                         "compressor of --config", o->codecs);
+    if (o->taylor && !o->gradient)
+        return complain("--taylor: tests a gradient; add --gradient");
+    if (o->taylor && memcmp(job->model, job->smooth, cells * sizeof *job->model) == 0)
+        return complain("--taylor: the smooth model is the true one, so there is no direction to test; give another --init");
+    if (o->gradient && (o->dump != NULL || o->sweep))
+        return complain("--gradient %s: one at a time; leave one out", o->sweep ? "--sweep" : "--dump-snapshots");
     if (o->dump != NULL && (job->dump = snapshots_list(o->dump, job->steps, &job->dumps)) == NULL)
         return -1;
     if (o->sweep && (job->setting = setting_list(o->codecs != NULL ? o->codecs : SETTING_DEFAULTS,
@@ -131,7 +140,8 @@ int job_prepare(job_t *job, const options_t *o)
 
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
-                   .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json};
+                   .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json,
+                   .gradient = o->gradient, .taylor = o->taylor};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;

@@ -4,12 +4,14 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "checkpoint.h"
 #include "clock.h"
+#include "gradient.h"
 #include "image.h"
 #include "job.h"
 #include "message.h"
@@ -19,6 +21,7 @@
 #include "shot.h"
 #include "snapshots.h"
 #include "sweep.h"
+#include "taylor.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
@@ -33,7 +36,20 @@ typedef struct run_t {
     image_t one;       /* of one shot */
     image_t image;     /* by checkpointing */
     image_t expected;  /* by keeping every state */
+    taylor_t taylor;   /* with --taylor */
+    double *gradient;  /* with --gradient: on the cells of the model */
 } run_t;
+
+static int open_gradient(run_t *run, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+
+    run->gradient = malloc(run->image.cells * sizeof *run->gradient);
+    if (run->gradient == NULL || image_add_gradient(&run->one, g) != 0 || image_add_gradient(&run->image, g) != 0 ||
+        image_add_gradient(&run->expected, g) != 0)
+        return complain("--gradient: no memory for %zu points", g->points);
+    return job->taylor ? taylor_open(&run->taylor, job) : 0;
+}
 
 static int run_open(run_t *run, const job_t *job)
 {
@@ -46,12 +62,16 @@ static int run_open(run_t *run, const job_t *job)
         image_init(&run->one, g) != 0 || image_init(&run->image, g) != 0 ||
         image_init(&run->expected, g) != 0)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    if (job->gradient && open_gradient(run, job) != 0)
+        return -1;
     return job->verify ? reference_open(&run->reference, g, job->steps) : 0;
 }
 
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    taylor_close(&run->taylor);
+    free(run->gradient);
     reference_close(&run->reference);
     image_free(&run->expected);
     image_free(&run->image);
@@ -97,11 +117,16 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
         if (status != 0)
             return -1;
         image_stack(&run->image, &run->one);
+        r->misfit += job->gradient ? gradient_misfit(&run->shot) : 0.0;
         if (job->verify) {
             progress(i, job->shots, "verifying");
             image_clear(&run->one);
             TIMED(r->store_everything, reference_migrate(&run->reference, &run->shot, &run->one));
             image_stack(&run->expected, &run->one);
+        }
+        if (job->taylor) {
+            progress(i, job->shots, "testing");
+            taylor_shot(&run->taylor, &run->shot);
         }
     }
     progress(job->shots, job->shots, "done");
@@ -152,7 +177,20 @@ static int run_sweep(const job_t *job)
 static int same(const image_t *a, const image_t *b)
 {
     return memcmp(a->correlation, b->correlation, a->cells * sizeof(real)) == 0 &&
-           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
+           memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0 &&
+           (a->gradient == NULL || memcmp(a->gradient, b->gradient, a->points * sizeof(real)) == 0);
+}
+
+/* Files and figures of the gradient; 0 or -1. */
+static int finish_gradient(run_t *run, const job_t *job, results_t *r)
+{
+    gradient_collect(&job->grid, job->smooth, run->image.gradient, run->gradient);
+    r->gradient_hash = image_hash(run->image.gradient, run->image.points);
+    if (job->taylor) {
+        r->right = taylor_judge(&run->taylor, job, r->misfit, run->gradient);
+        r->taylor = &run->taylor;
+    }
+    return output_gradient(&r->files, job, run->gradient);
 }
 
 static int run_job(const job_t *job)
@@ -165,12 +203,13 @@ static int run_job(const job_t *job)
     if (checkpoint_open(&run.checkpoint, job->config, &job->grid, job->steps, NULL) != 0)
         return BAD_OPTIONS;
     if (output_open(&r.files, job->out) == 0 && run_open(&run, job) == 0 &&
-        migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0) {
+        migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 &&
+        (!job->gradient || finish_gradient(&run, job, &r) == 0)) {
         r.identical = job->verify && same(&run.image, &run.expected);
         r.image_hash = image_hash(run.image.correlation, run.image.cells);
         r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
         (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
-        status = job->verify && !r.identical ? FAILED : printed();
+        status = (job->verify && !r.identical) || (job->taylor && !r.right) ? FAILED : printed();
     }
     run_close(&run);
     return status;

@@ -52,6 +52,10 @@ static const struct option {
      "settings of --sweep, such as none,dct:1e-3,dct:1e-3:unpaired,lorenzo:psnr:80,zfp:8"},
     {"--verify", FLAG, offsetof(options_t, verify), 0, 0,
      "also keep every state in memory and demand the same image, bit for bit"},
+    {"--gradient", FLAG, offsetof(options_t, gradient), 0, 0,
+     "also the misfit of the data and its gradient with respect to 1/v^2 at the smooth model"},
+    {"--taylor", FLAG, offsetof(options_t, taylor), 0, 0,
+     "with --gradient: test it by six more modellings of each shot; it passes if remainders are of second order"},
     {"--json", FLAG, offsetof(options_t, json), 0, 0, "one JSON object on stdout, nothing else"},
     {"--bench", FLAG, offsetof(options_t, bench), 0, 0,
      "time the propagator alone (148^3 points unless --n1 --n2 --n3)"},
@@ -65,7 +69,7 @@ void options_help(void)
          "usage: " RTM_PROGRAM " [--option value]...\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
         printf("  %-16s %s\n", OPTIONS[i].name, OPTIONS[i].help);
-    puts("\nexit code: 0 done, 1 failed or the images are DIFFERENT, 2 bad options or model");
+    puts("\nexit code: 0 done, 1 failed the images are DIFFERENT or the gradient is wrong, 2 bad options or model");
 }
 
 /* The option called `arg`, up to a '=' if there is one. */

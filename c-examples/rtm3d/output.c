@@ -54,7 +54,9 @@ int output_open(outputs_t *f, const char *out)
            name_file(f->filtered, sizeof f->filtered, out, "image_filtered.f32") |
            name_file(f->image_png, sizeof f->image_png, out, "image.png") |
            name_file(f->filtered_png, sizeof f->filtered_png, out, "image_filtered.png") |
-           name_file(f->model_png, sizeof f->model_png, out, "model.png");
+           name_file(f->model_png, sizeof f->model_png, out, "model.png") |
+           name_file(f->gradient, sizeof f->gradient, out, "gradient.f32") |
+           name_file(f->gradient_png, sizeof f->gradient_png, out, "gradient.png");
 }
 
 static int write_raw(const char *path, const float *data, size_t count)
@@ -85,4 +87,18 @@ int output_write(const outputs_t *f, const job_t *job, const image_t *image)
     free(plain);
     free(filtered);
     return status == 0 ? 0 : complain("--out %s: an image could not be written", job->out);
+}
+
+int output_gradient(const outputs_t *f, const job_t *job, const double *gradient)
+{
+    const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
+    float *plain = malloc(cells * sizeof *plain);
+    int status = -1;
+
+    for (size_t i = 0; plain != NULL && i < cells; i++)
+        plain[i] = (float)gradient[i];
+    if (plain != NULL)
+        status = write_raw(f->gradient, plain, cells) | display_image(f->gradient_png, &job->grid, plain);
+    free(plain);
+    return status == 0 ? 0 : complain("--out %s: the gradient could not be written", job->out);
 }

@@ -78,12 +78,6 @@ static real *damping(const grid_t *g, size_t extent, size_t n, size_t stride, do
     return w;
 }
 
-/* Nearest model cell of array position i: the model continues unchanged into sponge and halo. */
-static size_t nearest(size_t i, size_t origin, size_t n)
-{
-    return i < origin ? 0 : (i - origin < n ? i - origin : n - 1);
-}
-
 int medium_init(medium_t *m, const grid_t *g, double dt, const float *v)
 {
     *m = (medium_t){.grid = *g, .scale = field_alloc(g),
@@ -98,9 +92,9 @@ int medium_init(medium_t *m, const grid_t *g, double dt, const float *v)
     for (size_t line = 0; line < g->e2 * g->e3; line++) {
         const size_t i2 = line % g->e2, i3 = line / g->e2;
         const float *column =
-            v + g->n1 * (nearest(i2, g->o2, g->n2) + g->n2 * nearest(i3, g->o3, g->n3));
+            v + g->n1 * (grid_nearest(i2, g->o2, g->n2) + g->n2 * grid_nearest(i3, g->o3, g->n3));
         for (size_t i1 = 0; i1 < g->e1; i1++) {
-            const double courant = column[nearest(i1, g->o1, g->n1)] * dt / g->dx;
+            const double courant = column[grid_nearest(i1, g->o1, g->n1)] * dt / g->dx;
             const double w = (double)m->damp1[i1] * m->damp2[i2] * m->damp3[i3];
             m->scale[line * g->e1 + i1] = (real)(courant * courant * (1.0 + w) / 2.0);
         }
@@ -115,6 +109,22 @@ void medium_free(medium_t *m)
     free(m->damp2);
     free(m->damp3);
     *m = (medium_t){.scale = NULL};
+}
+
+/* K is proportional to v^2 and w does not change. */
+void medium_change(medium_t *to, const medium_t *m, double h, const double *change)
+{
+    const grid_t *g = &m->grid;
+#pragma omp parallel for schedule(static)
+    for (size_t line = 0; line < g->e2 * g->e3; line++) {
+        const size_t i2 = line % g->e2, i3 = line / g->e2;
+        const double *column =
+            change + g->n1 * (grid_nearest(i2, g->o2, g->n2) + g->n2 * grid_nearest(i3, g->o3, g->n3));
+        for (size_t i1 = 0; i1 < g->e1; i1++) {
+            const size_t i = line * g->e1 + i1;
+            to->scale[i] = (real)(m->scale[i] / (1.0 + h * column[grid_nearest(i1, g->o1, g->n1)]));
+        }
+    }
 }
 
 int wavefield_init(wavefield_t *w, const grid_t *g)
@@ -167,13 +177,15 @@ void wavefield_clear_halo(wavefield_t *w, const grid_t *g)
  */
 #define PAIR2(k) ((u[i - (k)] + u[i + (k)]) + (u[i - (k) * s2] + u[i + (k) * s2]))
 #define PAIR3(k) (PAIR2(k) + (u[i - (k) * s3] + u[i + (k) * s3]))
+#define LAP2 (2 * W0 * u[i] + W1 * PAIR2(1) + W2 * PAIR2(2) + W3 * PAIR2(3) + W4 * PAIR2(4))
+#define LAP3 (3 * W0 * u[i] + W1 * PAIR3(1) + W2 * PAIR3(2) + W3 * PAIR3(3) + W4 * PAIR3(4))
 
 static void line2(ptrdiff_t n, ptrdiff_t s2, const real *restrict u, real *restrict p,
                   const real *restrict scale, const real *restrict damp1, real damp23)
 {
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
-        const real lap = 2 * W0 * u[i] + W1 * PAIR2(1) + W2 * PAIR2(2) + W3 * PAIR2(3) + W4 * PAIR2(4);
+        const real lap = LAP2;
         p[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
     }
 }
@@ -183,7 +195,7 @@ static void line3(ptrdiff_t n, ptrdiff_t s2, ptrdiff_t s3, const real *restrict 
 {
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
-        const real lap = 3 * W0 * u[i] + W1 * PAIR3(1) + W2 * PAIR3(2) + W3 * PAIR3(3) + W4 * PAIR3(4);
+        const real lap = LAP3;
         p[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
     }
 }
@@ -247,4 +259,34 @@ void propagate(const medium_t *m, wavefield_t *w)
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s)
 {
     w->curr[index] += m->scale[index] * s;
+}
+
+static void correlate2(ptrdiff_t n, ptrdiff_t s2, const real *restrict u, const real *restrict lambda, real *restrict sum)
+{
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i] += lambda[i] * LAP2;
+}
+
+static void correlate3(ptrdiff_t n, ptrdiff_t s2, ptrdiff_t s3, const real *restrict u, const real *restrict lambda,
+                       real *restrict sum)
+{
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum[i] += lambda[i] * LAP3;
+}
+
+void correlate_laplacian(const medium_t *m, const real *u, const real *lambda, real *sum)
+{
+    const grid_t *g = &m->grid;
+    const size_t halo3 = grid_dims(g) == 3 ? HALO : 0, lines = g->e2 - 2 * HALO;
+    const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO), s2 = (ptrdiff_t)g->e1, s3 = (ptrdiff_t)(g->e1 * g->e2);
+#pragma omp parallel for schedule(static)
+    for (size_t line = 0; line < lines * (g->e3 - 2 * halo3); line++) {
+        const size_t at = HALO + g->e1 * (HALO + line % lines + g->e2 * (halo3 + line / lines));
+        if (halo3 > 0)
+            correlate3(n, s2, s3, u + at, lambda + at, sum + at);
+        else
+            correlate2(n, s2, u + at, lambda + at, sum + at);
+    }
 }

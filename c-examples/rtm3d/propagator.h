@@ -29,6 +29,8 @@ double ricker(double t, double freq);
 /* Coefficients of the model `v` (m/s, model cells, n1 fastest); 0, or -1: no memory. */
 int medium_init(medium_t *m, const grid_t *g, double dt, const float *v);
 void medium_free(medium_t *m);
+/* `to`, another medium of the same model, becomes `m` with 1/v^2 of every model cell times 1 + h change[cell], and with m's sponge. */
+void medium_change(medium_t *to, const medium_t *m, double h, const double *change);
 
 /* Both levels at rest; 0, or -1: no memory. */
 int wavefield_init(wavefield_t *w, const grid_t *g);
@@ -41,5 +43,8 @@ void wavefield_clear_halo(wavefield_t *w, const grid_t *g);
 void propagate(const medium_t *m, wavefield_t *w);
 /* The source term of the step that has just produced w->curr; `s` is in units of 1/dx^2. */
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s);
+
+/* sum += lambda dx^2 L u at every point. */
+void correlate_laplacian(const medium_t *m, const real *u, const real *lambda, real *sum);
 
 #endif

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "json.h"
@@ -64,6 +65,34 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
            (double)reference_bytes(&job->grid, job->steps) / 1e6);
 }
 
+static void text_taylor(const taylor_t *t, int right)
+{
+    printf("Taylor test       slope %.9e; the second remainder has it taken away\n", t->slope);
+    printf("                  h          misfit           first remainder, rate     second remainder, rate\n");
+    for (int i = 0; i < TAYLOR_SIZES; i++) {
+        char first[16] = "", second[16] = "";
+        if (i > 0)
+            snprintf(first, sizeof first, "%.3f", t->first_rate[i - 1]);
+        if (i > 0 && !isnan(t->second_rate[i - 1]))
+            snprintf(second, sizeof second, "%.3f", t->second_rate[i - 1]);
+        printf("                  %.3e  %.9e  %.9e  %-6s   %.9e  %s\n", t->size[i], t->misfit[i], t->first[i], first,
+               t->second[i], second);
+    }
+    if (t->judged < TAYLOR_LEAST)
+        printf("gradient          NOT JUDGED: remainders are within rounding; build with REAL=double, or model more steps\n");
+    else
+        printf("gradient          %s: the second rates, but for those within rounding, have to be %g to %g\n",
+               right ? "RIGHT" : "WRONG", TAYLOR_LOW, TAYLOR_HIGH);
+}
+
+static void text_gradient(const results_t *r)
+{
+    printf("misfit            %.9e\n", r->misfit);
+    if (r->taylor != NULL)
+        text_taylor(r->taylor, r->right);
+    printf("gradient hash     %016" PRIx64 "\n", r->gradient_hash);
+}
+
 void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     text_plan(job, c);
@@ -71,12 +100,16 @@ void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
     if (job->verify) {
         printf("store-everything  %.2f s: checkpointing takes %.2f times as long\n",
                r->store_everything, r->migration / r->store_everything);
-        printf("images            %s, every byte of image and illumination compared\n",
-               r->identical ? "IDENTICAL" : "DIFFERENT");
+        printf("images            %s, every byte of image%s illumination compared\n",
+               r->identical ? "IDENTICAL" : "DIFFERENT", job->gradient ? ", gradient and" : " and");
     }
     printf("image hash        %016" PRIx64 "\n", r->image_hash);
+    if (job->gradient)
+        text_gradient(r);
     printf("look at           %s\n                  %s\n                  %s\n", r->files.image_png,
            r->files.filtered_png, r->files.model_png);
+    if (job->gradient)
+        printf("                  %s\n", r->files.gradient_png);
 }
 
 /* A text after others. */
@@ -119,6 +152,27 @@ static void json_stats(const gpuzip_stats_t *t)
 #undef SECONDS
 }
 
+static void json_rates(const char *key, const double *rate)
+{
+    printf(", \"%s\": [", key);
+    for (int i = 0; i < TAYLOR_RATES; i++)
+        printf(isfinite(rate[i]) ? "%s%.6f" : "%snull", i > 0 ? ", " : "", rate[i]);
+    printf("]");
+}
+
+static void json_gradient(const results_t *r)
+{
+    printf(", \"misfit\": %.17g, \"gradient_hash\": \"%016" PRIx64 "\"", r->misfit, r->gradient_hash);
+    if (r->taylor != NULL) {
+        printf(", \"slope\": %.17g", r->taylor->slope);
+        json_rates("first_rates", r->taylor->first_rate);
+        json_rates("second_rates", r->taylor->second_rate);
+        printf(", \"right\": %s", r->right ? "true" : "false");
+    }
+    json_next("gradient", r->files.gradient);
+    json_next("gradient_png", r->files.gradient_png);
+}
+
 void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     json_job(job, c);
@@ -140,5 +194,7 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
     json_next("image_png", r->files.image_png);
     json_next("image_filtered_png", r->files.filtered_png);
     json_next("model_png", r->files.model_png);
+    if (job->gradient)
+        json_gradient(r);
     puts("}");
 }

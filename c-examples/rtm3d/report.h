@@ -6,10 +6,12 @@
 
 #include "checkpoint.h"
 #include "job.h"
+#include "taylor.h"
 
 /* Paths of the files written, in --out. */
 typedef struct outputs_t {
     char image[1024], filtered[1024], image_png[1024], filtered_png[1024], model_png[1024];
+    char gradient[1024], gradient_png[1024];  /* with --gradient */
 } outputs_t;
 
 typedef struct results_t {
@@ -17,6 +19,10 @@ typedef struct results_t {
     double store_everything;      /* seconds, all shots; with --verify */
     int identical;                /* both pairs of sums, all bytes; with --verify */
     uint64_t image_hash, illumination_hash;
+    double misfit;                /* of all shots; with --gradient */
+    uint64_t gradient_hash;       /* of its sums over time at all points of the grid */
+    const taylor_t *taylor;       /* NULL: no such test */
+    int right;                    /* whether the gradient passed it */
     const char *device;           /* name of the GPU; NULL on the CPU */
     double forward_step, backward_step;  /* seconds of one, without checkpointing; on a GPU */
     outputs_t files;

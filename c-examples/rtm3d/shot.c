@@ -56,8 +56,16 @@ int image_init(image_t *image, const grid_t *g)
     return -1;
 }
 
+int image_add_gradient(image_t *image, const grid_t *g)
+{
+    image->points = g->points;
+    image->gradient = field_alloc(g);
+    return image->gradient != NULL ? 0 : -1;
+}
+
 void image_free(image_t *image)
 {
+    free(image->gradient);
     free(image->correlation);
     free(image->illumination);
     *image = (image_t){.correlation = NULL};
@@ -67,6 +75,8 @@ void image_clear(image_t *image)
 {
     memset(image->correlation, 0, image->cells * sizeof *image->correlation);
     memset(image->illumination, 0, image->cells * sizeof *image->illumination);
+    if (image->gradient != NULL)
+        memset(image->gradient, 0, image->points * sizeof *image->gradient);
 }
 
 void image_stack(image_t *sum, const image_t *shot)
@@ -75,6 +85,8 @@ void image_stack(image_t *sum, const image_t *shot)
         sum->correlation[i] += shot->correlation[i];
         sum->illumination[i] += shot->illumination[i];
     }
+    for (size_t i = 0; sum->gradient != NULL && i < sum->points; i++)
+        sum->gradient[i] += shot->gradient[i];
 }
 
 int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey)
@@ -168,4 +180,8 @@ void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
         inject(shot->medium, &shot->lambda, s->receiver[r],
                shot->observed[at + r] - shot->synthetic[at + r]);
     correlate(&shot->medium->grid, u, shot->lambda.curr, image);
+    if (image->gradient != NULL) {
+        correlate_laplacian(shot->medium, u, shot->lambda.curr, image->gradient);
+        image->gradient[shot->source] += shot->lambda.curr[shot->source] * s->wavelet[ts];
+    }
 }

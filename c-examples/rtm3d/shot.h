@@ -48,6 +48,8 @@ typedef struct image_t {
     size_t cells;
     real *correlation;   /* I = sum of u lambda */
     real *illumination;  /* S = sum of u^2 */
+    size_t points;
+    real *gradient;      /* sum of lambda (dx^2 L u + dx^2 s) at all points of the grid, see gradient.h; NULL: nobody asked for it */
 } image_t;
 
 typedef struct shot_t {
@@ -67,6 +69,8 @@ int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double
 void survey_free(survey_t *s);
 
 int image_init(image_t *image, const grid_t *g);
+/* Room for a gradient beside the others; 0, or -1: no memory. */
+int image_add_gradient(image_t *image, const grid_t *g);
 void image_free(image_t *image);
 void image_clear(image_t *image);
 /* sum += shot. Each shot has sums of its own, added in the order of shots: then the bits do not depend on who migrated which. */
@@ -81,7 +85,7 @@ void shot_observe(shot_t *shot, const medium_t *truth, size_t number);
 void shot_begin(shot_t *shot);
 /* u(ts-1) -> u(ts); records the synthetic data of ts where `record` is not 0. */
 void shot_forward(shot_t *shot, size_t ts, int record);
-/* lambda(ts+1) -> lambda(ts), correlated with `u`, the field u(ts). */
+/* lambda(ts+1) -> lambda(ts), correlated with `u`, the field u(ts). A gradient is of whole grids only. */
 void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image);
 
 #endif

@@ -39,7 +39,7 @@ void gpu_wavefield_close(wavefield_t *w)
 image_t gpu_image_open(const grid_t *g)
 {
     const size_t cells = g->n1 * g->n2 * g->n3;
-    return image_t{cells, cuda_alloc(cells), cuda_alloc(cells)};
+    return image_t{cells, cuda_alloc(cells), cuda_alloc(cells), 0, NULL};
 }
 
 void gpu_image_close(image_t *image)

@@ -204,6 +204,8 @@ int main(int argc, char **argv)
     }
     if (options.bench)
         return gpu_bench(&options) == 0 ? DONE : FAILED;
+    if (options.gradient)
+        return complain("--gradient: is rtm3d's, on the CPU; leave it out"), BAD_OPTIONS;
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (job.dumps > 0)

@@ -334,6 +334,10 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
 {
     const int ranks = run->ranks;
 
+    if (o->gradient) {
+        complain("--gradient: is rtm3d's, of one process; leave it out");
+        return BAD_OPTIONS;
+    }
     if (o->sweep && run->decompose) {
         complain("--sweep --decompose: a sweep is of one rank; leave one out");
         return BAD_OPTIONS;

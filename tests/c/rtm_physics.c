@@ -1,7 +1,7 @@
 /*
  * Tests of the propagator of c-examples/rtm3d against what it must obey, not against itself:
- * the adjoint, reciprocity, the exact solution in a homogeneous medium; and that the number of
- * threads changes no bit. Compile once as it is (FP32) and once with -DRTM_REAL=double; every
+ * the adjoint, reciprocity, the exact solution in a homogeneous medium, the definition of a gradient;
+ * and that the number of threads changes no bit. Compile once as it is (FP32) and once with -DRTM_REAL=double; every
  * line prints a figure and its gate, and the exit code is 0 when all hold.
  */
 #include <math.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gradient.h"
 #include "propagator.h"
 #include "shot.h"
 
@@ -218,6 +219,101 @@ static void green(void)
     free(model);
 }
 
+/* J of the data `shot.observed` in the medium `m`. */
+static double misfit(shot_t *shot, const medium_t *m)
+{
+    shot->medium = m;
+    shot_begin(shot);
+    for (size_t ts = 1; ts < shot->survey->steps; ts++)
+        shot_forward(shot, ts, 1);
+    return gradient_misfit(shot);
+}
+
+/* The derivative that the adjoint gives in the random direction `change`, edges of the model and so its sponge included. */
+static double slope(shot_t *shot, const medium_t *m, const double *change)
+{
+    const grid_t *g = &m->grid;
+    const size_t steps = shot->survey->steps, cells = g->n1 * g->n2 * g->n3;
+    real **states = must(malloc(steps * sizeof *states));
+    double *gradient = must(malloc(cells * sizeof *gradient)), sum = 0.0;
+    float *unit = must(malloc(cells * sizeof *unit));
+    image_t image;
+
+    must_be(image_init(&image, g));
+    must_be(image_add_gradient(&image, g));
+    shot->medium = m;
+    shot_begin(shot);
+    for (size_t ts = 0; ts < steps; ts++) {
+        if (ts > 0)
+            shot_forward(shot, ts, 1);
+        states[ts] = must(field_alloc(g));
+        field_copy(g, states[ts], shot->u.curr);
+    }
+    for (size_t ts = steps; ts-- > 0; free(states[ts]))
+        shot_backward(shot, ts, states[ts], &image);
+    for (size_t i = 0; i < cells; i++)
+        unit[i] = 1.0f;  /* a change relative to m: v^2 m = 1 */
+    gradient_collect(g, unit, image.gradient, gradient);
+    for (size_t i = 0; i < cells; i++)
+        sum += gradient[i] * change[i];
+    image_free(&image);
+    free(unit);
+    free(gradient);
+    free(states);
+    return sum;
+}
+
+/* J(m + h p) = J(m) + h <g, p> + O(h^2) in a rough medium with rough data; and both sides of m give its slope. */
+static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
+{
+    enum { STEPS = 200, SIZES = 6 };
+    const double largest = is_double() ? 1e-3 : 1e-2;
+    const size_t cells = n1 * n2 * n3;
+    double *change = must(malloc(cells * sizeof *change)), before = 0.0, derivative, at, worst = 0.0;
+    grid_t g;
+    medium_t m, changed;
+    survey_t s;
+    shot_t shot;
+
+    printf("%s\n", what);
+    must_be(grid_init(&g, n1, n2, n3, 8, 10.0));
+    rough_medium(&m, &g);
+    rough_medium(&changed, &g);
+    memcpy(changed.damp1, m.damp1, g.e1 * sizeof(real));
+    memcpy(changed.damp2, m.damp2, g.e2 * sizeof(real));
+    memcpy(changed.damp3, m.damp3, g.e3 * sizeof(real));
+    must_be(survey_init(&s, &g, STEPS, 1, 1e-3, 25.0));
+    must_be(shot_init(&shot, &m, &s));
+    shot.source = s.source[0];
+    misfit(&shot, &changed);  /* the data are another model's */
+    memcpy(shot.observed, shot.synthetic, STEPS * s.receivers * sizeof(real));
+    for (size_t i = 0; i < cells; i++)
+        change[i] = noise();
+    at = misfit(&shot, &m);
+    derivative = slope(&shot, &m, change);
+    for (int i = 0; i < SIZES; i++) {
+        const double h = ldexp(largest, -i);
+        double remainder;
+        medium_change(&changed, &m, h, change);
+        remainder = fabs(misfit(&shot, &changed) - at - h * derivative);
+        if (i > 0)
+            worst = fmax(worst, fabs(log2(before / remainder) - 2.0));
+        before = remainder;
+    }
+    if (is_double())
+        check("  Taylor test: |rate - 2| of five halvings, the largest", worst, 0.1);
+    medium_change(&changed, &m, largest, change);
+    before = misfit(&shot, &changed);
+    medium_change(&changed, &m, -largest, change);
+    check("  slope against a central difference",
+          fabs((before - misfit(&shot, &changed)) / (2.0 * largest) / derivative - 1.0), is_double() ? 1e-4 : 1e-2);
+    shot_free(&shot);
+    survey_free(&s);
+    medium_free(&changed);
+    medium_free(&m);
+    free(change);
+}
+
 /* One thread and several give the same bits, in the field and in the sponge. */
 static void threads(void)
 {
@@ -250,6 +346,8 @@ int main(void)
     adjoint("adjoint dot product, 3-D", 30, 26, 34);
     reciprocity();
     green();
+    taylor("gradient, 2-D", 30, 50, 1);
+    taylor("gradient, 3-D", 20, 16, 24);
     threads();
     return failures == 0 ? 0 : 1;
 }

@@ -1,0 +1,94 @@
+#include "taylor.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "gradient.h"
+#include "message.h"
+
+/* The largest h: such that terms of third order are small beside those of second order, and remainders not below rounding at once. */
+#define LARGEST (sizeof(real) == sizeof(double) ? 1e-3 : 4e-2)
+/*
+ * J = |r|^2/2 of the residual r = R u - d, a difference of data that were rounded: J may be off by some units of |d| |r|. With this
+ * many, remainders that are three times as large have rates within the gate.
+ */
+#define ROUNDING (8.0 * (sizeof(real) == sizeof(double) ? DBL_EPSILON : FLT_EPSILON))
+
+/* p/m = (v/v_true)^2 - 1, divided by its largest size: job.c has seen that the models differ. */
+static void make_direction(taylor_t *t, const job_t *job, size_t cells)
+{
+    double largest = 0.0;
+
+    for (size_t i = 0; i < cells; i++) {
+        const double ratio = (double)job->smooth[i] / job->model[i];
+        t->change[i] = ratio * ratio - 1.0;
+        largest = fmax(largest, fabs(t->change[i]));
+    }
+    for (size_t i = 0; i < cells; i++)
+        t->change[i] /= largest;
+}
+
+int taylor_open(taylor_t *t, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+    const size_t cells = g->n1 * g->n2 * g->n3;
+
+    *t = (taylor_t){.change = malloc(cells * sizeof *t->change)};
+    for (int i = 0; i < TAYLOR_SIZES; i++)
+        t->size[i] = ldexp(LARGEST, -i);
+    if (t->change == NULL || medium_init(&t->medium, g, job->dt, job->smooth) != 0)
+        return complain("--taylor: no memory for %zu points", g->points);
+    make_direction(t, job, cells);
+    return 0;
+}
+
+void taylor_close(taylor_t *t)
+{
+    medium_free(&t->medium);
+    free(t->change);
+    t->change = NULL;
+}
+
+void taylor_shot(taylor_t *t, shot_t *shot)
+{
+    const medium_t *smooth = shot->medium;
+    const size_t samples = shot->survey->steps * shot->survey->receivers;
+
+    for (size_t i = 0; i < samples; i++)
+        t->energy += 0.5 * shot->observed[i] * (double)shot->observed[i];
+    for (int i = 0; i < TAYLOR_SIZES; i++) {
+        medium_change(&t->medium, smooth, t->size[i], t->change);
+        shot->medium = &t->medium;
+        shot_begin(shot);
+        for (size_t ts = 1; ts < shot->survey->steps; ts++)
+            shot_forward(shot, ts, 1);
+        shot->medium = smooth;
+        t->misfit[i] += gradient_misfit(shot);
+    }
+}
+
+int taylor_judge(taylor_t *t, const job_t *job, double misfit, const double *gradient)
+{
+    const grid_t *g = &job->grid;
+    const double noise = ROUNDING * sqrt(t->energy * misfit);
+    int passed = 1;
+
+    t->slope = 0.0;
+    for (size_t i = 0; i < g->n1 * g->n2 * g->n3; i++)
+        t->slope += gradient[i] * t->change[i] / ((double)job->smooth[i] * job->smooth[i]);
+    for (int i = 0; i < TAYLOR_SIZES; i++) {
+        t->first[i] = fabs(t->misfit[i] - misfit);
+        t->second[i] = fabs(t->misfit[i] - misfit - t->size[i] * t->slope);
+    }
+    for (int i = 0; i < TAYLOR_RATES; i++) {
+        t->first_rate[i] = log2(t->first[i] / t->first[i + 1]);
+        t->second_rate[i] = NAN;
+        if (t->second[i + 1] <= 3.0 * noise)
+            continue;
+        t->second_rate[i] = log2(t->second[i] / t->second[i + 1]);
+        passed &= t->second_rate[i] >= TAYLOR_LOW && t->second_rate[i] <= TAYLOR_HIGH;
+        t->judged++;
+    }
+    return passed && t->judged >= TAYLOR_LEAST;
+}

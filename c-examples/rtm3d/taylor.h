@@ -1,0 +1,41 @@
+/*
+ * The Taylor test of a gradient: with the direction p, in which 1/v^2 goes from the smooth model to the true one,
+ *
+ *     |J(m + h p) - J(m)| = O(h)    and, if g is the gradient,    |J(m + h p) - J(m) - h <g, p>| = O(h^2).
+ *
+ * A wrong g leaves O(h) in the second, whose rate then falls from 2 to 1 as h is halved. Remainders within the rounding of J tell
+ * nothing and are not judged: of FP64's five rates that is none, of FP32's the last ones.
+ */
+#ifndef RTM_TAYLOR_H
+#define RTM_TAYLOR_H
+
+#include "job.h"
+#include "shot.h"
+
+#define TAYLOR_SIZES 6                     /* of h, each half of the one before */
+#define TAYLOR_RATES (TAYLOR_SIZES - 1)
+#define TAYLOR_LOW 1.9                     /* gate of the second remainder's rates */
+#define TAYLOR_HIGH 2.1
+#define TAYLOR_LEAST 2                     /* rates that there have to be */
+
+typedef struct taylor_t {
+    medium_t medium;                       /* m + h p */
+    double *change;                        /* p/m on the cells of the model, at most 1 in size */
+    double size[TAYLOR_SIZES];             /* h: the largest relative change of 1/v^2 */
+    double misfit[TAYLOR_SIZES];           /* J(m + h p), summed over shots */
+    double energy;                         /* 1/2 sum d^2 of the observed data */
+    double slope;                          /* <g, p> */
+    double first[TAYLOR_SIZES], second[TAYLOR_SIZES];             /* the remainders without and with the slope */
+    double first_rate[TAYLOR_RATES], second_rate[TAYLOR_RATES];   /* log2 of quotients of neighbours; NaN: not judged */
+    int judged;                            /* how many of the second rates are */
+} taylor_t;
+
+/* 0, or -1 with the reason on stderr. */
+int taylor_open(taylor_t *t, const job_t *job);
+void taylor_close(taylor_t *t);
+/* Adds the misfits of a shot whose data were observed; its synthetic data are lost. */
+void taylor_shot(taylor_t *t, shot_t *shot);
+/* The slope, remainders and rates for the misfit J(m) and its `gradient` on the cells of the model. Whether the rates pass. */
+int taylor_judge(taylor_t *t, const job_t *job, double misfit, const double *gradient);
+
+#endif
