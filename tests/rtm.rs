@@ -266,12 +266,9 @@ fn the_physics_passes_its_gates() {
     }
 }
 
-const GRADIENT_2D: [&str; 13] =
-    ["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "200", "--shots", "2", "--border", "8", "--gradient"];
-const GRADIENT_3D: [&str; 13] =
-    ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "160", "--shots", "2", "--border", "6", "--gradient"];
-const FEW_SNAPSHOTS: [(&str, &str); 3] =
-    [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
+const GRADIENT_2D: [&str; 13] = ["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "200", "--shots", "2", "--border", "8", "--gradient"];
+const GRADIENT_3D: [&str; 13] = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "160", "--shots", "2", "--border", "6", "--gradient"];
+const FEW_SNAPSHOTS: [(&str, &str); 3] = [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
 
 #[test]
 fn gradients_do_not_depend_on_schedule_policy_or_cache() {
@@ -279,12 +276,8 @@ fn gradients_do_not_depend_on_schedule_policy_or_cache() {
         let mut found = BTreeSet::new();
         for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
             for (cache, policy) in [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")] {
-                let config = [
-                    ("CHECKPOINTING_ALGORITHM", algorithm),
-                    ("CHECKPOINTING_SNAPS", "7"),
-                    ("CACHE_CAPACITY", cache),
-                    ("POLICY", policy),
-                ];
+                let config =
+                    [("CHECKPOINTING_ALGORITHM", algorithm), ("CHECKPOINTING_SNAPS", "7"), ("CACHE_CAPACITY", cache), ("POLICY", policy)];
                 let json = verify(args, out, &config);
                 found.insert(["gradient_hash", "misfit"].map(|key| value(&json, key).to_string()));
             }

@@ -1,0 +1,216 @@
+/*
+ * cpml3d: misfit and gradient of waveform inversion, 2-D or 3-D, between absorbing layers whose memory makes a state of four, six or
+ * eight fields of unequal size. Read session.c for how gpuzip keeps them, inversion.h for what is computed. Options, models and
+ * surveys are rtm3d's.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "display.h"
+#include "gradient.h"
+#include "image.h"
+#include "job.h"
+#include "json.h"
+#include "message.h"
+#include "model.h"
+#include "output.h"
+#include "session.h"
+
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+
+/* All that a run allocates; zeroed, it may be freed at any point. */
+typedef struct run_t {
+    cpml_t truth, smooth;
+    survey_t survey;
+    inversion_t inv;
+    checkpoint_t checkpoint;
+    kept_t kept;        /* with --verify */
+    real *sum;          /* inv.gradient's counterpart by keeping every state */
+    double *gradient;   /* on the cells of the model */
+    outputs_t files;
+    double misfit, checkpointed, store_everything;  /* seconds, the last two */
+    int identical;
+} run_t;
+
+static int run_open(run_t *run, const job_t *job)
+{
+    const grid_t *g = &job->grid;
+
+    if (cpml_init(&run->truth, g, job->dt, job->freq, job->model) != 0 ||
+        cpml_init(&run->smooth, g, job->dt, job->freq, job->smooth) != 0 ||
+        survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
+        inversion_open(&run->inv, &run->smooth, &run->survey) != 0 || (run->sum = field_alloc(g)) == NULL ||
+        (run->gradient = malloc(g->n1 * g->n2 * g->n3 * sizeof *run->gradient)) == NULL)
+        return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    return job->verify ? kept_open(&run->kept, &run->smooth, job->steps) : 0;
+}
+
+static void run_close(run_t *run)
+{
+    checkpoint_close(&run->checkpoint);
+    kept_close(&run->kept);
+    free(run->gradient);
+    free(run->sum);
+    inversion_close(&run->inv);
+    survey_free(&run->survey);
+    cpml_free(&run->smooth);
+    cpml_free(&run->truth);
+}
+
+static void swap_sums(run_t *run)
+{
+    real *other = run->sum;
+    run->sum = run->inv.gradient;
+    run->inv.gradient = other;
+}
+
+/* Every shot, and with --verify every shot again: first with all states kept, whose memory then holds what is saved. */
+static int invert(run_t *run, const job_t *job)
+{
+    for (size_t i = 0; i < job->shots; i++) {
+        double start;
+        inversion_observe(&run->inv, &run->truth, i);
+        if (job->verify) {
+            start = seconds();
+            swap_sums(run);
+            kept_gradient(&run->kept, &run->inv);
+            swap_sums(run);
+            run->store_everything += seconds() - start;
+        }
+        start = seconds();
+        if (session_gradient(&run->checkpoint, &run->inv, job->verify ? &run->kept : NULL) != 0)
+            return -1;
+        run->checkpointed += seconds() - start;
+        run->misfit += inversion_misfit(&run->inv);
+    }
+    run->identical = job->verify && memcmp(run->sum, run->inv.gradient, job->grid.points * sizeof *run->sum) == 0;
+    return 0;
+}
+
+static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
+{
+    const gpuzip_stats_t *t = &run->checkpoint.total;
+
+    printf("{\"n1\": %zu, \"n2\": %zu, \"n3\": %zu, \"steps\": %zu, \"shots\": %zu, \"fields\": %" PRIu32 ", \"state_bytes\": %zu, ",
+           job->grid.n1, job->grid.n2, job->grid.n3, job->steps, job->shots, fields, state_bytes(&run->smooth));
+    json_text("algorithm", gpuzip_algorithm_name(run->checkpoint.plan.algorithm));
+    printf(", \"snapshots\": %d, \"cache\": %d, \"saves\": %" PRIu64 ", \"restores\": %" PRIu64 ", \"raw_bytes\": %" PRIu64
+           ", \"stored_bytes\": %" PRIu64, (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache, t->saves,
+           t->restores, t->raw_bytes, t->stored_bytes);
+    printf(", \"misfit\": %.17g, \"gradient_hash\": \"%016" PRIx64 "\", \"seconds\": %.6f", run->misfit,
+           image_hash(run->inv.gradient, job->grid.points), run->checkpointed);
+    if (job->verify)
+        printf(isfinite(run->kept.error) ? ", \"identical\": %s, \"snapshot_error\": %.9g" : ", \"identical\": %s, \"snapshot_error\": null",
+               run->identical ? "true" : "false", run->kept.error);
+    printf(", ");
+    json_text("gradient", run->files.gradient);
+    printf(", ");
+    json_text("gradient_png", run->files.gradient_png);
+    puts("}");
+}
+
+static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
+{
+    const grid_t *g = &job->grid;
+    const gpuzip_stats_t *t = &run->checkpoint.total;
+
+    printf("model             %s, %zu x %zu x %zu cells of %g m, layers of %zu cells\n", job->name, g->n1, g->n2, g->n3, g->dx,
+           g->border);
+    printf("survey            %zu shots, %zu steps of %g s, Ricker wavelet of %g Hz\n", job->shots, job->steps, job->dt, job->freq);
+    printf("state             %" PRIu32 " fields, %.2f MB\n", fields, (double)state_bytes(&run->smooth) / 1e6);
+    printf("checkpointing     %s, %d snapshots, cache of %d slots\n", gpuzip_algorithm_name(run->checkpoint.plan.algorithm),
+           (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache);
+    printf("gradient          %.2f s; %" PRIu64 " snapshots saved, %" PRIu64 " restored, %.2f to 1\n", run->checkpointed, t->saves,
+           t->restores, t->stored_bytes > 0 ? (double)t->raw_bytes / (double)t->stored_bytes : 1.0);
+    printf("misfit            %.9e\n", run->misfit);
+    if (job->verify)
+        printf("store-everything  %.2f s; snapshots came back within %.2e of their fields' maxima; gradients %s\n",
+               run->store_everything, run->kept.error, run->identical ? "IDENTICAL" : "DIFFERENT");
+    printf("look at           %s\n                  %s\n", run->files.gradient_png, run->files.model_png);
+}
+
+/* Whether all that was printed has arrived. */
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return DONE;
+    complain("standard output cannot be written");
+    return FAILED;
+}
+
+static int finish(run_t *run, const job_t *job)
+{
+    gpuzip_field_t fields[MAX_FIELDS];
+    const uint32_t count = session_fields(&run->smooth, NULL, fields);
+
+    gradient_collect(&job->grid, job->smooth, run->inv.gradient, run->gradient);
+    if (output_gradient(&run->files, job, run->gradient) != 0 ||
+        display_model(run->files.model_png, &job->grid, job->model) != 0)
+        return FAILED;
+    (job->json ? tell_json : tell_text)(job, run, count);
+    return job->verify && !run->identical ? FAILED : printed();
+}
+
+static int run_job(const job_t *job)
+{
+    run_t run;
+    int status = FAILED;
+
+    memset(&run, 0, sizeof run);
+    if (output_open(&run.files, job->out) == 0 && run_open(&run, job) == 0) {
+        if (session_open(&run.checkpoint, job->config, &run.smooth, job->steps) != 0)
+            status = BAD_OPTIONS;
+        else if (invert(&run, job) == 0)
+            status = finish(&run, job);
+    }
+    run_close(&run);
+    return status;
+}
+
+/* What rtm3d can do besides. */
+static int check_options(const options_t *o)
+{
+    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->codecs != NULL)
+        return complain("--bench, --sweep, --codecs, --dump-snapshots and --taylor are rtm3d's; a gradient is all that is computed here");
+    return 0;
+}
+
+static int check_dt(const job_t *job)
+{
+    double lo, vmax, fastest = 0.0;
+
+    for (int i = 0; i < 2; i++)
+        if (model_range(i == 0 ? job->model : job->smooth, job->grid.n1 * job->grid.n2 * job->grid.n3, job->name, &lo, &vmax) != 0)
+            return -1;
+        else
+            fastest = vmax > fastest ? vmax : fastest;
+    if (job->dt > cpml_stable_dt(grid_dims(&job->grid), job->grid.dx, fastest))
+        return complain("--dt %g: unstable; at %g m/s and a spacing of %g m the largest stable time step is %.6g s", job->dt, fastest,
+                        job->grid.dx, cpml_stable_dt(grid_dims(&job->grid), job->grid.dx, fastest));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    options_t options;
+    job_t job;
+    int status = BAD_OPTIONS;
+
+    if (options_parse(&options, argc, argv) != 0)
+        return BAD_OPTIONS;
+    if (options.help) {
+        options_help();
+        return DONE;
+    }
+    if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)
+        return BAD_OPTIONS;
+    if (check_dt(&job) == 0)
+        status = run_job(&job);
+    job_free(&job);
+    return status;
+}

@@ -1,0 +1,127 @@
+#include "session.h"
+
+#include <string.h>
+
+#include "message.h"
+#include "stats.h"
+
+/*
+ * Each field has a shape of its own. Only u has a past: prev is declared as the previous level of curr, so that a lossy codec keeps
+ * their difference accurate; memory variables stand for themselves.
+ */
+uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields[MAX_FIELDS])
+{
+    const size_t extents[AXES] = {m->grid.e1, m->grid.e2, m->grid.e3};
+    uint32_t count = 0;
+
+    memset(fields, 0, MAX_FIELDS * sizeof *fields);
+#define ADD(array, shape, role_)                                            \
+    fields[count++] = (gpuzip_field_t){.data = x == NULL ? NULL : (array),  \
+                                       .n1 = (shape)[0], .n2 = (shape)[1], .n3 = (shape)[2], \
+                                       .type = sizeof(real) == sizeof(double), .role = (role_)}
+    ADD(x->curr, extents, 0);
+    ADD(x->prev, extents, 1);  /* of field 0 */
+    for (int axis = 0; axis < m->dims; axis++) {
+        ADD(x->psi[axis], m->psi[axis].n, 0);
+        ADD(x->zeta[axis], m->zeta[axis].n, 0);
+    }
+#undef ADD
+    return count;
+}
+
+static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t *m, size_t steps)
+{
+    gpuzip_field_t fields[MAX_FIELDS];
+    const uint32_t count = session_fields(m, NULL, fields);
+    gpuzip_status_t status;
+
+    cfg->range_actions = 0;  /* the loop below takes one step per action */
+    c->policy = cfg->policy;
+    c->plan.struct_size = sizeof c->plan;
+    if ((status = gpuzip_init(cfg, (int32_t)steps, fields, count, &c->session)) < 0)
+        return status;
+    return gpuzip_summary(c->session, &c->plan);
+}
+
+int session_open(checkpoint_t *c, const char *config, const cpml_t *m, size_t steps)
+{
+    gpuzip_config_t cfg;
+    int failed;
+
+    memset(c, 0, sizeof *c);
+    if (checkpoint_failed(gpuzip_config_init(&cfg)) || checkpoint_failed(gpuzip_config_load(config, &cfg)))
+        return -1;
+    failed = checkpoint_failed(start(c, &cfg, m, steps));
+    gpuzip_config_free(&cfg);
+    return failed ? -1 : 0;
+}
+
+/* A snapshot comes back; a lossy one need not have zeros in the halo. */
+static int restore(gpuzip_t *session, inversion_t *inv, size_t ts, kept_t *k)
+{
+    wavefield_t u = {.curr = inv->u.curr, .prev = inv->u.prev};
+    gpuzip_field_t fields[MAX_FIELDS];
+    const uint32_t count = session_fields(inv->medium, &inv->u, fields);
+
+    if (checkpoint_failed(gpuzip_retrieve(session, (int32_t)ts, fields, count, NULL)))
+        return -1;
+    wavefield_clear_halo(&u, &inv->medium->grid);
+    if (k != NULL)
+        kept_compare(k, inv->medium, ts, &inv->u);
+    return 0;
+}
+
+static int save(gpuzip_t *session, const inversion_t *inv, size_t ts, kept_t *k)
+{
+    gpuzip_field_t fields[MAX_FIELDS];
+    const uint32_t count = session_fields(inv->medium, &inv->u, fields);  /* curr and prev change places at every step */
+
+    if (checkpoint_failed(gpuzip_save(session, (int32_t)ts, fields, count, NULL)))
+        return -1;
+    if (k != NULL)
+        kept_save(k, inv->medium, ts, &inv->u);
+    return 0;
+}
+
+/* The whole of checkpointing: do what the action says, until there is none left. */
+static int sweep(gpuzip_t *session, inversion_t *inv, kept_t *k)
+{
+    gpuzip_action_t action;
+
+    inversion_begin(inv);
+    for (;;) {
+        if (checkpoint_failed(gpuzip_get_action(session, &action)))
+            return -1;
+        switch (action.type) {
+        case GPUZIP_ACTION_FORWARD:
+            inversion_forward(inv, (size_t)action.ts, !(action.flags & GPUZIP_FLAG_RECOMPUTE));
+            break;
+        case GPUZIP_ACTION_SAVE:
+            if (save(session, inv, (size_t)action.ts, k) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_RESTORE:
+            if (restore(session, inv, (size_t)action.ts, k) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_BACKWARD:
+            inversion_backward(inv, (size_t)action.ts);
+            break;
+        case GPUZIP_ACTION_TERMINATE:
+            return 0;
+        default:
+            return complain("gpuzip_get_action: %s", gpuzip_last_error());
+        }
+    }
+}
+
+int session_gradient(checkpoint_t *c, inversion_t *inv, kept_t *k)
+{
+    gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* of this shot */
+
+    if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, inv, k) != 0 ||
+        checkpoint_failed(gpuzip_stats(c->session, &stats)))
+        return -1;
+    stats_add(&c->total, &stats);
+    return 0;
+}

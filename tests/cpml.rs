@@ -1,0 +1,130 @@
+//! States of many fields of unequal size: the gradient of c-examples/cpml3d must not know how they were kept.
+
+mod common;
+
+use common::{library, root, run, stdout};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+const TWO_D: [&str; 12] = ["--n1", "20", "--n2", "32", "--n3", "1", "--steps", "120", "--shots", "2", "--border", "8"];
+const THREE_D: [&str; 12] = ["--n1", "14", "--n2", "10", "--n3", "16", "--steps", "80", "--shots", "1", "--border", "5"];
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cpml")
+}
+
+/// Builds a target of c-examples/cpml3d.
+fn build(target: &str) -> PathBuf {
+    static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one_at_a_time = LOCK.lock();
+    let variables = [format!("BUILD={}", folder().display()), format!("GPUZIP_LIB={}", library().display())];
+    let flags = "CFLAGS=-O2 -march=native -Werror";
+    let program = folder().join(target);
+    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(root().join("c-examples/cpml3d")).args(variables).arg(flags).arg(&program));
+    program
+}
+
+fn cpml3d() -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let mut command = Command::new(PROGRAM.get_or_init(|| build("cpml3d")));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
+        command.env_remove(name);
+    }
+    command.env("OMP_WAIT_POLICY", "passive");
+    command
+}
+
+/// A run with `--json` under a configuration given by variables; `verify` also compares with keeping every state.
+fn gradient(args: &[&str], out: &str, verify: bool, config: &[(&str, &str)]) -> std::process::Output {
+    let mut command = cpml3d();
+    command.args(args).args(["--json", "--out"]).arg(folder().join(out)).args(verify.then_some("--verify"));
+    command.envs(config.iter().map(|(key, value)| (format!("GPUZIP_{key}"), value)));
+    command.output().unwrap()
+}
+
+/// The value of a key, as text.
+fn value<'a>(json: &'a str, key: &str) -> &'a str {
+    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len() + 4;
+    json[start..].split([',', '}']).next().unwrap().trim_matches('"')
+}
+
+fn number(json: &str, key: &str) -> f64 {
+    value(json, key).parse().unwrap_or_else(|_| panic!("{key}: {json}"))
+}
+
+fn floats(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+}
+
+#[test]
+fn gradients_do_not_depend_on_schedule_or_cache() {
+    for (args, out, fields) in [(&TWO_D, "small-2d", "6"), (&THREE_D, "small-3d", "8")] {
+        let mut hashes = BTreeSet::new();
+        for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
+            for (snapshots, cache) in [("6", "0"), ("6", "1"), ("7", "3"), ("12", "8")] {
+                let config = [("CHECKPOINTING_ALGORITHM", algorithm), ("CHECKPOINTING_SNAPS", snapshots), ("CACHE_CAPACITY", cache)];
+                let output = gradient(args, out, true, &config);
+                let json = stdout(&output);
+                assert!(output.status.success(), "{config:?}: {json}{}", String::from_utf8_lossy(&output.stderr));
+                assert_eq!([value(&json, "identical"), value(&json, "snapshot_error")], ["true", "0"], "{config:?}");
+                assert_eq!([value(&json, "algorithm"), value(&json, "fields")], [algorithm, fields]);
+                assert_eq!(number(&json, "raw_bytes"), number(&json, "saves") * number(&json, "state_bytes"), "{json}");
+                hashes.insert(value(&json, "gradient_hash").to_string());
+            }
+        }
+        assert_eq!(hashes.len(), 1, "one gradient whatever the schedule and the cache: {hashes:?}");
+        let written = floats(&folder().join(out).join("gradient.f32"));
+        assert!(written.iter().all(|v| v.is_finite()) && written.iter().any(|v| *v != 0.0));
+        assert!(std::fs::read(folder().join(out).join("gradient.png")).unwrap().starts_with(b"\x89PNG"));
+    }
+}
+
+/// Every field keeps the bound of its own maximum, prev as a difference; the gradient keeps most of itself.
+#[test]
+fn compressed_states_are_within_their_bound() {
+    let few = [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "6"), ("CACHE_CAPACITY", "2")];
+    for (args, out) in [(&TWO_D, "lossy-2d"), (&THREE_D, "lossy-3d")] {
+        assert!(gradient(args, out, false, &few).status.success());
+        let raw = floats(&folder().join(out).join("gradient.f32"));
+        for codec in ["dct", "lorenzo"] {
+            let output = gradient(args, out, true, &[&few[..], &[("COMPRESSOR", codec)]].concat());
+            let json = stdout(&output);
+            assert_eq!([value(&json, "identical"), &output.status.code().unwrap().to_string()], ["false", "1"], "{json}");
+            let error = number(&json, "snapshot_error");
+            assert!(error > 1e-4 && error < 1.001e-3, "{codec}: {json}");
+            assert!(number(&json, "stored_bytes") < 0.3 * number(&json, "raw_bytes"), "{codec}: {json}");
+            let lossy = floats(&folder().join(out).join("gradient.f32"));
+            let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+            let relative = norm(&mut raw.iter().zip(&lossy).map(|(a, b)| a - b)) / norm(&mut raw.iter().copied());
+            println!("{out}, {codec}: relative L2 {relative:.2e}");
+            assert!(relative > 0.0 && relative < 0.03, "{out}, {codec}: {relative}");
+        }
+    }
+}
+
+#[test]
+fn bad_jobs_are_told_what_is_wrong() {
+    // Between the largest steps of the two propagators: stable with rtm3d's alone.
+    for (args, part) in [
+        (&["--n3", "1", "--dt", "0.00308"][..], "--dt 0.00308: unstable"),
+        (&["--sweep"], "--sweep"),
+        (&["--taylor"], "--taylor"),
+        (&["--config", "/no/such/config"], "/no/such/config"),
+        (&["--stepz", "3"], "--stepz"),
+    ] {
+        let output = gradient(&[&["--n1", "10", "--n2", "10", "--steps", "9"], args].concat(), "bad", false, &[]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(part) && output.stdout.is_empty(), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn the_physics_passes_its_gates() {
+    for program in ["cpml_physics_f32", "cpml_physics_f64"] {
+        print!("{}", stdout(&run(Command::new(build(program)).env("OMP_WAIT_POLICY", "passive"))));
+    }
+}
