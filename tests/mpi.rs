@@ -62,6 +62,8 @@ impl Mpi {
         }
         command.args(["-np", &ranks.to_string()]).arg(self.dir.join("rtm3d_mpi")).args(arguments).arg("--out").arg(self.dir.join("out"));
         command.envs(config.iter().map(|(key, value)| (key.to_string(), value)));
+        // Ranks that wait for each other for ever are a failure.
+        command.env("MPIEXEC_TIMEOUT", "100");
         command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
     }
 
@@ -114,6 +116,19 @@ fn any_number_of_ranks_has_the_serial_image() {
     }
 }
 
+/// MPI counts in int.
+#[test]
+fn planes_may_have_more_values_than_an_int_counts() {
+    for mpi in mpis().into_iter().map(|name| Mpi { name, dir: tempdir(&format!("mpi-plane-{name}")) }) {
+        let mut compile = Command::new(format!("mpicc.{}", mpi.name));
+        compile.args(["-std=c99", "-Wall", "-Wextra", "-Werror"]).arg(root().join("tests/c/mpi_plane.c"));
+        compile.arg(root().join("c-examples/rtm3d_mpi/transfer.c")).arg("-I").arg(root().join("c-examples/rtm3d_mpi"));
+        // In the place of rtm3d_mpi, to be run like it.
+        run(compile.arg("-I").arg(root().join("c-examples/rtm3d")).arg("-o").arg(mpi.dir.join("rtm3d_mpi")));
+        assert_eq!(stdout(&mpi.ranks(1, &[], &[])), format!("{}\n", 60_000u64 * 70_000 * 4), "{}", mpi.name);
+    }
+}
+
 /// A budget is a node's: two ranks with twice of it plan what one plans; slabs of unequal size plan the same schedule.
 #[test]
 fn budgets_are_of_a_node() {
@@ -128,6 +143,23 @@ fn budgets_are_of_a_node() {
     let slabs = with(3, "3M", &["--decompose", "--verify"]);
     assert_eq!([value(&slabs, "identical"), value(&slabs, "image_hash")], ["true", value(&one, "image_hash")]);
     assert!(plan(&slabs).0 > 1 && plan(&slabs).0 < 24, "{slabs}");
+}
+
+/// Two-level works inside the cache, and slabs of unequal size fit a budget unequally often: ranks that went by their own would wait for
+/// each other's halos for ever.
+#[test]
+fn slabs_of_unequal_size_keep_in_step() {
+    let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "step")) else { return };
+    let two_level = [("GPUZIP_CHECKPOINTING_ALGORITHM", "two-level"), ("GPUZIP_HOST_BUDGET", "20M")];
+    let mut images = std::collections::BTreeSet::new();
+    // Caches of 0 or 1, and of 1 or 2 slots; of a number of snapshots, and of the most that fits.
+    for (device, snapshots, cache) in [("500K", "9", "0"), ("1M", "9", "1"), ("500K", "0", "0")] {
+        let config = [&two_level[..], &[("GPUZIP_DEVICE_BUDGET", device), ("GPUZIP_CHECKPOINTING_SNAPS", snapshots)]].concat();
+        let json = mpi.json(3, &[&THREE_D[..], &["--decompose", "--verify"]].concat(), &config);
+        assert_eq!(["identical", "algorithm", "cache"].map(|key| value(&json, key)), ["true", "two-level", cache], "{json}");
+        images.insert(value(&json, "image_hash").to_string());
+    }
+    assert_eq!(images.len(), 1);
 }
 
 /// On the software CUDA driver: three ranks get the first, the second and the first of two devices, or the one that is asked for.
@@ -192,6 +224,27 @@ fn what_is_wrong_is_said_once_and_ends_every_rank() {
             assert_eq!(output.status.code(), Some(2), "{} {arguments:?}: {text}", mpi.name);
             assert_eq!(text.matches("rtm3d_mpi: ").count(), 1, "{} {arguments:?}: {text}", mpi.name);
             assert!(text.contains(part) && output.stdout.is_empty(), "{} {arguments:?}: {text}", mpi.name);
+        }
+    }
+}
+
+/// A shot that fails on one rank, here for want of memory in the middle of it, ends the others, too.
+#[test]
+fn a_failure_in_a_shot_ends_every_rank() {
+    let config = |host| {
+        [
+            ("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"),
+            ("GPUZIP_COMPRESSOR", "dct"),
+            ("GPUZIP_COMPRESSION_FACTOR", "200"),
+            ("GPUZIP_HOST_BUDGET", host),
+        ]
+    };
+    for mpi in mpis().into_iter().map(|name| Mpi::new(name, "failure")) {
+        for (decompose, host) in [(&[][..], "300K"), (&["--decompose"], "60K")] {
+            let output = mpi.ranks(3, &[&THREE_D[..], decompose].concat(), &config(host));
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{} {decompose:?}: {text}", mpi.name);
+            assert!(text.contains("raise host_budget") && !text.contains("imeout"), "{} {decompose:?}: {text}", mpi.name);
         }
     }
 }

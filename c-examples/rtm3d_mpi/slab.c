@@ -129,12 +129,10 @@ static void wait_for(MPI_Request request[4])
 void slab_exchange(void *data, real *field)
 {
     const slab_t *s = data;
-    MPI_Datatype plane;
+    MPI_Datatype plane = transfer_plane(s->grid.e1, s->plane / s->grid.e1);
     MPI_Request request[4];
     const size_t end = s->grid.points / s->plane;  /* planes, halos included */
 
-    MPI_Type_contiguous((int)s->plane, TRANSFER_REAL, &plane);
-    MPI_Type_commit(&plane);
     MPI_Irecv(field, HALO, plane, s->below, TAG_UP, s->comm, &request[0]);
     MPI_Irecv(field + (end - HALO) * s->plane, HALO, plane, s->above, TAG_DOWN, s->comm, &request[1]);
     MPI_Isend(field + (end - 2 * HALO) * s->plane, HALO, plane, s->above, TAG_UP, s->comm, &request[2]);
@@ -163,8 +161,7 @@ void slab_gather(const slab_t *slab, const image_t *part, image_t *whole)
     }
     MPI_Gather(&cells, 1, MPI_INT, count, 1, MPI_INT, 0, slab->comm);
     MPI_Gather(&skipped, 1, MPI_INT, place, 1, MPI_INT, 0, slab->comm);
-    MPI_Type_contiguous((int)plane, TRANSFER_REAL, &type);
-    MPI_Type_commit(&type);
+    type = transfer_plane(g->n1, plane / g->n1);
     MPI_Gatherv(part->correlation, cells, type, rank == 0 ? whole->correlation : NULL, count, place, type, 0, slab->comm);
     MPI_Gatherv(part->illumination, cells, type, rank == 0 ? whole->illumination : NULL, count, place, type, 0, slab->comm);
     MPI_Type_free(&type);

@@ -2,6 +2,17 @@
 
 #include <limits.h>
 
+MPI_Datatype transfer_plane(size_t values, size_t lines)
+{
+    MPI_Datatype line, plane;
+
+    MPI_Type_contiguous((int)values, TRANSFER_REAL, &line);
+    MPI_Type_contiguous((int)lines, line, &plane);
+    MPI_Type_commit(&plane);
+    MPI_Type_free(&line);
+    return plane;
+}
+
 /* Values of the next message of `left` ones. */
 static int next_count(size_t left)
 {
