@@ -83,6 +83,8 @@ void gpu_shot_open(gpu_shot_t *shot, const medium_t *truth, const medium_t *smoo
 
 void gpu_shot_close(gpu_shot_t *shot)
 {
+    if (shot->survey == NULL)
+        return;
     CUDA(cudaStreamSynchronize(shot->stream));
     CUDA(cudaStreamDestroy(shot->stream));
     CUDA(cudaFree(shot->receiver));

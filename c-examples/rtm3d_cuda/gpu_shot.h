@@ -28,6 +28,7 @@ void gpu_image_clear(const image_t *image, cudaStream_t stream);
 void gpu_image_fetch(const image_t *image, image_t *to, cudaStream_t stream);
 
 void gpu_shot_open(gpu_shot_t *shot, const medium_t *truth, const medium_t *smooth, const survey_t *survey);
+/* Of a zeroed one, nothing. */
 void gpu_shot_close(gpu_shot_t *shot);
 
 /* The functions of shot.h. They only enqueue. */

@@ -122,6 +122,19 @@ static __global__ void step2(view_t m, const float *__restrict__ u, float *__res
     }
 }
 
+/* 2 HALO threads for each line of the array, in the halo of its ends; if the line as a whole lies in the halo they take all of it. */
+static __global__ void clear_halo(int e1, int e2, int e3, int halo3, float *curr, float *prev)
+{
+    const size_t thread = blockIdx.x * (size_t)blockDim.x + threadIdx.x, line = thread / (2 * HALO);
+    const int k = (int)(thread % (2 * HALO)), i2 = (int)(line % e2), i3 = (int)(line / e2);
+    const bool whole = i2 < HALO || i2 >= e2 - HALO || i3 < halo3 || i3 >= e3 - halo3;
+
+    if (i3 >= e3)
+        return;
+    for (int i1 = whole || k < HALO ? k : e1 - 2 * HALO + k; i1 < e1; i1 += whole ? 2 * HALO : e1)
+        curr[line * e1 + i1] = prev[line * e1 + i1] = 0;
+}
+
 static __global__ void inject(float *field, const float *scale, size_t index, float s)
 {
     field[index] += scale[index] * s;
@@ -198,6 +211,13 @@ void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream)
     CUDA(cudaGetLastError());
     w->prev = w->curr;
     w->curr = next;
+}
+
+void gpu_clear_halo(const grid_t *g, const wavefield_t *w, cudaStream_t stream)
+{
+    const dim3 blocks((unsigned)parts(g->e2 * g->e3 * 2 * HALO, LINE));
+    clear_halo<<<blocks, dim3(LINE), 0, stream>>>((int)g->e1, (int)g->e2, (int)g->e3, grid_dims(g) == 3 ? HALO : 0, w->curr, w->prev);
+    CUDA(cudaGetLastError());
 }
 
 void gpu_inject(const medium_t *m, float *field, size_t index, float s, cudaStream_t stream)

@@ -13,6 +13,8 @@
 
 /* One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). */
 void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream);
+/* Zeroes the halo of both levels again, after a lossy snapshot came into them. */
+void gpu_clear_halo(const grid_t *g, const wavefield_t *w, cudaStream_t stream);
 /* field[index] += K s: the source of the step that has just produced `field`. */
 void gpu_inject(const medium_t *m, float *field, size_t index, float s, cudaStream_t stream);
 /* data[r] = field[receiver[r]], r < count. */

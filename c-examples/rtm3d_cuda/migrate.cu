@@ -31,6 +31,7 @@ static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
         case GPUZIP_ACTION_RESTORE:
             if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, shot->stream)))
                 return -1;
+            gpu_clear_halo(g, &shot->u, shot->stream);  /* a lossy snapshot need not have zeros there */
             break;
         case GPUZIP_ACTION_BACKWARD:
             gpu_shot_backward(shot, (size_t)action.ts, shot->u.curr, image);

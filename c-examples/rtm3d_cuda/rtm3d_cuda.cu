@@ -10,7 +10,7 @@
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
-/* All that a run allocates. */
+/* All that a run allocates; zeroed, it may be freed at any point. */
 typedef struct run_t {
     medium_t truth, smooth;
     survey_t survey;
@@ -39,18 +39,19 @@ static int run_prepare(run_t *run, const job_t *job)
     return 0;
 }
 
+/* An exit code. */
 static int run_open(run_t *run, const job_t *job)
 {
     const grid_t *g = &job->grid;
 
     if (run_prepare(run, job) != 0)
-        return -1;
+        return FAILED;
     /* The library takes its memory before the reference takes all that is left. */
     if (checkpoint_open(&run->checkpoint, job->config, g, job->steps, &run->shot.u) != 0)
-        return -1;
+        return BAD_OPTIONS;
     if (job->verify)
         gpu_reference_open(&run->reference, g, job->steps);
-    return 0;
+    return DONE;
 }
 
 static void run_close(run_t *run)
@@ -159,21 +160,25 @@ static int run_job(const job_t *job)
 {
     run_t run = {};
     results_t r = {};
+    int status;
 
     r.device = cuda_device_name();
     if (output_open(&r.files, job->out) != 0)
         return FAILED;
-    if (run_open(&run, job) != 0)
-        return BAD_OPTIONS;
-    time_steps(&run, &r);
-    if (migrate(&run, job, &r) != 0 || output_write(&r.files, job, &run.image) != 0)
-        return FAILED;
-    r.identical = job->verify && same(&run.image, &run.expected);
-    r.image_hash = image_hash(run.image.correlation, run.image.cells);
-    r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
-    (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
+    status = run_open(&run, job);
+    if (status == DONE) {
+        time_steps(&run, &r);
+        status = migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 ? DONE : FAILED;
+    }
+    if (status == DONE) {
+        r.identical = job->verify && same(&run.image, &run.expected);
+        r.image_hash = image_hash(run.image.correlation, run.image.cells);
+        r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
+        (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
+        status = printed() == DONE && (!job->verify || r.identical) ? DONE : FAILED;
+    }
     run_close(&run);
-    return printed() == DONE && (!job->verify || r.identical) ? DONE : FAILED;
+    return status;
 }
 
 static int run_sweep(const job_t *job)
@@ -182,9 +187,7 @@ static int run_sweep(const job_t *job)
     const migrator_t migrator = {&run, &run.shot.u, migrate_all};
     int status = FAILED;
 
-    if (run_prepare(&run, job) != 0)
-        return FAILED;
-    if (sweep(job, &migrator) == 0)
+    if (run_prepare(&run, job) == 0 && sweep(job, &migrator) == 0)
         status = printed();
     run_close(&run);
     return status;

@@ -56,6 +56,16 @@ static void loop_open(loop_t *l, const grid_t *g)
     CUDA(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
 }
 
+static void loop_close(loop_t *l)
+{
+    CUDA(cudaStreamDestroy(l->stream));
+    image_free(&l->image);
+    gpu_image_close(&l->sums);
+    gpu_wavefield_close(&l->lambda);
+    gpu_wavefield_close(&l->u);
+    gpu_medium_close(&l->m);
+}
+
 /* Every sweep begins from the same noise. */
 static void loop_begin(loop_t *l)
 {
@@ -170,16 +180,17 @@ int main(int argc, char **argv)
     loop_t l;
     int status = 0;
 
-    if (argc < 7 || (size_t)atoi(argv[1]) < halo + 8 || atoi(argv[2]) < 2)
+    if (argc < 7 || atoi(argv[1]) < (int)halo + 8 || atoi(argv[2]) < 2)
         return complain("usage: stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY..., EXTENT from %zu", halo + 8), 2;
     const size_t cells = (size_t)atoi(argv[1]) - halo;
     if (checkpoint_failed(gpuzip_config_init(&config)) || grid_init(&g, cells, cells, cells, border, 10.0) != 0)
-        return 2;
+        return complain("EXTENT %s: more points than memory can address", argv[1]), 2;
     config.checkpointing_snaps = atoi(argv[3]);
     config.checkpointing_algorithm = atoi(argv[4]);
     loop_open(&l, &g);
     const step_times_t t = time_steps(&l);
     for (int i = 6; i < argc && seconds() - start < atof(argv[5]); i++)
         status |= measure(&l, &config, atoi(argv[2]), argv[i], t);
+    loop_close(&l);
     return status == 0 ? 0 : 1;
 }
