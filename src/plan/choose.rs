@@ -69,6 +69,14 @@ impl Sizes {
         }
     }
 
+    /// The plan of an indexed schedule for these sizes: one of `plans`, or a new one.
+    pub(super) fn plan_of(&self, index: &Index, snapshots: u32, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
+        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
+            Some(plan) => Ok(plan.clone()),
+            None => Ok(Arc::new(self.plan(index, snapshots)?)),
+        }
+    }
+
     fn admits(&self, plan: &Plan) -> bool {
         self.host.is_none_or(|slots| plan.host_slots <= slots)
     }
@@ -167,11 +175,7 @@ fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
     if !sessions.is_empty() {
         let index = Index::new(&schedule)?;
         for sizes in sessions {
-            let same = plans.iter().find(|plan| sizes.is_of(plan, schedule.snapshots)).cloned();
-            plans.push(match same {
-                Some(plan) => plan,
-                None => Arc::new(sizes.plan(&index, schedule.snapshots)?),
-            });
+            plans.push(sizes.plan_of(&index, schedule.snapshots, &plans)?);
         }
     }
     Ok(Choice { schedule, plans })

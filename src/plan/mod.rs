@@ -3,10 +3,23 @@
 //! A snapshot is written once and read a known number of times, so its place can be decided before the run: device cache slots are
 //! given by a replacement policy (`replace`), host slots by what that policy leaves without a place. A plan is plain data: it holds one
 //! [`Step`] per SAVE and RESTORE and the order in which transfers are issued, and can be played for any number of shots.
+//!
+//! What a plan would take is known before the run, too: a [`Profile`] says what steps and copies cost, [`Costs`] what that makes of a
+//! snapshot, and [`simulate()`] plays the plan against it. [`search`] does that for a portfolio of schedules and takes the quickest one
+//! that fits the budgets.
 
+mod bound;
 mod choose;
+mod costs;
 mod index;
+mod lanes;
+mod player;
+mod portfolio;
+mod profile;
 mod replace;
+mod search;
+mod simulate;
+mod timeline;
 
 use crate::error::Result;
 use crate::room::{self, filled};
@@ -14,7 +27,12 @@ use crate::schedule::Schedule;
 use std::fmt;
 
 pub use choose::{choose, Choice, Sizes, SPARE_SLOTS};
+pub use costs::{Costs, Times};
 pub use index::{Event, Index};
+pub use profile::{CodecProfile, Profile};
+pub use search::{search, Candidate, Keep, Stage};
+pub use simulate::{simulate, simulate_timeline, Budgets, Simulation};
+pub use timeline::{Row, Timeline};
 
 /// "No slot", "no further use": the absence of an index.
 pub const NONE: u32 = u32::MAX;

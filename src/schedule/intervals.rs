@@ -97,12 +97,18 @@ impl Intervals {
         }
     }
 
-    fn length(&self, i: u32) -> u32 {
+    /// Their number.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// States of interval `i`.
+    pub fn length(&self, i: u32) -> u32 {
         self.start(i + 1) - self.start(i)
     }
 
     /// Slots that may reverse interval `i`: those that the starts before it leave free.
-    fn slots(&self, i: u32) -> u32 {
+    pub fn slots(&self, i: u32) -> u32 {
         self.snapshots.saturating_sub(i).clamp(1, self.inner)
     }
 

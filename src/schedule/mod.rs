@@ -8,6 +8,7 @@ mod intervals;
 mod ranges;
 mod revolve;
 pub mod trace;
+mod transfers;
 mod validate;
 
 use crate::error::{fail, Result};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use trace::Trace;
+pub use transfers::Transfers;
 pub use validate::{validate, Summary};
 
 /// What the application has to do next. The numbers are GPUZIP 2.x's.
@@ -235,6 +237,19 @@ impl Schedule {
         match &self.form {
             Form::Intervals(intervals) => intervals.saves() + self.steps as u64 - 1,
             Form::Trace(trace) => trace.summary.saves + trace.summary.restores,
+        }
+    }
+
+    /// What the best plan moves through a device cache of `cache` slots, without making the plan: the cache's policy is the clairvoyant one.
+    /// `None` for a trace, whose snapshots may be no stack.
+    pub fn transfers(&self, cache: u32) -> Option<Transfers> {
+        match &self.form {
+            Form::Intervals(_) if cache == 0 => {
+                let restores = self.steps as u64 - 1;
+                Some(Transfers { h2d: restores, d2h: self.events() - restores })
+            }
+            Form::Intervals(intervals) => Some(transfers::of_intervals(intervals, cache)),
+            Form::Trace(_) => None,
         }
     }
 

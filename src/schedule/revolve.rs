@@ -125,6 +125,15 @@ impl Range {
         self.slots >= self.len - 1
     }
 
+    /// Snapshots that it holds at one time, at most.
+    pub fn used(&self) -> u32 {
+        if self.len == 1 {
+            0
+        } else {
+            self.slots.min(self.len - 1)
+        }
+    }
+
     /// Splits a range that cannot store all its states at its best next snapshot: keeps the part below it and returns the part from it on.
     ///
     /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n - beta(s-1, r)) and

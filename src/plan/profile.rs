@@ -1,0 +1,84 @@
+//! What a machine and an application need for a step, a copy and a snapshot: the inputs of the cost model.
+//!
+//! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that has the same one plans alike.
+
+/// Bytes of FP32 values at 1e9 per second are GB/s.
+const GIGA: f64 = 1e9;
+
+/// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that move; infinity costs nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// One FORWARD step, in milliseconds.
+    pub forward_ms: f64,
+    /// One BACKWARD step, in milliseconds.
+    pub backward_ms: f64,
+    /// The link from host to device memory.
+    pub h2d_gbs: f64,
+    /// The link from device to host memory.
+    pub d2h_gbs: f64,
+    /// Copying a state within device memory, as a raw SAVE or RESTORE does.
+    pub d2d_gbs: f64,
+    /// Reading snapshots from disk.
+    pub disk_read_gbs: f64,
+    /// Writing snapshots to disk.
+    pub disk_write_gbs: f64,
+    /// What the codecs do to snapshots of this application. Raw snapshots need no entry.
+    pub codecs: Vec<CodecProfile>,
+}
+
+/// What one codec does. Throughputs are in GB/s of the uncompressed side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodecProfile {
+    /// Its number in the configuration, `compressor`.
+    pub compressor: i32,
+    /// Compression.
+    pub compress_gbs: f64,
+    /// Decompression.
+    pub decompress_gbs: f64,
+    /// Raw bytes over stored bytes, of all snapshots of a sweep together: what moves.
+    pub ratio: f64,
+    /// The same of the snapshot that compresses worst: what a slot must hold.
+    pub worst_ratio: f64,
+}
+
+impl Profile {
+    /// What is assumed of a GPU behind PCIe where nothing is measured, for states of `state_bytes` bytes.
+    ///
+    /// An acoustic FP32 step moves 16 to 20 bytes per grid point and the state has 8, so that at half of an A100's 1.56 TB/s a step runs
+    /// through its state at 400 GB/s, and an adjoint step with imaging, of 40 bytes per point, needs 2.5 times as long. PCIe 4 moves 25 GB/s
+    /// one way: one raw snapshot takes the time of 16 forward steps. A copy within the device reads and writes the state.
+    pub fn typical_gpu(state_bytes: u64) -> Self {
+        Self::of_speeds(state_bytes, 400.0, 25.0, 500.0)
+    }
+
+    /// What is assumed of a CPU, whose two memories are one: a step runs through its state at 6 GB/s (0.75 Gpoint/s of an acoustic
+    /// pair on one core), copies at 10 GB/s, with `link` bytes per second at most between the tiers if that is not 0.
+    pub fn typical_host(state_bytes: u64, link: f64) -> Self {
+        let link = if link > 0.0 { link / GIGA } else { f64::INFINITY };
+        Self::of_speeds(state_bytes, 6.0, link.min(10.0), 10.0)
+    }
+
+    fn of_speeds(state_bytes: u64, step_gbs: f64, link_gbs: f64, d2d_gbs: f64) -> Self {
+        let forward_ms = state_bytes as f64 / (step_gbs * GIGA) * 1e3;
+        Profile {
+            forward_ms,
+            backward_ms: 2.5 * forward_ms,
+            h2d_gbs: link_gbs,
+            d2h_gbs: link_gbs,
+            d2d_gbs,
+            disk_read_gbs: 2.0,
+            disk_write_gbs: 2.0,
+            codecs: Vec::new(),
+        }
+    }
+
+    /// The profile of a codec by its number, if there is one.
+    pub fn codec(&self, compressor: i32) -> Option<&CodecProfile> {
+        self.codecs.iter().find(|codec| codec.compressor == compressor)
+    }
+}
+
+/// Seconds for `bytes` bytes at `gbs` GB/s.
+pub(super) fn seconds(bytes: u64, gbs: f64) -> f64 {
+    bytes as f64 / (gbs * GIGA)
+}

@@ -1,0 +1,184 @@
+//! The search: the quickest plan of a portfolio that fits the budgets, found by simulation.
+//!
+//! Bounds come first: a schedule whose lower bound is no better than the best plan so far is not simulated, and a simulation ends when it
+//! has waited too long to win. Neither changes the result, which depends on nothing but the arguments: every rank finds the same one.
+
+use super::bound::{bound, Bound};
+use super::choose::Sizes;
+use super::portfolio::{neighbours, portfolio};
+use super::profile::{CodecProfile, Profile};
+use super::simulate::{simulate_within, Budgets, Simulation};
+use super::{Costs, Index, Plan, Policy};
+use crate::error::{fail, Result};
+use crate::schedule::{Algorithm, Schedule};
+use std::sync::Arc;
+
+/// What a plan is played on: the tiers of one session, what everything costs there, and the bytes that there are.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The tiers, in slots.
+    pub sizes: Sizes,
+    /// The costs.
+    pub costs: Costs,
+    /// The tiers, in bytes.
+    pub budgets: Budgets,
+}
+
+impl Stage {
+    /// A stage with the clairvoyant policy for states of `state_bytes` bytes, raw or through a codec, in tiers that fill their budgets.
+    pub fn new(profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>, budgets: Budgets) -> Self {
+        let costs = Costs::new(profile, state_bytes, codec);
+        let cache = u32::try_from(budgets.device / costs.slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let host = Some(budgets.slots_outside(costs.slot_bytes));
+        let sizes = Sizes { slot_bytes: costs.slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false };
+        Stage { sizes, costs, budgets }
+    }
+
+    /// Most snapshots that the tiers hold, at most `most`.
+    fn capacity(&self, most: u32) -> u32 {
+        let cache = self.sizes.cache.unwrap_or(most);
+        match self.sizes.host {
+            // With the published policy every snapshot has a place on the host.
+            Some(host) if self.sizes.policy == Policy::Lru && cache > 0 => host.min(most),
+            Some(host) => host.saturating_add(cache).min(most),
+            None => most,
+        }
+    }
+}
+
+/// A plan of the portfolio with its predicted times.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Which of the alternatives it is for.
+    pub alternative: usize,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// One plan per stage, in their order.
+    pub plans: Vec<Arc<Plan>>,
+    /// What the slowest stage would take.
+    pub simulation: Simulation,
+}
+
+/// What a search keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The best plan alone.
+    Best,
+    /// The best plan of each algorithm and alternative, to be compared.
+    Families,
+}
+
+/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, has its own stages: all
+/// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
+pub fn search(steps: u32, most: u32, alternatives: &[Vec<Stage>], keep: Keep) -> Result<Vec<Candidate>> {
+    for stage in alternatives.iter().flatten() {
+        stage.costs.check(steps)?;
+    }
+    let mut search = Search { alternatives, keep, found: Vec::new() };
+    let mut members = Vec::new();
+    for (alternative, stages) in alternatives.iter().enumerate() {
+        let (most, cache) = limits(stages, most);
+        members.extend(portfolio(steps, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
+    }
+    search.try_all(members)?;
+    let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
+    let mut members = Vec::new();
+    for (alternative, schedule) in near {
+        let (most, cache) = limits(&alternatives[alternative], most);
+        members.extend(neighbours(&schedule, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
+    }
+    search.try_all(members)?;
+    if search.found.is_empty() {
+        return fail_least(alternatives);
+    }
+    let mut found = search.found;
+    found.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
+    Ok(found)
+}
+
+/// Snapshots that all stages hold, and the slots of the smallest cache.
+fn limits(stages: &[Stage], most: u32) -> (u32, u32) {
+    let most = stages.iter().map(|stage| stage.capacity(most)).min().unwrap_or(most);
+    (most, stages.iter().filter_map(|stage| stage.sizes.cache).min().unwrap_or(most))
+}
+
+fn fail_least<T>(alternatives: &[Vec<Stage>]) -> Result<T> {
+    let largest = |stages: &Vec<Stage>| stages.iter().map(|stage| stage.sizes.slot_bytes).max();
+    let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
+    fail!(
+        Budget,
+        "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that"
+    )
+}
+
+struct Search<'a> {
+    alternatives: &'a [Vec<Stage>],
+    keep: Keep,
+    /// The best of each family so far, or the best of all.
+    found: Vec<Candidate>,
+}
+
+impl Search<'_> {
+    /// Tries schedules, the most promising first.
+    fn try_all(&mut self, members: Vec<(usize, Schedule)>) -> Result<()> {
+        let mut bounded: Vec<(Bound, usize, Schedule)> = Vec::with_capacity(members.len());
+        for (alternative, schedule) in members {
+            let bounds = self.alternatives[alternative].iter().map(|stage| bound(&schedule, &stage.sizes, &stage.costs));
+            if let Some(bound) = bounds.max_by(|a, b| a.makespan.total_cmp(&b.makespan)) {
+                bounded.push((bound, alternative, schedule));
+            }
+        }
+        bounded.sort_by(|a, b| a.0.makespan.total_cmp(&b.0.makespan));
+        for (bound, alternative, schedule) in bounded {
+            if bound.makespan < self.to_beat(alternative, schedule.algorithm) {
+                self.attempt(alternative, schedule)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rival(&self, alternative: usize, algorithm: Algorithm) -> Option<usize> {
+        let same = |c: &Candidate| c.alternative == alternative && c.schedule.algorithm == algorithm;
+        self.found.iter().position(|c| self.keep == Keep::Best || same(c))
+    }
+
+    /// The makespan below which a plan is worth keeping.
+    fn to_beat(&self, alternative: usize, algorithm: Algorithm) -> f64 {
+        self.rival(alternative, algorithm).map_or(f64::INFINITY, |k| self.found[k].simulation.makespan)
+    }
+
+    fn attempt(&mut self, alternative: usize, schedule: Schedule) -> Result<()> {
+        let limit = self.to_beat(alternative, schedule.algorithm);
+        let Some((plans, simulation)) = evaluate(&schedule, &self.alternatives[alternative], limit)? else { return Ok(()) };
+        let candidate = Candidate { alternative, plans, simulation, schedule };
+        match self.rival(alternative, candidate.schedule.algorithm) {
+            Some(k) => self.found[k] = candidate,
+            None => self.found.push(candidate),
+        }
+        Ok(())
+    }
+}
+
+/// The plans of a schedule on all stages and the slowest's simulation; `None` if one does not fit, or is no quicker than `limit`.
+fn evaluate(schedule: &Schedule, stages: &[Stage], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
+    let index = Index::new(schedule)?;
+    let mut plans: Vec<Arc<Plan>> = Vec::new();
+    let mut slowest = Simulation::default();
+    for stage in stages {
+        let plan = stage.sizes.plan_of(&index, schedule.snapshots, &plans)?;
+        if stage.sizes.check(&plan).is_err() {
+            return Ok(None);
+        }
+        let patience = limit - bound(schedule, &stage.sizes, &stage.costs).stream;
+        match simulate_within(schedule, &plan, &stage.costs, stage.budgets, patience)? {
+            Some(simulation) if simulation.makespan < limit => {
+                if simulation.makespan >= slowest.makespan {
+                    slowest = simulation;
+                }
+            }
+            _ => return Ok(None),
+        }
+        plans.push(plan);
+    }
+    Ok(Some((plans, slowest)))
+}

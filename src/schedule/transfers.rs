@@ -1,0 +1,90 @@
+//! Transfers of a schedule through a device cache, counted without its plan.
+//!
+//! The snapshots of all schedules here but traces are a stack: the last one stored is the first one that is done with. The best cache then
+//! holds the top of the stack, so that a snapshot leaves a cache of C slots when C others lie above it, is fetched at its next RESTORE,
+//! and is written once if it is ever fetched. Checked against the plans themselves.
+
+use super::intervals::Intervals;
+use super::revolve::Range;
+
+/// Transfers to and from the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Snapshots fetched from the host.
+    pub h2d: u64,
+    /// Snapshots written to the host.
+    pub d2h: u64,
+}
+
+/// Those of one range: its own snapshots' beside the one at its base, and how often that one is fetched after the range has begun.
+fn of_range(base: u32, len: u32, slots: u32, cache: u32) -> (Transfers, bool) {
+    let mut sum = Transfers::default();
+    let mut base_fetched = false;
+    // Ranges and whether their base was fetched before.
+    let mut ranges = vec![(Range::new(base, len, slots), false)];
+    while let Some((mut range, mut fetched)) = ranges.pop() {
+        let is_base = range.base == base;
+        let used = range.used();
+        if used > cache {
+            if range.stores_all() {
+                sum.h2d += (used - cache) as u64;
+                sum.d2h += (used - cache) as u64 - 1;
+                sum.d2h += u64::from(!is_base && !fetched);
+                base_fetched |= is_base;
+                continue;
+            }
+            let upper = range.split();
+            if upper.used() >= cache {
+                sum.h2d += 1;
+                sum.d2h += u64::from(!is_base && !fetched);
+                base_fetched |= is_base;
+                fetched = true;
+            }
+            ranges.push((range, fetched));
+            ranges.push((upper, false));
+        }
+    }
+    (sum, base_fetched)
+}
+
+/// Those of all intervals and of their starts, through `cache` > 0 slots.
+pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
+    let mut sum = Transfers::default();
+    let mut highest = 0;
+    let mut last: Option<((u32, u32), (Transfers, bool))> = None;
+    for i in (0..intervals.count()).rev() {
+        let (len, slots) = (intervals.length(i), intervals.slots(i));
+        let (inside, base_fetched) = match last {
+            Some((key, known)) if key == (len, slots) => known,
+            _ => of_range(0, len, slots, cache),
+        };
+        last = Some(((len, slots), (inside, base_fetched)));
+        // The highest place in the stack after this start was stored and before it is restored.
+        let start_fetched = i + 1 < intervals.count() && highest >= cache + i + 1;
+        highest = highest.max(i + Range::new(0, len, slots).used());
+        sum.h2d += inside.h2d + u64::from(start_fetched);
+        sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Plan, Policy};
+    use crate::schedule::Schedule;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn counts_equal_those_of_plans(n in 1u32..500, s in 1u32..60, m in 1u32..40, c in 1u32..12, cache in 1u32..16) {
+            let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
+            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level] {
+                let schedule = schedule.unwrap();
+                let counts = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap().counts;
+                let transfers = schedule.transfers(cache).unwrap();
+                prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", schedule);
+            }
+        }
+    }
+}
