@@ -2,7 +2,7 @@
 
 use crate::codec::Settings;
 use crate::error::{fail, Result};
-use crate::plan::Policy;
+use crate::plan::{Policy, Profile};
 use crate::schedule::Algorithm;
 use std::path::PathBuf;
 
@@ -56,6 +56,8 @@ pub struct Config {
     pub compression: Settings,
     /// The ratio that is expected of compressed snapshots; at most 1: none is.
     pub compression_factor: f64,
+    /// What steps, copies and codecs cost, for `auto`; `None`: what is typical of the backend.
+    pub profile: Option<Profile>,
     /// Log the ratio of every snapshot.
     pub log_ratio: bool,
     /// Write one line per shot to the performance log.
@@ -83,6 +85,7 @@ impl Default for Config {
             link_bandwidth: 0.0,
             compression: Settings::default(),
             compression_factor: 0.0,
+            profile: None,
             log_ratio: false,
             performance_log: false,
         }

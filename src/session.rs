@@ -3,7 +3,7 @@
 //! One straight line: action -> step of the plan -> tier -> codec -> device.
 
 use crate::codec::{Method, SnapshotCodec};
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
@@ -76,13 +76,16 @@ impl Session {
 
     /// Another session on a schedule. Its memory is allocated at its first action, or where only the fields can tell the device, at its
     /// first save.
-    pub fn attach(cursor: Arc<Cursor>, config: Config, fields: &[AppField]) -> Result<Self> {
+    pub fn attach(cursor: Arc<Cursor>, mut config: Config, fields: &[AppField]) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
+        let target = Target::of(&config, fields)?;
+        if target == Some(Target::Host) {
+            config.backend = Backend::Host;
+        }
         let (codec, sizes) = sizes_of(&config, &layout)?;
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, sizes.slot_bytes);
         }
-        let target = Target::of(&config, fields)?;
         target.map_or(Ok(()), |target| target.check(fields))?;
         let (number, sweep) = cursor.attach(&sizes)?;
         Ok(Session {

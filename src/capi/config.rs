@@ -375,6 +375,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         compression: compression(&given)?,
         compression_factor: factor(given.compression_factor)?,
+        profile: None,
         log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
     })

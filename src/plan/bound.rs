@@ -1,7 +1,7 @@
 //! Lower bounds of a plan's makespan, without the plan: what a search need not simulate.
 
 use super::choose::Sizes;
-use super::{Costs, Policy};
+use super::Policy;
 use crate::schedule::Schedule;
 
 /// Seconds that a sweep takes at least.
@@ -17,7 +17,8 @@ pub(super) struct Bound {
 ///
 /// The stream takes all forward and backward steps and handles every snapshot. Beside it, no transfer to the device begins before the first
 /// RESTORE, since a full cache is the only reason for one, and every transfer to the host precedes one to the device.
-pub(super) fn bound(schedule: &Schedule, sizes: &Sizes, costs: &Costs) -> Bound {
+pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Bound {
+    let costs = &sizes.costs;
     let steps = schedule.steps;
     let restores = steps as u64 - 1;
     let saves = schedule.events() - restores.min(schedule.events());

@@ -1,7 +1,8 @@
 //! From a configuration to a schedule and its plans.
 
-use super::{Index, Plan, Policy};
-use crate::config::Config;
+use super::search::{search, Keep};
+use super::{Budgets, CodecProfile, Costs, Index, Plan, Policy, Profile};
+use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
 use crate::schedule::{adjust, Algorithm, Schedule, Trace};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// Slots beside the cache for an application that works in the slots: for the state of an event without a slot, and the one before it.
 pub const SPARE_SLOTS: u32 = 2;
 
-/// What one session offers: the bytes of its snapshots, and where they may be.
+/// What one session offers: the bytes of its snapshots, where they may be, and what it costs to move them.
 #[derive(Clone, Debug)]
 pub struct Sizes {
     /// Bytes of one snapshot.
@@ -22,9 +23,22 @@ pub struct Sizes {
     pub policy: Policy,
     /// The application works in the slots.
     pub hands_over: bool,
+    /// What steps, copies and transfers cost.
+    pub costs: Costs,
+    /// The tiers in bytes, where they are limited.
+    pub budgets: Budgets,
 }
 
 impl Sizes {
+    /// Tiers that fill `budgets` with snapshots of `state_bytes` bytes, raw or through a codec, under the clairvoyant policy.
+    pub fn filling(budgets: Budgets, profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>) -> Self {
+        let costs = Costs::new(profile, state_bytes, codec);
+        let slot_bytes = costs.slot_bytes;
+        let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let host = Some(budgets.slots_outside(slot_bytes));
+        Sizes { slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false, costs, budgets }
+    }
+
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
     ///
     /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set; for `auto`
@@ -45,7 +59,27 @@ impl Sizes {
             0 => None,
             budget => Some(slots(budget)),
         };
-        Sizes { slot_bytes, cache, host, policy: config.policy, hands_over: config.zero_copy }
+        let costs = costs(config, slot_bytes, raw);
+        Sizes { slot_bytes, cache, host, policy: config.policy, hands_over: config.zero_copy, costs, budgets: Budgets::NONE }
+    }
+
+    /// Most snapshots that the tiers hold, if that is less than `most`.
+    pub(super) fn capacity(&self, most: u32) -> u32 {
+        let cache = self.cache.unwrap_or(most);
+        match self.host {
+            // With the published policy every snapshot has a place on the host.
+            Some(host) if self.policy == Policy::Lru && cache > 0 => host.min(most),
+            Some(host) => host.saturating_add(cache).min(most),
+            None => most,
+        }
+    }
+
+    /// The plan of an indexed schedule for these sizes: one of `plans`, or a new one.
+    pub(super) fn plan_of(&self, index: &Index, snapshots: u32, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
+        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
+            Some(plan) => Ok(plan.clone()),
+            None => Ok(Arc::new(self.plan(index, snapshots)?)),
+        }
     }
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
@@ -66,14 +100,6 @@ impl Sizes {
         match plans.iter().find(|plan| self.is_of(plan, schedule.snapshots)) {
             Some(plan) => Ok(plan.clone()),
             None => Ok(Arc::new(self.plan(&Index::new(schedule)?, schedule.snapshots)?)),
-        }
-    }
-
-    /// The plan of an indexed schedule for these sizes: one of `plans`, or a new one.
-    pub(super) fn plan_of(&self, index: &Index, snapshots: u32, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
-        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
-            Some(plan) => Ok(plan.clone()),
-            None => Ok(Arc::new(self.plan(index, snapshots)?)),
         }
     }
 
@@ -98,6 +124,21 @@ impl Sizes {
     }
 }
 
+/// What a configuration's snapshots cost: by its profile, or by what is assumed where it has none.
+fn costs(config: &Config, slot_bytes: u64, raw: u64) -> Costs {
+    let host = config.backend == Backend::Host;
+    let profile = config.profile.clone().unwrap_or_else(|| match host {
+        true => Profile::typical_host(raw, config.link_bandwidth),
+        false => Profile::typical_gpu(raw),
+    });
+    let ratio = raw as f64 / slot_bytes.max(1) as f64;
+    let codec = match i32::from(config.compression.method.number()) {
+        0 => None,
+        number => Some(profile.codec(number).cloned().unwrap_or_else(|| CodecProfile::typical(number, ratio, host))),
+    };
+    Costs { slot_bytes, ..Costs::new(&profile, raw, codec.as_ref()) }
+}
+
 /// A schedule and, for each session, its plan.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -110,8 +151,8 @@ pub struct Choice {
 /// Decides schedule and plans for `steps` time steps and the given sessions.
 ///
 /// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
-/// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is store-all if every state fits the snapshots or
-/// budgets, else Revolve.
+/// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is the quickest schedule that a [`search`] finds among
+/// those that fit the snapshots and budgets; with neither it is Revolve.
 pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
         let Some(path) = &config.trace_file else {
@@ -119,6 +160,9 @@ pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice>
         };
         let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
         return finish(schedule, sessions);
+    }
+    if let Some(choice) = searched(config, steps, sessions)? {
+        return Ok(choice);
     }
     let all = steps.saturating_sub(1).max(1);
     let snapshots = match config.snapshots {
@@ -130,6 +174,21 @@ pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice>
         set => set,
     };
     finish(make(config, steps, snapshots, inner_slots(sessions))?, sessions)
+}
+
+/// The quickest schedule, if that is to be found and something limits its snapshots.
+fn searched(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Choice>> {
+    let limited = config.snapshots > 0 || config.adjust_snapshots || sessions.iter().any(|sizes| sizes.host.is_some());
+    if config.algorithm.is_some() || sessions.is_empty() || !limited {
+        return Ok(None);
+    }
+    let most = match config.snapshots {
+        _ if config.adjust_snapshots => adjust(steps as u64),
+        0 => u32::MAX,
+        set => set,
+    };
+    let best = search(steps, most, &[sessions.to_vec()], Keep::Best)?;
+    Ok(best.into_iter().next().map(|best| Choice { schedule: best.schedule, plans: best.plans }))
 }
 
 /// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.

@@ -71,6 +71,14 @@ pub struct Costs {
     pub compressed: bool,
 }
 
+impl Default for Costs {
+    /// The unit is a forward step, and a backward step takes as long; snapshots are one byte and cost nothing.
+    fn default() -> Self {
+        let free = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
+        Costs::new(&free, 1, None)
+    }
+}
+
 impl Costs {
     /// The costs of a profile for states of `state_bytes` bytes, raw or through a codec.
     ///

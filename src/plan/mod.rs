@@ -30,7 +30,7 @@ pub use choose::{choose, Choice, Sizes, SPARE_SLOTS};
 pub use costs::{Costs, Times};
 pub use index::{Event, Index};
 pub use profile::{CodecProfile, Profile};
-pub use search::{search, Candidate, Keep, Stage};
+pub use search::{search, Candidate, Keep};
 pub use simulate::{simulate, simulate_timeline, Budgets, Simulation};
 pub use timeline::{Row, Timeline};
 

@@ -5,9 +5,11 @@ use crate::schedule::Schedule;
 
 /// Numbers from `low` to `high`: all of the small ones, then about 6 % apart, `high` included.
 fn ladder(low: u32, high: u32) -> Vec<u32> {
-    let next = |&x: &u32| Some(x + (x / 16).max(1)).filter(|&x| x < high);
-    let mut rungs: Vec<u32> = std::iter::successors(Some(low).filter(|_| low < high), next).collect();
-    rungs.extend((low <= high).then_some(high));
+    let next = |&x: &u32| Some(x + (x / 16).max(1)).filter(|&x| x + 1 < high);
+    let mut rungs: Vec<u32> = std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
+    // The last but one, too: an application that works in the slots may need one of them.
+    rungs.extend([high.saturating_sub(1), high].into_iter().filter(|&x| x >= low));
+    rungs.dedup();
     rungs
 }
 
@@ -24,42 +26,59 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(8) {
         members.push(Schedule::uniform(steps, snapshots)?);
     }
-    for count in ladder(2, most.min(all).saturating_add(1)) {
-        divided(&mut members, steps, most, cache, steps.div_ceil(count))?;
+    let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1)).into_iter().map(|count| steps.div_ceil(count)).collect();
+    chunks.dedup();
+    for chunk in chunks {
+        divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
     }
     Ok(members)
 }
 
 /// Schedules near `best`, with parameters between those that the portfolio has.
-pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32) -> Result<Vec<Schedule>> {
+pub(super) fn neighbours(best: &Schedule, most: u32) -> Result<Vec<Schedule>> {
     use crate::schedule::Algorithm::{Revolve, TwoLevel, Uniform, Zcut};
     let steps = best.steps;
-    let around = |x: u32, high: u32| {
-        let reach = (x / 16).max(1);
-        (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by((reach as usize / 4).max(1))
-    };
     let mut members = Vec::new();
     match best.algorithm {
         Revolve => around(best.snapshots, most).try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m)))?,
         Uniform => around(best.snapshots, most).try_for_each(|s| Schedule::uniform(steps, s).map(|m| members.push(m)))?,
         Zcut | TwoLevel => {
-            let chunks = around(steps.div_ceil(best.chunk), most.saturating_add(1)).map(|count| steps.div_ceil(count));
-            chunks.into_iter().try_for_each(|chunk| divided(&mut members, steps, most, cache, chunk))?
+            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps).map(|count| steps.div_ceil(count)).collect();
+            chunks.dedup();
+            let inner = best.inner();
+            chunks.into_iter().try_for_each(|chunk| {
+                let inner = [inner.saturating_sub(inner.div_ceil(4)), inner - 1, inner, inner + 1, inner + inner.div_ceil(4), chunk - 1];
+                divided(&mut members, steps, most, chunk, &inner)
+            })?
         }
         _ => {}
     }
+    members.retain(|member| (member.snapshots, member.chunk, member.inner()) != (best.snapshots, best.chunk, best.inner()));
     Ok(members)
 }
 
-/// Intervals of `chunk` states, with several numbers of slots inside: zCut, which stores all, and two-level.
-fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, cache: u32, chunk: u32) -> Result<()> {
+/// Numbers close to `x`, nine at most, none above `high`.
+fn around(x: u32, high: u32) -> impl Iterator<Item = u32> {
+    let reach = (x / 16).max(1);
+    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by((reach as usize / 4).max(1))
+}
+
+/// Slots inside an interval that are worth a try where `cache` are on the device: those, one more or less, fractions and multiples.
+fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
+    let cache = cache.max(1);
+    let more = std::iter::successors(Some(cache), |c| c.checked_mul(2)).take_while(|&c| c < chunk);
+    let fewer = std::iter::successors(Some(cache / 2), |c| Some(c / 2)).take_while(|&c| c > 0);
+    more.chain(fewer).chain([cache - 1, cache + 1, chunk - 1]).collect()
+}
+
+/// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all, and two-level.
+fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner: &[u32]) -> Result<()> {
     let starts = steps.div_ceil(chunk) - 1;
-    let left = most.saturating_sub(starts).min(chunk.saturating_sub(1));
+    let left = most.saturating_sub(starts).min(chunk - 1);
     if left == 0 || starts == 0 {
         return Ok(());
     }
-    let mut inner: Vec<u32> = ladder(1, left).into_iter().rev().step_by(4).collect();
-    inner.extend([cache.saturating_sub(1), cache, cache.saturating_add(1)].into_iter().filter(|c| (1..=left).contains(c)));
+    let mut inner: Vec<u32> = inner.iter().map(|&c| c.min(left)).filter(|&c| c > 0).collect();
     inner.sort_unstable();
     inner.dedup();
     for inner in inner {

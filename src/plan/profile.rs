@@ -2,7 +2,7 @@
 //!
 //! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that has the same one plans alike.
 
-/// Bytes of FP32 values at 1e9 per second are GB/s.
+/// Bytes per second in a GB/s.
 const GIGA: f64 = 1e9;
 
 /// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that move; infinity costs nothing.
@@ -58,6 +58,21 @@ impl Profile {
         Self::of_speeds(state_bytes, 6.0, link.min(10.0), 10.0)
     }
 
+    /// Everything takes no time.
+    pub fn free() -> Self {
+        let free = f64::INFINITY;
+        Profile {
+            forward_ms: 0.0,
+            backward_ms: 0.0,
+            h2d_gbs: free,
+            d2h_gbs: free,
+            d2d_gbs: free,
+            disk_read_gbs: free,
+            disk_write_gbs: free,
+            codecs: Vec::new(),
+        }
+    }
+
     fn of_speeds(state_bytes: u64, step_gbs: f64, link_gbs: f64, d2d_gbs: f64) -> Self {
         let forward_ms = state_bytes as f64 / (step_gbs * GIGA) * 1e3;
         Profile {
@@ -75,6 +90,14 @@ impl Profile {
     /// The profile of a codec by its number, if there is one.
     pub fn codec(&self, compressor: i32) -> Option<&CodecProfile> {
         self.codecs.iter().find(|codec| codec.compressor == compressor)
+    }
+}
+
+impl CodecProfile {
+    /// What is assumed of a codec that nobody has measured: 1 GB/s on a CPU core, 200 GB/s on a GPU, both ways.
+    pub fn typical(compressor: i32, ratio: f64, host: bool) -> Self {
+        let speed = if host { 1.0 } else { 200.0 };
+        CodecProfile { compressor, compress_gbs: speed, decompress_gbs: speed, ratio, worst_ratio: ratio }
     }
 }
 

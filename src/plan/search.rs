@@ -6,45 +6,11 @@
 use super::bound::{bound, Bound};
 use super::choose::Sizes;
 use super::portfolio::{neighbours, portfolio};
-use super::profile::{CodecProfile, Profile};
-use super::simulate::{simulate_within, Budgets, Simulation};
-use super::{Costs, Index, Plan, Policy};
+use super::simulate::{simulate_within, Simulation};
+use super::{Index, Plan};
 use crate::error::{fail, Result};
 use crate::schedule::{Algorithm, Schedule};
 use std::sync::Arc;
-
-/// What a plan is played on: the tiers of one session, what everything costs there, and the bytes that there are.
-#[derive(Clone, Debug)]
-pub struct Stage {
-    /// The tiers, in slots.
-    pub sizes: Sizes,
-    /// The costs.
-    pub costs: Costs,
-    /// The tiers, in bytes.
-    pub budgets: Budgets,
-}
-
-impl Stage {
-    /// A stage with the clairvoyant policy for states of `state_bytes` bytes, raw or through a codec, in tiers that fill their budgets.
-    pub fn new(profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>, budgets: Budgets) -> Self {
-        let costs = Costs::new(profile, state_bytes, codec);
-        let cache = u32::try_from(budgets.device / costs.slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
-        let host = Some(budgets.slots_outside(costs.slot_bytes));
-        let sizes = Sizes { slot_bytes: costs.slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false };
-        Stage { sizes, costs, budgets }
-    }
-
-    /// Most snapshots that the tiers hold, at most `most`.
-    fn capacity(&self, most: u32) -> u32 {
-        let cache = self.sizes.cache.unwrap_or(most);
-        match self.sizes.host {
-            // With the published policy every snapshot has a place on the host.
-            Some(host) if self.sizes.policy == Policy::Lru && cache > 0 => host.min(most),
-            Some(host) => host.saturating_add(cache).min(most),
-            None => most,
-        }
-    }
-}
 
 /// A plan of the portfolio with its predicted times.
 #[derive(Clone, Debug)]
@@ -53,9 +19,9 @@ pub struct Candidate {
     pub alternative: usize,
     /// The schedule.
     pub schedule: Schedule,
-    /// One plan per stage, in their order.
+    /// One plan per session, in their order.
     pub plans: Vec<Arc<Plan>>,
-    /// What the slowest stage would take.
+    /// What the slowest session would take.
     pub simulation: Simulation,
 }
 
@@ -68,24 +34,24 @@ pub enum Keep {
     Families,
 }
 
-/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, has its own stages: all
+/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, is all
 /// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
-pub fn search(steps: u32, most: u32, alternatives: &[Vec<Stage>], keep: Keep) -> Result<Vec<Candidate>> {
-    for stage in alternatives.iter().flatten() {
-        stage.costs.check(steps)?;
+pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) -> Result<Vec<Candidate>> {
+    for sizes in alternatives.iter().flatten() {
+        sizes.costs.check(steps)?;
     }
     let mut search = Search { alternatives, keep, found: Vec::new() };
     let mut members = Vec::new();
-    for (alternative, stages) in alternatives.iter().enumerate() {
-        let (most, cache) = limits(stages, most);
+    for (alternative, sessions) in alternatives.iter().enumerate() {
+        let (most, cache) = limits(sessions, most);
         members.extend(portfolio(steps, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
     }
     search.try_all(members)?;
     let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
     let mut members = Vec::new();
     for (alternative, schedule) in near {
-        let (most, cache) = limits(&alternatives[alternative], most);
-        members.extend(neighbours(&schedule, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
+        let (most, _) = limits(&alternatives[alternative], most);
+        members.extend(neighbours(&schedule, most)?.into_iter().map(|schedule| (alternative, schedule)));
     }
     search.try_all(members)?;
     if search.found.is_empty() {
@@ -96,14 +62,14 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Stage>], keep: Keep) ->
     Ok(found)
 }
 
-/// Snapshots that all stages hold, and the slots of the smallest cache.
-fn limits(stages: &[Stage], most: u32) -> (u32, u32) {
-    let most = stages.iter().map(|stage| stage.capacity(most)).min().unwrap_or(most);
-    (most, stages.iter().filter_map(|stage| stage.sizes.cache).min().unwrap_or(most))
+/// Snapshots that all sessions hold, and the slots of the smallest cache.
+fn limits(sessions: &[Sizes], most: u32) -> (u32, u32) {
+    let most = sessions.iter().map(|sizes| sizes.capacity(most)).min().unwrap_or(most);
+    (most, sessions.iter().filter_map(|sizes| sizes.cache).min().unwrap_or(most))
 }
 
-fn fail_least<T>(alternatives: &[Vec<Stage>]) -> Result<T> {
-    let largest = |stages: &Vec<Stage>| stages.iter().map(|stage| stage.sizes.slot_bytes).max();
+fn fail_least<T>(alternatives: &[Vec<Sizes>]) -> Result<T> {
+    let largest = |sessions: &Vec<Sizes>| sessions.iter().map(|sizes| sizes.slot_bytes).max();
     let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
     fail!(
         Budget,
@@ -112,7 +78,7 @@ fn fail_least<T>(alternatives: &[Vec<Stage>]) -> Result<T> {
 }
 
 struct Search<'a> {
-    alternatives: &'a [Vec<Stage>],
+    alternatives: &'a [Vec<Sizes>],
     keep: Keep,
     /// The best of each family so far, or the best of all.
     found: Vec<Candidate>,
@@ -123,7 +89,7 @@ impl Search<'_> {
     fn try_all(&mut self, members: Vec<(usize, Schedule)>) -> Result<()> {
         let mut bounded: Vec<(Bound, usize, Schedule)> = Vec::with_capacity(members.len());
         for (alternative, schedule) in members {
-            let bounds = self.alternatives[alternative].iter().map(|stage| bound(&schedule, &stage.sizes, &stage.costs));
+            let bounds = self.alternatives[alternative].iter().map(|sizes| bound(&schedule, sizes));
             if let Some(bound) = bounds.max_by(|a, b| a.makespan.total_cmp(&b.makespan)) {
                 bounded.push((bound, alternative, schedule));
             }
@@ -148,6 +114,8 @@ impl Search<'_> {
     }
 
     fn attempt(&mut self, alternative: usize, schedule: Schedule) -> Result<()> {
+        #[cfg(test)]
+        tests::ATTEMPTS.with(|attempts| attempts.set(attempts.get() + 1));
         let limit = self.to_beat(alternative, schedule.algorithm);
         let Some((plans, simulation)) = evaluate(&schedule, &self.alternatives[alternative], limit)? else { return Ok(()) };
         let candidate = Candidate { alternative, plans, simulation, schedule };
@@ -159,18 +127,18 @@ impl Search<'_> {
     }
 }
 
-/// The plans of a schedule on all stages and the slowest's simulation; `None` if one does not fit, or is no quicker than `limit`.
-fn evaluate(schedule: &Schedule, stages: &[Stage], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
+/// The plans of a schedule for all sessions and the slowest's simulation; `None` if one does not fit, or is no quicker than `limit`.
+fn evaluate(schedule: &Schedule, sessions: &[Sizes], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
     let index = Index::new(schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();
-    for stage in stages {
-        let plan = stage.sizes.plan_of(&index, schedule.snapshots, &plans)?;
-        if stage.sizes.check(&plan).is_err() {
+    for sizes in sessions {
+        let plan = sizes.plan_of(&index, schedule.snapshots, &plans)?;
+        if sizes.check(&plan).is_err() {
             return Ok(None);
         }
-        let patience = limit - bound(schedule, &stage.sizes, &stage.costs).stream;
-        match simulate_within(schedule, &plan, &stage.costs, stage.budgets, patience)? {
+        let patience = limit - bound(schedule, sizes).stream;
+        match simulate_within(schedule, &plan, &sizes.costs, sizes.budgets, patience)? {
             Some(simulation) if simulation.makespan < limit => {
                 if simulation.makespan >= slowest.makespan {
                     slowest = simulation;
@@ -182,3 +150,7 @@ fn evaluate(schedule: &Schedule, stages: &[Stage], limit: f64) -> Result<Option<
     }
     Ok(Some((plans, slowest)))
 }
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

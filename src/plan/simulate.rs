@@ -169,3 +169,7 @@ fn play(
     Ok(Some(player.finish(costs.problem_ideal(schedule.steps))))
 }
 
+
+#[cfg(test)]
+#[path = "simulate_tests.rs"]
+mod tests;

@@ -240,6 +240,14 @@ impl Schedule {
         }
     }
 
+    /// Slots inside an interval, its start's included, at most: for two-level what it was made with, else what its longest interval can use.
+    pub fn inner(&self) -> u32 {
+        match &self.form {
+            Form::Intervals(intervals) => intervals.slots(0).min(intervals.longest().max(2) - 1),
+            Form::Trace(_) => 0,
+        }
+    }
+
     /// What the best plan moves through a device cache of `cache` slots, without making the plan: the cache's policy is the clairvoyant one.
     /// `None` for a trace, whose snapshots may be no stack.
     pub fn transfers(&self, cache: u32) -> Option<Transfers> {

@@ -70,7 +70,6 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::plan::{Plan, Policy};
     use crate::schedule::Schedule;
     use proptest::prelude::*;
