@@ -12,13 +12,13 @@ use std::sync::Arc;
 pub struct ScheduleOptions {
     /// The algorithm
     #[arg(long, value_parser = algorithms())]
-    pub algorithm: Algorithm,
+    pub algorithm: Option<Algorithm>,
     /// Time steps; for trace taken from the file
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    steps: Option<u32>,
+    pub steps: Option<u32>,
     /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given, store-all and trace always do
     #[arg(long, value_name = "S", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
-    snapshots: u32,
+    pub snapshots: u32,
     /// Chunk of zcut, interval of two-level, in states; chosen if not given
     #[arg(long, value_name = "M", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     chunk: u32,
@@ -41,30 +41,33 @@ fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
     names.map(|name| Algorithm::ALL.into_iter().find(|a| a.name() == name).unwrap_or(Algorithm::Trace))
 }
 
-fn refuse<T>(message: String) -> Result<T> {
+pub fn refuse<T>(message: String) -> Result<T> {
     Err(Error::new(Code::Config, message))
 }
 
 impl ScheduleOptions {
     /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
-        self.check_options()?;
-        if self.algorithm == Algorithm::Trace {
+        let Some(algorithm) = self.algorithm else {
+            return refuse("which schedule? give --algorithm".into());
+        };
+        self.check_options(Some(algorithm))?;
+        if algorithm == Algorithm::Trace {
             return self.recorded();
         }
         let Some(steps) = self.steps else {
-            return refuse(format!("{} needs the number of time steps: give --steps", self.algorithm.name()));
+            return refuse(format!("{} needs the number of time steps: give --steps", algorithm.name()));
         };
         let snapshots = self.snapshots;
-        match self.algorithm {
+        match algorithm {
             Algorithm::Revolve if self.adjust => Schedule::revolve(steps, adjust(steps as u64).min(steps.saturating_sub(1).max(1))),
-            Algorithm::Revolve => Schedule::revolve(steps, self.needed_snapshots("--snapshots, or --adjust for GPUZIP's rule")?),
-            Algorithm::Uniform if self.published => Schedule::uniform_published(steps, self.needed_snapshots("--snapshots")?),
-            Algorithm::Uniform => Schedule::uniform(steps, self.needed_snapshots("--snapshots")?),
+            Algorithm::Revolve => Schedule::revolve(steps, self.needed_snapshots(algorithm, "--snapshots, or --adjust for GPUZIP's rule")?),
+            Algorithm::Uniform if self.published => Schedule::uniform_published(steps, self.needed_snapshots(algorithm, "--snapshots")?),
+            Algorithm::Uniform => Schedule::uniform(steps, self.needed_snapshots(algorithm, "--snapshots")?),
             Algorithm::Zcut => Schedule::zcut(steps, snapshots, self.chunk),
             Algorithm::TwoLevel => {
                 let inner = if self.inner == 0 { inner } else { self.inner };
-                Schedule::two_level(steps, self.needed_snapshots("--snapshots")?, self.chunk, inner)
+                Schedule::two_level(steps, self.needed_snapshots(algorithm, "--snapshots")?, self.chunk, inner)
             }
             Algorithm::StoreAll | Algorithm::Trace => Schedule::store_all(steps),
         }
@@ -77,8 +80,8 @@ impl ScheduleOptions {
         Ok(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
     }
 
-    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored.
-    fn check_options(&self) -> Result<()> {
+    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored. `None`: any algorithm.
+    pub fn check_options(&self, algorithm: Option<Algorithm>) -> Result<()> {
         use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
         let of: [(&str, bool, &[Algorithm]); 5] = [
             ("--chunk", self.chunk > 0, &[Zcut, TwoLevel]),
@@ -88,9 +91,10 @@ impl ScheduleOptions {
             ("--trace", self.trace.is_some(), &[Trace]),
         ];
         for (option, given, algorithms) in of {
-            if given && !algorithms.contains(&self.algorithm) {
+            if given && !algorithm.is_some_and(|algorithm| algorithms.contains(&algorithm)) {
                 let names: Vec<_> = algorithms.iter().map(|a| a.name()).collect();
-                return refuse(format!("{option} has no meaning for {}: it belongs to {}", self.algorithm.name(), names.join(" and ")));
+                let this = algorithm.map_or("the search", Algorithm::name);
+                return refuse(format!("{option} has no meaning for {this}: it belongs to {}", names.join(" and ")));
             }
         }
         if self.adjust && self.snapshots > 0 {
@@ -99,9 +103,9 @@ impl ScheduleOptions {
         Ok(())
     }
 
-    fn needed_snapshots(&self, options: &str) -> Result<u32> {
+    fn needed_snapshots(&self, algorithm: Algorithm, options: &str) -> Result<u32> {
         match self.snapshots {
-            0 => refuse(format!("{} needs the number of snapshots, at least 1: give {options}", self.algorithm.name())),
+            0 => refuse(format!("{} needs the number of snapshots, at least 1: give {options}", algorithm.name())),
             snapshots => Ok(snapshots),
         }
     }

@@ -16,9 +16,11 @@ mod lanes;
 mod player;
 mod portfolio;
 mod profile;
+mod published;
 mod replace;
 mod search;
 mod simulate;
+mod survey;
 mod timeline;
 
 use crate::error::Result;
@@ -30,8 +32,10 @@ pub use choose::{choose, Choice, Sizes, SPARE_SLOTS};
 pub use costs::{Costs, Times};
 pub use index::{Event, Index};
 pub use profile::{CodecProfile, Profile};
+pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use simulate::{simulate, simulate_timeline, Budgets, Simulation};
+pub use survey::Survey;
 pub use timeline::{Row, Timeline};
 
 /// "No slot", "no further use": the absence of an index.

@@ -34,6 +34,9 @@ pub enum Keep {
     Families,
 }
 
+/// How often parameters near the best ones are tried.
+const REFINEMENTS: usize = 2;
+
 /// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, is all
 /// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
 pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) -> Result<Vec<Candidate>> {
@@ -47,13 +50,15 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
         members.extend(portfolio(steps, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
     }
     search.try_all(members)?;
-    let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
-    let mut members = Vec::new();
-    for (alternative, schedule) in near {
-        let (most, _) = limits(&alternatives[alternative], most);
-        members.extend(neighbours(&schedule, most)?.into_iter().map(|schedule| (alternative, schedule)));
+    for _ in 0..REFINEMENTS {
+        let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
+        let mut members = Vec::new();
+        for (alternative, schedule) in near {
+            let (most, _) = limits(&alternatives[alternative], most);
+            members.extend(neighbours(&schedule, most)?.into_iter().map(|schedule| (alternative, schedule)));
+        }
+        search.try_all(members)?;
     }
-    search.try_all(members)?;
     if search.found.is_empty() {
         return fail_least(alternatives);
     }
@@ -71,10 +76,7 @@ fn limits(sessions: &[Sizes], most: u32) -> (u32, u32) {
 fn fail_least<T>(alternatives: &[Vec<Sizes>]) -> Result<T> {
     let largest = |sessions: &Vec<Sizes>| sessions.iter().map(|sizes| sizes.slot_bytes).max();
     let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
-    fail!(
-        Budget,
-        "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that"
-    )
+    fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
 
 struct Search<'a> {
@@ -94,7 +96,7 @@ impl Search<'_> {
                 bounded.push((bound, alternative, schedule));
             }
         }
-        bounded.sort_by(|a, b| a.0.makespan.total_cmp(&b.0.makespan));
+        bounded.sort_by(|a, b| a.0.guess().total_cmp(&b.0.guess()));
         for (bound, alternative, schedule) in bounded {
             if bound.makespan < self.to_beat(alternative, schedule.algorithm) {
                 self.attempt(alternative, schedule)?;

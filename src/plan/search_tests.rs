@@ -1,6 +1,5 @@
 use super::*;
-use crate::plan::{simulate, Budgets, Costs, Plan, Policy};
-use crate::schedule::adjust;
+use crate::plan::{published, simulate, Budgets, Costs, Plan, Policy};
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -39,8 +38,9 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
     ] {
         let sizes = tiers(balance(transfer, op, compressed), cache, host);
         let ours = best(n, sizes.clone()).simulation.over_problem_ideal();
-        let gpuzip_revolve = over_ideal(&Schedule::revolve(n, adjust(n as u64)).unwrap(), &sizes, Policy::Lru);
-        let gpuzip_uniform = over_ideal(&Schedule::uniform_published(n, host).unwrap(), &sizes, Policy::Lru);
+        let recipes = published(n, &sizes).unwrap();
+        let [gpuzip_revolve, gpuzip_uniform] = [0, 1].map(|k| recipes[k].simulation.over_problem_ideal());
+        assert_eq!((recipes[0].schedule.snapshots, recipes[1].schedule.snapshots), (8, host));
         println!("{transfer}: {ours:.4}, {:.3} and {:.3} ahead", gpuzip_revolve / ours, gpuzip_uniform / ours);
         assert!(ours <= most, "{ours}");
         assert!(gpuzip_revolve / ours >= revolve, "{ours} and {gpuzip_revolve}");
@@ -51,9 +51,13 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
 /// Nothing that bounds or patience cut off was better: every member, and every parameter between, simulated to its end.
 #[test]
 fn no_schedule_of_any_family_is_better() {
-    for (n, transfer, op, compressed, cache, host) in
-        [(200, 12.0, 0.48, false, 3, 30), (200, 3.0, 0.85, true, 6, 60), (150, 1.0, 0.3, false, 1, 140), (97, 5.0, 0.2, false, 0, 40), (60, 8.0, 0.5, false, 10, 0)]
-    {
+    for (n, transfer, op, compressed, cache, host) in [
+        (200, 12.0, 0.48, false, 3, 30),
+        (200, 3.0, 0.85, true, 6, 60),
+        (150, 1.0, 0.3, false, 1, 140),
+        (97, 5.0, 0.2, false, 0, 40),
+        (60, 8.0, 0.5, false, 10, 0),
+    ] {
         let sizes = tiers(balance(transfer, op, compressed), cache, host);
         let ours = best(n, sizes.clone()).simulation.over_problem_ideal();
         let most = (cache + host).min(n - 1);
@@ -113,7 +117,7 @@ fn few_schedules_are_simulated() {
         let attempts = ATTEMPTS.get() - before;
         let all = portfolio(10_000, (cache + host).min(9999), cache).unwrap().len();
         println!("{:?}, {attempts} of {all}: {:?} {}", begin.elapsed(), best.schedule, best.simulation.over_problem_ideal());
-        assert!(attempts <= 80 && all > 150, "{attempts} of {all}");
+        assert!(attempts <= 100 && all > 150, "{attempts} of {all}");
     }
 }
 

@@ -50,7 +50,11 @@ impl Budgets {
         let bytes = |slots: u64| slots.saturating_mul(slot_bytes);
         let device = bytes(plan.device_slots as u64);
         if device > self.device {
-            return fail!(Budget, "the plan needs {device} bytes of device memory, of which the budget has {}: raise it to that", self.device);
+            return fail!(
+                Budget,
+                "the plan needs {device} bytes of device memory, of which the budget has {}: raise it to that",
+                self.device
+            );
         }
         let (slots, host) = (plan.host_slots as u64, bytes(plan.host_slots as u64));
         let on_disk = self.on_disk(plan.host_slots, slot_bytes) as u64;
@@ -168,7 +172,6 @@ fn play(
     }
     Ok(Some(player.finish(costs.problem_ideal(schedule.steps))))
 }
-
 
 #[cfg(test)]
 #[path = "simulate_tests.rs"]

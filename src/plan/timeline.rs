@@ -25,17 +25,8 @@ pub enum Row {
 
 impl Row {
     /// All rows, in the order in which they are drawn.
-    pub const ALL: [Row; 9] = [
-        Row::Forward,
-        Row::Recompute,
-        Row::Backward,
-        Row::Codec,
-        Row::Stall,
-        Row::H2d,
-        Row::D2h,
-        Row::DiskRead,
-        Row::DiskWrite,
-    ];
+    pub const ALL: [Row; 9] =
+        [Row::Forward, Row::Recompute, Row::Backward, Row::Codec, Row::Stall, Row::H2d, Row::D2h, Row::DiskRead, Row::DiskWrite];
 
     /// Its name.
     pub fn name(self) -> &'static str {

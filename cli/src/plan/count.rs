@@ -1,0 +1,42 @@
+//! The transfers of a plan, counted.
+
+use super::Arguments;
+use crate::options::refuse;
+use crate::output::emit;
+use crate::schedule::counts;
+use crate::Failure;
+use gpuzip::plan::Plan;
+use serde_json::{Map, Value};
+
+fn transfers(plan: &Plan) -> Map<String, Value> {
+    let counts = &plan.counts;
+    let values: [(&str, Value); 11] = [
+        ("cache", plan.cache.into()),
+        ("policy", plan.policy.name().into()),
+        ("h2d", counts.h2d.into()),
+        ("d2h", counts.d2h.into()),
+        ("hits", counts.hits.into()),
+        ("misses", counts.misses.into()),
+        ("prefetches", counts.prefetches.into()),
+        ("min_lead", counts.min_lead.into()),
+        ("mean_lead", counts.mean_lead.into()),
+        ("device_slots", plan.device_slots.into()),
+        ("host_slots", plan.host_slots.into()),
+    ];
+    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+/// Counts what the plan of one schedule moves.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Some(cache) = arguments.cache else {
+        return Ok(refuse(
+            "how large is the device cache? give --cache; or --state-bytes and --device-budget to find the best plan".into(),
+        )?);
+    };
+    let schedule = arguments.schedule.schedule(cache)?;
+    let mut values = counts(&schedule)?;
+    let plan = Plan::new(&schedule, cache, arguments.policy)?;
+    values.extend(transfers(&plan));
+    emit(values, "plan", &|out| write!(out, "{plan}"), &arguments.output)?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `gpuzip plan`: the transfer plan of a schedule and what it moves; with what steps and copies cost, what it takes, and the best plan.
+
+mod costs;
+mod count;
+mod curves;
+mod predict;
+mod svg;
+mod timeline;
+
+use crate::options::ScheduleOptions;
+use crate::output::OutputOptions;
+use crate::Failure;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::Args;
+use gpuzip::plan::Policy;
+
+/// Plan where a schedule's snapshots live and when they move: count the transfers, or, with --state-bytes, predict times and find the best plan
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    schedule: ScheduleOptions,
+    /// Slots of the device cache; two-level takes as many inside an interval unless --inner is given. With --device-budget: at most
+    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    cache: Option<u32>,
+    /// What the device cache replaces: by the known schedule, or GPUZIP 2.x's published baseline
+    #[arg(long, default_value = Policy::Clairvoyant.name(), value_parser = policies())]
+    policy: Policy,
+    #[command(flatten)]
+    costs: costs::CostOptions,
+    #[command(flatten)]
+    survey: costs::SurveyOptions,
+    /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and memory.svg
+    #[arg(long, value_name = "DIR", requires = "state_bytes")]
+    svg: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    output: OutputOptions,
+}
+
+fn policies() -> impl TypedValueParser<Value = Policy> {
+    let names = PossibleValuesParser::new([Policy::Clairvoyant, Policy::Lru].map(Policy::name));
+    names.map(|name| if name == Policy::Lru.name() { Policy::Lru } else { Policy::Clairvoyant })
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.costs.state_bytes {
+        Some(state_bytes) => predict::run(arguments, state_bytes),
+        None => count::run(arguments),
+    }
+}

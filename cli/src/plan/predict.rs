@@ -1,0 +1,223 @@
+//! Predicted times: of one schedule, or of the best one there is and its rivals.
+
+use super::costs::Machine;
+use super::{curves, timeline, Arguments};
+use crate::options::refuse;
+use crate::output::{emit, emit_json};
+use crate::Failure;
+use gpuzip::error::Result;
+use gpuzip::plan::{published, search, simulate, Candidate, Keep, Plan, Policy, Survey};
+use gpuzip::schedule::Algorithm;
+use serde_json::{json, Map, Value};
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+
+/// Finds or takes a plan, and says what it would take.
+pub fn run(arguments: &Arguments, state_bytes: u64) -> std::result::Result<(), Failure> {
+    let survey = arguments.survey.survey();
+    let machine = arguments.costs.machine(state_bytes, arguments.cache, survey)?;
+    let ranked = match arguments.schedule.algorithm {
+        Some(_) => given(arguments, &machine)?,
+        None => found(arguments, &machine)?,
+    };
+    let Some(best) = ranked.first() else { return Ok(()) };
+    if let Some(folder) = &arguments.svg {
+        std::fs::create_dir_all(folder)?;
+        std::fs::write(folder.join("timeline.svg"), timeline::draw(best, &machine)?)?;
+        std::fs::write(folder.join("memory.svg"), curves::draw(best.schedule.steps, &machine)?)?;
+    }
+    let mut values = summary(best, &machine);
+    if let Some(survey) = survey {
+        values.extend(survey_values(survey, best.simulation.makespan));
+    }
+    if arguments.output.json {
+        values.insert("ranked".into(), ranked.iter().map(|c| Value::Object(row(c, &machine))).collect());
+        return Ok(emit_json(values)?);
+    }
+    if !arguments.output.print {
+        table(&ranked, &machine)?;
+    }
+    values.remove("configuration");
+    emit(values, "plan", &|out| best.plans.iter().try_for_each(|plan| write!(out, "{plan}")), &arguments.output)?;
+    Ok(())
+}
+
+/// The one schedule that is asked for, with raw and with compressed snapshots.
+fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
+    let mut ranked = Vec::new();
+    for (alternative, sizes) in machine.alternatives().iter().flatten().enumerate() {
+        let cache = sizes.cache.unwrap_or(0);
+        let schedule = arguments.schedule.schedule(cache)?;
+        let plan = Plan::new(&schedule, cache, arguments.policy)?;
+        let simulation = simulate(&schedule, &plan, &sizes.costs, sizes.budgets)?;
+        ranked.push(Candidate { alternative, schedule, plans: vec![Arc::new(plan)], simulation });
+    }
+    sort(&mut ranked);
+    Ok(ranked)
+}
+
+/// The best schedule of each algorithm, and GPUZIP 2.x's recipes.
+fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
+    let options = &arguments.schedule;
+    options.check_options(None)?;
+    let Some(steps) = options.steps else { return refuse("how many time steps? give --steps".into()) };
+    if arguments.policy == Policy::Lru {
+        return refuse("--policy lru without --algorithm: the search is for the best plan; its table has the published recipes".into());
+    }
+    let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
+    let alternatives = machine.alternatives();
+    let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
+    for (alternative, sizes) in alternatives.iter().flatten().enumerate() {
+        ranked.extend(published(steps, sizes)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }));
+    }
+    sort(&mut ranked);
+    Ok(ranked)
+}
+
+fn sort(ranked: &mut [Candidate]) {
+    ranked.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
+}
+
+fn policy(candidate: &Candidate) -> Policy {
+    candidate.plans.first().map_or(Policy::Clairvoyant, |plan| plan.policy)
+}
+
+/// The name of a candidate's algorithm, GPUZIP 2.x's being its own.
+pub fn name(candidate: &Candidate) -> String {
+    let name = candidate.schedule.algorithm.name();
+    if policy(candidate) == Policy::Lru {
+        format!("{name}, lru")
+    } else {
+        name.into()
+    }
+}
+
+/// What reproduces a plan: the keys of the library's configuration, and how snapshots are stored.
+fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
+    let schedule = &candidate.schedule;
+    let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
+    object([
+        ("checkpointing_algorithm", schedule.algorithm.name().into()),
+        ("checkpointing_snaps", schedule.snapshots.into()),
+        ("schedule_chunk", if schedule.algorithm == Algorithm::Uniform { 0 } else { schedule.chunk }.into()),
+        ("inner", inner.into()),
+        ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
+        ("policy", policy(candidate).name().into()),
+        ("stored", machine.stored(candidate.alternative).into()),
+    ])
+}
+
+fn object<const N: usize>(values: [(&str, Value); N]) -> Map<String, Value> {
+    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+fn summary(best: &Candidate, machine: &Machine) -> Map<String, Value> {
+    let s = &best.simulation;
+    object([
+        ("makespan_s", json!(s.makespan)),
+        ("stall_s", json!(s.stall())),
+        ("over_plan_ideal", json!(s.over_plan_ideal())),
+        ("over_problem_ideal", json!(s.over_problem_ideal())),
+        ("device_peak", s.device_peak.into()),
+        ("host_peak", s.host_peak.into()),
+        ("disk_peak", s.disk_peak.into()),
+        ("copying_s", json!(s.copying)),
+        ("coding_s", json!(s.coding)),
+        ("waiting_s", json!(s.waiting)),
+        ("h2d", s.h2d.into()),
+        ("d2h", s.d2h.into()),
+        ("h2d_bytes", s.h2d_bytes.into()),
+        ("d2h_bytes", s.d2h_bytes.into()),
+        ("disk_bytes", s.disk_bytes.into()),
+        ("configuration", configuration(best, machine).into()),
+    ])
+}
+
+fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
+    let s = &candidate.simulation;
+    let mut values = configuration(candidate, machine);
+    values.extend(object([
+        ("makespan_s", json!(s.makespan)),
+        ("stall_s", json!(s.stall())),
+        ("over_plan_ideal", json!(s.over_plan_ideal())),
+        ("over_problem_ideal", json!(s.over_problem_ideal())),
+        ("device_peak", s.device_peak.into()),
+        ("host_peak", s.host_peak.into()),
+        ("disk_peak", s.disk_peak.into()),
+        ("h2d", s.h2d.into()),
+        ("d2h", s.d2h.into()),
+    ]));
+    values
+}
+
+fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
+    object([
+        ("ranks", survey.ranks.into()),
+        ("nodes", survey.nodes().into()),
+        ("shots", survey.shots.into()),
+        ("rounds", survey.rounds().into()),
+        ("survey_s", json!(survey.seconds(shot))),
+        ("shots_per_hour", json!(survey.shots as f64 / survey.seconds(shot) * 3600.0)),
+        ("efficiency", json!(survey.efficiency())),
+    ])
+}
+
+/// The plans, the quickest first.
+fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
+    let header = ["plan", "snapshots", "chunk", "inner", "stored", "time", "x ideal", "stall", "device", "host", "disk", "h2d", "d2h"];
+    let mut rows = vec![header.map(String::from)];
+    for candidate in ranked {
+        let (s, c) = (&candidate.simulation, &candidate.schedule);
+        let some = |number: u32| if number == 0 { "-".into() } else { number.to_string() };
+        let inner = if c.algorithm == Algorithm::TwoLevel { c.inner() } else { 0 };
+        rows.push([
+            name(candidate),
+            c.snapshots.to_string(),
+            some(if c.algorithm == Algorithm::Uniform { 0 } else { c.chunk }),
+            some(inner),
+            machine.stored(candidate.alternative),
+            seconds(s.makespan),
+            format!("{:.2}", s.over_problem_ideal()),
+            format!("{:.0} %", s.stall() / s.makespan * 100.0),
+            size(s.device_peak),
+            size(s.host_peak),
+            size(s.disk_peak),
+            s.h2d.to_string(),
+            s.d2h.to_string(),
+        ]);
+    }
+    let width = |k: usize| rows.iter().map(|row| row[k].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let mut out = BufWriter::new(io::stdout().lock());
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(k, (cell, &w))| if k == 0 { format!("{cell:w$}") } else { format!("{cell:>w$}") })
+            .collect();
+        writeln!(out, "{}", cells.join("  "))?;
+    }
+    writeln!(out)?;
+    out.flush()
+}
+
+/// A duration with its unit.
+pub fn seconds(value: f64) -> String {
+    match value {
+        v if v >= 3600.0 => format!("{:.2} h", v / 3600.0),
+        v if v >= 1.0 => format!("{v:.2} s"),
+        v if v >= 1e-3 => format!("{:.2} ms", v * 1e3),
+        v => format!("{:.2} us", v * 1e6),
+    }
+}
+
+/// Bytes with a unit of powers of 1024.
+pub fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let power = (0..units.len() - 1).take_while(|&p| bytes >= 1 << (10 * (p + 1))).count();
+    match power {
+        0 => format!("{bytes} B"),
+        p => format!("{:.1} {}", bytes as f64 / (1u64 << (10 * p)) as f64, units[p]),
+    }
+}
