@@ -41,6 +41,7 @@ deps:
 bench: build
 	$(CARGO) bench --bench schedule
 	$(CARGO) bench --bench session
+	$(CARGO) bench --bench planner
 	$(RTM3D) bench
 
 # Real snapshots to measure codecs on, into the folder FIELDS: 256^3, half filled and filled; and 2-D ones where MARMOUSI2 names that model.

@@ -1,59 +1,26 @@
 //! What a session costs: its own work per action, and how near its copies come to memcpy, each beside a limit measured in the same run.
 
+mod common;
+
+use common::{field, machine, sweep};
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::AppField;
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// The calling thread as a stream.
-const HOST: Stream = Stream(std::ptr::null_mut());
-
 /// Longest host time per action, in ns, that the design allows.
 const ACTION_NS: f64 = 1000.0;
-
-fn machine() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{cores} cores, {model}")
-}
 
 fn config(snapshots: u32, cache: u32) -> Config {
     Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, policy: Policy::Clairvoyant, ..Config::default() }
 }
 
 fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {
-    let field = Field { n: [values as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-    Session::new(config(snapshots, cache), steps.into(), &[AppField { field, memory: None }]).unwrap()
-}
-
-/// The session's view of `data`.
-fn app_field(data: &mut [f32]) -> AppField {
-    let field = Field { n: [data.len() as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend has used it when that returns.
-    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), std::mem::size_of_val(data)) };
-    AppField { field, memory: Some(memory) }
-}
-
-/// One sweep of an application whose steps are `step`: its seconds and statistics.
-fn sweep(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64, Stats) {
-    session.setup().unwrap();
-    let begin = Instant::now();
-    loop {
-        let action = session.get_action().unwrap().action;
-        match action.kind {
-            Kind::Forward | Kind::Backward => step(data),
-            Kind::Save => session.save(action.ts.into(), &[app_field(data)], HOST).unwrap(),
-            Kind::Restore => session.retrieve(action.ts.into(), &[app_field(data)], HOST).unwrap(),
-            Kind::Terminate => return (begin.elapsed().as_secs_f64(), session.stats().unwrap()),
-            Kind::Error => unreachable!("no schedule has it"),
-        }
-    }
+    Session::new(config(snapshots, cache), steps.into(), &[AppField { field: field(values), memory: None }]).unwrap()
 }
 
 /// The sweep with the median time of five, after one that touches all memory.

@@ -1,0 +1,55 @@
+//! What the benchmarks share: an application of one field, and how its sweeps are run and timed.
+
+#![allow(dead_code)]
+
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::schedule::Kind;
+use gpuzip::session::Session;
+use gpuzip::snapshot::{Field, Scalar};
+use gpuzip::stats::Stats;
+use std::time::Instant;
+
+/// The calling thread as a stream.
+const HOST: Stream = Stream(std::ptr::null_mut());
+
+/// Cores and processor.
+pub fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!("{cores} cores, {model}")
+}
+
+/// A field of so many FP32 values.
+pub fn field(values: usize) -> Field {
+    Field { n: [values as u64, 1, 1], scalar: Scalar::F32, previous_of: None }
+}
+
+/// The session's view of `data`.
+pub fn app_field(data: &mut [f32]) -> AppField {
+    // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend has used it when that returns.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), std::mem::size_of_val(data)) };
+    AppField { field: field(data.len()), memory: Some(memory) }
+}
+
+/// One sweep of an application whose steps are `step`: its seconds and statistics.
+pub fn sweep(session: &mut Session, data: &mut [f32], mut step: impl FnMut(&mut [f32])) -> (f64, Stats) {
+    session.setup().unwrap();
+    let begin = Instant::now();
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Forward | Kind::Backward => step(data),
+            Kind::Save => session.save(action.ts.into(), &[app_field(data)], HOST).unwrap(),
+            Kind::Restore => session.retrieve(action.ts.into(), &[app_field(data)], HOST).unwrap(),
+            Kind::Terminate => return (begin.elapsed().as_secs_f64(), session.stats().unwrap()),
+            Kind::Error => unreachable!("no schedule has it"),
+        }
+    }
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

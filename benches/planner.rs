@@ -1,0 +1,192 @@
+//! The planner: how long a search takes, how near its predictions come to runs, and how near its choice to the best of many made by hand.
+//!
+//! Runs are on the host backend with a *simulated link*: transfers take the time that a link of a given bandwidth would need, and a step
+//! computes for a given time, so that the balance is an accelerator's while the sessions, plans and copies are the real ones.
+//! `GPUZIP_BENCH_GRID=1` runs the grid too, some minutes.
+
+mod common;
+
+use common::{field, machine, median, sweep};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::AppField;
+use gpuzip::plan::{search, simulate, Budgets, Keep, Plan, Policy, Profile, Sizes};
+use gpuzip::schedule::{adjust, Algorithm, Schedule};
+use gpuzip::session::Session;
+use std::time::{Duration, Instant};
+
+/// Bytes of a state, seconds of a step and of a transfer: 12 steps.
+const STATE: usize = 1 << 20;
+const STEP: f64 = 0.4e-3;
+const TRANSFER: f64 = 12.0 * STEP;
+
+/// Longest time of a search over 10,000 steps, and of planning and simulating a million, in seconds; largest error of a prediction.
+const SEARCH_S: f64 = 0.2;
+const MILLION_S: f64 = 5.0;
+const ERROR: f64 = 0.10;
+
+fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
+    let begin = Instant::now();
+    let result = body();
+    (begin.elapsed().as_secs_f64(), result)
+}
+
+/// The time of a search, and of a simulation of a million steps.
+fn speed() {
+    println!("search over n = 10000, device slots / host slots; snapshots move in X steps and are copied in op");
+    let cases = [(12.0, 0.48, 4, 397), (3.0, 0.85, 16, 1589), (0.8, 0.5, 60, 5960), (20.0, 0.8, 2, 40), (1.5, 0.8, 40, 100)];
+    for (transfer, copy, device, host) in cases {
+        let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
+        let mut sizes = Sizes::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
+        (sizes.costs.upload, sizes.costs.download, sizes.costs.copy) = (transfer, transfer, copy);
+        let (seconds, found) = timed(|| search(10_000, u32::MAX, &[vec![sizes.clone()]], Keep::Best).unwrap());
+        let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
+        println!(
+            "X = {transfer:>4}, op = {copy:.2}, {device:>3} / {host:>4}: {seconds:.3} s <= {SEARCH_S}: {} {snapshots} {chunk}, {:.3} times the ideal",
+            algorithm.name(),
+            found[0].simulation.over_problem_ideal()
+        );
+    }
+    let million = || {
+        let schedule = Schedule::revolve(1_000_000, 100).unwrap();
+        let plan = Plan::new(&schedule, 8, Policy::Clairvoyant).unwrap();
+        let profile = Profile { forward_ms: 1.0, backward_ms: 1.0, h2d_gbs: 1e-6, d2h_gbs: 1e-6, ..Profile::free() };
+        let sizes = Sizes::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
+        simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
+    };
+    println!("n = 1000000, revolve 100, 8 slots: planned and simulated in {:.2} s <= {MILLION_S}\n", timed(million).0);
+}
+
+/// A step that takes its time, whatever else the machine does.
+fn compute(seconds: f64) {
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs_f64(seconds);
+    while Instant::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+/// A configuration made by hand.
+#[derive(Clone)]
+struct Entry {
+    name: String,
+    config: Config,
+}
+
+fn entry(name: String, algorithm: Option<Algorithm>, snapshots: u32, chunk: u32, cache: u32, policy: Policy) -> Entry {
+    let link_bandwidth = STATE as f64 / TRANSFER;
+    let backend = Backend::Host;
+    Entry { name, config: Config { algorithm, snapshots, chunk, cache, policy, link_bandwidth, backend, ..Config::default() } }
+}
+
+/// The median of some sweeps, in seconds.
+fn run(entry: &Entry, steps: u32, sweeps: usize) -> f64 {
+    let mut data = vec![0.5f32; STATE / 4];
+    let fields = [AppField { field: field(data.len()), memory: None }];
+    let mut session = Session::new(entry.config.clone(), steps.into(), &fields).unwrap();
+    median((0..sweeps).map(|_| sweep(&mut session, &mut data, |_| compute(STEP)).0).collect())
+}
+
+/// What this machine's sessions take beside the steps: seconds of a copy between the field and a slot.
+fn copy_seconds() -> f64 {
+    let all = entry("".into(), Some(Algorithm::StoreAll), 0, 0, 200, Policy::Clairvoyant);
+    let (all, steps) = (Entry { config: Config { link_bandwidth: 0.0, ..all.config }, ..all }, 200);
+    (run(&all, steps, 7) - (2 * steps - 1) as f64 * STEP) / (2 * steps - 2) as f64
+}
+
+fn profile(copy: f64) -> Profile {
+    let gbs = |seconds: f64| STATE as f64 / seconds / 1e9;
+    let (link, step) = (gbs(TRANSFER), STEP * 1e3);
+    Profile { forward_ms: step, backward_ms: step, h2d_gbs: link, d2h_gbs: link, d2d_gbs: gbs(copy.max(1e-9)), ..Profile::free() }
+}
+
+/// What the simulator says of an entry.
+fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
+    let session = Session::new(entry.config.clone(), steps.into(), &[AppField { field: field(STATE / 4), memory: None }]);
+    let mut session = session.unwrap();
+    let (plan, schedule) = (session.plan().unwrap(), session.cursor().decide().unwrap());
+    let sizes = Sizes::filling(Budgets::NONE, profile, STATE as u64, None);
+    simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
+}
+
+/// Predictions beside runs, for plans that wait much and plans that do not.
+fn accuracy(profile: &Profile) {
+    let steps = 400;
+    println!("prediction beside run, simulated link, n = {steps}, states of 1 MiB, a transfer takes 12 steps; median of 5 sweeps");
+    let mut worst = 0.0f64;
+    for (algorithm, snapshots, chunk, cache, policy) in [
+        (Algorithm::Revolve, 8, 0, 2, Policy::Clairvoyant),
+        (Algorithm::Revolve, 8, 0, 4, Policy::Clairvoyant),
+        (Algorithm::Revolve, 8, 0, 4, Policy::Lru),
+        (Algorithm::Revolve, 20, 0, 6, Policy::Clairvoyant),
+        (Algorithm::Revolve, 20, 0, 0, Policy::Clairvoyant),
+        (Algorithm::TwoLevel, 20, 26, 4, Policy::Clairvoyant),
+        (Algorithm::TwoLevel, 44, 10, 4, Policy::Clairvoyant),
+        (Algorithm::Zcut, 0, 20, 8, Policy::Clairvoyant),
+        (Algorithm::Uniform, 20, 0, 4, Policy::Clairvoyant),
+        (Algorithm::StoreAll, 0, 0, 100, Policy::Clairvoyant),
+    ] {
+        let name = format!("{} {snapshots} {chunk}, {cache} slots, {}", algorithm.name(), policy.name());
+        let entry = entry(name, Some(algorithm), snapshots, chunk, cache, policy);
+        let (predicted, measured) = (predicted(&entry, steps, profile), run(&entry, steps, 5));
+        worst = worst.max((predicted / measured - 1.0).abs());
+        println!("{:<40} predicted {predicted:.3} s, measured {measured:.3} s, {:+.1} %", entry.name, (predicted / measured - 1.0) * 100.0);
+    }
+    println!("largest error {:.1} % <= {:.0} %\n", worst * 100.0, ERROR * 100.0);
+}
+
+/// The raw balance of schedules as GPUZIP's users have it, scaled to `steps`: 4 device slots, host memory for a 25th of the states.
+fn grid(profile: &Profile) {
+    let (steps, device) = (400u32, 4u32);
+    let host = steps / 25;
+    let most = host + device;
+    let mut entries = Vec::new();
+    for s in [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20] {
+        entries.push(entry(format!("revolve {s}"), Some(Algorithm::Revolve), s, 0, device, Policy::Clairvoyant));
+    }
+    for s in [4, 6, 8, 10, 12, 14, 16, 18, 20] {
+        entries.push(entry(format!("uniform {s}"), Some(Algorithm::Uniform), s, 0, device, Policy::Clairvoyant));
+    }
+    for chunk in [24, 26, 28, 30, 32, 35, 38, 41, 45, 50, 55, 60, 67, 80, 90, 100, 110, 125, 134, 150, 175, 200] {
+        let starts = steps.div_ceil(chunk) - 1;
+        for cache in [3, 4].into_iter().filter(|c| starts + c <= most) {
+            let name = format!("two-level {chunk}, {cache} slots");
+            entries.push(entry(name, Some(Algorithm::TwoLevel), starts + cache, chunk, cache, Policy::Clairvoyant));
+        }
+    }
+    let recipe = entry("GPUZIP revolve".into(), Some(Algorithm::Revolve), adjust(steps.into()), 0, device, Policy::Lru);
+    let mut auto = entry("auto".into(), None, 0, 0, 0, Policy::Clairvoyant);
+    let bytes = |slots: u32| slots as u64 * STATE as u64;
+    auto.config = Config { device_budget: bytes(device), host_budget: bytes(host), profile: Some(profile.clone()), ..auto.config };
+    println!("grid: n = {steps}, {device} device and {host} host slots, {} configurations; paired with auto, median of 3", entries.len());
+    let mut results: Vec<(f64, f64, String)> = Vec::new();
+    for entry in entries.iter().chain([&recipe]) {
+        let pairs: Vec<(f64, f64)> = (0..3).map(|_| (run(entry, steps, 1), run(&auto, steps, 1))).collect();
+        let ratio = median(pairs.iter().map(|(theirs, ours)| theirs / ours).collect());
+        results.push((ratio, median(pairs.iter().map(|pair| pair.0).collect()), entry.name.clone()));
+    }
+    let recipe = results.pop().unwrap();
+    results.sort_by(|a, b| a.0.total_cmp(&b.0));
+    println!("{:<24} {:>8}  {:>8}  {}", "configuration", "seconds", "x ideal", "over auto");
+    let ideal = 2.0 * steps as f64 * STEP;
+    for (ratio, seconds, name) in results.iter().chain([&recipe]) {
+        println!("{name:<24} {seconds:>8.3}  {:>8.3}  {ratio:.3}", seconds / ideal);
+    }
+    let best = results[0].0;
+    println!(
+        "auto takes {:.3} times as long as the best of the grid (<= 1.08), GPUZIP's recipe {:.2} times as long as auto (>= 1.6)",
+        1.0 / best,
+        recipe.0
+    );
+}
+
+fn main() {
+    println!("machine: {}\n", machine());
+    speed();
+    let copy = copy_seconds();
+    println!("a copy of a state takes {:.0} us, {:.2} steps", copy * 1e6, copy / STEP);
+    let profile = profile(copy);
+    accuracy(&profile);
+    if std::env::var_os("GPUZIP_BENCH_GRID").is_some_and(|v| v == "1") {
+        grid(&profile);
+    }
+}

@@ -1,0 +1,141 @@
+//! `gpuzip plan` with costs: predicted times, the best plan and its rivals, drawings, surveys.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: a snapshot moves in the time of 12 forward steps and is copied in that of 0.48.
+const RAW: &str = "plan --steps 3751 --state-bytes 1G --forward-ms 10 --link-gbs 8.9478485 --d2d-gbs 223.69621 --device-budget 4G --host-budget 149G";
+
+fn gpuzip(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gpuzip")).args(line.split_whitespace()).output().unwrap()
+}
+
+fn succeeds(line: &str) -> String {
+    let output = gpuzip(line);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(&succeeds(&format!("{line} --json"))).unwrap()
+}
+
+fn number(object: &Value, name: &str) -> f64 {
+    object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"))
+}
+
+#[test]
+fn the_best_plan_comes_first_and_has_its_configuration() {
+    let found = json(RAW);
+    for key in ["makespan_s", "stall_s", "over_plan_ideal", "over_problem_ideal", "device_peak", "host_peak", "configuration", "ranked"] {
+        assert!(!found[key].is_null(), "{key} in {found}");
+    }
+    assert!(number(&found, "over_problem_ideal") <= 2.46);
+    let ideal = number(&found, "makespan_s") / number(&found, "over_problem_ideal");
+    assert!((ideal - 2.0 * 37.51).abs() < 1e-6, "n forward and n backward steps of 10 ms: {ideal}");
+    assert!(number(&found, "device_peak") <= 4.0 * (1u64 << 30) as f64 && number(&found, "host_peak") <= 149.0 * (1u64 << 30) as f64);
+    let ranked = found["ranked"].as_array().unwrap();
+    let times: Vec<f64> = ranked.iter().map(|row| number(row, "makespan_s")).collect();
+    assert!(times.len() >= 6 && times.windows(2).all(|w| w[0] <= w[1]), "{times:?}");
+    assert_eq!(times[0], number(&found, "makespan_s"));
+    let lru = |algorithm: &str| {
+        let row = ranked.iter().find(|row| row["policy"] == "lru" && row["checkpointing_algorithm"] == algorithm).unwrap();
+        number(row, "makespan_s") / times[0]
+    };
+    assert!(lru("revolve") >= 1.95 && lru("uniform") >= 2.9, "{} and {}", lru("revolve"), lru("uniform"));
+}
+
+/// What the search found is what its options give.
+#[test]
+fn a_found_plan_can_be_asked_for() {
+    let found = json(RAW);
+    let c = &found["configuration"];
+    let text = |name: &str| c[name].as_str().map_or_else(|| c[name].to_string(), String::from);
+    let inner = if text("inner") == "0" { String::new() } else { format!("--inner {}", text("inner")) };
+    let chunk = if text("schedule_chunk") == "0" { String::new() } else { format!("--chunk {}", text("schedule_chunk")) };
+    let (algorithm, snapshots) = (text("checkpointing_algorithm"), text("checkpointing_snaps"));
+    let same = json(&format!("{RAW} --algorithm {algorithm} --snapshots {snapshots} {chunk} {inner}"));
+    assert_eq!(same["makespan_s"], found["makespan_s"]);
+    assert_eq!(same["ranked"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_codec_is_ranked_beside_raw_snapshots() {
+    let found = json(&format!("{RAW} --ratio 4,2 --codec-gbs 126"));
+    let ranked = found["ranked"].as_array().unwrap();
+    assert!(ranked.iter().any(|row| row["stored"] == "raw") && ranked.iter().any(|row| row["stored"] == "ratio 4"));
+    assert!(number(&found, "makespan_s") < number(&json(RAW), "makespan_s"));
+    // Slots hold what compresses worst, so that with a worst ratio of 2 no more than 8 + 298 of them fit.
+    let snapshots = |row: &&Value| number(row, "checkpointing_snaps") <= 306.0 && row["stored"] == "ratio 4" && row["policy"] == "clairvoyant";
+    assert!(ranked.iter().filter(|row| row["stored"] == "ratio 4" && row["policy"] == "clairvoyant").all(|row| snapshots(&row)));
+}
+
+#[test]
+fn tables_have_units() {
+    let table = succeeds(&format!("{RAW} --ratio 4"));
+    for part in ["plan ", "x ideal", "GiB", "two-level", "revolve, lru", "makespan s", "ratio 4"] {
+        assert!(table.contains(part), "{part} in {table}");
+    }
+}
+
+#[test]
+fn disk_holds_what_host_memory_cannot() {
+    let budgets = "plan --steps 2000 --state-bytes 1G --device-budget 4G --host-budget 12G";
+    let (without, with) = (json(budgets), json(&format!("{budgets} --disk-budget 500G --disk-gbs 8,6")));
+    assert!(number(&with, "makespan_s") < number(&without, "makespan_s"));
+    assert!(number(&with, "disk_peak") > 0.0 && number(&with, "host_peak") <= 12.0 * (1u64 << 30) as f64);
+    assert_eq!(number(&without, "disk_peak"), 0.0);
+}
+
+#[test]
+fn ranks_share_their_node() {
+    let alone = json(&format!("{RAW} --ranks 100 --shots 1000"));
+    assert_eq!((number(&alone, "nodes"), number(&alone, "rounds")), (100.0, 10.0));
+    assert!((number(&alone, "survey_s") / (10.0 * number(&alone, "makespan_s")) - 1.0).abs() < 1e-12);
+    let shared = json(&format!("{RAW} --ranks 100 --ranks-per-node 4 --links-per-node 2 --shots 1000"));
+    assert_eq!(number(&shared, "nodes"), 25.0);
+    assert!(number(&shared, "makespan_s") > number(&alone, "makespan_s"));
+    assert!(number(&shared, "host_peak") <= 149.0 / 4.0 * (1u64 << 30) as f64);
+}
+
+#[test]
+fn drawings_are_files() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("svg-{}", std::process::id()));
+    let small = "plan --steps 300 --state-bytes 1M --device-budget 4M --host-budget 30M --disk-budget 100M";
+    succeeds(&format!("{small} --ratio 4 --svg {}", folder.display()));
+    for (name, parts) in [
+        ("timeline.svg", ["stream", "host to device", "backward", "time, "]),
+        ("memory.svg", ["device memory", "time / ideal", "GPUZIP 2.x", "of host memory"]),
+    ] {
+        let drawing = std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN"), "{name}");
+        parts.iter().for_each(|part| assert!(drawing.contains(part), "{part} in {name}"));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn impossible_costs_are_refused() {
+    for (line, part) in [
+        ("plan --steps 9 --state-bytes 1M", "--device-budget"),
+        ("plan --state-bytes 1M --device-budget 4M", "give --steps"),
+        ("plan --steps 9 --state-bytes 0 --device-budget 4M", "at least one byte"),
+        ("plan --steps 9 --state-bytes 4.5M --device-budget 4M", "whole number"),
+        ("plan --steps 9 --state-bytes 99999999999T --device-budget 4M", "64 bits"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --forward-ms 0", "greater than 0"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --link-gbs 3,-1", "greater than 0"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --codec-gbs 3", "--ratio"),
+        ("plan --steps 9 --forward-ms 3", "--state-bytes"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --chunk 3", "--chunk has no meaning for the search"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --policy lru", "published recipes"),
+        ("plan --steps 90 --state-bytes 1M --device-budget 1K", "one snapshot has 1048576 bytes"),
+        ("plan --steps 90 --state-bytes 1M --device-budget 2M --algorithm revolve --snapshots 9", "7340032 bytes of host memory would do"),
+        ("plan --steps 90 --state-bytes 1M --device-budget 2M --ranks 0", "ranks"),
+    ] {
+        let output = gpuzip(line);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {message}");
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
