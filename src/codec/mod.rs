@@ -1,7 +1,7 @@
 //! Codecs: how the fields of a state become the bytes of a snapshot and back.
 //!
 //! A [`Coder`] codes one array; a [`SnapshotCodec`] makes the arrays of a state into streams with headers, within the bounds asked for.
-//! Everything here runs on the host, and says what kernels must do, bit for bit.
+//! Everything here but `gpu` runs on the host, and says what kernels must do, bit for bit.
 
 mod bfp;
 mod bitcomp;
@@ -9,6 +9,7 @@ mod checksum;
 mod coder;
 mod cuszp;
 mod dct;
+pub mod gpu;
 mod half;
 mod lorenzo;
 pub mod plugin;

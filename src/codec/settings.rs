@@ -160,6 +160,11 @@ impl ErrorBound {
     /// The default.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
+    /// The root mean square error that a PSNR stands for, as part of the range.
+    pub(super) fn psnr_factor(db: f64) -> f64 {
+        10f64.powf(-db / 20.0)
+    }
+
     /// The bound that it gives for `x`, which was surveyed.
     pub fn of(self, survey: &Survey, x: Array<'_>) -> Bound {
         // It may be larger than any number.
@@ -168,7 +173,7 @@ impl ErrorBound {
             ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
             ErrorBound::Absolute(bound) => Bound::Max(bound),
             ErrorBound::OfRange(part) => Bound::Max(part * range),
-            ErrorBound::Psnr(db) => Bound::Rms(range * 10f64.powf(-db / 20.0)),
+            ErrorBound::Psnr(db) => Bound::Rms(range * Self::psnr_factor(db)),
             ErrorBound::Delta(delta) => Bound::Max(delta.of(&Statistics::of(x)) / 2.0),
         }
     }

@@ -336,7 +336,7 @@ fn is_in_range(scalar: Scalar, survey: &Survey, bound: Option<Bound>) -> bool {
 }
 
 /// The fields in an order in which each comes behind the one that it refers to, and the groups that hang together.
-fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
+pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
     let refers_to = |i: usize| layout.fields[i].previous_of.map(|j| j as usize);
     let all = 0..layout.fields.len();
     let (mut order, mut groups) = (Vec::new(), Vec::new());

@@ -31,7 +31,8 @@ impl Survey {
 
     /// The greatest absolute value.
     pub fn max_abs(&self) -> f64 {
-        self.max.max(-self.min)
+        // Of two zeros the maximum may be either; its bits are in headers.
+        self.max.max(-self.min).abs()
     }
 
     /// All values are the same.

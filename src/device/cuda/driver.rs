@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls. A driver that lacks one is refused before the first call.
-const FUNCTIONS: [&CStr; 30] = [
+const FUNCTIONS: [&CStr; 36] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -41,6 +41,12 @@ const FUNCTIONS: [&CStr; 30] = [
     c"cuEventQuery",
     c"cuEventSynchronize",
     c"cuEventElapsedTime",
+    c"cuDeviceGetAttribute",
+    c"cuMemsetD8Async",
+    c"cuModuleLoadData",
+    c"cuModuleGetFunction",
+    c"cuModuleUnload",
+    c"cuLaunchKernel",
 ];
 
 /// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that is not in it would be undefined behaviour:
@@ -65,7 +71,7 @@ macro_rules! declarations {
         })*
     };
 }
-declarations! { (A) (A B) (A B C) (A B C D) }
+declarations! { (A) (A B) (A B C) (A B C D) (A B C D E F G H I J K) }
 
 /// The function of this declaration and name; see `lookup`.
 ///

@@ -5,7 +5,10 @@
 
 mod driver;
 mod marks;
+mod images;
+mod launch;
 mod memory;
+mod nvrtc;
 
 use super::{Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
@@ -13,13 +16,16 @@ use crate::fork::Process;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use driver::{cu, status, Current};
 use marks::Marks;
-use memory::{DeviceSlab, HostSlab};
+
 use std::collections::VecDeque;
 use std::ffi::c_void;
 
 use driver::device_count;
 pub use driver::{current_device, devices, DeviceInfo};
+pub use images::{image, Source};
+pub use launch::{architecture, Argument, Function, Module, Queue};
 pub use memory::{locate, Location};
+pub(crate) use memory::{DeviceSlab, HostSlab};
 
 /// A call of the application: the events at its begin and end.
 struct Call {

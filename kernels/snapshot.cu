@@ -1,0 +1,425 @@
+/*
+ * Snapshots: what src/codec/snapshot.rs does, in the same order and with the same arithmetic. The host enqueues, for every stream that
+ * there may be, the coder's kernels between `fill` and `seal`; which ones do something is decided here.
+ */
+
+/* What an array is like. Minimum and maximum are kept so that they can be compared as whole numbers. */
+struct Survey {
+    u64 min, max;
+    u64 nonfinite;
+    u64 first; /* the first value, FP64 */
+};
+
+/* A field. */
+struct Field {
+    u64 values;
+    u64 n[3];
+    u32 scalar;   /* 1: FP64 */
+    u32 later;    /* 1 + the field whose previous time level it is, or 0 */
+    u32 group;
+    u32 index;    /* its number in the layout: fields are in the order of their streams here */
+};
+
+struct Group {
+    u32 first, count;
+    u32 failed;   /* the differences do not keep the bounds */
+    u32 spare;
+    u64 begin;    /* where its streams begin */
+};
+
+struct Settings {
+    u32 codec, parameter;
+    u32 bounded;  /* it keeps a bound */
+    u32 reject;   /* values that are not finite are an error */
+    u32 mode;     /* of the bound: 0 part of the maximum, 1 absolute, 2 part of the range, 3 root mean square as part of the range */
+    u32 fields, groups;
+    u32 spare;
+    double value;
+};
+
+/* What the host looks at afterwards. */
+struct State {
+    u64 end;      /* bytes of the snapshot */
+    u64 base;     /* its address */
+    u32 error;    /* 0, or what is wrong: see below */
+    u32 field;    /* with which field */
+    u64 count;    /* how many values */
+};
+#define ERROR_VALUES 1
+#define ERROR_STREAM 2
+
+/* ---- Surveys ---- */
+
+/* Finite numbers in the order of whole numbers. */
+static __device__ u64 key_of(double x)
+{
+    const u64 b = bits_of_double(x);
+    return b >> 63 ? ~b : b | 1ull << 63;
+}
+
+static __device__ double of_key(u64 key)
+{
+    return double_of(key >> 63 ? key & ~(1ull << 63) : ~key);
+}
+
+static __device__ double least(const Survey *s, u64 values) { return s->nonfinite == values ? 0 : of_key(s->min); }
+static __device__ double greatest(const Survey *s, u64 values) { return s->nonfinite == values ? 0 : of_key(s->max); }
+static __device__ double max_abs(const Survey *s, u64 values)
+{
+    const double min = -least(s, values), max = greatest(s, values);
+    return fabs(max > min ? max : min);
+}
+
+extern "C" __global__ void snapshot_prepare(Survey *surveys, u32 count, State *state, u64 base)
+{
+    for (u32 i = threadIdx.x; i < count; i += blockDim.x)
+        surveys[i] = Survey{~0ull, 0, 0, 0};
+    if (threadIdx.x == 0)
+        *state = State{0, base, 0, 0, 0};
+}
+
+struct Extremes {
+    real min, max;
+    u32 any, nonfinite;
+};
+
+static __device__ __forceinline__ void look(Extremes *e, real x)
+{
+    const real zero = x - x;
+    if (zero != 0) {
+        e->nonfinite++;
+        return;
+    }
+    e->min = !e->any || x < e->min ? x : e->min;
+    e->max = !e->any || x > e->max ? x : e->max;
+    e->any = 1;
+}
+
+static __device__ void report(Survey *s, const Extremes *e)
+{
+    u64 min = e->any ? key_of(e->min) : ~0ull, max = e->any ? key_of(e->max) : 0;
+    for (int by = 16; by > 0; by /= 2) {
+        const u64 a = __shfl_xor_sync(~0u, min, by), b = __shfl_xor_sync(~0u, max, by);
+        min = a < min ? a : min;
+        max = b > max ? b : max;
+    }
+    if (lane_id() == 0) {
+        atomicMin(&s->min, min);
+        atomicMax(&s->max, max);
+    }
+    add_to(&s->nonfinite, e->nonfinite);
+}
+
+/* x alone; or, where `later` is an array, also that one, if there is a survey for it, and the difference. */
+extern "C" __global__ void snapshot_survey(const real *x, const real *later, u64 n, Survey *of_x, Survey *of_later, Survey *of_difference)
+{
+    Extremes a = {0, 0, 0, 0}, b = a, d = a;
+    const u64 stride = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    for (u64 i = thread; i < n; i += stride) {
+        const real v = x[i];
+        look(&a, v);
+        if (later) {
+            const real w = later[i];
+            look(&b, w);
+            look(&d, w - v);
+        }
+    }
+    report(of_x, &a);
+    if (later && of_later)
+        report(of_later, &b);
+    if (later)
+        report(of_difference, &d);
+    if (thread == 0) {
+        of_x->first = bits_of_double(x[0]);
+        if (later && of_later)
+            of_later->first = bits_of_double(later[0]);
+        if (later)
+            of_difference->first = bits_of_double(later[0] - x[0]);
+    }
+}
+
+/* ---- Decisions ---- */
+
+static __device__ double smaller(double a, double b) { return a < b ? a : b; }
+
+/* ErrorBound::of; NaN does not occur. */
+static __device__ double bound_of(const Settings *settings, const Survey *s, u64 values)
+{
+    const double most = 1.7976931348623157e308;
+    const double range = smaller(greatest(s, values) - least(s, values), most);
+    switch (settings->mode) {
+    case 0: return settings->value * max_abs(s, values);
+    case 1: return settings->value;
+    default: return range * settings->value;
+    }
+}
+
+static __device__ double power(int n) { return double_of((u64)(1023 + n) << 52); }
+
+/* error_of */
+static __device__ double error_of(const Settings *settings, double bound, const Survey *s, u64 values)
+{
+    const double max = max_abs(s, values);
+    return settings->mode == 3 ? max : smaller(bound, max);
+}
+
+/* SnapshotCodec::code, but for what the coder decides. */
+static __device__ void decide_one(const Settings *settings, Job *job, const Field *field, const Survey *s, double bound, double rounding, u32 reference)
+{
+    const double max = max_abs(s, field->values), rest = smaller(bound, bound - rounding);
+    const int finite = s->nonfinite == 0, constant = finite && least(s, field->values) == greatest(s, field->values);
+    const int zero = finite && settings->bounded && max <= rest;
+    const double low = power(field->scalar ? -900 : -100), high = power(field->scalar ? 1000 : 120);
+    *job = Job{};
+    job->active = 1;
+    job->reference = reference;
+    job->promised = settings->bounded ? bound : 0;
+    job->bound = settings->bounded ? rest : 0;
+    job->rms = settings->bounded && settings->mode == 3;
+    job->bytes = NONE;
+    job->max = max;
+    job->nonfinite = s->nonfinite;
+    if (constant || zero) {
+        job->content = 2;
+        job->value = constant ? double_of(s->first) : 0;
+        return;
+    }
+    job->content = 1;
+    job->go = job->wanted = max <= high && (!settings->bounded || (max >= low && rest >= max / (double)(1 << 28)));
+}
+
+/* SnapshotCodec::compress_group and compress_apart. Surveys: of each field, then of each difference. Jobs: 2 k and 2 k + 1 for field k
+ * of the order, in its group and apart. */
+extern "C" __global__ void snapshot_decide(const Settings *settings, const Field *fields, Group *groups, const Survey *surveys, Job *jobs, double *errors, State *state)
+{
+    if (threadIdx.x != 0)
+        return;
+    const Survey *differences = surveys + settings->fields;
+    for (u32 k = 0; k < settings->fields; k++)
+        if (settings->reject && surveys[k].nonfinite > 0 && state->error == 0)
+            state->error = ERROR_VALUES, state->field = fields[k].index, state->count = surveys[k].nonfinite;
+    for (u32 g = 0; g < settings->groups; g++) {
+        Group *group = &groups[g];
+        const u32 end = group->first + group->count;
+        group->failed = 0;
+        for (u32 k = group->first; k < end; k++) {
+            const Field *field = &fields[k];
+            Job *job = &jobs[2 * k];
+            const Survey *own = &surveys[k], *s = own;
+            double rounding = 0;
+            if (field->later) {
+                s = &differences[k];
+                if (s->nonfinite > 0 || max_abs(own, field->values) > power(field->scalar ? 1000 : 120))
+                    group->failed = 1;
+            }
+            const double bound = bound_of(settings, s, field->values);
+            errors[k] = error_of(settings, bound, s, field->values);
+            if (field->later) {
+                const double of_difference = max_abs(s, field->values), ulp = power(field->scalar ? -53 : -24);
+                errors[k] = errors[field->later - 1] + errors[k];
+                rounding = ulp * (of_difference + max_abs(own, field->values) + errors[k]);
+                if (settings->bounded && of_difference > 0 && rounding > 0.5 * bound)
+                    group->failed = 1;
+            }
+            decide_one(settings, job, field, s, bound, rounding, field->later ? 1 + fields[field->later - 1].index : 0);
+        }
+        /* Each by itself, within half the bound of each difference that it is part of. */
+        for (u32 k = group->first; k < end; k++)
+            errors[k] = bound_of(settings, &surveys[k], fields[k].values);
+        for (u32 k = group->first; k < end; k++) {
+            if (!fields[k].later)
+                continue;
+            const double half = 0.5 * bound_of(settings, &differences[k], fields[k].values);
+            errors[k] = smaller(errors[k], half);
+            errors[fields[k].later - 1] = smaller(errors[fields[k].later - 1], half);
+        }
+        for (u32 k = group->first; k < end; k++) {
+            decide_one(settings, &jobs[2 * k + 1], &fields[k], &surveys[k], errors[k], 0, 0);
+            Job *out = &jobs[2 * k + (group->failed ? 0 : 1)];
+            out->active = out->go = 0;
+        }
+    }
+    for (u32 i = 0; i < 2 * settings->fields && state->error != 0; i++)
+        jobs[i].active = jobs[i].go = 0;
+    jobs[0].payload = state->base + HEADER;
+}
+
+/* ---- Streams ---- */
+
+static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
+
+/* The payload of what no coder has made; zeros behind every payload; and its checksum. */
+extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
+{
+    if (!job->active)
+        return;
+    const u64 raw = n * sizeof(real);
+    const int coded = job->content == 1 && job->go && job->bytes < raw;
+    if (job->content == 1 && !coded && job->reference)
+        return; /* seal gives the group up */
+    const u64 bytes = job->content == 2 ? 8 : coded ? job->bytes : raw, words = (padded(bytes) - HEADER) / 8;
+    u64 *to = (u64 *)job->payload, sum = 0;
+    const u64 stride = (u64)gridDim.x * blockDim.x;
+    for (u64 w = (u64)blockIdx.x * blockDim.x + threadIdx.x; w < words; w += stride) {
+        u64 word = 0;
+        if (8 * w >= bytes)
+            word = 0;
+        else if (job->content == 2)
+            word = bits_of_double(job->value);
+        else if (coded)
+            word = to[w];
+        else
+#if FP64
+            word = bits_of(x[w]);
+#else
+            word = bits_of(x[2 * w]) | (2 * w + 1 < n ? (u64)bits_of(x[2 * w + 1]) << 32 : 0);
+#endif
+        if (8 * w < bytes && bytes - 8 * w < 8)
+            word &= (1ull << 8 * (bytes - 8 * w)) - 1;
+        to[w] = word;
+        if (8 * w < bytes)
+            sum += checksum_term(word, 8 + (u32)w);
+    }
+    add_to(&job->sum, sum);
+}
+
+/* Header::seal, for field k of the order, whose job is number `at`. Job `next`, if there is one, begins behind it. */
+extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *fields, Group *groups, u32 k, Job *jobs, u32 at, u32 next, State *state)
+{
+    if (threadIdx.x != 0)
+        return;
+    Job *job = &jobs[at];
+    const Field *field = &fields[k];
+    Group *group = &groups[field->group];
+    const u64 raw = field->values * (field->scalar ? 8 : 4);
+    if (k == group->first && at % 2 == 0)
+        group->begin = state->end;
+    if (job->active) {
+        const int coded = job->content == 1 && job->go && job->bytes < raw;
+        if (job->content == 1 && !coded && job->reference) {
+            /* A difference that cannot be coded: all fields of the group apart. */
+            group->failed = 1;
+            state->end = group->begin;
+            for (u32 i = group->first; i < group->first + group->count; i++) {
+                jobs[2 * i].active = jobs[2 * i].go = 0;
+                jobs[2 * i + 1].active = 1;
+                jobs[2 * i + 1].go = jobs[2 * i + 1].wanted;
+            }
+        } else {
+            u64 *to = (u64 *)(job->payload - HEADER), sum = job->sum;
+            const u32 content = job->content == 2 ? 2 : coded;
+            job->bytes = content == 2 ? 8 : coded ? job->bytes : raw;
+            to[0] = 0x317a7067ull | (u64)settings->codec << 32 | (u64)content << 40 | (u64)field->scalar << 48;
+            to[1] = field->index | (u64)job->reference << 16 | (u64)settings->parameter << 32;
+            for (int a = 0; a < 3; a++)
+                to[2 + a] = field->n[a];
+            to[5] = bits_of_double(job->promised);
+            to[6] = job->bytes;
+            for (u32 w = 0; w < 7; w++)
+                sum += checksum_term(to[w], w);
+            to[7] = sum;
+            state->end += padded(job->bytes);
+        }
+    }
+    if (next < 2 * settings->fields)
+        jobs[next].payload = state->base + state->end + HEADER;
+}
+
+/* ---- Reading ---- */
+
+/* Reads and checks all headers, as Header::open and check_header. Jobs: one per field of the order. */
+extern "C" __global__ void snapshot_open(const Settings *settings, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes)
+{
+    if (threadIdx.x != 0)
+        return;
+    u64 at = 0;
+    u32 bad = 0;
+    *state = State{0, base, 0, 0, 0};
+    for (u32 k = 0; k < settings->fields; k++) {
+        const Field *field = &fields[k];
+        Job *job = &jobs[k];
+        *job = Job{};
+        if (bad)
+            continue;
+        const u64 raw = field->values * (field->scalar ? 8 : 4);
+        bad = bytes - at < HEADER || at > bytes;
+        if (!bad) {
+            const u64 *from = (const u64 *)(base + at);
+            const u32 content = (u32)(from[0] >> 40) & 0xFF, reference = (u32)(from[1] >> 16) & 0xFFFF;
+            const u64 payload = from[6], expected = content == 0 ? raw : content == 2 ? 8 : payload;
+            bad = (u32)from[0] != 0x317a7067u || ((from[0] >> 32) & 0xFF) != settings->codec || content > 2 || from[0] >> 48 != field->scalar;
+            bad |= (from[1] & 0xFFFF) != field->index || (u32)(from[1] >> 32) != settings->parameter;
+            bad |= reference != 0 && (field->later == 0 || reference != 1 + fields[field->later - 1].index);
+            bad |= from[2] != field->n[0] || from[3] != field->n[1] || from[4] != field->n[2];
+            bad |= payload != expected || payload > bytes - at - HEADER || padded(payload) > bytes - at;
+            if (!bad) {
+                job->active = 1;
+                job->content = content;
+                job->reference = reference;
+                job->payload = base + at + HEADER;
+                job->bytes = payload;
+                job->promised = double_of(from[5]);
+                job->value = content == 2 ? double_of(from[8]) : 0;
+                for (u32 w = 0; w < 7; w++)
+                    job->sum += checksum_term(from[w], w);
+                at += padded(payload);
+            }
+        }
+        if (bad)
+            state->error = ERROR_STREAM, state->field = field->index;
+    }
+    if (!bad && at != bytes)
+        state->error = ERROR_STREAM;
+}
+
+/* Adds up the payload of one stream. */
+extern "C" __global__ void snapshot_verify(Job *job)
+{
+    if (!job->active)
+        return;
+    const u64 words = (job->bytes + 7) / 8, stride = (u64)gridDim.x * blockDim.x;
+    const u64 *from = (const u64 *)job->payload;
+    u64 sum = 0;
+    for (u64 w = (u64)blockIdx.x * blockDim.x + threadIdx.x; w < words; w += stride) {
+        u64 word = from[w];
+        if (job->bytes - 8 * w < 8)
+            word &= (1ull << 8 * (job->bytes - 8 * w)) - 1;
+        sum += checksum_term(word, 8 + (u32)w);
+    }
+    add_to(&job->sum, sum);
+}
+
+/* Nothing is decoded of a snapshot of which a bit has changed. */
+extern "C" __global__ void snapshot_judge(const Settings *settings, const Field *fields, Job *jobs, State *state)
+{
+    if (threadIdx.x != 0)
+        return;
+    for (u32 k = 0; k < settings->fields && state->error == 0; k++)
+        if (!jobs[k].active || jobs[k].sum != *(const u64 *)(jobs[k].payload - 8))
+            state->error = ERROR_STREAM, state->field = fields[k].index;
+    for (u32 k = 0; k < settings->fields; k++) {
+        jobs[k].active = state->error == 0;
+        jobs[k].go = jobs[k].active && jobs[k].content == 1;
+    }
+}
+
+/* Values that are not coded. */
+extern "C" __global__ void snapshot_spread(real *x, const real *later, u64 n, const Job *job)
+{
+    if (!job->active || job->content == 1)
+        return;
+    const real *from = (const real *)job->payload, *whole = job->reference ? later : 0;
+    const u64 stride = (u64)gridDim.x * blockDim.x;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+        store(x, whole, i, job->content == 2 ? (real)job->value : from[i]);
+}
+
+/* Tells of coders that found their streams damaged. */
+extern "C" __global__ void snapshot_conclude(const Settings *settings, const Field *fields, const Job *jobs, State *state)
+{
+    if (threadIdx.x != 0)
+        return;
+    for (u32 k = 0; k < settings->fields; k++)
+        if (jobs[k].go && jobs[k].damaged && state->error == 0)
+            state->error = ERROR_STREAM, state->field = fields[k].index;
+}

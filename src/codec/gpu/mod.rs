@@ -1,0 +1,92 @@
+//! Codecs on a CUDA device: the streams of the host codecs, bit for bit, made by kernels on the application's stream.
+//!
+//! Nothing here waits for the device, so nothing here knows what became of a stream: all decisions are the kernels', and what has to be
+//! known on the host, the size of a snapshot and whether something was wrong, is a [`Report`] in device memory, to be copied when it is due.
+
+mod half;
+mod snapshot;
+
+pub use snapshot::{GpuCodec, Report};
+
+use super::{Method, Shape};
+use crate::device::cuda::{image, Function, Module, Queue, Source};
+use crate::error::{fail, Result};
+use crate::snapshot::Scalar;
+use std::ffi::CStr;
+
+/// Part of every source.
+const COMMON: (&str, &str) = ("common.cuh", include_str!("../../../kernels/common.cuh"));
+
+/// An array on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    /// Its address.
+    pub x: u64,
+    /// The address of a later time level, 0 if there is none: what is coded is that one minus this.
+    pub later: u64,
+}
+
+/// Enqueues the kernels that code arrays of one shape. Each of them returns at once where the job says so.
+pub(crate) trait GpuCoder: Send {
+    /// Bytes of device memory to work in, while one array is coded or decoded.
+    fn scratch(&self) -> u64 {
+        0
+    }
+
+    /// Codes `x` into the payload of the job at this address, and puts its size there. The same bytes as `Coder::compress`.
+    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
+
+    /// Decodes the payload of the job into `x`, every value of which is written, or says in the job that it is damaged. `x.later` is meant
+    /// only if the job says so. Whatever the payload is, nothing beyond it is read, and nothing but `x` written.
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
+}
+
+/// The modules of one device that are loaded, each once.
+#[derive(Default)]
+pub(crate) struct Modules {
+    architecture: u32,
+    loaded: Vec<(&'static str, bool, Module)>,
+}
+
+impl Modules {
+    /// For kernels of this architecture.
+    pub fn new(architecture: u32) -> Self {
+        Modules { architecture, loaded: Vec::new() }
+    }
+
+    /// A kernel of a source, compiled and loaded if it is not yet.
+    pub fn kernel(&mut self, source: &Source, name: &CStr) -> Result<Function> {
+        let known = |(name, double, _): &&(&str, bool, Module)| (*name, *double) == (source.name, source.double);
+        if let Some((_, _, module)) = self.loaded.iter().find(known) {
+            return module.function(name);
+        }
+        let module = Module::of(source, self.architecture, image)?;
+        let function = module.function(name)?;
+        self.loaded.push((source.name, source.double, module));
+        Ok(function)
+    }
+
+    /// Leaves them to the process that owns them.
+    pub fn forget(self) {
+        self.loaded.into_iter().for_each(|(_, _, module)| module.forget());
+    }
+}
+
+/// All sources, for those who compile them in advance.
+pub fn sources() -> Vec<Source> {
+    let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
+    [both(snapshot::source), both(half::source)].concat()
+}
+
+fn coder(method: &Method, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {
+    Ok(Some(match method {
+        Method::None => return Ok(None),
+        Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
+        other => return fail!(Unsupported, "compressor {} has no kernels: use another one on CUDA, or the host backend", other.name()),
+    }))
+}
+
+/// Threads of a block, and how many blocks so many pieces of work want, each thread doing `each` of them.
+fn blocks(work: u64, threads: u32, each: u64) -> u64 {
+    work.div_ceil(threads as u64 * each)
+}

@@ -1,0 +1,326 @@
+//! Snapshots on a device: [`SnapshotCodec`](crate::codec::SnapshotCodec), by kernels/snapshot.cu.
+
+use super::{blocks, coder, GpuCoder, Modules, Values, COMMON};
+use crate::codec::snapshot::groups_of;
+use crate::codec::{ErrorBound, Settings, Shape, SnapshotCodec};
+use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
+use crate::error::{fail, Result};
+use crate::snapshot::{Layout, Scalar};
+use std::ops::Range;
+
+const THREADS: u32 = 256;
+/// Values that a thread of a pass over an array looks at: enough to hide what its reductions cost.
+const EACH: u64 = 16;
+
+/// Sizes of the structures in device memory; kernels/snapshot.cu declares them.
+const JOB: u64 = 160;
+const SURVEY: u64 = 32;
+const FIELD: usize = 48;
+const GROUP: usize = 24;
+const SETTINGS: usize = 40;
+
+pub(super) fn source(scalar: Scalar) -> Source {
+    const PARTS: [(&str, &str); 2] = [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
+    Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+/// What became of a snapshot, copied from the device.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Its bytes.
+    pub bytes: u64,
+    base: u64,
+    error: u32,
+    field: u32,
+    count: u64,
+}
+
+impl Report {
+    /// What was wrong, if something was.
+    pub fn check(&self) -> Result<u64> {
+        match self.error {
+            0 => Ok(self.bytes),
+            1 => fail!(Values, "field {} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)", self.field, self.count),
+            _ => fail!(Stream, "the stream of field {} of a snapshot is damaged", self.field),
+        }
+    }
+}
+
+/// The kernels for values of one type.
+#[derive(Clone, Copy)]
+struct Typed {
+    survey: Function,
+    fill: Function,
+    spread: Function,
+}
+
+/// A field, in the order of the streams.
+struct Stream {
+    /// Its number in the layout.
+    field: usize,
+    shape: Shape,
+    /// The place in this order of the field whose previous time level it is.
+    later: Option<usize>,
+    typed: Typed,
+    coder: usize,
+}
+
+/// Codes the snapshots of one layout on one device. All memory that it needs is allocated when it is made.
+pub struct GpuCodec {
+    streams: Vec<Stream>,
+    groups: Vec<Range<usize>>,
+    coders: Vec<Box<dyn GpuCoder>>,
+    modules: Modules,
+    prepare: Function,
+    decide: Function,
+    seal: Function,
+    open: Function,
+    verify: Function,
+    judge: Function,
+    conclude: Function,
+    memory: DeviceSlab,
+    at: Places,
+}
+
+/// Where things are in its memory.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    settings: u64,
+    fields: u64,
+    groups: u64,
+    surveys: u64,
+    jobs: u64,
+    errors: u64,
+    state: u64,
+    scratch: u64,
+    end: u64,
+}
+
+impl Places {
+    fn new(fields: u64, groups: u64, scratch: u64) -> Self {
+        let mut end = 0u64;
+        let mut take = |bytes: u64| {
+            let at = end;
+            end = end.saturating_add(bytes).div_ceil(256).saturating_mul(256);
+            at
+        };
+        let mut at = Places {
+            settings: take(SETTINGS as u64),
+            fields: take(fields * FIELD as u64),
+            groups: take(groups * GROUP as u64),
+            surveys: take((2 * fields + 1) * SURVEY),
+            jobs: take(2 * fields * JOB),
+            errors: take(8 * fields),
+            state: take(size_of::<Report>() as u64),
+            scratch: take(scratch),
+            end: 0,
+        };
+        at.end = end;
+        at
+    }
+}
+
+impl GpuCodec {
+    /// A codec for snapshots of `layout` on a device of this architecture, in the current context, with `queue` for what it has to copy
+    /// there; it waits for nothing.
+    pub fn new(settings: &Settings, layout: &Layout, architecture: u32, queue: &Queue) -> Result<Self> {
+        let mut modules = Modules::new(architecture);
+        let (order, groups) = groups_of(layout);
+        let (mut kinds, mut coders) = (Vec::new(), Vec::new());
+        let mut streams: Vec<Stream> = Vec::new();
+        for &field in &order {
+            let of = &layout.fields[field];
+            let shape = Shape { n: of.n.map(|n| n as usize), scalar: of.scalar };
+            let known = kinds.iter().position(|&kind| kind == shape).unwrap_or(kinds.len());
+            if known == kinds.len() {
+                kinds.push(shape);
+                coders.extend(coder(&settings.method, shape, &mut modules)?);
+            }
+            let source = source(shape.scalar);
+            let typed = Typed {
+                survey: modules.kernel(&source, c"snapshot_survey")?,
+                fill: modules.kernel(&source, c"snapshot_fill")?,
+                spread: modules.kernel(&source, c"snapshot_spread")?,
+            };
+            let later = of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
+            streams.push(Stream { field, shape, later, typed, coder: known });
+        }
+        if coders.is_empty() {
+            return fail!(Unsupported, "compressor none: nothing to do for kernels");
+        }
+        let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
+        let at = Places::new(streams.len() as u64, groups.len() as u64, scratch);
+        let plain = source(Scalar::F32);
+        let mut kernel = |name| modules.kernel(&plain, name);
+        let mut codec = GpuCodec {
+            prepare: kernel(c"snapshot_prepare")?,
+            decide: kernel(c"snapshot_decide")?,
+            seal: kernel(c"snapshot_seal")?,
+            open: kernel(c"snapshot_open")?,
+            verify: kernel(c"snapshot_verify")?,
+            judge: kernel(c"snapshot_judge")?,
+            conclude: kernel(c"snapshot_conclude")?,
+            streams,
+            groups,
+            coders,
+            modules,
+            memory: DeviceSlab::new(at.end)?,
+            at: Places::default(),
+        };
+        let base = codec.memory.address();
+        codec.at = Places {
+            settings: base + at.settings,
+            fields: base + at.fields,
+            groups: base + at.groups,
+            surveys: base + at.surveys,
+            jobs: base + at.jobs,
+            errors: base + at.errors,
+            state: base + at.state,
+            scratch: base + at.scratch,
+            end: at.end,
+        };
+        codec.describe(settings, queue)?;
+        Ok(codec)
+    }
+
+    /// Bytes of device memory that it has.
+    pub fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    /// Bytes of device memory that a snapshot is made in.
+    pub fn room(settings: &Settings, layout: &Layout) -> Result<u64> {
+        Ok(SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
+    }
+
+    /// Where its report is, for as long as nothing else is enqueued.
+    pub fn report(&self) -> u64 {
+        self.at.state
+    }
+
+    /// Copies to the device what the kernels have to know of settings and layout. The memory is pageable: it is read before this returns.
+    fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
+        let (mode, value) = match settings.bound {
+            ErrorBound::OfMax(part) => (0u32, part),
+            ErrorBound::Absolute(bound) => (1, bound),
+            ErrorBound::OfRange(part) => (2, part),
+            ErrorBound::Psnr(db) => (3, ErrorBound::psnr_factor(db)),
+            ErrorBound::Delta(_) => return fail!(Unsupported, "GPUZIP's bounds for Bitcomp are for that codec"),
+        };
+        let method = &settings.method;
+        let mut text = Vec::new();
+        let words = [method.number() as u32, method.parameter(), method.is_bounded() as u32, settings.reject_nonfinite as u32, mode];
+        put(&mut text, &words);
+        put(&mut text, &[self.streams.len() as u32, self.groups.len() as u32, 0]);
+        text.extend(value.to_le_bytes());
+        send(queue, self.at.settings, &text)?;
+        let mut text = Vec::new();
+        for (k, stream) in self.streams.iter().enumerate() {
+            let n = stream.shape.n.map(|n| n as u64);
+            for n in [stream.shape.values() as u64, n[0], n[1], n[2]] {
+                text.extend(n.to_le_bytes());
+            }
+            let group = self.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
+            put(&mut text, &[stream.shape.scalar as u32, stream.later.map_or(0, |j| j as u32 + 1), group as u32, stream.field as u32]);
+        }
+        send(queue, self.at.fields, &text)?;
+        let mut text = Vec::new();
+        for group in &self.groups {
+            put(&mut text, &[group.start as u32, group.len() as u32, 0, 0, 0, 0]);
+        }
+        send(queue, self.at.groups, &text)
+    }
+
+    fn job(&self, k: usize) -> u64 {
+        self.at.jobs + k as u64 * JOB
+    }
+
+    /// Enqueues the making of a snapshot of the fields at `stage`, a multiple of 64 with `room` bytes.
+    pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64) -> Result<()> {
+        let count = self.streams.len();
+        queue.launch(self.prepare, 1, 32, 0, &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage])?;
+        self.survey(queue, fields)?;
+        let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
+        queue.launch(self.decide, 1, 32, 0, &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state])?;
+        let parts = self.parts();
+        for (i, &(k, apart)) in parts.iter().enumerate() {
+            let next = parts.get(i + 1).map_or(u32::MAX, |&(k, apart)| 2 * k as u32 + apart as u32);
+            self.stream(queue, fields, k, apart, next)?;
+        }
+        Ok(())
+    }
+
+    /// The streams that there may be, in the order in which they are made: a group as differences, then each field of it apart.
+    fn parts(&self) -> Vec<(usize, bool)> {
+        let of = |group: &Range<usize>| {
+            let apart = if group.len() > 1 { group.clone() } else { 0..0 };
+            group.clone().map(|k| (k, false)).chain(apart.map(|k| (k, true)))
+        };
+        self.groups.iter().flat_map(of).collect()
+    }
+
+    fn survey(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
+        let count = self.streams.len();
+        let place = |k: usize| self.at.surveys + k as u64 * SURVEY;
+        let mut seen = vec![false; count];
+        // A time level is looked at together with the first that precedes it.
+        for (k, stream) in self.streams.iter().enumerate().rev() {
+            let (later, of_later) = match stream.later {
+                Some(j) => (fields[self.streams[j].field], if std::mem::replace(&mut seen[j], true) { 0 } else { place(j) }),
+                None if seen[k] => continue,
+                None => (0, 0),
+            };
+            let own = if seen[k] { place(2 * count) } else { place(k) };
+            let values = stream.shape.values() as u64;
+            let arguments: [&dyn crate::device::cuda::Argument; 6] =
+                [&fields[stream.field], &later, &values, &own, &of_later, &place(count + k)];
+            queue.launch(stream.typed.survey, blocks(values, THREADS, EACH), THREADS, 0, &arguments)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self, queue: &Queue, fields: &[u64], k: usize, apart: bool, next: u32) -> Result<()> {
+        let stream = &self.streams[k];
+        let (x, values) = (fields[stream.field], stream.shape.values() as u64);
+        let later = stream.later.filter(|_| !apart).map_or(0, |j| fields[self.streams[j].field]);
+        let number = 2 * k as u32 + apart as u32;
+        let job = self.job(number as usize);
+        self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
+        queue.launch(stream.typed.fill, blocks(values, THREADS, EACH), THREADS, 0, &[&x, &values, &job])?;
+        let Places { settings, fields: infos, groups, jobs, state, .. } = self.at;
+        queue.launch(self.seal, 1, 32, 0, &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state])
+    }
+
+    /// Enqueues the decoding of the snapshot at `from`, a multiple of 64, into the fields. Where it is damaged they are left in any state,
+    /// and the report says so.
+    pub fn decompress(&self, queue: &Queue, from: u64, bytes: u64, fields: &[u64]) -> Result<()> {
+        let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
+        queue.launch(self.open, 1, 32, 0, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
+        for k in 0..self.streams.len() {
+            queue.launch(self.verify, blocks(bytes / 8, THREADS, EACH), THREADS, 0, &[&self.job(k)])?;
+        }
+        queue.launch(self.judge, 1, 32, 0, &[&settings, &infos, &jobs, &state])?;
+        for (k, stream) in self.streams.iter().enumerate() {
+            let (x, values) = (fields[stream.field], stream.shape.values() as u64);
+            let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
+            self.coders[stream.coder].decompress(queue, Values { x, later }, self.job(k), scratch)?;
+            queue.launch(stream.typed.spread, blocks(values, THREADS, EACH), THREADS, 0, &[&x, &later, &values, &self.job(k)])?;
+        }
+        queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
+    }
+
+    /// Leaves device memory and modules to the process that owns them.
+    pub fn forget(self) {
+        self.memory.forget();
+        self.modules.forget();
+    }
+}
+
+fn put(text: &mut Vec<u8>, words: &[u32]) {
+    words.iter().for_each(|word| text.extend(word.to_le_bytes()));
+}
+
+fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
+    queue.copy(to, text.as_ptr() as u64, text.len() as u64)
+}

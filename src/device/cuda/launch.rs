@@ -1,0 +1,133 @@
+//! Kernels: images on a device, and launches on a stream.
+
+use super::driver::{self, cu};
+use super::images::{self, Source};
+use crate::device::Stream;
+use crate::error::Result;
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction, CUmodule, CUstream};
+use std::ffi::{c_void, CStr};
+
+/// Most threads of a launch in one dimension are far more than this; kernels stride over what is left.
+const MOST_BLOCKS: u64 = 1 << 20;
+
+/// An image that is loaded in a context.
+pub struct Module(CUmodule);
+
+// SAFETY: handles of the driver may be used from any thread.
+unsafe impl Send for Module {}
+
+impl Module {
+    /// Loads a cubin, or what else the driver takes, in the current context.
+    pub fn load(image: &[u8]) -> Result<Self> {
+        let mut module = std::ptr::null_mut();
+        cu!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>()))?;
+        Ok(Module(module))
+    }
+
+    /// The module of a source: an image that the driver does not take, which another version of it left, is made anew.
+    pub fn of(source: &Source, architecture: u32, image: impl Fn(&Source, u32) -> Result<Vec<u8>>) -> Result<Self> {
+        Self::load(&image(source, architecture)?).or_else(|_| {
+            images::forget(source, architecture);
+            Self::load(&image(source, architecture)?)
+        })
+    }
+
+    /// A kernel of it, by its name.
+    pub fn function(&self, name: &CStr) -> Result<Function> {
+        let mut function = std::ptr::null_mut();
+        cu!(cuModuleGetFunction(&mut function, self.0, name.as_ptr())).map_err(|e| e.within(format_args!("kernel {name:?}")))?;
+        Ok(Function(function))
+    }
+
+    /// Leaves it to the process that owns it.
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let _ = cu!(cuModuleUnload(self.0));
+    }
+}
+
+/// A kernel of a module, valid as long as that.
+#[derive(Clone, Copy)]
+pub struct Function(CUfunction);
+
+// SAFETY: as above.
+unsafe impl Send for Function {}
+
+/// An argument of a kernel: plain data, copied when the kernel is launched.
+pub trait Argument {
+    /// Where it is.
+    fn address(&self) -> *mut c_void;
+}
+
+macro_rules! arguments {
+    ($($type:ty)*) => {
+        $(impl Argument for $type {
+            fn address(&self) -> *mut c_void {
+                std::ptr::from_ref(self).cast_mut().cast()
+            }
+        })*
+    };
+}
+arguments! { i32 u32 u64 f64 [u64; 3] }
+
+/// A stream that kernels are enqueued on, in the current context.
+#[derive(Clone, Copy)]
+pub struct Queue(CUstream);
+
+impl Queue {
+    /// The application's stream, or another one of the current context.
+    pub fn new(stream: Stream) -> Self {
+        Queue(stream.0.cast())
+    }
+
+    /// Enqueues a kernel of `blocks` blocks, at least one, of `threads` threads, with so many bytes of dynamic shared memory. The arguments
+    /// must be those that the kernel declares, in number and type.
+    pub fn launch(&self, function: Function, blocks: u64, threads: u32, shared: u32, arguments: &[&dyn Argument]) -> Result<()> {
+        let mut addresses = [std::ptr::null_mut(); 16];
+        for (address, argument) in addresses.iter_mut().zip(arguments) {
+            *address = argument.address();
+        }
+        let blocks = blocks.clamp(1, MOST_BLOCKS) as u32;
+        cu!(cuLaunchKernel(
+            function.0,
+            blocks,
+            1u32,
+            1u32,
+            threads,
+            1u32,
+            1u32,
+            shared,
+            self.0,
+            addresses.as_mut_ptr(),
+            std::ptr::null_mut::<*mut c_void>()
+        ))
+    }
+
+    /// Enqueues a copy between any two addresses.
+    pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        cu!(cuMemcpyAsync(to, from, bytes as usize, self.0))
+    }
+
+    /// Enqueues the filling of device memory with a byte.
+    pub fn fill(&self, at: u64, byte: u8, bytes: u64) -> Result<()> {
+        cu!(cuMemsetD8Async(at, byte, bytes as usize, self.0))
+    }
+}
+
+/// What kernels are compiled for: 10 times the compute capability, as in sm_90.
+pub fn architecture(ordinal: i32) -> Result<u32> {
+    driver::load()?;
+    let mut device = 0;
+    cu!(cuDeviceGet(&mut device, ordinal))?;
+    let attribute = |which: CUdevice_attribute| {
+        let mut value = 0;
+        cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value as u32)
+    };
+    let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    Ok(10 * major + attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
+}

@@ -1,0 +1,122 @@
+//! NVRTC, which compiles kernels: opened when it is needed, so that nothing but compiling needs it.
+
+use crate::error::{fail, Code, Error, Result};
+use cudarc::nvrtc::sys;
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::sync::OnceLock;
+
+type Program = *mut c_void;
+/// NVRTC's results are numbers here, as the driver's are: those of a newer version are no undefined behaviour.
+type Status = i32;
+
+/// Its functions.
+struct Nvrtc {
+    version: unsafe extern "C" fn(*mut i32, *mut i32) -> Status,
+    create: unsafe extern "C" fn(*mut Program, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char) -> Status,
+    compile: unsafe extern "C" fn(Program, i32, *const *const c_char) -> Status,
+    cubin_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    log_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    log: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    destroy: unsafe extern "C" fn(*mut Program) -> Status,
+    error: unsafe extern "C" fn(Status) -> *const c_char,
+}
+
+fn nvrtc() -> Result<&'static Nvrtc> {
+    static FOUND: OnceLock<Option<Nvrtc>> = OnceLock::new();
+    match FOUND.get_or_init(find) {
+        Some(nvrtc) => Ok(nvrtc),
+        None => fail!(
+            Device,
+            "no NVRTC (libnvrtc.so.12 or newer) on this machine's library path to compile kernels with: install it, or run `gpuzip kernels \
+             --prebuild` where it is and let GPUZIP_CACHE_DIR name the folder"
+        ),
+    }
+}
+
+fn find() -> Option<Nvrtc> {
+    // SAFETY: loading the library runs its initialisers, as for every program that uses it; the types are those of nvrtc.h.
+    unsafe {
+        if !sys::is_culib_present() {
+            return None;
+        }
+        let library = sys::culib();
+        macro_rules! get {
+            ($name:literal) => {
+                *library.get(concat!($name, "\0").as_bytes()).ok()?
+            };
+        }
+        Some(Nvrtc {
+            version: get!("nvrtcVersion"),
+            create: get!("nvrtcCreateProgram"),
+            compile: get!("nvrtcCompileProgram"),
+            cubin_size: get!("nvrtcGetCUBINSize"),
+            cubin: get!("nvrtcGetCUBIN"),
+            log_size: get!("nvrtcGetProgramLogSize"),
+            log: get!("nvrtcGetProgramLog"),
+            destroy: get!("nvrtcDestroyProgram"),
+            error: get!("nvrtcGetErrorString"),
+        })
+    }
+}
+
+impl Nvrtc {
+    fn check(&self, status: Status, call: &str) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: the text lives for ever.
+        let name = unsafe {
+            let text = (self.error)(status);
+            if text.is_null() { "an error".into() } else { CStr::from_ptr(text).to_string_lossy() }
+        };
+        Err(Error::new(Code::Device, format!("{call}: {name}")))
+    }
+}
+
+/// Its version, major and minor.
+pub fn version() -> Result<(i32, i32)> {
+    let nvrtc = nvrtc()?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: places for the results.
+    nvrtc.check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
+    Ok((major, minor))
+}
+
+/// Compiles a source to a cubin.
+pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
+    let nvrtc = nvrtc()?;
+    let text = |text: &str| CString::new(text).map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")));
+    let (source, file) = (text(source)?, text(name)?);
+    let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
+    let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+    let mut program = std::ptr::null_mut();
+    // SAFETY: strings that outlive the program, and no headers.
+    let created = unsafe { (nvrtc.create)(&mut program, source.as_ptr(), file.as_ptr(), 0, std::ptr::null(), std::ptr::null()) };
+    nvrtc.check(created, "nvrtcCreateProgram")?;
+    // SAFETY: a program that lives, and as many options as said.
+    let compiled = unsafe { (nvrtc.compile)(program, options.len() as i32, options.as_ptr()) };
+    let image = match nvrtc.check(compiled, "nvrtcCompileProgram") {
+        Ok(()) => read(nvrtc, program, nvrtc.cubin_size, nvrtc.cubin),
+        Err(error) => {
+            let log = read(nvrtc, program, nvrtc.log_size, nvrtc.log).unwrap_or_default();
+            Err(error.within(format_args!("{name}: {}", String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']))))
+        }
+    };
+    // SAFETY: a program that lives until here.
+    unsafe { (nvrtc.destroy)(&mut program) };
+    image
+}
+
+type Size = unsafe extern "C" fn(Program, *mut usize) -> Status;
+type Get = unsafe extern "C" fn(Program, *mut c_char) -> Status;
+
+fn read(nvrtc: &Nvrtc, program: Program, size: Size, get: Get) -> Result<Vec<u8>> {
+    let mut bytes = 0;
+    // SAFETY: a program that lives, and a place for the size.
+    nvrtc.check(unsafe { size(program, &mut bytes) }, "NVRTC's size of a result")?;
+    let mut result = vec![0u8; bytes];
+    // SAFETY: as many bytes as it asks for.
+    nvrtc.check(unsafe { get(program, result.as_mut_ptr().cast()) }, "a result of NVRTC")?;
+    Ok(result)
+}

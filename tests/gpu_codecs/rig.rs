@@ -1,0 +1,248 @@
+//! A codec on the software driver beside that of the host.
+
+use cudarc::driver::sys;
+use gpuzip::codec::gpu::{GpuCodec, Report};
+use gpuzip::codec::{Settings, SnapshotCodec};
+use gpuzip::device::cuda::Queue;
+use gpuzip::device::{AppMemory, Stream};
+use gpuzip::error::Result;
+use gpuzip::snapshot::{Field, Layout, Scalar};
+
+macro_rules! ok {
+    ($function:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: arguments are live objects, or places for results.
+        let result = unsafe { sys::$function($($argument),*) };
+        assert_eq!(result, sys::CUresult::CUDA_SUCCESS, stringify!($function));
+    }};
+}
+
+/// What values are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Smooth,
+    Wave,
+    Noise,
+    Constant,
+    Zeros,
+    Sparse,
+    Huge,
+    Tiny,
+    Mixed,
+    NotFinite,
+    Bits,
+    Spike,
+}
+
+pub const KINDS: [Kind; 12] = [
+    Kind::Smooth,
+    Kind::Wave,
+    Kind::Noise,
+    Kind::Constant,
+    Kind::Zeros,
+    Kind::Sparse,
+    Kind::Huge,
+    Kind::Tiny,
+    Kind::Mixed,
+    Kind::NotFinite,
+    Kind::Bits,
+    Kind::Spike,
+];
+
+pub struct Draw(u64);
+
+impl Draw {
+    pub fn new(seed: u64) -> Self {
+        Draw(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let x = self.0 ^ (self.0 >> 33);
+        x.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ (x >> 29)
+    }
+
+    /// In -1..1.
+    pub fn value(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// One field's values, as FP64 bits or as what FP32 makes of them; `level` tells time levels apart.
+fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) -> Vec<u8> {
+    let single = scalar == Scalar::F32;
+    let most = if single { 3e38 } else { 1.7e308 };
+    let count = n[0] * n[1] * n[2];
+    let (phase, scale) = (draw.value(), 10f64.powf(3.0 * draw.value()));
+    let mut bytes = Vec::new();
+    for i in 0..count {
+        let (x, y, z) = ((i % n[0]) as f64, (i / n[0] % n[1]) as f64, (i / n[0] / n[1]) as f64);
+        let smooth = ((x + 0.3 * level) / 5.0 + phase).sin() + 0.7 * (y / 4.0 - 0.2 * level).cos() * (z / 6.0).sin();
+        let v = match kind {
+            Kind::Smooth => smooth * scale,
+            Kind::Wave => {
+                let r = ((x - n[0] as f64 / 2.0).powi(2) + (y - n[1] as f64 / 2.0).powi(2) + (z - n[2] as f64 / 2.0).powi(2)).sqrt();
+                let a = r - 6.0 - level;
+                if a > 3.0 { 0.0 } else { (1.0 - a * a / 3.0) * (-a * a / 5.0).exp() * scale }
+            }
+            Kind::Noise => draw.value() * scale,
+            Kind::Constant => 0.1 + phase,
+            Kind::Zeros => [0.0, -0.0][(draw.bits() >> 40) as usize & 1],
+            Kind::Sparse => if draw.bits() >> 59 == 0 { draw.value() } else { 0.0 },
+            Kind::Huge => draw.value() * most,
+            Kind::Tiny => draw.value() * if single { 1e-38 } else { 1e-307 },
+            Kind::Mixed => draw.value() * 10f64.powf(30.0 * draw.value()),
+            Kind::NotFinite if draw.bits() >> 58 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(draw.bits() >> 40) as usize % 3],
+            Kind::NotFinite => smooth,
+            Kind::Bits => 0.0,
+            Kind::Spike => if i == count / 2 { 1e4 * scale } else { smooth * scale },
+        };
+        match (kind, scalar) {
+            (Kind::Bits, Scalar::F32) => bytes.extend((draw.bits() as u32).to_le_bytes()),
+            (Kind::Bits, Scalar::F64) => bytes.extend(draw.bits().to_le_bytes()),
+            (_, Scalar::F32) => bytes.extend((v as f32).to_le_bytes()),
+            (_, Scalar::F64) => bytes.extend(v.to_le_bytes()),
+        }
+    }
+    bytes
+}
+
+pub struct Rig {
+    layout: Layout,
+    settings: Settings,
+    host: SnapshotCodec,
+    device: Option<GpuCodec>,
+    queue: Queue,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    /// On the device.
+    fields: Vec<u64>,
+    stage: u64,
+    room: usize,
+}
+
+impl Rig {
+    pub fn new(settings: Settings, fields: &[([u64; 3], Scalar, Option<u32>)]) -> Self {
+        let fields: Vec<Field> = fields.iter().map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of }).collect();
+        let layout = Layout::new(fields.clone()).unwrap();
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+        ok!(cuCtxPushCurrent_v2(context));
+        ok!(cuStreamCreate(&mut stream, 1));
+        let queue = Queue::new(Stream(stream.cast()));
+        let host = SnapshotCodec::new(settings.clone(), &layout).unwrap();
+        let room = host.room();
+        let device = GpuCodec::new(&settings, &layout, 80, &queue).unwrap();
+        let alloc = |bytes: usize| {
+            let mut address = 0;
+            ok!(cuMemAlloc_v2(&mut address, bytes));
+            address
+        };
+        let places = fields.iter().map(|f| alloc(f.bytes().unwrap() as usize)).collect();
+        Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, stage: alloc(room), room }
+    }
+
+    fn device(&self) -> &GpuCodec {
+        self.device.as_ref().unwrap()
+    }
+
+    fn host_fields(&self, kind: Kind, seed: u64) -> Vec<Vec<u8>> {
+        let mut draw = Draw::new(seed);
+        let fields = self.layout.fields.iter().enumerate();
+        fields.map(|(i, f)| values(kind, f.n, f.scalar, i as f64, &mut draw)).collect()
+    }
+
+    fn memory(fields: &mut [Vec<u8>]) -> Vec<AppMemory> {
+        // SAFETY: the vectors outlive the calls that this is for, and are at multiples of 8 as all of this size are.
+        fields.iter_mut().map(|f| unsafe { AppMemory::new(f.as_mut_ptr(), f.len()) }).collect()
+    }
+
+    fn finish(&self) -> Result<u64> {
+        let mut report = Report::default();
+        ok!(cuMemcpyAsync((&raw mut report) as u64, self.device().report(), size_of::<Report>(), self.stream));
+        ok!(cuStreamSynchronize(self.stream));
+        report.check()
+    }
+
+    /// The stream that the device makes.
+    pub fn made(&mut self, kind: Kind, seed: u64) -> Vec<u8> {
+        let fields = self.host_fields(kind, seed);
+        self.make(&fields)
+    }
+
+    fn make(&self, fields: &[Vec<u8>]) -> Vec<u8> {
+        for (field, &to) in fields.iter().zip(&self.fields) {
+            ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream));
+        }
+        self.device().compress(&self.queue, &self.fields, self.stage).unwrap();
+        let bytes = self.finish().unwrap() as usize;
+        assert!(bytes <= self.room);
+        let mut stream = vec![0; bytes];
+        ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage, bytes, self.stream));
+        ok!(cuStreamSynchronize(self.stream));
+        stream
+    }
+
+    /// What the device decodes from a stream.
+    pub fn read(&self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
+        ok!(cuMemsetD8Async(self.stage, 0xA5, self.room, self.stream));
+        ok!(cuMemcpyAsync(self.stage, stream.as_ptr() as u64, stream.len(), self.stream));
+        for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
+            ok!(cuMemsetD8Async(at, 0xA5, field.bytes().unwrap() as usize, self.stream));
+        }
+        self.device().decompress(&self.queue, self.stage, stream.len() as u64, &self.fields).unwrap();
+        self.finish()?;
+        let mut fields: Vec<Vec<u8>> = self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
+        for (field, &at) in fields.iter_mut().zip(&self.fields) {
+            ok!(cuMemcpyAsync(field.as_mut_ptr() as u64, at, field.len(), self.stream));
+        }
+        ok!(cuStreamSynchronize(self.stream));
+        Ok(fields)
+    }
+
+    /// Both make the same stream of the same fields, and the same fields of it.
+    pub fn check(&mut self, kind: Kind, seed: u64) {
+        let what = format!("{:?} {:?} of {:?}, seed {seed}", self.settings, kind, self.layout.fields);
+        let mut fields = self.host_fields(kind, seed);
+        let mut expected = vec![0xA5; self.room];
+        let memory = Self::memory(&mut fields);
+        // SAFETY: the fields are as the layout says.
+        let bytes = unsafe { self.host.compress(&memory, &mut expected) }.unwrap();
+        expected.truncate(bytes);
+        let stream = self.make(&fields);
+        if stream != expected {
+            let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
+            panic!("{what}: {} bytes where the host has {}, the first other one is {at:?}", stream.len(), expected.len());
+        }
+        let mut back: Vec<Vec<u8>> = fields.iter().map(|f| vec![0xA5; f.len()]).collect();
+        let memory = Self::memory(&mut back);
+        // SAFETY: as above.
+        unsafe { self.host.decompress(&expected, &memory) }.unwrap();
+        let read = self.read(&stream).unwrap();
+        for (i, (read, back)) in read.iter().zip(&back).enumerate() {
+            // The bits of a NaN that a subtraction makes are the processor's.
+            assert!(same(read, back, self.layout.fields[i].scalar), "{what}: field {i} is decoded to other values");
+        }
+    }
+}
+
+fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
+    match scalar {
+        Scalar::F32 => a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0).all(|(&a, &b)| a == b || f32::from_le_bytes(a).is_nan() && f32::from_le_bytes(b).is_nan()),
+        Scalar::F64 => a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).all(|(&a, &b)| a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()),
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.device = None;
+        for &address in self.fields.iter().chain([&self.stage]) {
+            ok!(cuMemFree_v2(address));
+        }
+        ok!(cuStreamDestroy_v2(self.stream));
+        let mut popped: sys::CUcontext = std::ptr::null_mut();
+        ok!(cuCtxPopCurrent_v2(&mut popped));
+        assert_eq!(popped, self.context);
+        ok!(cuDevicePrimaryCtxRelease_v2(0));
+    }
+}
