@@ -13,7 +13,7 @@ use crate::plan::{Fetch, Plan, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
 use crate::snapshot::{Layout, ALIGNMENT};
 use crate::stats::Stats;
-use crate::tier::{Saved, Tiers};
+use crate::tier::{Packer, Saved, Tiers};
 use std::ffi::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -144,17 +144,22 @@ impl Session {
             // Tiers that could not be made took it with them.
             self.codec = sizes_of(&self.config, &self.layout)?.0;
         }
-        if let (Target::Cuda(_), Some(_)) = (target, &self.codec) {
-            return fail!(
-                Unsupported,
-                "compressor = {}: this version compresses on the host backend only; use 0 on a CUDA device",
-                self.config.compression.method.number()
-            );
-        }
         let mut device = target.open(&self.config)?;
-        let (plan, cache, pool) = self.reserve(&mut *device)?;
+        let mut packer = match (self.codec.take(), target) {
+            (None, _) => None,
+            (Some(codec), Target::Host) => Some(Packer::on_host(codec)?),
+            (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.config.compression, &self.layout)?),
+        };
+        let reserved = self.reserve(&mut *device, packer.as_mut());
+        let (plan, cache, pool) = match reserved {
+            Ok(reserved) => reserved,
+            Err(error) => {
+                packer.iter_mut().for_each(|packer| packer.close(&mut *device));
+                return Err(error);
+            }
+        };
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
-        let tiers = Tiers::new(device, self.layout.clone(), &plan, self.codec.take(), cache, pool)?;
+        let tiers = Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?;
         self.engine = Some(Engine {
             plan,
             tiers,
@@ -170,10 +175,16 @@ impl Session {
 
     /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device has less than the cache wants, the cache
     /// shrinks.
-    fn reserve(&mut self, device: &mut dyn Device) -> Result<(Arc<Plan>, u64, u64)> {
+    fn reserve(&mut self, device: &mut dyn Device, packer: Option<&mut Packer>) -> Result<(Arc<Plan>, u64, u64)> {
         let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
-        let most = self.codec.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
-        let mut budget = self.config.device_budget.saturating_sub(spare);
+        let most = packer.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
+        // What the codec works in is of the budget, too.
+        let (stages, own) = packer.as_ref().map_or((0, 0), |packer| (packer.device_bytes(), packer.own_bytes()));
+        let aside = spare.saturating_add(stages).saturating_add(own);
+        if (1..aside).contains(&self.config.device_budget) && stages > 0 {
+            return fail!(Budget, "device_budget = {}: compression on this device works in {aside} bytes", self.config.device_budget);
+        }
+        let mut budget = self.config.device_budget.saturating_sub(aside);
         loop {
             let plan = self.cursor.plan(&self.sizes)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
@@ -182,7 +193,7 @@ impl Session {
                 (Some(most), cap) if budget > 0 => budget.min(times(cap, most)) / ALIGNMENT * ALIGNMENT,
                 _ => times(plan.device_slots, self.sizes.slot_bytes.next_multiple_of(ALIGNMENT)),
             };
-            match device.reserve_device(cache.saturating_add(spare)) {
+            match device.reserve_device(cache.saturating_add(spare).saturating_add(stages)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
@@ -196,6 +207,7 @@ impl Session {
                         (Some(_), budget) => budget,
                     };
                     device.reserve_host(pool)?;
+                    packer.into_iter().for_each(|packer| packer.settle_at(cache + spare));
                     return Ok((plan, cache, pool));
                 }
             }
@@ -248,7 +260,7 @@ impl Session {
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
         let tick = self.cursor.advance_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))?;
-        self.follow(tick);
+        self.follow(tick)?;
         Ok(tick)
     }
 
@@ -293,8 +305,7 @@ impl Session {
         self.check_position(tick.sweep, it - 1)?;
         self.open()?;
         self.keep_up(it)?;
-        self.follow(tick);
-        Ok(())
+        self.follow(tick)
     }
 
     /// This session must be at action `it` of `sweep` to go on.
@@ -322,7 +333,7 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, tick: Tick) {
+    fn follow(&mut self, tick: Tick) -> Result<()> {
         let now = Instant::now();
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
@@ -330,9 +341,16 @@ impl Session {
         match tick.action.kind {
             Kind::Forward => self.stats.forward_steps += (tick.end - tick.action.ts + 1) as u64,
             Kind::Backward => self.stats.backward_steps += 1,
-            Kind::Terminate => self.log_performance(),
+            Kind::Terminate => {
+                self.log_performance();
+                if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later()) {
+                    // No shot ends well with a state that is not what was saved.
+                    return engine.tiers.finish();
+                }
+            }
             _ => {}
         }
+        Ok(())
     }
 
     /// Before action `it`, which may change nothing if this fails: lets the device come so near that with this action no more than
@@ -447,28 +465,35 @@ impl Session {
     }
 
     /// A SAVE, done by `body` on its step and spare slot.
-    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<Saved>) -> Result<()> {
+    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>) -> Result<()> {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let saved = engine.call(stream, |engine| {
-            let saved = body(&mut engine.tiers, step, spare)?;
-            engine.issue_after(tick.event)?;
-            Ok(saved)
+        engine.call(stream, |engine| {
+            body(&mut engine.tiers, step, spare)?;
+            engine.issue_after(tick.event)
         })?;
         engine.acquired = None;
         self.stats.saves += 1;
-        self.stats.d2h += u64::from(saved.written);
-        self.stats.write_backs_avoided += u64::from(!saved.written);
-        self.stats.raw_bytes += if saved.bytes > 0 { self.layout.raw_bytes } else { 0 };
-        self.stats.stored_bytes += saved.bytes;
-        if self.config.log_ratio && saved.bytes > 0 {
-            let ratio = self.layout.raw_bytes as f64 / saved.bytes as f64;
-            log::info!("state {}: {} of {} bytes, ratio {ratio:.2}", tick.action.ts, saved.bytes, self.layout.raw_bytes);
-        }
+        self.count_saved();
         self.served = true;
         self.stats.save += begin.elapsed().as_secs_f64();
         Ok(())
+    }
+
+    /// Counts what saves did, of which it may be known later only.
+    fn count_saved(&mut self) {
+        let saved = self.engine.as_mut().map_or_else(Vec::new, |engine| engine.tiers.saved());
+        for Saved { ts, bytes, written } in saved {
+            self.stats.d2h += u64::from(written);
+            self.stats.write_backs_avoided += u64::from(!written);
+            self.stats.raw_bytes += if bytes > 0 { self.layout.raw_bytes } else { 0 };
+            self.stats.stored_bytes += bytes;
+            if self.config.log_ratio && bytes > 0 {
+                let ratio = self.layout.raw_bytes as f64 / bytes as f64;
+                log::info!("state {ts}: {bytes} of {} bytes, ratio {ratio:.2}", self.layout.raw_bytes);
+            }
+        }
     }
 
     /// A RESTORE, done by `body` on its step and spare slot.
@@ -485,6 +510,7 @@ impl Session {
             Ok((result, late))
         })?;
         engine.acquired = None;
+        self.count_saved();
         self.stats.restores += 1;
         self.stats.misses += u64::from(moved);
         self.stats.h2d += u64::from(moved);
@@ -499,7 +525,7 @@ impl Session {
     /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
     pub fn synchronize(&mut self) -> Result<()> {
         self.process.check()?;
-        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.device().finish_calls())
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.finish())
     }
 
     /// Checks that the current action is `kind` of `ts` and still to be served.

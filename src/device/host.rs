@@ -155,6 +155,19 @@ impl Device for HostDevice {
         Ok(self.queue(lane).is_none_or(|queue| queue.lock().done >= sequence))
     }
 
+    fn finish(&mut self, event: Event) -> Result<()> {
+        let (lane, sequence) = self.events[event.0];
+        self.queue(lane).map_or(Ok(()), |queue| queue.wait(sequence))
+    }
+
+    fn launches(&self, _: Lane) -> Result<super::cuda::Queue> {
+        fail!(Unsupported, "the host backend runs no kernels")
+    }
+
+    fn run(&mut self, _: &mut dyn FnMut(&super::cuda::Queue, u32) -> Result<()>) -> Result<()> {
+        fail!(Unsupported, "the host backend runs no kernels")
+    }
+
     fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
         Ok(0.0)
     }

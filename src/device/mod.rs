@@ -10,7 +10,7 @@ mod slab;
 use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
 use crate::snapshot::Field;
-use cuda::Location;
+use cuda::{Location, Queue};
 use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
@@ -222,6 +222,16 @@ pub trait Device: Send {
 
     /// Whether everything before `event` is done; never waits.
     fn is_done(&self, event: Event) -> Result<bool>;
+
+    /// Blocks the calling thread until everything before `event` is done, in a call.
+    fn finish(&mut self, event: Event) -> Result<()>;
+
+    /// A lane as what kernels are enqueued on, in a call.
+    fn launches(&self, lane: Lane) -> Result<Queue>;
+
+    /// Runs `body` with a stream on which nothing else is, outside of a call, and tells it what kernels have to be compiled for. What it
+    /// enqueues is done when this returns.
+    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()>;
 
     /// Before the application gets its action `it`: blocks the calling thread until all up to action `it - ahead` has ended on the stream
     /// of the last call, and returns the seconds that this took. Before the first call there is nothing to wait for.

@@ -1,11 +1,10 @@
 //! Compressed snapshots in the tiers: each takes the bytes that it has.
 
-use super::{DeviceSlot, Held, HostSlot, Saved, Tiers};
+use super::{DeviceSlot, Held, HostSlot, Made, Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
 use std::ops::Range;
-use std::time::Instant;
 
 /// The later of two downloads.
 fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
@@ -13,8 +12,61 @@ fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
 }
 
 impl Tiers {
-    pub(super) fn save_compressed(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<Saved> {
-        let bytes = self.compress(fields)?;
+    /// Makes a snapshot, and gives those a place that were made long enough ago.
+    pub(super) fn save_compressed(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        self.next_call()?;
+        let stage = self.free_stage()?;
+        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
+        c.compress += c.packer.make(&mut *self.device, stage, fields)?;
+        c.made.push_back(Made { stage, step, ts, call: c.calls });
+        self.place_made(|made, lag| made >= lag + 1)
+    }
+
+    /// Counts a save or restore. Which snapshots get a place depends on these numbers alone.
+    fn next_call(&mut self) -> Result<()> {
+        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
+        c.calls += 1;
+        let (calls, lag) = (c.calls, c.packer.lag() as u64);
+        while self.compression.as_ref().and_then(|c| c.made.front()).is_some_and(|made| made.call + lag < calls) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the packer's lag.
+    fn place_made(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
+        while self.compression.as_ref().is_some_and(|c| due(c.made.len(), c.packer.lag())) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// A stage in which no snapshot is.
+    fn free_stage(&mut self) -> Result<usize> {
+        self.place_made(|made, lag| made >= lag.max(1))?;
+        let Some(c) = &self.compression else { return fail!(State, "no codec") };
+        Ok((0..c.packer.lag().max(1)).find(|&k| c.made.iter().all(|made| made.stage != k)).unwrap_or(0))
+    }
+
+    /// Gives those a place that a transfer or restore by this step needs, or whose slot it takes.
+    pub(super) fn place_made_for(&mut self, step: Step) -> Result<()> {
+        let touches = |made: &Made| {
+            let same = |a: u32, b: u32| a != NONE && a == b;
+            same(made.step.slot, step.slot) || same(made.step.host, step.host)
+        };
+        while self.compression.as_ref().is_some_and(|c| c.made.iter().any(touches)) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the oldest snapshot that has no place where its step says, now that its size is known.
+    fn place_oldest(&mut self) -> Result<()> {
+        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
+        let Some(Made { stage, step, ts, .. }) = c.made.pop_front() else { return Ok(()) };
+        let bytes = c.packer.size(&mut *self.device, stage).map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
+        c.largest = c.largest.max(bytes);
+        let from = c.packer.stage(stage);
         let in_cache = step.slot != NONE && self.place_in_cache(step.slot, bytes);
         if step.host != NONE {
             self.place_in_pool(step.host, ts, bytes)?;
@@ -23,10 +75,11 @@ impl Tiers {
             if let Some((_, read)) = self.compression.as_ref().and_then(|c| c.read) {
                 self.device.wait(Lane::App, read)?;
             }
-            self.unstage(self.in_slot(step.slot, 0), bytes)?;
+            self.device.copy(Lane::App, self.in_slot(step.slot, 0), from, bytes)?;
             self.cache[step.slot as usize].host = step.host;
             self.write_back(step)?;
-            return Ok(Saved { bytes, written: step.host != NONE });
+            self.saved.push(Saved { ts, bytes, written: step.host != NONE });
+            return Ok(());
         }
         let (at, held) = if step.host != NONE {
             (self.pool[step.host as usize].at.clone(), Held::InPoolSlot(step.host))
@@ -37,66 +90,48 @@ impl Tiers {
         if let Some((_, written)) = self.compression.as_ref().and_then(|c| c.written) {
             self.device.wait(Lane::App, written)?;
         }
-        self.unstage(Place::Host(at.start), bytes)?;
+        self.device.copy(Lane::App, Place::Host(at.start), from, bytes)?;
         if let Some(slot) = self.cache.get_mut(step.slot as usize) {
             (slot.held, slot.host) = (held, step.host);
         }
-        Ok(Saved { bytes, written: true })
-    }
-
-    fn compress(&mut self, fields: &[AppMemory]) -> Result<u64> {
-        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
-        let begin = Instant::now();
-        // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
-        let bytes = unsafe { c.codec.compress(fields, c.stage.bytes_mut()) }? as u64;
-        c.compress += begin.elapsed().as_secs_f64();
-        c.largest = c.largest.max(bytes);
-        Ok(bytes)
-    }
-
-    /// Copies a snapshot from where it was made.
-    fn unstage(&mut self, to: Place, bytes: u64) -> Result<()> {
-        match &self.compression {
-            Some(c) => self.device.copy(Lane::App, to, Place::App(c.stage.memory()), bytes),
-            None => Ok(()),
-        }
+        self.saved.push(Saved { ts, bytes, written: true });
+        Ok(())
     }
 
     pub(super) fn restore_compressed(&mut self, step: Step, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+        self.next_call()?;
+        self.place_made_for(step)?;
         let held = match self.cache.get(step.slot as usize) {
             Some(slot) => slot.held.clone(),
             None => Held::InPoolSlot(step.host),
         };
-        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
-        let (moved, from) = match held {
+        let (moved, from, bytes) = match held {
             Held::InCache(at) => {
                 let DeviceSlot { filled, filling, .. } = self.cache[step.slot as usize];
                 if filling {
                     self.device.wait(Lane::App, filled)?;
                     self.cache[step.slot as usize].filling = false;
                 }
-                let address = self.device.pointer(Place::Device(at.start), at.end - at.start)?;
-                // SAFETY: these bytes of the device slab, host memory here, hold the snapshot; no lane writes them before this returns.
-                (step.host != NONE, unsafe { std::slice::from_raw_parts(address.cast::<u8>(), (at.end - at.start) as usize) })
+                (step.host != NONE, Place::Device(at.start), at.end - at.start)
             }
             held => {
+                let stage = self.free_stage()?;
+                let Some(c) = &self.compression else { return fail!(State, "no codec") };
                 let (at, written) = match held {
                     Held::InPoolSlot(host) => (self.pool[host as usize].at.clone(), Some(self.pool[host as usize].written)),
                     Held::InPool(at) => (at, c.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
+                let (to, bytes) = (c.packer.stage(stage), at.end - at.start);
                 if let Some(written) = written {
                     self.device.wait(Lane::App, written)?;
                 }
-                let bytes = at.end - at.start;
-                self.device.copy(Lane::App, Place::App(c.stage.memory()), Place::Host(at.start), bytes)?;
-                (true, &c.stage.bytes()[..bytes as usize])
+                self.device.copy(Lane::App, to, Place::Host(at.start), bytes)?;
+                (true, to, bytes)
             }
         };
-        let begin = Instant::now();
-        // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
-        unsafe { c.codec.decompress(from, fields) }.map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
-        c.decompress += begin.elapsed().as_secs_f64();
+        let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
+        c.decompress += c.packer.open(&mut *self.device, ts, from, bytes, fields)?;
         if last {
             self.forget(step, ts);
         }

@@ -6,13 +6,15 @@
 
 mod arena;
 mod compressed;
+mod packer;
 
-use crate::codec::SnapshotCodec;
-use crate::device::{AppMemory, Device, Event, Lane, Place, Slab};
+use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use crate::snapshot::{Field, Layout};
 use arena::Arena;
+pub use packer::Packer;
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -60,6 +62,8 @@ struct HostSlot {
 /// What a SAVE did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Saved {
+    /// The state.
+    pub ts: i64,
     /// Bytes of the snapshot; 0 if nobody will restore it.
     pub bytes: u64,
     /// It crossed the link, or is about to.
@@ -68,9 +72,11 @@ pub struct Saved {
 
 /// Compression, and the memory of snapshots that differ in size.
 struct Compression {
-    codec: SnapshotCodec,
-    /// Where snapshots are made.
-    stage: Slab,
+    packer: Packer,
+    /// Snapshots that are being made, oldest first.
+    made: VecDeque<Made>,
+    /// Saves and restores so far.
+    calls: u64,
     cache: Arena,
     pool: Arena,
     /// The last download, by number, from bytes of the cache, and into bytes of the pool, that were given back since.
@@ -82,11 +88,22 @@ struct Compression {
     decompress: f64,
 }
 
+/// A snapshot that has no place yet.
+struct Made {
+    stage: usize,
+    step: Step,
+    ts: i64,
+    /// The call that made it, by number.
+    call: u64,
+}
+
 /// Device cache and host pool of one session.
 pub struct Tiers {
     device: Box<dyn Device>,
     layout: Layout,
     compression: Option<Compression>,
+    /// Saves of which it is known what they did, and not told yet.
+    saved: Vec<Saved>,
     cache: Vec<DeviceSlot>,
     pool: Vec<HostSlot>,
     /// Downloads so far.
@@ -103,26 +120,25 @@ impl Tiers {
         mut device: Box<dyn Device>,
         layout: Layout,
         plan: &Plan,
-        codec: Option<SnapshotCodec>,
+        packer: Option<Packer>,
         cache: u64,
         pool: u64,
     ) -> Result<Self> {
         let app = device.event()?;
-        let compression = match codec {
-            None => None,
-            Some(codec) => Some(Compression {
-                stage: Slab::new(codec.room() as u64)?,
-                codec,
-                cache: Arena::new(cache),
-                pool: Arena::new(pool),
-                read: None,
-                written: None,
-                largest: 0,
-                compress: 0.0,
-                decompress: 0.0,
-            }),
-        };
-        let mut tiers = Tiers { device, layout, compression, cache: Vec::new(), pool: Vec::new(), downloads: 0, spare: cache, app };
+        let compression = packer.map(|packer| Compression {
+            packer,
+            made: VecDeque::new(),
+            calls: 0,
+            cache: Arena::new(cache),
+            pool: Arena::new(pool),
+            read: None,
+            written: None,
+            largest: 0,
+            compress: 0.0,
+            decompress: 0.0,
+        });
+        let (saved, cached, pooled) = (Vec::new(), Vec::new(), Vec::new());
+        let mut tiers = Tiers { device, layout, compression, saved, cache: cached, pool: pooled, downloads: 0, spare: cache, app };
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -150,8 +166,25 @@ impl Tiers {
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
         self.device.forget_stream();
+        let checked = self.compression.as_mut().map_or(Ok(()), |c| c.packer.check());
         self.empty();
-        Ok(())
+        checked
+    }
+
+    /// Whether restores may turn out later to have failed.
+    pub fn is_checked_later(&self) -> bool {
+        self.compression.as_ref().is_some_and(|c| c.packer.lag() > 0)
+    }
+
+    /// Waits for all calls, and fails if one of them gave what it must not.
+    pub fn finish(&mut self) -> Result<()> {
+        self.device.finish_calls()?;
+        self.compression.as_mut().map_or(Ok(()), |c| c.packer.check())
+    }
+
+    /// What saves did, of those of which it is known since this was asked last.
+    pub fn saved(&mut self) -> Vec<Saved> {
+        std::mem::take(&mut self.saved)
     }
 
     fn empty(&mut self) {
@@ -164,7 +197,9 @@ impl Tiers {
         for (k, slot) in self.pool.iter_mut().enumerate() {
             slot.at = if self.compression.is_none() { fixed(k) } else { 0..0 };
         }
+        self.saved.clear();
         if let Some(compression) = &mut self.compression {
+            compression.made.clear();
             compression.cache.clear();
             compression.pool.clear();
             (compression.read, compression.written) = (None, None);
@@ -188,9 +223,10 @@ impl Tiers {
     }
 
     /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.
-    pub fn save(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<Saved> {
+    pub fn save(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<()> {
         if step.slot == NONE && step.host == NONE {
-            return Ok(Saved::default());
+            self.saved.push(Saved { ts, bytes: 0, written: false });
+            return Ok(());
         }
         if self.compression.is_some() {
             return self.save_compressed(step, ts, fields);
@@ -201,7 +237,8 @@ impl Tiers {
             self.device.copy(Lane::App, to.plus(offset), Place::App(memory), field.bytes().unwrap_or(0))?;
         }
         self.write_back(step)?;
-        Ok(Saved { bytes: self.layout.slot_bytes, written: step.host != NONE })
+        self.saved.push(Saved { ts, bytes: self.layout.slot_bytes, written: step.host != NONE });
+        Ok(())
     }
 
     /// The application's lane waits until the slot of a SAVE may be overwritten.
@@ -253,7 +290,7 @@ impl Tiers {
     }
 
     /// Stores what the application has computed there, u(ts).
-    pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<Saved> {
+    pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<()> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
             return self.save(step, ts, &fields);
@@ -264,7 +301,8 @@ impl Tiers {
         } else {
             self.write_back(step)?;
         }
-        Ok(Saved { bytes: if stored { self.layout.slot_bytes } else { 0 }, written: step.host != NONE })
+        self.saved.push(Saved { ts, bytes: if stored { self.layout.slot_bytes } else { 0 }, written: step.host != NONE });
+        Ok(())
     }
 
     /// Where the application finds the state of a RESTORE: its slot, or spare memory into which it is copied or decoded; and whether it
@@ -299,6 +337,7 @@ impl Tiers {
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
     pub fn fetch(&mut self, step: Step) -> Result<()> {
+        self.place_made_for(step)?;
         let host = self.pool[step.host as usize].clone();
         let bytes = host.at.end - host.at.start;
         if self.compression.is_some() && !self.place_in_cache(step.slot, bytes) {
@@ -360,5 +399,13 @@ impl Tiers {
         }
         self.cache[step.slot as usize].filling = false;
         Ok(())
+    }
+}
+
+impl Drop for Tiers {
+    fn drop(&mut self) {
+        if let Some(c) = &mut self.compression {
+            c.packer.close(&mut *self.device);
+        }
     }
 }

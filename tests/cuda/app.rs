@@ -6,6 +6,7 @@
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
+use gpuzip::codec::{Method, Settings, SnapshotCodec};
 use gpuzip::config::Config;
 use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -13,7 +14,7 @@ use gpuzip::error::Result;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
+use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -90,12 +91,63 @@ struct Part {
     states: *mut u8,
     seen: *mut u8,
     room: usize,
-    /// The state that each place of `seen` has to hold.
-    expected: Vec<u32>,
+    /// What a snapshot makes of each state, if it is compressed.
+    decoded: Option<Vec<u8>>,
+    /// The live state comes from a snapshot.
+    restored: bool,
+    /// The state that each place of `seen` has to hold, and whether it comes from a snapshot.
+    expected: Vec<(u32, bool)>,
 }
 
 /// Room for what is looked at: FORWARDs that are repeated included, far more than any job here makes.
 const LOOKS_PER_STEP: usize = 40;
+
+/// A state of numbers: of some the maximum is far above the rest, some are all the same, and few are not finite.
+fn numbers(ts: u32, seed: u64) -> Vec<u8> {
+    let mut draw = Draw((seed ^ u64::from(ts) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut bytes = Vec::new();
+    for field in shapes() {
+        let (kind, values) = (draw.below(16), field.bytes().unwrap() / field.scalar.bytes());
+        for i in 0..values {
+            let x = (i as f64 / 5.0 + f64::from(ts)).sin() + f64::from(draw.below(1000)) * 1e-4;
+            let x = match kind {
+                0 => 0.25,
+                1 if i == 17 => f64::INFINITY,
+                2 if i == 3 => 1e6,
+                _ => x,
+            };
+            match field.scalar {
+                Scalar::F32 => bytes.extend((x as f32).to_le_bytes()),
+                Scalar::F64 => bytes.extend(x.to_le_bytes()),
+            }
+        }
+    }
+    bytes
+}
+
+/// What the host's codec makes of states and back.
+fn decoded(settings: &Settings, states: &[u8]) -> Vec<u8> {
+    let mut codec = SnapshotCodec::new(settings.clone(), &Layout::new(shapes()).unwrap()).unwrap();
+    let mut states = states.to_vec();
+    let mut stream = vec![0; codec.room()];
+    for state in states.chunks_exact_mut(state_bytes()) {
+        let (mut fields, mut at) = (Vec::new(), state.as_mut_ptr());
+        for field in shapes() {
+            let bytes = field.bytes().unwrap() as usize;
+            // SAFETY: the fields of a state lie one behind the other, at multiples of 8.
+            unsafe {
+                fields.push(AppMemory::new(at, bytes));
+                at = at.add(bytes);
+            }
+        }
+        // SAFETY: as above.
+        unsafe {
+            let bytes = codec.compress(&fields, &mut stream).unwrap();
+            codec.decompress(&stream[..bytes], &fields).unwrap();
+        }
+    }
+    states
+}
 
 fn state_bytes() -> usize {
     shapes().iter().map(|f| f.bytes().unwrap() as usize).sum()
@@ -136,11 +188,17 @@ impl Part {
             address.cast::<u8>()
         };
         let states = pinned(state_bytes() * job.steps as usize);
-        for i in 0..state_bytes() * job.steps as usize {
-            let byte = (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()[6];
-            // SAFETY: within the allocation.
-            unsafe { states.add(i).write(byte) };
-        }
+        let compression = &job.config.compression;
+        let values: Vec<u8> = if compression.method == Method::None {
+            (0..state_bytes() * job.steps as usize)
+                .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()[6])
+                .collect()
+        } else {
+            (0..job.steps).flat_map(|ts| numbers(ts, seed)).collect()
+        };
+        // SAFETY: the allocation has as many.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), states, values.len()) };
+        let decoded = (compression.method != Method::None).then(|| decoded(compression, &values));
         let seen = pinned(state_bytes() * LOOKS_PER_STEP * job.steps as usize);
         Part {
             ordinal,
@@ -153,6 +211,8 @@ impl Part {
             states,
             seen,
             room: LOOKS_PER_STEP * job.steps as usize,
+            decoded,
+            restored: false,
             expected: Vec::new(),
         }
     }
@@ -188,6 +248,7 @@ impl Part {
     }
 
     fn forward(&mut self, ts: u32) {
+        self.restored = false;
         let mut from = self.states as usize + state_bytes() * ts as usize;
         for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
@@ -211,7 +272,7 @@ impl Part {
             ok!(cuMemcpyDtoHAsync_v2(to as *mut c_void, *address, bytes, self.stream()));
             to += bytes;
         }
-        self.expected.push(ts);
+        self.expected.push((ts, self.restored));
     }
 
     fn app_fields(&self) -> Vec<AppField> {
@@ -233,7 +294,11 @@ impl Part {
             // SAFETY: within the allocation, which no copy touches any more.
             unsafe { std::slice::from_raw_parts(base.add(state_bytes() * i), state_bytes()) }
         };
-        let wrong = self.expected.iter().enumerate().filter(|(i, &ts)| state(self.seen, *i) != state(self.states, ts as usize)).count();
+        let right = |ts: u32, restored: bool| match &self.decoded {
+            Some(decoded) if restored => &decoded[state_bytes() * ts as usize..][..state_bytes()],
+            _ => state(self.states, ts as usize),
+        };
+        let wrong = self.expected.iter().enumerate().filter(|(i, &(ts, restored))| state(self.seen, *i) != right(ts, restored)).count();
         self.expected.clear();
         wrong
     }
@@ -409,6 +474,7 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
                     Kind::Restore => {
                         part.poison();
                         insist(job, || session.retrieve(ts as i64, &part.app_fields(), stream))?;
+                        part.restored = true;
                         part.look(ts);
                         // The state is on this stream, or goes with a handover.
                         if job.streams == Streams::Alternating {

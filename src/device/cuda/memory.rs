@@ -102,6 +102,9 @@ pub enum HostSlab {
     Pageable(Slab),
 }
 
+// SAFETY: the slab owns its memory; who reads and writes it when is decided by the lanes.
+unsafe impl Send for HostSlab {}
+
 impl HostSlab {
     /// In the current context. Memory that cannot be page-locked is used as it is: the driver stages its copies.
     pub fn new(bytes: u64) -> Result<Self> {

@@ -249,6 +249,24 @@ impl Device for CudaDevice {
         is_done(self.events[event.0])
     }
 
+    fn finish(&mut self, event: Event) -> Result<()> {
+        match self.is_done(event)? {
+            true => Ok(()),
+            false => cu!(cuEventSynchronize(self.events[event.0])),
+        }
+    }
+
+    fn launches(&self, lane: Lane) -> Result<Queue> {
+        Ok(Queue::new(Stream(self.stream(lane).cast())))
+    }
+
+    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
+        self.process.check()?;
+        let _current = Current::new(self.context)?;
+        let result = body(&self.launches(Lane::Upload)?, architecture(self.ordinal)?);
+        cu!(cuStreamSynchronize(self.upload)).and(result)
+    }
+
     fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64> {
         match self.app {
             Some(stream) if self.marks.are_due(it, ahead) => {
@@ -267,12 +285,18 @@ impl Device for CudaDevice {
 
     fn synchronize(&mut self) -> Result<()> {
         let _current = Current::new(self.context)?;
-        if let Some(call) = self.calls.back() {
-            cu!(cuEventSynchronize(call.end))?;
+        match (&self.entered, self.calls.back()) {
+            // The end of the current call is still to come.
+            (Some(_), _) => cu!(cuStreamSynchronize(self.stream(Lane::App)))?,
+            (None, Some(call)) => cu!(cuEventSynchronize(call.end))?,
+            (None, None) => {}
         }
         cu!(cuStreamSynchronize(self.upload))?;
         cu!(cuStreamSynchronize(self.download))?;
-        self.harvest()
+        match self.entered {
+            Some(_) => Ok(()),
+            None => self.harvest(),
+        }
     }
 
     fn forget_stream(&mut self) {

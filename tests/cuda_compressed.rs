@@ -1,0 +1,58 @@
+//! Compressed snapshots on the CUDA backend, on the software driver: what every restore gives is what the host's codec would, whatever the
+//! order in which things run, and nothing waits for the device.
+
+#[path = "cuda/app.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // As above.
+mod emu;
+
+use app::{config, host_syncs, run, Draw, Job, Streams};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::Config;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::Algorithm;
+
+/// Stages, what kernels work in, slots and the application's own.
+const MEMORY: u64 = 1 << 22;
+
+fn draw_job(seed: u64, methods: &[Method]) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithm = algorithms[draw.below(5) as usize];
+    let policy = if draw.below(4) == 0 { Policy::Lru } else { Policy::Clairvoyant };
+    let method = methods[draw.below(methods.len() as u32) as usize].clone();
+    let config = Config {
+        max_in_flight: [1, 3, 64][draw.below(3) as usize],
+        compression: Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false },
+        compression_factor: [0.0, 2.0, 4.0][draw.below(3) as usize],
+        range_actions: draw.below(2) == 0,
+        ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
+    };
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
+    let (steps, devices, shots) = (1 + draw.below(20), 1 + draw.below(2) as i32, 1 + draw.below(2));
+    Job { config, steps, devices, shots, streams, stubborn: false }
+}
+
+fn inside(name: &str) -> bool {
+    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::tempdir(name).to_str().unwrap())])
+}
+
+#[test]
+fn every_restore_is_that_of_the_host_codec() {
+    if !inside("every_restore_is_that_of_the_host_codec") {
+        return;
+    }
+    let seeds = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 5000 } else { 200 };
+    for seed in 0..seeds {
+        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
+        let job = draw_job(seed, &[Method::Fp16]);
+        assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
+        let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let left = emu::counters();
+        assert_eq!((left.streams, left.events, left.allocations, left.host_allocations, left.retained), (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
+        assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+    }
+}
