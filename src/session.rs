@@ -259,8 +259,12 @@ impl Session {
         self.check_served()?;
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
-        let tick = self.cursor.advance_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))?;
-        self.follow(tick)?;
+        let here = |this: &Self, sweep, current: Option<Tick>| this.check_position(sweep, current.map_or(-1, |tick| tick.it));
+        if self.is_checked_later() && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate) {
+            self.conclude()?;
+        }
+        let tick = self.cursor.advance_if(|sweep, current| here(self, sweep, current))?;
+        self.follow(tick);
         Ok(tick)
     }
 
@@ -305,7 +309,11 @@ impl Session {
         self.check_position(tick.sweep, it - 1)?;
         self.open()?;
         self.keep_up(it)?;
-        self.follow(tick)
+        if tick.action.kind == Kind::Terminate {
+            self.conclude()?;
+        }
+        self.follow(tick);
+        Ok(())
     }
 
     /// This session must be at action `it` of `sweep` to go on.
@@ -333,7 +341,7 @@ impl Session {
         }
     }
 
-    fn follow(&mut self, tick: Tick) -> Result<()> {
+    fn follow(&mut self, tick: Tick) {
         let now = Instant::now();
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
@@ -341,16 +349,21 @@ impl Session {
         match tick.action.kind {
             Kind::Forward => self.stats.forward_steps += (tick.end - tick.action.ts + 1) as u64,
             Kind::Backward => self.stats.backward_steps += 1,
-            Kind::Terminate => {
-                self.log_performance();
-                if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later()) {
-                    // No shot ends well with a state that is not what was saved.
-                    return engine.tiers.finish();
-                }
-            }
+            Kind::Terminate => self.log_performance(),
             _ => {}
         }
-        Ok(())
+    }
+
+    /// Before TERMINATE: no shot ends well in which a state was not what had been saved. Waits for the device if that is known later only.
+    fn conclude(&mut self) -> Result<()> {
+        match &mut self.engine {
+            Some(engine) if engine.tiers.is_checked_later() => engine.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_checked_later(&self) -> bool {
+        self.stats.backward_steps > 0 && self.engine.as_ref().is_some_and(|engine| engine.tiers.is_checked_later())
     }
 
     /// Before action `it`, which may change nothing if this fails: lets the device come so near that with this action no more than
@@ -525,7 +538,7 @@ impl Session {
     /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
     pub fn synchronize(&mut self) -> Result<()> {
         self.process.check()?;
-        self.engine.as_mut().map_or(Ok(()), |engine| engine.tiers.finish())
+        self.engine.as_mut().map_or(Ok(()), |engine| engine.finish())
     }
 
     /// Checks that the current action is `kind` of `ts` and still to be served.
@@ -644,6 +657,16 @@ impl Engine {
         (self.stalled_before, self.traffic_before) = (device.stalled()?, device.traffic());
         (self.next_fetch, self.begun, self.acquired, self.broken) = (0, None, None, None);
         Ok(())
+    }
+
+    /// Waits for all calls, and fails if one of them gave what it must not, from then on.
+    fn finish(&mut self) -> Result<()> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let result = self.tiers.finish();
+        self.broken = result.as_ref().err().filter(|error| error.code != Code::Device).cloned();
+        result
     }
 
     /// Runs a call of the application on its stream. A call that fails half-way may have left any slot in any state, so that nothing but a

@@ -9,6 +9,7 @@ mod common;
 mod emu;
 
 use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
+use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::Config;
 use gpuzip::error::{Code, Result};
 use gpuzip::plan::{choose, Policy, Sizes, SPARE_SLOTS};
@@ -121,4 +122,41 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     }
     println!("{runs} runs, {shrunk} of them with a smaller cache, {refused} refused");
     assert!(runs > refused && shrunk > 300);
+}
+
+/// With a codec, what it works in is of the budget, too.
+#[test]
+fn compression_keeps_the_budgets() {
+    let images = common::scratch("compression_keeps_the_budgets").display().to_string();
+    if !common::have("c++") || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)]) {
+        return;
+    }
+    let (mut kept, mut refused) = (0, 0);
+    for seed in 0..150 {
+        let mut job = draw(seed);
+        let mut draw = Draw(seed + 99);
+        job.config.device_budget = [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
+        job.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        job.config.compression_factor = f64::from(draw.below(3));
+        job.config.zero_copy = false;
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let (result, (device, host)) = run(&job, seed);
+        let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
+        assert!(device_budget == 0 || device <= device_budget, "seed {seed}: {device} bytes, {job:?}");
+        // Reports of the codec are page-locked, too: 32 bytes for each of the last 66 snapshots.
+        assert!(host_budget == 0 || host <= host_budget + 66 * 32, "seed {seed}: {host} bytes, {job:?}");
+        match result {
+            Ok(outcome) => {
+                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+                assert!(outcome.stats[0].peak_device_bytes <= device, "seed {seed}: {job:?}");
+                kept += 1;
+            }
+            Err(error) => {
+                assert!(matches!(error.code, Code::Budget | Code::Config), "seed {seed}: {error}, {job:?}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{kept} runs within their budgets, {refused} refused");
+    assert!(kept > refused && refused > 0);
 }

@@ -37,7 +37,7 @@ fn draw_job(seed: u64, methods: &[Method]) -> Job {
 }
 
 fn inside(name: &str) -> bool {
-    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::tempdir(name).to_str().unwrap())])
+    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
 }
 
 #[test]
@@ -54,5 +54,27 @@ fn every_restore_is_that_of_the_host_codec() {
         let left = emu::counters();
         assert_eq!((left.streams, left.events, left.allocations, left.host_allocations, left.retained), (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+    }
+}
+
+/// A device that keeps up is never waited for, and what crosses the link is compressed.
+#[test]
+fn steady_state_never_waits() {
+    if !inside("steady_state_never_waits") {
+        return;
+    }
+    for (cache, compression_factor) in [(0, 0.0), (1, 0.0), (3, 0.0), (3, 2.0)] {
+        let base = app::reference(Policy::Clairvoyant, cache);
+        let compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        // Room enough that no piece of it is too small.
+        let job = Job { config: Config { compression, compression_factor, host_budget: 1 << 18, ..base.config }, ..base };
+        assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
+        let outcome = run(&job, 7, host_syncs).unwrap();
+        let (counters, stats, own) = (emu::counters(), &outcome.stats[0], outcome.own_bytes);
+        // One when the kernels are loaded, and one at TERMINATE, to be sure of the last restores.
+        assert_eq!((outcome.wrong, outcome.syncs), (0, 2), "{cache} slots");
+        assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes);
+        assert!(stats.stored_bytes < stats.raw_bytes && stats.d2h_bytes < stats.raw_bytes, "{stats:?}");
+        assert_eq!(stats.saves, stats.d2h + stats.write_backs_avoided);
     }
 }

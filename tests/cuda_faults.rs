@@ -11,6 +11,7 @@ mod emu;
 
 use app::{config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY};
 use cudarc::driver::sys::{CUcontext, CUresult};
+use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::{Code, Result};
@@ -62,7 +63,15 @@ fn small_jobs() -> Vec<Job> {
     ];
     jobs[5].config.zero_copy = true;
     jobs[6].config.zero_copy = true;
+    let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
+    compressed.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    jobs.push(compressed);
     jobs
+}
+
+/// As `emu::inside`, with a folder for compiled kernels.
+fn inside_with_kernels(name: &str) -> bool {
+    emu::inside(name, &[("GPUZIP_CACHE_DIR", &common::scratch(name).display().to_string())])
 }
 
 /// Runs a job after `arm`; one of zero copy gives its memory back each second time.
@@ -88,6 +97,7 @@ fn functions_of_the_library() -> BTreeSet<&'static str> {
 fn the_list_of_functions_is_complete() {
     let source: &'static str = [
         include_str!("../src/device/cuda/driver.rs"),
+        include_str!("../src/device/cuda/launch.rs"),
         include_str!("../src/device/cuda/marks.rs"),
         include_str!("../src/device/cuda/memory.rs"),
         include_str!("../src/device/cuda/mod.rs"),
@@ -139,7 +149,7 @@ fn is_reported(result: std::thread::Result<Result<app::Outcome>>, what: impl Fn(
 /// and goes on gets the right states or another error. That is so for every single call of some jobs, and if every call fails from it on.
 #[test]
 fn any_call_may_fail() {
-    if !emu::inside("any_call_may_fail", &[]) {
+    if !inside_with_kernels("any_call_may_fail") {
         return;
     }
     let steps = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 24 } else { 6 };
@@ -212,7 +222,7 @@ fn what_is_called_seldom_may_fail() {
 /// A copy that fails as it runs is a sticky error: every later call says so, and the session can be dropped.
 #[test]
 fn a_sticky_error_is_reported_from_then_on() {
-    if !emu::inside("a_sticky_error_is_reported_from_then_on", &[]) {
+    if !inside_with_kernels("a_sticky_error_is_reported_from_then_on") {
         return;
     }
     let mut reported = 0;

@@ -29,7 +29,7 @@ const SHAPES: [[u64; 3]; 9] =
 
 /// One codec against the host's: all shapes, both types, all kinds of values, one field and a pair.
 fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::tempdir(name).to_str().unwrap())]) {
+    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())]) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -58,7 +58,7 @@ fn fp16() {
 /// Three time levels, two groups, both types.
 #[test]
 fn groups() {
-    if !common::have("c++") || !emu::inside("groups", &[("GPUZIP_CACHE_DIR", common::tempdir("groups").to_str().unwrap())]) {
+    if !common::have("c++") || !emu::inside("groups", &[("GPUZIP_CACHE_DIR", common::scratch("groups").to_str().unwrap())]) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -73,7 +73,7 @@ fn groups() {
 /// Every bit of a stream that changes is noticed, and every cut.
 #[test]
 fn damage() {
-    if !common::have("c++") || !emu::inside("damage", &[("GPUZIP_CACHE_DIR", common::tempdir("damage").to_str().unwrap())]) {
+    if !common::have("c++") || !emu::inside("damage", &[("GPUZIP_CACHE_DIR", common::scratch("damage").to_str().unwrap())]) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);

@@ -217,9 +217,10 @@ impl Tiers {
         self.compression.as_ref().map_or((0.0, 0.0), |c| (c.compress, c.decompress))
     }
 
-    /// The most bytes of cache and pool that compressed snapshots have reached to; `None` if snapshots are raw.
+    /// The most bytes of device memory and pool that compressed snapshots have reached to, with what the codec works in on a GPU; `None` if
+    /// snapshots are raw.
     pub fn peaks(&self) -> Option<(u64, u64)> {
-        self.compression.as_ref().map(|c| (c.cache.peak(), c.pool.peak()))
+        self.compression.as_ref().map(|c| (c.cache.peak() + c.packer.device_bytes() + c.packer.own_bytes(), c.pool.peak()))
     }
 
     /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.

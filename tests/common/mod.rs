@@ -18,6 +18,13 @@ pub fn tempdir(name: &str) -> PathBuf {
     dir
 }
 
+/// The same folder as it was left, for what a test and the processes that it starts share.
+pub fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
 /// Runs a command that must succeed.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));

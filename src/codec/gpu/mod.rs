@@ -9,7 +9,7 @@ mod snapshot;
 pub use snapshot::{GpuCodec, Report};
 
 use super::{Method, Shape};
-use crate::device::cuda::{image, Function, Module, Queue, Source};
+use crate::device::cuda::{Function, Module, Queue, Source};
 use crate::error::{fail, Result};
 use crate::snapshot::Scalar;
 use std::ffi::CStr;
@@ -60,7 +60,7 @@ impl Modules {
         if let Some((_, _, module)) = self.loaded.iter().find(known) {
             return module.function(name);
         }
-        let module = Module::of(source, self.architecture, image)?;
+        let module = Module::of(source, self.architecture)?;
         let function = module.function(name)?;
         self.loaded.push((source.name, source.double, module));
         Ok(function)

@@ -56,6 +56,8 @@ pub type Status = i32;
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
 pub const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 pub const NOT_INITIALIZED: Status = CUresult::CUDA_ERROR_NOT_INITIALIZED as Status;
+pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
+pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
 /// How cudarc declares a function.

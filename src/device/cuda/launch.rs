@@ -1,10 +1,10 @@
 //! Kernels: images on a device, and launches on a stream.
 
-use super::driver::{self, cu};
+use super::driver::{self, cu, status};
 use super::images::{self, Source};
 use crate::device::Stream;
-use crate::error::Result;
-use cudarc::driver::sys::{CUdevice_attribute, CUfunction, CUmodule, CUstream};
+use crate::error::{fail, Result};
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUfunction, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
 /// Most threads of a launch in one dimension are far more than this; kernels stride over what is left.
@@ -17,19 +17,25 @@ pub struct Module(CUmodule);
 unsafe impl Send for Module {}
 
 impl Module {
-    /// Loads a cubin, or what else the driver takes, in the current context.
-    pub fn load(image: &[u8]) -> Result<Self> {
+    /// Loads a cubin, or what else the driver takes, in the current context; `None` if it does not take this one.
+    fn load(image: &[u8]) -> Result<Option<Self>> {
         let mut module = std::ptr::null_mut();
-        cu!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>()))?;
-        Ok(Module(module))
+        match status!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>())) {
+            driver::INVALID_IMAGE | driver::NO_BINARY_FOR_GPU => Ok(None),
+            result => driver::check(result, "cuModuleLoadData").map(|()| Some(Module(module))),
+        }
     }
 
     /// The module of a source: an image that the driver does not take, which another version of it left, is made anew.
-    pub fn of(source: &Source, architecture: u32, image: impl Fn(&Source, u32) -> Result<Vec<u8>>) -> Result<Self> {
-        Self::load(&image(source, architecture)?).or_else(|_| {
-            images::forget(source, architecture);
-            Self::load(&image(source, architecture)?)
-        })
+    pub fn of(source: &Source, architecture: u32) -> Result<Self> {
+        if let Some(module) = Self::load(&images::image(source, architecture)?)? {
+            return Ok(module);
+        }
+        images::forget(source, architecture);
+        match Self::load(&images::image(source, architecture)?)? {
+            Some(module) => Ok(module),
+            None => fail!(Device, "the driver does not take the kernels {} that NVRTC made for sm_{architecture}", source.name),
+        }
     }
 
     /// A kernel of it, by its name.
@@ -120,10 +126,7 @@ impl Queue {
 }
 
 /// What kernels are compiled for: 10 times the compute capability, as in sm_90.
-pub fn architecture(ordinal: i32) -> Result<u32> {
-    driver::load()?;
-    let mut device = 0;
-    cu!(cuDeviceGet(&mut device, ordinal))?;
+pub fn architecture(device: CUdevice) -> Result<u32> {
     let attribute = |which: CUdevice_attribute| {
         let mut value = 0;
         cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value as u32)

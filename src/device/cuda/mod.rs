@@ -23,7 +23,7 @@ use std::ffi::c_void;
 use driver::device_count;
 pub use driver::{current_device, devices, DeviceInfo};
 pub use images::{image, Source};
-pub use launch::{architecture, Argument, Function, Module, Queue};
+pub use launch::{Argument, Function, Module, Queue};
 pub use memory::{locate, Location};
 pub(crate) use memory::{DeviceSlab, HostSlab};
 
@@ -39,6 +39,8 @@ struct Call {
 pub struct CudaDevice {
     ordinal: i32,
     handle: CUdevice,
+    /// What kernels have to be compiled for.
+    architecture: u32,
     /// The process that owns all this; a fork does not inherit it.
     process: Process,
     context: CUcontext,
@@ -73,11 +75,13 @@ impl CudaDevice {
         }
         let (mut handle, mut context) = (0, std::ptr::null_mut());
         cu!(cuDeviceGet(&mut handle, ordinal))?;
+        let architecture = launch::architecture(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
         // From here on dropping the device gives back what it has.
         let mut this = CudaDevice {
             ordinal,
             handle,
+            architecture,
             process: Process::current(),
             context,
             device: DeviceSlab::default(),
@@ -263,7 +267,7 @@ impl Device for CudaDevice {
     fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
         self.process.check()?;
         let _current = Current::new(self.context)?;
-        let result = body(&self.launches(Lane::Upload)?, architecture(self.ordinal)?);
+        let result = body(&self.launches(Lane::Upload)?, self.architecture);
         cu!(cuStreamSynchronize(self.upload)).and(result)
     }
 
