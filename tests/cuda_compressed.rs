@@ -71,8 +71,8 @@ fn steady_state_never_waits() {
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
         let (counters, stats, own) = (emu::counters(), &outcome.stats[0], outcome.own_bytes);
-        // One when the kernels are loaded, and one at TERMINATE, to be sure of the last restores.
-        assert_eq!((outcome.wrong, outcome.syncs), (0, 2), "{cache} slots");
+        // Four when the kernels are loaded and told of the fields, and one at TERMINATE, to be sure of the last restores.
+        assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
         assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes);
         assert!(stats.stored_bytes < stats.raw_bytes && stats.d2h_bytes < stats.raw_bytes, "{stats:?}");
         assert_eq!(stats.saves, stats.d2h + stats.write_backs_avoided);
