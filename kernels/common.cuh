@@ -149,6 +149,17 @@ static __device__ __forceinline__ u64 checksum_term(u64 word, u32 index)
 
 /* ---- Sums over a grid ---- */
 
+/* What the words of a grid's sum say: the sum of one block is known, or that of it and all before it. */
+#define OWN_SUM (1ull << 62)
+#define WHOLE_SUM (2ull << 62)
+
+/* Tells the blocks behind of a sum, where there is something else to do before `sum_before`, which does it too. */
+static __device__ __forceinline__ void sum_announce(volatile u64 *status, u32 block, u64 sum)
+{
+    if (lane_id() == 0 && block > 0)
+        status[block] = OWN_SUM | sum;
+}
+
 /*
  * The sum of what the blocks before this one give, by decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with
  * Decoupled Look-back", 2016). The first warp of every block calls it, all lanes with the same arguments. `block` is a ticket, taken by an
@@ -156,23 +167,21 @@ static __device__ __forceinline__ u64 checksum_term(u64 word, u32 index)
  */
 static __device__ u64 sum_before(volatile u64 *status, u32 block, u64 sum)
 {
-    const u64 own = 1ull << 62, whole = 2ull << 62, value = own - 1;
     u64 before = 0;
-    if (lane_id() == 0 && block > 0)
-        status[block] = own | sum;
+    sum_announce(status, block, sum);
     for (i64 last = (i64)block - 1; last >= 0; last -= 32) {
         const i64 at = last - lane_id();
-        u64 word = at < 0 ? whole : status[at];
-        while (__any_sync(~0u, word < own)) {
+        u64 word = at < 0 ? WHOLE_SUM : status[at];
+        while (__any_sync(~0u, word < OWN_SUM)) {
             __nanosleep(20);
-            word = at < 0 ? whole : status[at];
+            word = at < 0 ? WHOLE_SUM : status[at];
         }
-        const u32 wholes = __ballot_sync(~0u, word >= whole), first = __ffs(wholes) - 1;
-        before += warp_sum(wholes == 0 || lane_id() <= first ? word & value : 0);
+        const u32 wholes = __ballot_sync(~0u, word >= WHOLE_SUM), first = __ffs(wholes) - 1;
+        before += warp_sum(wholes == 0 || lane_id() <= first ? word & (OWN_SUM - 1) : 0);
         if (wholes != 0)
             break;
     }
     if (lane_id() == 0)
-        status[block] = whole | (before + sum);
+        status[block] = WHOLE_SUM | (before + sum);
     return before;
 }
