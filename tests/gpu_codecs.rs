@@ -55,6 +55,11 @@ fn fp16() {
     check("fp16", Method::Fp16, &BOUNDS[..1]);
 }
 
+#[test]
+fn lorenzo() {
+    check("lorenzo", Method::Lorenzo, &BOUNDS);
+}
+
 /// Three time levels, two groups, both types.
 #[test]
 fn groups() {

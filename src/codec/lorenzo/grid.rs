@@ -6,7 +6,7 @@ use super::GROUP;
 
 /// How an array is cut into tiles.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub(in crate::codec) struct Grid {
     /// Extents, n1 fastest.
     pub n: [usize; 3],
     /// Extents of a tile.
@@ -34,7 +34,7 @@ pub(super) struct Place {
 }
 
 impl Grid {
-    pub(super) fn new(shape: &Shape) -> Self {
+    pub(in crate::codec) fn new(shape: &Shape) -> Self {
         let dims = shape.dims();
         let (tile, differences, tries): (_, &[usize], &[usize]) = match dims.len() {
             3 => ([LINE, 8, 8], &[1, 2, 3, 1, 2, 3], &[2, 3, 5, 6]),

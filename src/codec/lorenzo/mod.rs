@@ -63,7 +63,7 @@ use crate::room::filled;
 use crate::snapshot::Scalar;
 use decode::Decode;
 use encode::Encode;
-use grid::Grid;
+pub(super) use grid::Grid;
 use rows::{Rows, ROOM};
 
 /// Tiles of a group.

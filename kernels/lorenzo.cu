@@ -1,0 +1,659 @@
+/* lorenzo: src/codec/lorenzo. A block makes a tile: warp w has its lines 8 w to 8 w + 7, and a lane one place of each. */
+
+/* Tiles of a group. */
+#define GROUP 64
+#define AS_IS 0xFF
+/* Bytes of a coded tile, at most, and words of shared memory for them. */
+#define CODED (2 + 32 * 5 + 256 * 31 + 256)
+#define ROOM (CODED / 4 + 8)
+
+/* How an array is cut into tiles: Grid. `rank`: its extents, of which the others are 1. */
+struct Grid {
+    u64 n[3];
+    u64 tiles[3];
+    u64 count;
+    u64 rank;
+};
+
+/* Where a tile is: Place. */
+struct Place {
+    u64 first;
+    u32 tile;
+    u32 extent[3];
+};
+
+static __device__ __forceinline__ Place place_of(const Grid &grid, u32 tile)
+{
+    const u32 tiles1 = (u32)grid.tiles[0], tiles2 = (u32)grid.tiles[1];
+    const u64 at1 = tile % tiles1, row = tile / tiles1, at2 = row % tiles2, at3 = row / tiles2;
+    const u64 low1 = at1 * (grid.rank == 1 ? TILE : LINE), low2 = at2 * (grid.rank == 2 ? 64 : 8), low3 = at3 * 8;
+    Place place;
+    place.first = low1 + grid.n[0] * (low2 + grid.n[1] * low3);
+    place.tile = tile;
+    place.extent[0] = (u32)min(grid.n[0] - low1, (u64)(grid.rank == 1 ? TILE : LINE));
+    place.extent[1] = (u32)min(grid.n[1] - low2, (u64)(grid.rank == 2 ? 64 : 8));
+    place.extent[2] = (u32)min(grid.n[2] - low3, 8ull);
+    return place;
+}
+
+static __device__ __forceinline__ u32 values_of(const Place &place) { return place.extent[0] * place.extent[1] * place.extent[2]; }
+
+/* The place of the thread in the first line of its warp. */
+struct Corner {
+    u32 i1, i2, i3;
+};
+
+static __device__ __forceinline__ Corner corner_of(u32 rank)
+{
+    const u32 warp = threadIdx.x / 32, lane = lane_id();
+    return rank == 3 ? Corner{lane, 0, warp} : rank == 2 ? Corner{lane, 8 * warp, 0} : Corner{lane + 256 * warp, 0, 0};
+}
+
+/* Bit k is set if the thread's place in line k of its warp is one of the array. */
+static __device__ __forceinline__ u32 inside_of(const Place &place, u32 rank)
+{
+    const Corner c = corner_of(rank);
+    u32 inside = 0;
+    for (u32 k = 0; k < 8; k++)
+        inside |= (u32)(rank == 1 ? c.i1 + LINE * k < place.extent[0] : c.i2 + k < place.extent[1]) << k;
+    return c.i3 < place.extent[2] && (rank == 1 || c.i1 < place.extent[0]) ? inside : 0;
+}
+
+/* ---- Differences ---- */
+
+/*
+ * A difference along a dimension, counted from 0, in place: the `taken`-th of all. The one along the last dimension takes what other warps
+ * gave before the last barrier; the others stay in the warp.
+ */
+static __device__ __forceinline__ void difference(u32 v[8], u32 rank, u32 along, u32 taken, const u32 *given)
+{
+    const u32 warp = threadIdx.x / 32, lane = lane_id();
+    if (along == 0) {
+        u32 carry = rank == 1 && warp > 0 ? given[WARPS * (taken & 1) + warp - 1] : 0;
+        for (u32 k = 0; k < 8; k++) {
+            const u32 before = __shfl_sync(~0u, v[k], lane + 31);
+            v[k] -= lane > 0 ? before : carry;
+            carry = rank == 1 ? before : 0;
+        }
+    } else if (along == 1) {
+        for (u32 k = 7; k > 0; k--)
+            v[k] -= v[k - 1];
+        if (rank == 2 && warp > 0)
+            v[0] -= given[LINE * (warp - 1) + lane];
+    } else if (warp > 0) {
+        for (u32 k = 0; k < 8; k++)
+            v[k] -= given[256 * (warp - 1) + LINE * k + lane];
+    }
+}
+
+/* Gives the other warps what they need if the next difference is along this dimension. */
+static __device__ __forceinline__ void give(const u32 v[8], u32 rank, u32 along, u32 taken, u32 *given)
+{
+    const u32 warp = threadIdx.x / 32, lane = lane_id();
+    if (along != rank - 1)
+        return;
+    if (rank == 1) {
+        if (lane == 31)
+            given[WARPS * (taken & 1) + warp] = v[7];
+    } else if (rank == 2) {
+        given[LINE * warp + lane] = v[7];
+    } else {
+        for (u32 k = 0; k < 8; k++)
+            given[256 * warp + LINE * k + lane] = v[k];
+    }
+}
+
+/* What the lines of a warp cost, and from bit 16 on how many of its columns have a magnitude of 2^31. */
+static __device__ __forceinline__ u32 cost_of(const u32 v[8])
+{
+    u32 column = 0;
+    for (u32 k = 0; k < 8; k++)
+        column |= magnitude(v[k]);
+    return warp_add(width_of(column) + (column >> 31 << 16));
+}
+
+/* ---- Encoder ---- */
+
+/* Collects the thread's values. Places beyond the array repeat what is before them. */
+static __device__ __forceinline__ void collect(const real *x, const real *later, const Grid &grid, const Place &place, real v[8])
+{
+    const Corner c = corner_of((u32)grid.rank);
+    if (grid.rank == 1) {
+        for (u32 k = 0; k < 8; k++)
+            v[k] = load(x, later, place.first + min(c.i1 + LINE * k, place.extent[0] - 1));
+        return;
+    }
+    const u32 i1 = min(c.i1, place.extent[0] - 1), i2 = min(c.i2, place.extent[1] - 1), i3 = min(c.i3, place.extent[2] - 1);
+    u64 at = place.first + i1 + grid.n[0] * (i2 + grid.n[1] * i3);
+    for (u32 k = 0; k < 8; k++) {
+        v[k] = load(x, later, at);
+        at += c.i2 + k + 1 < place.extent[1] ? grid.n[0] : 0;
+    }
+}
+
+/* The differences that a tile takes, by trying. */
+struct Best {
+    u32 v[8];
+    u32 taken;
+    u32 cost; /* 0: all numbers are 0; from bit 16 on: it cannot be coded */
+};
+
+/* The whole block calls it; before the last barrier all gave `best->v`. */
+static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given, u32 (*costs)[WARPS])
+{
+    const u32 tries = rank == 1 ? 3 : 4;
+    u32 taken = 0, along = 0, least = 0xFFFF;
+    for (u32 i = 0; i < tries; i++) {
+        const u32 tried = rank == 3 ? 2 + i + (i > 1) : 1 + i;
+        u32 v[8], cost = 0;
+        for (u32 k = 0; k < 8; k++)
+            v[k] = best->v[k];
+        for (; taken < tried; taken++) {
+            difference(v, rank, along, taken, given);
+            along = along + 1 == rank ? 0 : along + 1;
+        }
+        const u32 of_warp = cost_of(v);
+        if (lane_id() == 0)
+            costs[i][threadIdx.x / 32] = of_warp;
+        give(v, rank, along, taken, given);
+        __syncthreads();
+        for (u32 w = 0; w < WARPS; w++)
+            cost += costs[i][w];
+        if ((cost & 0xFFFF) >= least)
+            break;
+        least = cost & 0xFFFF;
+        best->cost = cost, best->taken = tried;
+        for (u32 k = 0; k < 8; k++)
+            best->v[k] = v[k];
+        if (cost == 0)
+            break;
+    }
+}
+
+/* A row of residuals on its way into a tile, and what of the tile lies before it. */
+struct Row {
+    u32 v[8]; /* magnitudes */
+    u32 width;
+    u32 signs, count; /* of those that are not 0, and how many these are */
+    u32 bytes_before, signs_before;
+};
+
+/* What all rows of a tile have in common. */
+struct Rows {
+    u32 least, bits;
+    u32 bytes; /* the sum of the widths */
+    u32 signs;
+};
+
+static __device__ __forceinline__ u32 rows_at(const Rows &rows) { return 2 + 32 * rows.bits; }
+static __device__ __forceinline__ u32 size_of(const Rows &rows) { return rows_at(rows) + rows.bytes + (rows.signs + 7) / 8; }
+
+/* The thread's row, and all of them. There is a barrier in it, after which `numbers` may be used for something else. */
+static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u32 *numbers, uint2 *sums, Row *row)
+{
+    const u32 warp = threadIdx.x / 32;
+    for (u32 k = 0; k < 8; k++)
+        numbers[256 * warp + LINE * k + lane_id()] = inside >> k & 1 ? best.v[k] : 0;
+    __syncwarp();
+    get_row(numbers, row->v);
+    u32 any = 0;
+    row->signs = row->count = 0;
+    for (u32 i = 0; i < 8; i++) {
+        row->signs |= row->v[i] >> 31 << row->count;
+        row->count += row->v[i] != 0;
+        row->v[i] = magnitude(row->v[i]);
+        any |= row->v[i];
+    }
+    row->width = width_of(any);
+    u32 all, before = warp_scan(row->width | row->count << 16, &all), most = warp_max(row->width);
+    Rows rows = {31 - warp_max(31 - row->width), 0, 0, 0};
+    if (lane_id() == 0)
+        sums[warp] = make_uint2(all, rows.least | most << 8);
+    __syncthreads();
+    all = 0;
+    for (u32 w = 0; w < WARPS; w++) {
+        const uint2 sum = sums[w];
+        before += w < warp ? sum.x : 0;
+        all += sum.x;
+        rows.least = min(rows.least, sum.y & 0xFF);
+        most = max(most, sum.y >> 8);
+    }
+    rows.bits = width_of(most - rows.least);
+    rows.bytes = all & 0xFFFF, rows.signs = all >> 16;
+    row->bytes_before = before & 0xFFFF, row->signs_before = before >> 16;
+    return rows;
+}
+
+/* All of a tile but its signs, which lie ready in `signs`, zeros at first. */
+static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row, u32 taken, u32 level, u8 *to, u32 *signs)
+{
+    const u32 lane = lane_id();
+    if (threadIdx.x == 0) {
+        to[0] = (u8)(rows.least | rows.bits << 5);
+        to[1] = (u8)(taken | level << 3);
+    }
+    /* A byte is one bit of the widths of eight rows, which are those of eight lanes. */
+    const u32 width = row.width - rows.least;
+    u32 own = 0;
+    for (u32 bit = 0; bit < rows.bits; bit++) {
+        const u32 votes = __ballot_sync(~0u, width >> bit & 1);
+        own = (lane & 7) == bit ? votes >> (lane & 24) : own;
+    }
+    if ((lane & 7) < rows.bits)
+        to[2 + rows.bits * (threadIdx.x / 8) + (lane & 7)] = (u8)own;
+    u8 *at = to + rows_at(rows) + row.bytes_before;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        if (8 * k >= row.width)
+            break;
+        const u32 *v = row.v;
+        const Eight planes = transposed(Eight{four_bytes(v[0], v[1], v[2], v[3], k), four_bytes(v[4], v[5], v[6], v[7], k)});
+        for (u32 p = 0; p < 8; p++)
+            if (8 * k + p < row.width)
+                at[8 * k + p] = (u8)((p < 4 ? planes.low : planes.high) >> 8 * (p & 3));
+    }
+    const u32 word = row.signs_before / 32, bit = row.signs_before % 32;
+    if (row.signs != 0)
+        atomicOr(&signs[word], row.signs << bit);
+    if (bit + row.count > 32)
+        atomicOr(&signs[word + 1], row.signs >> (32 - bit));
+}
+
+/* Word m of the values of a tile that is stored as it is; the one before the first ends with AS_IS. */
+static __device__ u32 word_of_values(const real *x, const real *later, const Grid &grid, const Place &place, i32 m)
+{
+    const u32 i = (u32)m / (sizeof(real) / 4);
+    if (m < 0)
+        return (u32)AS_IS << 24;
+    if (i >= values_of(place))
+        return 0;
+    const u32 i1 = i % place.extent[0], row = i / place.extent[0], i2 = row % place.extent[1], i3 = row / place.extent[1];
+    const bits value = bits_of(load(x, later, place.first + i1 + grid.n[0] * (i2 + grid.n[1] * i3)));
+#if FP64
+    return (u32)(m & 1 ? value >> 32 : value);
+#else
+    return value;
+#endif
+}
+
+static __device__ void put_as_is(const real *x, const real *later, const Grid &grid, const Place &place, u64 address, u32 bytes)
+{
+    /* Behind the first byte, the words of the tile are those of the values shifted by it. */
+    for (u32 j = threadIdx.x; j < words_of(address, bytes); j += blockDim.x) {
+        u32 w[3];
+        for (u32 k = 0; k < 3; k++)
+            w[k] = word_of_values(x, later, grid, place, (i32)(j + k) - 2);
+        put_word(address, bytes, j, __funnelshift_l(w[0], w[1], 8), __funnelshift_l(w[1], w[2], 8));
+    }
+}
+
+/*
+ * Tells of the size of a tile, 0 for an empty one, and of what it adds to where the next one begins: the last one of a group has the
+ * sizes of all behind it. First warp. The blocks before have all begun, and tell without waiting for others.
+ */
+static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 size, volatile u32 *sizes, volatile u64 *status, u64 *stored)
+{
+    const u32 known = 1u << 31, first = tile & ~(GROUP - 1u);
+    const int last = tile % GROUP == GROUP - 1 || tile == grid.count - 1;
+    u32 sum = size;
+    if (lane_id() == 0)
+        sizes[tile] = known | size;
+    if (last) {
+        u32 is_stored[2];
+        for (u32 half = 0; half < 2; half++) {
+            const u32 other = first + 32 * half + lane_id();
+            u32 word = other > tile ? known : other == tile ? known | size : sizes[other];
+            while (__any_sync(~0u, word == 0)) {
+                __nanosleep(20);
+                word = other < tile ? sizes[other] : word;
+            }
+            is_stored[half] = __ballot_sync(~0u, word != known);
+        }
+        *stored = is_stored[0] | (u64)is_stored[1] << 32;
+        sum += 2 * __popcll(*stored);
+    }
+    sum_announce(status, tile, sum);
+    return sum;
+}
+
+/* The end of a group: which of its tiles are stored, and their sizes. First warp. */
+static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const volatile u32 *sizes, u64 *table, u8 *to)
+{
+    const u32 first = tile & ~(GROUP - 1u);
+    if (lane_id() == 0)
+        table[1 + 2 * (tile / GROUP)] = stored;
+    for (u32 i = lane_id(); i < GROUP; i += 32) {
+        if (!(stored >> i & 1))
+            continue;
+        const u32 rank = __popcll(stored & ((1ull << i) - 1)), size = sizes[first + i];
+        to[2 * rank] = (u8)size;
+        to[2 * rank + 1] = (u8)(size >> 8);
+    }
+}
+
+/* Scratch, zero at first: a word of `status` and one of `sizes` per tile. */
+extern "C" __global__ void __launch_bounds__(256)
+lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quanta *quanta, u64 *status, u32 *sizes)
+{
+    __shared__ __align__(16) u32 room[ROOM];
+    __shared__ u32 signs[TILE / 32 + 1], costs[4][WARPS];
+    __shared__ uint2 sums[WARPS];
+    __shared__ Place place;
+    __shared__ u64 begin;
+    if (!job->go || quanta->levels == 0)
+        return; /* job->bytes is NONE */
+    const u32 rank = (u32)grid.rank;
+    const u64 head = 8 + 16 * ((grid.count + GROUP - 1) / GROUP);
+    u64 *table = (u64 *)job->payload;
+    for (u64 round = 0; round < grid.count; round += gridDim.x) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            const u64 tile = atomicAdd(&job->work[3], 1);
+            if (tile < grid.count)
+                place = place_of(grid, (u32)tile);
+            place.tile = (u32)min(tile, grid.count);
+        }
+        if (threadIdx.x < TILE / 32 + 1)
+            signs[threadIdx.x] = 0;
+        __syncthreads();
+        const u32 tile = place.tile;
+        if (tile >= grid.count)
+            return;
+        Best best;
+        real values[8];
+        collect(x, later, grid, place, values);
+        u32 level = 0, good;
+        do {
+            const Quantum quantum = quanta->of[level];
+            good = 1;
+            for (u32 k = 0; k < 8; k++)
+                good &= quantise(values[k], quantum, &best.v[k]);
+            give(best.v, rank, 0, 0, room);
+            good = __syncthreads_and(good);
+        } while (!good && ++level < quanta->levels);
+        if (good)
+            predict(&best, rank, room, costs);
+        const u32 as_is = 1 + values_of(place) * sizeof(real);
+        const int codable = good && best.cost < 1 << 16;
+        u32 size = codable && best.cost == 0 ? 0 : as_is;
+        Row row;
+        Rows rows;
+        if (codable && size != 0) {
+            rows = make_rows(best, inside_of(place, rank), room, sums, &row);
+            size = min(as_is, size_of(rows));
+        }
+        u32 sum;
+        u64 stored;
+        if (threadIdx.x < 32)
+            sum = tell_size(grid, tile, size, sizes, status, &stored);
+        const int coded = codable && size != 0 && size < as_is;
+        if (coded) {
+            put_rows(rows, row, best.taken, level, (u8 *)room, signs);
+            __syncthreads();
+            for (u32 i = threadIdx.x; i < (rows.signs + 7) / 8; i += blockDim.x)
+                ((u8 *)room)[rows_at(rows) + rows.bytes + i] = ((const u8 *)signs)[i];
+        }
+        if (threadIdx.x < 32) {
+            const u64 before = sum_before(status, tile, sum), end = head + before + sum;
+            if (lane_id() == 0) {
+                begin = before;
+                if (tile == 0)
+                    table[0] = bits_of_double(quanta->unit);
+                if (tile % GROUP == 0)
+                    table[2 + 2 * (tile / GROUP)] = before;
+                if (tile == grid.count - 1)
+                    job->bytes = end <= grid.n[0] * grid.n[1] * grid.n[2] * sizeof(real) ? end : NONE;
+            }
+            if (tile % GROUP == GROUP - 1 || tile == grid.count - 1)
+                put_sizes(tile, stored, sizes, table, (u8 *)(job->payload + head + before + size));
+        }
+        __syncthreads();
+        const u64 address = job->payload + head + begin;
+        if (coded)
+            put_piece(address, size, room);
+        else if (size != 0)
+            put_as_is(x, later, grid, place, address, size);
+    }
+}
+
+/* ---- Decoder ---- */
+
+/* Where a tile is in the payload, from the end of the table on. */
+struct Source {
+    u64 begin;
+    u32 size;   /* 0: it is empty */
+    u32 damaged;
+};
+
+/* Finds a tile, and checks its group. One warp. */
+static __device__ Source find(const Grid &grid, u32 tile, u64 head, const Job *job)
+{
+    const u64 *table = (const u64 *)job->payload, group = tile / GROUP, body = job->bytes - head;
+    const u64 stored = table[1 + 2 * group], begin = table[2 + 2 * group];
+    const u64 end = (group + 1) * GROUP < grid.count ? table[4 + 2 * group] : body, left = grid.count - group * GROUP;
+    const u32 count = __popcll(stored), rank = __popcll(stored & ((1ull << tile % GROUP) - 1));
+    if (begin > end || end > body || end - begin < 2 * count || (left < GROUP && stored >> left != 0))
+        return Source{0, 0, 1};
+    const u8 *sizes = (const u8 *)(job->payload + head + end - 2 * count);
+    u32 all = 0, before = 0, own = 0;
+    for (u32 i = lane_id(); i < count; i += 32) {
+        const u32 size = sizes[2 * i] | (u32)sizes[2 * i + 1] << 8;
+        all += size;
+        before += i < rank ? size : 0;
+        own += i == rank ? size : 0;
+    }
+    all = warp_add(all), before = warp_add(before), own = warp_add(own);
+    const int is_stored = stored >> tile % GROUP & 1;
+    const u32 damaged = all != end - begin - 2 * count || (is_stored && own == 0);
+    return Source{begin + before, is_stored && !damaged ? own : 0, damaged};
+}
+
+/* Sums along the lines of the tile, each for itself, or along all of it; the thread has a row. */
+static __device__ __forceinline__ void sum_rows(u32 v[8], int chain, u32 *of_warps)
+{
+    for (u32 i = 1; i < 8; i++)
+        v[i] += v[i - 1];
+    const u32 lane = lane_id() & (chain ? 31 : 3), warp = threadIdx.x / 32;
+    u32 before = v[7];
+    for (u32 by = 1; by < (chain ? 32 : 4); by *= 2) {
+        const u32 other = __shfl_up_sync(~0u, before, by);
+        before += lane >= by ? other : 0;
+    }
+    if (chain) {
+        if (lane == 31)
+            of_warps[warp] = before;
+        __syncthreads();
+        for (u32 w = 0; w < warp; w++)
+            before += of_warps[w];
+    }
+    before -= v[7];
+    for (u32 i = 0; i < 8; i++)
+        v[i] += before;
+}
+
+static __device__ __forceinline__ void sum_own(u32 v[8], u32 times)
+{
+    for (; times > 0; times--)
+        for (u32 k = 1; k < 8; k++)
+            v[k] += v[k - 1];
+}
+
+/* Undoes the differences. The thread has a row, and then its place in eight lines. */
+static __device__ __forceinline__ void sum_all(u32 v[8], u32 rank, u32 taken, u32 *numbers, u32 (*of_warps)[WARPS])
+{
+    const u32 warp = threadIdx.x / 32, lane = lane_id();
+    for (u32 i = 0; i < (taken + rank - 1) / rank; i++)
+        sum_rows(v, rank == 1, of_warps[i]);
+    put_row(numbers, v);
+    if (rank == 3 && taken > 2) {
+        __syncthreads();
+        for (u32 k = 0; k < 8; k++)
+            v[k] = numbers[256 * k + LINE * warp + lane];
+        sum_own(v, taken / 3);
+        for (u32 k = 0; k < 8; k++)
+            numbers[256 * k + LINE * warp + lane] = v[k];
+        __syncthreads();
+    }
+    __syncwarp();
+    for (u32 k = 0; k < 8; k++)
+        v[k] = numbers[256 * warp + LINE * k + lane];
+    if (rank == 3)
+        sum_own(v, (taken + 1) / 3);
+    for (u32 i = 0; rank == 2 && i < taken / 2; i++) {
+        sum_own(v, 1);
+        /* Sums of columns go where the numbers were, when all have read these. */
+        if (i == 0)
+            __syncthreads();
+        numbers[256 * i + LINE * warp + lane] = v[7];
+        __syncthreads();
+        u32 before = 0;
+        for (u32 w = 0; w < warp; w++)
+            before += numbers[256 * i + LINE * w + lane];
+        for (u32 k = 0; k < 8; k++)
+            v[k] += before;
+    }
+}
+
+/*
+ * The residuals of a tile, whose bytes are in shared memory from byte `shift` on, as rows; 0: it is damaged. `sums`: two times WARPS.
+ * When the block has passed the next barrier, the bytes are not needed any more.
+ */
+static __device__ __forceinline__ int get_rows(const u32 *words, u32 shift, u32 size, u32 (*sums)[WARPS], u32 v[8])
+{
+    const u32 warp = threadIdx.x / 32;
+    const u8 *from = (const u8 *)words + shift;
+    const u32 least = from[0] & 31, bits = from[0] >> 5, at = 2 + 32 * bits;
+    if (bits > 5 || size < at)
+        return 0;
+    u32 width = least;
+    for (u32 bit = 0; bit < bits; bit++)
+        width += (u32)(from[2 + bits * (threadIdx.x / 8) + bit] >> (threadIdx.x & 7) & 1) << bit;
+    u32 of_warp, before = warp_scan(width, &of_warp), all = 0;
+    /* A width that cannot be makes the sum larger than any. */
+    const u32 wrong = __any_sync(~0u, width > 31);
+    if (lane_id() == 0)
+        sums[0][warp] = of_warp | wrong << 30;
+    __syncthreads();
+    for (u32 w = 0; w < WARPS; w++) {
+        before += w < warp ? sums[0][w] : 0;
+        all |= sums[0][w] >> 30;
+    }
+    if (all)
+        return 0;
+    for (u32 w = 0; w < WARPS; w++)
+        all += sums[0][w];
+    if (size < at + all)
+        return 0;
+    for (u32 i = 0; i < 8; i++)
+        v[i] = 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        if (8 * k >= width)
+            break;
+        const u32 byte = shift + at + before + 8 * k, kept = min(width - 8 * k, 8u);
+        Eight planes = {word_at(words, byte), word_at(words, byte + 4)};
+        planes.low &= kept >= 4 ? ~0u : (1u << 8 * kept) - 1;
+        planes.high &= kept >= 8 ? ~0u : kept < 4 ? 0 : (1u << 8 * (kept - 4)) - 1;
+        const Eight eight = transposed(planes);
+        for (u32 i = 0; i < 8; i++)
+            v[i] |= ((i < 4 ? eight.low : eight.high) >> 8 * (i & 3) & 0xFF) << 8 * k;
+    }
+    u32 count = 0, others;
+    for (u32 i = 0; i < 8; i++)
+        count += v[i] != 0;
+    u32 signs_before = warp_scan(count, &others);
+    if (lane_id() == 0)
+        sums[1][warp] = others;
+    __syncthreads();
+    u32 signs = 0;
+    for (u32 w = 0; w < WARPS; w++) {
+        signs_before += w < warp ? sums[1][w] : 0;
+        signs += sums[1][w];
+    }
+    if (size != at + all + (signs + 7) / 8)
+        return 0;
+    u32 left = word_at(words, shift + at + all + signs_before / 8) >> (signs_before & 7);
+    for (u32 i = 0; i < 8; i++) {
+        const u32 sign = v[i] != 0 ? 0 - (left & 1) : 0;
+        left >>= v[i] != 0;
+        v[i] = (v[i] ^ sign) - sign;
+    }
+    return 1;
+}
+
+/* Writes the thread's places of a tile that is stored as it is. */
+static __device__ void get_as_is(real *x, const real *whole, const Grid &grid, const Place &place, u64 address)
+{
+    const Corner c = corner_of((u32)grid.rank);
+    const u32 inside = inside_of(place, (u32)grid.rank);
+    for (u32 k = 0; k < 8; k++) {
+        if (!(inside >> k & 1))
+            continue;
+        const u32 i1 = c.i1 + (grid.rank == 1 ? LINE * k : 0), i2 = c.i2 + (grid.rank == 1 ? 0 : k);
+        const u64 i = i1 + (u64)place.extent[0] * (i2 + place.extent[1] * c.i3);
+        store(x, whole, place.first + i1 + grid.n[0] * (i2 + grid.n[1] * c.i3), real_of(value_at(address + i * sizeof(real))));
+    }
+}
+
+static __device__ __forceinline__ void put_values(real *x, const real *whole, const Grid &grid, const Place &place, const u32 v[8], real step)
+{
+    const Corner c = corner_of((u32)grid.rank);
+    const u32 inside = inside_of(place, (u32)grid.rank);
+    const u64 stride = grid.rank == 1 ? LINE : grid.n[0];
+    u64 at = place.first + c.i1 + grid.n[0] * (c.i2 + grid.n[1] * c.i3);
+    for (u32 k = 0; k < 8; k++, at += stride)
+        if (inside >> k & 1)
+            store(x, whole, at, (real)(i32)v[k] * step);
+}
+
+extern "C" __global__ void __launch_bounds__(256) lorenzo_decode(real *x, const real *later, Grid grid, Job *job)
+{
+    __shared__ __align__(16) u32 room[ROOM];
+    __shared__ u32 sums[5][WARPS];
+    __shared__ Place place;
+    __shared__ Source source;
+    if (!job->go)
+        return;
+    const real *whole = job->reference ? later : 0;
+    const u32 rank = (u32)grid.rank, most_taken = rank == 3 ? 6 : rank == 2 ? 4 : 3;
+    const u64 head = 8 + 16 * ((grid.count + GROUP - 1) / GROUP);
+    const double unit = job->bytes < head ? 0 : double_of(*(const u64 *)job->payload);
+    if (!(unit > 0 && unit - unit == 0)) {
+        job->damaged = 1;
+        return;
+    }
+    for (u64 tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            const Source found = find(grid, (u32)tile, head, job);
+            if (lane_id() == 0)
+                source = found, place = place_of(grid, (u32)tile);
+        }
+        __syncthreads();
+        const u32 size = source.size;
+        const u64 address = job->payload + head + source.begin;
+        get_piece(address, min(size, (u32)CODED), room);
+        __syncthreads();
+        const u8 *bytes = (const u8 *)room + (address & 3);
+        int good = !source.damaged;
+        if (size > 0 && bytes[0] == AS_IS) {
+            good = size == 1 + values_of(place) * sizeof(real);
+            if (good)
+                get_as_is(x, whole, grid, place, address + 1);
+        } else if (good) {
+            u32 v[8] = {0, 0, 0, 0, 0, 0, 0, 0}, level = 0;
+            if (size > 0) {
+                const u32 taken = bytes[1] & 7;
+                level = bytes[1] >> 3;
+                good = size <= CODED && taken <= most_taken && level < 3 && get_rows(room, (u32)(address & 3), size, sums, v);
+                __syncthreads();
+                if (good)
+                    sum_all(v, rank, taken, room, sums + 2);
+            }
+            if (good)
+                put_values(x, whole, grid, place, v, step_of(unit, level));
+        }
+        if (!good)
+            job->damaged = 1;
+    }
+}

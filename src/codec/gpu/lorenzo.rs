@@ -1,0 +1,63 @@
+//! `lorenzo` by kernels/lorenzo.cu.
+
+use super::quantize::{Prepare, QUANTA, QUANTIZE};
+use super::{GpuCoder, Modules, Values, COMMON};
+use crate::codec::lorenzo::Grid;
+use crate::codec::Shape;
+use crate::device::cuda::{Function, Queue, Source};
+use crate::error::{fail, Result};
+use crate::snapshot::Scalar;
+
+const THREADS: u32 = 256;
+
+pub(super) fn source(scalar: Scalar) -> Source {
+    const PARTS: [(&str, &str); 3] = [COMMON, QUANTIZE, ("lorenzo.cu", include_str!("../../../kernels/lorenzo.cu"))];
+    Source { name: "lorenzo", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+pub(super) struct Lorenzo {
+    tiles: u64,
+    /// As the kernels have it.
+    grid: [u64; 8],
+    prepare: Prepare,
+    encode: Function,
+    decode: Function,
+}
+
+impl Lorenzo {
+    pub fn new(shape: Shape, modules: &mut Modules) -> Result<Self> {
+        let source = source(shape.scalar);
+        let Grid { n, tiles, .. } = Grid::new(&shape);
+        let count = tiles.iter().fold(1u64, |count, &tiles| count.saturating_mul(tiles as u64));
+        if u32::try_from(count).is_err() {
+            return fail!(Shape, "an array of {:?} values has too many tiles for lorenzo on a GPU", shape.n);
+        }
+        let [n1, n2, n3] = n.map(|n| n as u64);
+        let [t1, t2, t3] = tiles.map(|tiles| tiles as u64);
+        Ok(Lorenzo {
+            tiles: count,
+            grid: [n1, n2, n3, t1, t2, t3, count, shape.dims().len().max(1) as u64],
+            // A word of the look-back and one half of its size for every tile.
+            prepare: Prepare::new(shape, count + count.div_ceil(2), &source, modules)?,
+            encode: modules.kernel(&source, c"lorenzo_encode")?,
+            decode: modules.kernel(&source, c"lorenzo_decode")?,
+        })
+    }
+}
+
+impl GpuCoder for Lorenzo {
+    fn scratch(&self) -> u64 {
+        self.prepare.scratch()
+    }
+
+    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        self.prepare.enqueue(queue, x, job, scratch)?;
+        let status = scratch + QUANTA;
+        let sizes = status + 8 * self.tiles;
+        queue.launch(self.encode, self.tiles, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes])
+    }
+
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+        queue.launch(self.decode, self.tiles, THREADS, 0, &[&x.x, &x.later, &self.grid, &job])
+    }
+}
