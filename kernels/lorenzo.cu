@@ -131,38 +131,38 @@ static __device__ __forceinline__ void collect(const real *x, const real *later,
     }
 }
 
-/* The differences that a tile takes, by trying. */
+/* The residuals of a tile, and how many differences they are. */
 struct Best {
     u32 v[8];
     u32 taken;
     u32 cost; /* 0: all numbers are 0; from bit 16 on: it cannot be coded */
 };
 
-/* The whole block calls it; before the last barrier all gave `best->v`. */
+/* Goes on to the next number of differences while that costs less. The whole block calls it; before the last barrier all gave `best->v`. */
 static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given, u32 (*costs)[WARPS])
 {
-    const u32 tries = rank == 1 ? 3 : 4;
-    u32 taken = 0, along = 0, least = 0xFFFF;
-    for (u32 i = 0; i < tries; i++) {
-        const u32 tried = rank == 3 ? 2 + i + (i > 1) : 1 + i;
+    u32 along = 0;
+    best->taken = 0;
+    best->cost = 0xFFFF;
+    for (u32 i = 0; i < (rank == 1 ? 3 : 4); i++) {
+        const u32 next = rank == 3 ? 2 + i + (i > 1) : 1 + i;
         u32 v[8], cost = 0;
         for (u32 k = 0; k < 8; k++)
             v[k] = best->v[k];
-        for (; taken < tried; taken++) {
+        for (u32 taken = best->taken; taken < next; taken++) {
             difference(v, rank, along, taken, given);
             along = along + 1 == rank ? 0 : along + 1;
         }
         const u32 of_warp = cost_of(v);
         if (lane_id() == 0)
             costs[i][threadIdx.x / 32] = of_warp;
-        give(v, rank, along, taken, given);
+        give(v, rank, along, next, given);
         __syncthreads();
         for (u32 w = 0; w < WARPS; w++)
             cost += costs[i][w];
-        if ((cost & 0xFFFF) >= least)
+        if ((cost & 0xFFFF) >= (best->cost & 0xFFFF))
             break;
-        least = cost & 0xFFFF;
-        best->cost = cost, best->taken = tried;
+        best->cost = cost, best->taken = next;
         for (u32 k = 0; k < 8; k++)
             best->v[k] = v[k];
         if (cost == 0)
@@ -174,7 +174,7 @@ static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given,
 struct Row {
     u32 v[8]; /* magnitudes */
     u32 width;
-    u32 signs, count; /* of those that are not 0, and how many these are */
+    u32 signs; /* of those that are not 0 */
     u32 bytes_before, signs_before;
 };
 
@@ -196,16 +196,16 @@ static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u
         numbers[256 * warp + LINE * k + lane_id()] = inside >> k & 1 ? best.v[k] : 0;
     __syncwarp();
     get_row(numbers, row->v);
-    u32 any = 0;
-    row->signs = row->count = 0;
+    u32 any = 0, count = 0;
+    row->signs = 0;
     for (u32 i = 0; i < 8; i++) {
-        row->signs |= row->v[i] >> 31 << row->count;
-        row->count += row->v[i] != 0;
+        row->signs |= row->v[i] >> 31 << count;
+        count += row->v[i] != 0;
         row->v[i] = magnitude(row->v[i]);
         any |= row->v[i];
     }
     row->width = width_of(any);
-    u32 all, before = warp_scan(row->width | row->count << 16, &all), most = warp_max(row->width);
+    u32 all, before = warp_scan(row->width | count << 16, &all), most = warp_max(row->width);
     Rows rows = {31 - warp_max(31 - row->width), 0, 0, 0};
     if (lane_id() == 0)
         sums[warp] = make_uint2(all, rows.least | most << 8);
@@ -242,10 +242,7 @@ static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row
     if ((lane & 7) < rows.bits)
         to[2 + rows.bits * (threadIdx.x / 8) + (lane & 7)] = (u8)own;
     u8 *at = to + rows_at(rows) + row.bytes_before;
-#pragma unroll
-    for (u32 k = 0; k < 4; k++) {
-        if (8 * k >= row.width)
-            break;
+    for (u32 k = 0; 8 * k < row.width; k++) {
         const u32 *v = row.v;
         const Eight planes = transposed(Eight{four_bytes(v[0], v[1], v[2], v[3], k), four_bytes(v[4], v[5], v[6], v[7], k)});
         for (u32 p = 0; p < 8; p++)
@@ -253,10 +250,11 @@ static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row
                 at[8 * k + p] = (u8)((p < 4 ? planes.low : planes.high) >> 8 * (p & 3));
     }
     const u32 word = row.signs_before / 32, bit = row.signs_before % 32;
-    if (row.signs != 0)
-        atomicOr(&signs[word], row.signs << bit);
-    if (bit + row.count > 32)
-        atomicOr(&signs[word + 1], row.signs >> (32 - bit));
+    const u32 low = row.signs << bit, high = bit > 24 ? row.signs >> (32 - bit) : 0;
+    if (low != 0)
+        atomicOr(&signs[word], low);
+    if (high != 0)
+        atomicOr(&signs[word + 1], high);
 }
 
 /* Word m of the values of a tile that is stored as it is; the one before the first ends with AS_IS. */
@@ -299,17 +297,16 @@ static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 
     if (lane_id() == 0)
         sizes[tile] = known | size;
     if (last) {
-        u32 is_stored[2];
-        for (u32 half = 0; half < 2; half++) {
-            const u32 other = first + 32 * half + lane_id();
-            u32 word = other > tile ? known : other == tile ? known | size : sizes[other];
-            while (__any_sync(~0u, word == 0)) {
-                __nanosleep(20);
-                word = other < tile ? sizes[other] : word;
-            }
-            is_stored[half] = __ballot_sync(~0u, word != known);
+        *stored = 0;
+        for (u32 from = 0; from < GROUP; from += 32) {
+            const u32 other = first + from + lane_id();
+            u32 word = other == tile ? known | size : known;
+            do {
+                if (other < tile)
+                    word = sizes[other];
+            } while (__any_sync(~0u, word == 0));
+            *stored |= (u64)__ballot_sync(~0u, word != known) << from;
         }
-        *stored = is_stored[0] | (u64)is_stored[1] << 32;
         sum += 2 * __popcll(*stored);
     }
     sum_announce(status, tile, sum);
@@ -331,7 +328,7 @@ static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const vol
     }
 }
 
-/* Scratch, zero at first: a word of `status` and one of `sizes` per tile. */
+/* A block per tile. Scratch, zero at first: a word of `status` and one of `sizes` per tile. */
 extern "C" __global__ void __launch_bounds__(256)
 lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quanta *quanta, u64 *status, u32 *sizes)
 {
@@ -340,80 +337,72 @@ lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quan
     __shared__ uint2 sums[WARPS];
     __shared__ Place place;
     __shared__ u64 begin;
-    if (!job->go || quanta->levels == 0)
+    const u32 levels = quanta->levels;
+    if (!job->go || levels == 0)
         return; /* job->bytes is NONE */
     const u32 rank = (u32)grid.rank;
     const u64 head = 8 + 16 * ((grid.count + GROUP - 1) / GROUP);
-    u64 *table = (u64 *)job->payload;
-    for (u64 round = 0; round < grid.count; round += gridDim.x) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            const u64 tile = atomicAdd(&job->work[3], 1);
-            if (tile < grid.count)
-                place = place_of(grid, (u32)tile);
-            place.tile = (u32)min(tile, grid.count);
-        }
-        if (threadIdx.x < TILE / 32 + 1)
-            signs[threadIdx.x] = 0;
-        __syncthreads();
-        const u32 tile = place.tile;
-        if (tile >= grid.count)
-            return;
-        Best best;
-        real values[8];
-        collect(x, later, grid, place, values);
-        u32 level = 0, good;
-        do {
-            const Quantum quantum = quanta->of[level];
-            good = 1;
-            for (u32 k = 0; k < 8; k++)
-                good &= quantise(values[k], quantum, &best.v[k]);
-            give(best.v, rank, 0, 0, room);
-            good = __syncthreads_and(good);
-        } while (!good && ++level < quanta->levels);
-        if (good)
-            predict(&best, rank, room, costs);
-        const u32 as_is = 1 + values_of(place) * sizeof(real);
-        const int codable = good && best.cost < 1 << 16;
-        u32 size = codable && best.cost == 0 ? 0 : as_is;
-        Row row;
-        Rows rows;
-        if (codable && size != 0) {
-            rows = make_rows(best, inside_of(place, rank), room, sums, &row);
-            size = min(as_is, size_of(rows));
-        }
-        u32 sum;
-        u64 stored;
-        if (threadIdx.x < 32)
-            sum = tell_size(grid, tile, size, sizes, status, &stored);
-        const int coded = codable && size != 0 && size < as_is;
-        if (coded) {
-            put_rows(rows, row, best.taken, level, (u8 *)room, signs);
-            __syncthreads();
-            for (u32 i = threadIdx.x; i < (rows.signs + 7) / 8; i += blockDim.x)
-                ((u8 *)room)[rows_at(rows) + rows.bytes + i] = ((const u8 *)signs)[i];
-        }
-        if (threadIdx.x < 32) {
-            const u64 before = sum_before(status, tile, sum), end = head + before + sum;
-            if (lane_id() == 0) {
-                begin = before;
-                if (tile == 0)
-                    table[0] = bits_of_double(quanta->unit);
-                if (tile % GROUP == 0)
-                    table[2 + 2 * (tile / GROUP)] = before;
-                if (tile == grid.count - 1)
-                    job->bytes = end <= grid.n[0] * grid.n[1] * grid.n[2] * sizeof(real) ? end : NONE;
-            }
-            if (tile % GROUP == GROUP - 1 || tile == grid.count - 1)
-                put_sizes(tile, stored, sizes, table, (u8 *)(job->payload + head + before + size));
-        }
-        __syncthreads();
-        const u64 address = job->payload + head + begin;
-        if (coded)
-            put_piece(address, size, room);
-        else if (size != 0)
-            put_as_is(x, later, grid, place, address, size);
+    if (threadIdx.x == 0)
+        place = place_of(grid, (u32)atomicAdd(&job->work[3], 1));
+    if (threadIdx.x < TILE / 32 + 1)
+        signs[threadIdx.x] = 0;
+    __syncthreads();
+    const u32 tile = place.tile;
+    Best best;
+    real values[8];
+    collect(x, later, grid, place, values);
+    u32 level = 0, good;
+    do {
+        const Quantum quantum = quanta->of[level];
+        good = 1;
+        for (u32 k = 0; k < 8; k++)
+            good &= quantise(values[k], quantum, &best.v[k]);
+        give(best.v, rank, 0, 0, room);
+        good = __syncthreads_and(good);
+    } while (!good && ++level < levels);
+    if (good)
+        predict(&best, rank, room, costs);
+    const u32 as_is = 1 + values_of(place) * sizeof(real);
+    const int codable = good && best.cost < 1 << 16;
+    u32 size = codable && best.cost == 0 ? 0 : as_is;
+    Row row;
+    Rows rows;
+    if (codable && size != 0) {
+        rows = make_rows(best, inside_of(place, rank), room, sums, &row);
+        size = min(as_is, size_of(rows));
     }
+    u32 sum;
+    u64 stored;
+    if (threadIdx.x < 32)
+        sum = tell_size(grid, tile, size, sizes, status, &stored);
+    const int coded = codable && size != 0 && size < as_is;
+    if (coded) {
+        put_rows(rows, row, best.taken, level, (u8 *)room, signs);
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < (rows.signs + 7) / 8; i += blockDim.x)
+            ((u8 *)room)[rows_at(rows) + rows.bytes + i] = ((const u8 *)signs)[i];
+    }
+    if (threadIdx.x < 32) {
+        const u64 before = sum_before(status, tile, sum), end = head + before + sum;
+        u64 *table = (u64 *)job->payload;
+        if (lane_id() == 0) {
+            begin = before;
+            if (tile == 0)
+                table[0] = bits_of_double(quanta->unit);
+            if (tile % GROUP == 0)
+                table[2 + 2 * (tile / GROUP)] = before;
+            if (tile == grid.count - 1)
+                job->bytes = end <= grid.n[0] * grid.n[1] * grid.n[2] * sizeof(real) ? end : NONE;
+        }
+        if (tile % GROUP == GROUP - 1 || tile == grid.count - 1)
+            put_sizes(tile, stored, sizes, table, (u8 *)(job->payload + head + before + size));
+    }
+    __syncthreads();
+    const u64 address = job->payload + head + begin;
+    if (coded)
+        put_piece(address, size, room);
+    else if (size != 0)
+        put_as_is(x, later, grid, place, address, size);
 }
 
 /* ---- Decoder ---- */
@@ -606,7 +595,8 @@ static __device__ __forceinline__ void put_values(real *x, const real *whole, co
             store(x, whole, at, (real)(i32)v[k] * step);
 }
 
-extern "C" __global__ void __launch_bounds__(256) lorenzo_decode(real *x, const real *later, Grid grid, Job *job)
+/* A block per tile, from the first on. */
+extern "C" __global__ void __launch_bounds__(256) lorenzo_decode(real *x, const real *later, Grid grid, Job *job, u32 first)
 {
     __shared__ __align__(16) u32 room[ROOM];
     __shared__ u32 sums[5][WARPS];
@@ -622,38 +612,36 @@ extern "C" __global__ void __launch_bounds__(256) lorenzo_decode(real *x, const 
         job->damaged = 1;
         return;
     }
-    for (u64 tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
-        __syncthreads();
-        if (threadIdx.x < 32) {
-            const Source found = find(grid, (u32)tile, head, job);
-            if (lane_id() == 0)
-                source = found, place = place_of(grid, (u32)tile);
-        }
-        __syncthreads();
-        const u32 size = source.size;
-        const u64 address = job->payload + head + source.begin;
-        get_piece(address, min(size, (u32)CODED), room);
-        __syncthreads();
-        const u8 *bytes = (const u8 *)room + (address & 3);
-        int good = !source.damaged;
-        if (size > 0 && bytes[0] == AS_IS) {
-            good = size == 1 + values_of(place) * sizeof(real);
-            if (good)
-                get_as_is(x, whole, grid, place, address + 1);
-        } else if (good) {
-            u32 v[8] = {0, 0, 0, 0, 0, 0, 0, 0}, level = 0;
-            if (size > 0) {
-                const u32 taken = bytes[1] & 7;
-                level = bytes[1] >> 3;
-                good = size <= CODED && taken <= most_taken && level < 3 && get_rows(room, (u32)(address & 3), size, sums, v);
-                __syncthreads();
-                if (good)
-                    sum_all(v, rank, taken, room, sums + 2);
-            }
-            if (good)
-                put_values(x, whole, grid, place, v, step_of(unit, level));
-        }
-        if (!good)
-            job->damaged = 1;
+    const u32 tile = first + blockIdx.x;
+    if (threadIdx.x < 32) {
+        const Source found = find(grid, tile, head, job);
+        if (lane_id() == 0)
+            source = found, place = place_of(grid, tile);
     }
+    __syncthreads();
+    const u32 size = source.size;
+    const u64 address = job->payload + head + source.begin;
+    get_piece(address, min(size, (u32)CODED), room);
+    __syncthreads();
+    const u8 *bytes = (const u8 *)room + (address & 3);
+    int good = !source.damaged;
+    if (size > 0 && bytes[0] == AS_IS) {
+        good = size == 1 + values_of(place) * sizeof(real);
+        if (good)
+            get_as_is(x, whole, grid, place, address + 1);
+    } else if (good) {
+        u32 v[8] = {0, 0, 0, 0, 0, 0, 0, 0}, level = 0;
+        if (size > 0) {
+            const u32 taken = bytes[1] & 7;
+            level = bytes[1] >> 3;
+            good = size <= CODED && taken <= most_taken && level < 3 && get_rows(room, (u32)(address & 3), size, sums, v);
+            __syncthreads();
+            if (good)
+                sum_all(v, rank, taken, room, sums + 2);
+        }
+        if (good)
+            put_values(x, whole, grid, place, v, step_of(unit, level));
+    }
+    if (!good)
+        job->damaged = 1;
 }

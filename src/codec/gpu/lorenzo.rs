@@ -1,6 +1,6 @@
 //! `lorenzo` by kernels/lorenzo.cu.
 
-use super::quantize::{Prepare, QUANTA, QUANTIZE};
+use super::quantize::{parts, Prepare, QUANTA, QUANTIZE};
 use super::{GpuCoder, Modules, Values, COMMON};
 use crate::codec::lorenzo::Grid;
 use crate::codec::Shape;
@@ -54,10 +54,16 @@ impl GpuCoder for Lorenzo {
         self.prepare.enqueue(queue, x, job, scratch)?;
         let status = scratch + QUANTA;
         let sizes = status + 8 * self.tiles;
-        queue.launch(self.encode, self.tiles, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes])
+        for (_, blocks) in parts(self.tiles) {
+            queue.launch(self.encode, blocks, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes])?;
+        }
+        Ok(())
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
-        queue.launch(self.decode, self.tiles, THREADS, 0, &[&x.x, &x.later, &self.grid, &job])
+        for (first, blocks) in parts(self.tiles) {
+            queue.launch(self.decode, blocks, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &first])?;
+        }
+        Ok(())
     }
 }

@@ -38,3 +38,11 @@ impl Prepare {
         queue.launch(self.prepare, blocks(self.values, THREADS, 16).min(BLOCKS), THREADS, 0, &arguments)
     }
 }
+
+/// One launch takes so many blocks at most.
+const LAUNCH: u64 = 1 << 20;
+
+/// The launches of a kernel with a block per tile: the first tile, and how many. `tiles` is below 2^32.
+pub(super) fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
+    (0..tiles).step_by(LAUNCH as usize).map(move |first| (first as u32, LAUNCH.min(tiles - first)))
+}
