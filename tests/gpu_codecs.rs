@@ -60,6 +60,16 @@ fn lorenzo() {
     check("lorenzo", Method::Lorenzo, &BOUNDS);
 }
 
+#[test]
+fn cuszp() {
+    check("cuszp", Method::Cuszp { plain: false }, &BOUNDS);
+}
+
+#[test]
+fn cuszp_plain() {
+    check("cuszp_plain", Method::Cuszp { plain: true }, &BOUNDS);
+}
+
 /// Three time levels, two groups, both types.
 #[test]
 fn groups() {

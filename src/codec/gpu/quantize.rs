@@ -10,6 +10,9 @@ pub(super) const QUANTIZE: (&str, &str) = ("quantize.cuh", include_str!("../../.
 /// Bytes that the quanta have at the beginning of the scratch memory.
 pub(super) const QUANTA: u64 = 128;
 
+/// Values that a block of threads codes.
+pub(super) const TILE: u64 = 2048;
+
 const THREADS: u32 = 256;
 /// Blocks that a pass over an array takes at most: what a GPU runs at a time.
 const BLOCKS: u64 = 1024;

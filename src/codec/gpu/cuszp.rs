@@ -1,0 +1,70 @@
+//! `cuszp` by kernels/cuszp.cu.
+
+use super::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
+use super::{GpuCoder, Modules, Values, COMMON};
+use crate::codec::Shape;
+use crate::device::cuda::{Function, Queue, Source};
+use crate::error::{fail, Result};
+use crate::snapshot::Scalar;
+
+const THREADS: u32 = 256;
+
+pub(super) fn source(scalar: Scalar) -> Source {
+    const PARTS: [(&str, &str); 3] = [COMMON, QUANTIZE, ("cuszp.cu", include_str!("../../../kernels/cuszp.cu"))];
+    Source { name: "cuszp", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+pub(super) struct Cuszp {
+    values: u64,
+    tiles: u64,
+    /// Blocks may keep their first number apart.
+    outlier: u32,
+    prepare: Prepare,
+    encode: Function,
+    decode: Function,
+}
+
+impl Cuszp {
+    pub fn new(shape: Shape, plain: bool, modules: &mut Modules) -> Result<Self> {
+        let source = source(shape.scalar);
+        let values = shape.values() as u64;
+        let tiles = values.div_ceil(TILE);
+        if u32::try_from(tiles).is_err() {
+            return fail!(Shape, "an array of {:?} values is too large for cuszp on a GPU", shape.n);
+        }
+        Ok(Cuszp {
+            values,
+            tiles,
+            outlier: !plain as u32,
+            // A word of the look-back for every tile.
+            prepare: Prepare::new(shape, tiles, &source, modules)?,
+            encode: modules.kernel(&source, c"cuszp_encode")?,
+            decode: modules.kernel(&source, c"cuszp_decode")?,
+        })
+    }
+}
+
+impl GpuCoder for Cuszp {
+    fn scratch(&self) -> u64 {
+        self.prepare.scratch()
+    }
+
+    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        self.prepare.enqueue(queue, x, job, scratch)?;
+        let status = scratch + QUANTA;
+        for (_, blocks) in parts(self.tiles) {
+            let arguments: [&dyn crate::device::cuda::Argument; 7] =
+                [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
+            queue.launch(self.encode, blocks, THREADS, 0, &arguments)?;
+        }
+        Ok(())
+    }
+
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        queue.fill(scratch, 0, 8 * self.tiles)?;
+        for (_, blocks) in parts(self.tiles) {
+            queue.launch(self.decode, blocks, THREADS, 0, &[&x.x, &x.later, &self.values, &self.outlier, &job, &scratch])?;
+        }
+        Ok(())
+    }
+}
