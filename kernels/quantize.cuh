@@ -221,7 +221,7 @@ static __device__ __forceinline__ void put_row(u32 *numbers, const u32 v[8])
 /* ---- Pieces of a stream, which begin at any byte ---- */
 
 /* How many words of four bytes a piece touches. */
-static __device__ __forceinline__ u32 words_of(u64 address, u32 bytes) { return ((u32)(address & 3) + bytes + 3) / 4; }
+static __device__ __forceinline__ u32 words_of(u64 address, u32 bytes) { return bytes > 0 ? ((u32)(address & 3) + bytes + 3) / 4 : 0; }
 
 /* Word j of those, of which the bytes are written that are the piece's own: `words[j - 1]` and `words[j]` of it, shifted. */
 static __device__ __forceinline__ void put_word(u64 address, u32 bytes, u32 j, u32 before, u32 word)

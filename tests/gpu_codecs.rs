@@ -7,21 +7,17 @@ mod emu;
 #[path = "gpu_codecs/rig.rs"]
 mod rig;
 
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings};
 use gpuzip::snapshot::Scalar;
-use rig::{Kind, Rig, KINDS};
+use rig::{Draw, Kind, Rig, KINDS};
+use std::path::PathBuf;
 
 fn settings(method: Method, bound: ErrorBound) -> Settings {
     Settings { method, bound, reject_nonfinite: false }
 }
 
-const BOUNDS: [ErrorBound; 5] = [
-    ErrorBound::OfMax(1e-3),
-    ErrorBound::OfMax(1e-5),
-    ErrorBound::Absolute(1e-4),
-    ErrorBound::OfRange(1e-2),
-    ErrorBound::Psnr(70.0),
-];
+const BOUNDS: [ErrorBound; 5] =
+    [ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-5), ErrorBound::Absolute(1e-4), ErrorBound::OfRange(1e-2), ErrorBound::Psnr(70.0)];
 
 /// Shapes that fit tiles and that do not, of one to three dimensions.
 const SHAPES: [[u64; 3]; 9] =
@@ -50,6 +46,69 @@ fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
     }
 }
 
+/// A piece of GemPy's wavefields, both time levels, where they are. `GPUZIP_SHARED` says where, or `../shared`.
+fn check_real(name: &str, method: Method) {
+    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| common::root().join("../shared"), PathBuf::from);
+    let file = |level: &str| std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step0400_{level}.f32"))).ok();
+    let (Some(curr), Some(prev)) = (file("curr"), file("prev")) else {
+        println!("skipped: no wavefields (set GPUZIP_SHARED)");
+        return;
+    };
+    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::tempdir(name).to_str().unwrap())]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    let n = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { [100, 100, 100] } else { [50, 30, 20] };
+    let piece = |field: &[u8]| {
+        let line = |i: usize| (20 * (i / n[1] % 2) + (i % n[1]) + 100 * (i / n[1])) * 400 % (field.len() - 400);
+        (0..n[1] * n[2]).flat_map(|i| field[line(i)..line(i) + 4 * n[0]].to_vec()).collect::<Vec<u8>>()
+    };
+    let n64 = n.map(|n| n as u64);
+    for bound in [ErrorBound::OfMax(1e-2), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(60.0), ErrorBound::Psnr(100.0)] {
+        let mut pair = Rig::new(settings(method.clone(), bound), &[(n64, Scalar::F32, None), (n64, Scalar::F32, Some(0))]);
+        pair.compare("a wavefield", vec![piece(&curr), piece(&prev)]);
+    }
+}
+
+/// Payloads that are damaged under a checksum that is right: the device refuses what the host does, and touches nothing else.
+fn check_damaged(name: &str, method: Method) {
+    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::tempdir(name).to_str().unwrap())]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    let times = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 500 } else { 25 };
+    let (mut draw, mut refused, mut read) = (Draw::new(7), 0, 0);
+    for n in [[300, 1, 1], [2100, 1, 1], [45, 70, 1], [40, 9, 17]] {
+        for (scalar, kind) in
+            [Scalar::F32, Scalar::F64].into_iter().flat_map(|s| [Kind::Smooth, Kind::NotFinite, Kind::Sparse].map(|k| (s, k)))
+        {
+            let mut rig = Rig::new(settings(method.clone(), ErrorBound::OfMax(1e-3)), &[(n, scalar, None)]);
+            let stream = rig.made(kind, 5);
+            let (header, ..) = Header::open(&stream).unwrap();
+            if header.content != Content::Coded {
+                continue;
+            }
+            assert!(rig.survives(&stream, false));
+            for time in 0..times {
+                let (mut bad, mut header) = (stream.clone(), header);
+                for _ in 0..1 + time % 3 {
+                    // Near the beginning, near the end, anywhere.
+                    let at = draw.bits() as usize % [60, header.payload, header.payload][time % 3].min(header.payload);
+                    let at = if time % 3 == 1 { header.payload - 1 - at.min(40) } else { at };
+                    bad[64 + at] =
+                        if draw.bits() & 8 == 0 { (draw.bits() >> 30) as u8 } else { bad[64 + at] ^ 1 << (draw.bits() >> 40 & 7) };
+                }
+                if time % 8 == 7 {
+                    header.payload = draw.bits() as usize % header.payload;
+                }
+                let bytes = header.seal(&mut bad);
+                *if rig.survives(&bad[..bytes], time % 2 == 0) { &mut read } else { &mut refused } += 1;
+            }
+        }
+    }
+    assert!(refused > 100 && read > 50, "{refused} refused, {read} read");
+}
+
 #[test]
 fn fp16() {
     check("fp16", Method::Fp16, &BOUNDS[..1]);
@@ -61,13 +120,43 @@ fn lorenzo() {
 }
 
 #[test]
+fn lorenzo_on_wavefields() {
+    check_real("lorenzo_on_wavefields", Method::Lorenzo);
+}
+
+#[test]
+fn lorenzo_of_damaged_streams() {
+    check_damaged("lorenzo_of_damaged_streams", Method::Lorenzo);
+}
+
+#[test]
 fn cuszp() {
     check("cuszp", Method::Cuszp { plain: false }, &BOUNDS);
 }
 
 #[test]
+fn cuszp_on_wavefields() {
+    check_real("cuszp_on_wavefields", Method::Cuszp { plain: false });
+}
+
+#[test]
+fn cuszp_of_damaged_streams() {
+    check_damaged("cuszp_of_damaged_streams", Method::Cuszp { plain: false });
+}
+
+#[test]
 fn cuszp_plain() {
     check("cuszp_plain", Method::Cuszp { plain: true }, &BOUNDS);
+}
+
+#[test]
+fn cuszp_plain_on_wavefields() {
+    check_real("cuszp_plain_on_wavefields", Method::Cuszp { plain: true });
+}
+
+#[test]
+fn cuszp_plain_of_damaged_streams() {
+    check_damaged("cuszp_plain_of_damaged_streams", Method::Cuszp { plain: true });
 }
 
 /// Three time levels, two groups, both types.
@@ -78,7 +167,8 @@ fn groups() {
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     let (a, b) = ([12, 9, 1], [40, 1, 1]);
-    let fields = [(a, Scalar::F64, Some(2)), (b, Scalar::F32, None), (a, Scalar::F64, None), (a, Scalar::F64, Some(0)), (b, Scalar::F32, Some(1))];
+    let fields =
+        [(a, Scalar::F64, Some(2)), (b, Scalar::F32, None), (a, Scalar::F64, None), (a, Scalar::F64, Some(0)), (b, Scalar::F32, Some(1))];
     let mut rig = Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &fields);
     for (seed, &kind) in KINDS.iter().enumerate() {
         rig.check(kind, seed as u64);
@@ -92,7 +182,8 @@ fn damage() {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
-    let mut rig = Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &[([6, 3, 1], Scalar::F32, None), ([6, 3, 1], Scalar::F32, Some(0))]);
+    let mut rig =
+        Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &[([6, 3, 1], Scalar::F32, None), ([6, 3, 1], Scalar::F32, Some(0))]);
     let stream = rig.made(Kind::Smooth, 3);
     let mut bad = stream.clone();
     // Two streams: a header and 16 + 2 * 18 bytes each; what is behind a payload is not read.

@@ -82,19 +82,35 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
             Kind::Wave => {
                 let r = ((x - n[0] as f64 / 2.0).powi(2) + (y - n[1] as f64 / 2.0).powi(2) + (z - n[2] as f64 / 2.0).powi(2)).sqrt();
                 let a = r - 6.0 - level;
-                if a > 3.0 { 0.0 } else { (1.0 - a * a / 3.0) * (-a * a / 5.0).exp() * scale }
+                if a > 3.0 {
+                    0.0
+                } else {
+                    (1.0 - a * a / 3.0) * (-a * a / 5.0).exp() * scale
+                }
             }
             Kind::Noise => draw.value() * scale,
             Kind::Constant => 0.1 + phase,
             Kind::Zeros => [0.0, -0.0][(draw.bits() >> 40) as usize & 1],
-            Kind::Sparse => if draw.bits() >> 59 == 0 { draw.value() } else { 0.0 },
+            Kind::Sparse => {
+                if draw.bits() >> 59 == 0 {
+                    draw.value()
+                } else {
+                    0.0
+                }
+            }
             Kind::Huge => draw.value() * most,
             Kind::Tiny => draw.value() * if single { 1e-38 } else { 1e-307 },
             Kind::Mixed => draw.value() * 10f64.powf(30.0 * draw.value()),
             Kind::NotFinite if draw.bits() >> 58 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(draw.bits() >> 40) as usize % 3],
             Kind::NotFinite => smooth,
             Kind::Bits => 0.0,
-            Kind::Spike => if i == count / 2 { 1e4 * scale } else { smooth * scale },
+            Kind::Spike => {
+                if i == count / 2 {
+                    1e4 * scale
+                } else {
+                    smooth * scale
+                }
+            }
         };
         match (kind, scalar) {
             (Kind::Bits, Scalar::F32) => bytes.extend((draw.bits() as u32).to_le_bytes()),
@@ -200,10 +216,45 @@ impl Rig {
         Ok(fields)
     }
 
+    /// What the host decodes from a stream.
+    pub fn host_read(&mut self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut back: Vec<Vec<u8>> = self.layout.fields.iter().map(|f| vec![0xA5; f.bytes().unwrap() as usize]).collect();
+        let memory = Self::memory(&mut back);
+        // SAFETY: the fields are as the layout says.
+        unsafe { self.host.decompress(stream, &memory) }?;
+        Ok(back)
+    }
+
+    /// The device decodes a stream that the host may refuse: it touches nothing but the stream and the fields, and where neither refuses
+    /// it the values are the same. Whether the device does.
+    pub fn survives(&mut self, stream: &[u8], low: bool) -> bool {
+        let mut from = Guarded::new(stream.len(), low);
+        from.slice().copy_from_slice(stream);
+        let bytes = self.layout.fields.iter().map(|f| f.bytes().unwrap() as usize);
+        let mut fields: Vec<Guarded> = bytes.map(|bytes| Guarded::new(bytes, low)).collect();
+        fields.iter_mut().for_each(|f| f.slice().fill(0xA5));
+        let places: Vec<u64> = fields.iter().map(|f| f.at as u64).collect();
+        self.device().decompress(&self.queue, from.at as u64, stream.len() as u64, &places).unwrap();
+        let read = self.finish();
+        let expected = self.host_read(stream);
+        if let (Ok(_), Ok(expected)) = (&read, &expected) {
+            for ((field, expected), of) in fields.iter_mut().zip(expected).zip(&self.layout.fields) {
+                assert!(same(field.slice(), expected, of.scalar), "other values from a damaged stream: {:?}", self.layout.fields);
+            }
+        }
+        assert_eq!(read.is_ok(), expected.is_ok(), "one refuses a stream: {read:?}, {:?}", expected.map(|_| ()));
+        read.is_ok()
+    }
+
     /// Both make the same stream of the same fields, and the same fields of it.
     pub fn check(&mut self, kind: Kind, seed: u64) {
-        let what = format!("{:?} {:?} of {:?}, seed {seed}", self.settings, kind, self.layout.fields);
-        let mut fields = self.host_fields(kind, seed);
+        let fields = self.host_fields(kind, seed);
+        self.compare(&format!("{kind:?}, seed {seed}"), fields);
+    }
+
+    /// The same for these fields.
+    pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) {
+        let what = format!("{:?} of {:?}, {what}", self.settings, self.layout.fields);
         let mut expected = vec![0xA5; self.room];
         let memory = Self::memory(&mut fields);
         // SAFETY: the fields are as the layout says.
@@ -214,10 +265,7 @@ impl Rig {
             let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
             panic!("{what}: {} bytes where the host has {}, the first other one is {at:?}", stream.len(), expected.len());
         }
-        let mut back: Vec<Vec<u8>> = fields.iter().map(|f| vec![0xA5; f.len()]).collect();
-        let memory = Self::memory(&mut back);
-        // SAFETY: as above.
-        unsafe { self.host.decompress(&expected, &memory) }.unwrap();
+        let back = self.host_read(&expected).unwrap();
         let read = self.read(&stream).unwrap();
         for (i, (read, back)) in read.iter().zip(&back).enumerate() {
             // The bits of a NaN that a subtraction makes are the processor's.
@@ -226,10 +274,60 @@ impl Rig {
     }
 }
 
+/// Memory with nothing before it and behind it: what is not its own cannot be touched.
+struct Guarded {
+    mapping: *mut u8,
+    bytes: usize,
+    at: *mut u8,
+}
+
+impl Guarded {
+    const PAGE: usize = 4096;
+
+    /// At the end of what can be touched, or at its beginning.
+    fn new(bytes: usize, low: bool) -> Self {
+        let inner = bytes.next_multiple_of(Self::PAGE);
+        let all = inner + 2 * Self::PAGE;
+        // SAFETY: new memory, of which the inner part is made accessible.
+        unsafe {
+            let mapping =
+                libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0).cast::<u8>();
+            assert!(!mapping.cast::<libc::c_void>().eq(&libc::MAP_FAILED));
+            let first = mapping.add(Self::PAGE);
+            assert_eq!(libc::mprotect(first.cast(), inner, libc::PROT_READ | libc::PROT_WRITE), 0);
+            let at = first.add(if low { 0 } else { inner - bytes });
+            Guarded { mapping, bytes, at }
+        }
+    }
+
+    fn slice(&mut self) -> &mut [u8] {
+        // SAFETY: memory of this object.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let all = self.bytes.next_multiple_of(Self::PAGE) + 2 * Self::PAGE;
+        // SAFETY: the whole mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.mapping.cast(), all) };
+    }
+}
+
 fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
     match scalar {
-        Scalar::F32 => a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0).all(|(&a, &b)| a == b || f32::from_le_bytes(a).is_nan() && f32::from_le_bytes(b).is_nan()),
-        Scalar::F64 => a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).all(|(&a, &b)| a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()),
+        Scalar::F32 => a
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .zip(b.as_chunks::<4>().0)
+            .all(|(&a, &b)| a == b || f32::from_le_bytes(a).is_nan() && f32::from_le_bytes(b).is_nan()),
+        Scalar::F64 => a
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .zip(b.as_chunks::<8>().0)
+            .all(|(&a, &b)| a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()),
     }
 }
 

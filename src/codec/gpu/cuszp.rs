@@ -53,8 +53,7 @@ impl GpuCoder for Cuszp {
         self.prepare.enqueue(queue, x, job, scratch)?;
         let status = scratch + QUANTA;
         for (_, blocks) in parts(self.tiles) {
-            let arguments: [&dyn crate::device::cuda::Argument; 7] =
-                [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
+            let arguments: [&dyn crate::device::cuda::Argument; 7] = [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
             queue.launch(self.encode, blocks, THREADS, 0, &arguments)?;
         }
         Ok(())
