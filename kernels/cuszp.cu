@@ -37,7 +37,7 @@ static __device__ __forceinline__ u32 size_of(u32 rate, u32 raw)
 static __device__ __forceinline__ u32 place(Block *block, u32 *of_warps)
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
-    u32 sum = block->size, all = 0;
+    u32 sum = block->size, all;
     for (u32 by = 4; by < 32; by *= 2) {
         const u32 other = __shfl_up_sync(~0u, sum, by);
         sum += lane >= by ? other : 0;
@@ -46,10 +46,7 @@ static __device__ __forceinline__ u32 place(Block *block, u32 *of_warps)
     if (lane == 31)
         of_warps[warp] = sum;
     __syncthreads();
-    for (u32 w = 0; w < WARPS; w++) {
-        block->before += w < warp ? of_warps[w] : 0;
-        all += of_warps[w];
-    }
+    block->before += sum_of_warps(of_warps, &all);
     return all;
 }
 
@@ -66,12 +63,13 @@ static __device__ __forceinline__ u32 or_of_block(u32 v)
 static __device__ __forceinline__ u32 quantise_lines(const real *x, const real *later, u64 n, u64 tile, const Quantum &quantum, u32 *numbers)
 {
     const u32 own = threadIdx.x / 32 * 8 * LINE + lane_id();
+    const u64 first = tile * TILE + own;
     real values[8];
     u32 good = 0;
-    for (u32 k = 0; k < 8; k++) {
-        const u64 i = tile * TILE + own + LINE * k;
-        values[k] = i < n ? load(x, later, i) : 0;
-    }
+    for (u32 k = 0; k < 8; k++)
+        values[k] = first + LINE * k < n ? x[first + LINE * k] : 0;
+    for (u32 k = 0; later && k < 8; k++)
+        values[k] = first + LINE * k < n ? later[first + LINE * k] - values[k] : 0;
     for (u32 k = 0; k < 8; k++)
         good |= (u32)(__all_sync(~0u, quantise(values[k], quantum, &numbers[own + LINE * k])) != 0) << k;
     return good;
@@ -143,8 +141,7 @@ static __device__ void put_as_is(const real *x, const real *later, u64 n, u64 ti
 }
 
 /* A block per tile. `status`: a word per tile, zero at first. */
-extern "C" __global__ void __launch_bounds__(256)
-cuszp_encode(const real *x, const real *later, u64 n, u32 outlier, Job *job, const Quanta *quanta, u64 *status)
+extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later, u64 n, u32 outlier, Job *job, const Quanta *quanta, u64 *status)
 {
     __shared__ __align__(16) u32 room[ROOM];
     __shared__ u32 rates[BLOCKS / 4], of_warps[WARPS], ticket;
@@ -284,14 +281,17 @@ cuszp_decode(real *x, const real *later, u64 n, u32 outlier, Job *job, u64 *stat
     __syncwarp();
     const real step = (real)unit;
     const u32 own = threadIdx.x / 32 * 8 * LINE + lane_id();
+    const u64 first = tile * TILE + own;
+    real values[8];
     for (u32 k = 0; k < 8; k++) {
-        const u64 i = tile * TILE + own + LINE * k;
         const u32 rate = __shfl_sync(~0u, block.rate, 4 * k), before = __shfl_sync(~0u, block.before, 4 * k);
-        real value = (real)(i32)room[own + LINE * k] * step;
-        if (i >= n)
-            continue;
-        if (rate == AS_IS)
-            value = real_of(value_at(address + before + lane_id() * sizeof(real)));
-        store(x, whole, i, value);
+        values[k] = (real)(i32)room[own + LINE * k] * step;
+        if (rate == AS_IS && first + LINE * k < n)
+            values[k] = real_of(value_at(address + before + lane_id() * sizeof(real)));
     }
+    for (u32 k = 0; whole && k < 8; k++)
+        values[k] = first + LINE * k < n ? whole[first + LINE * k] - values[k] : 0;
+    for (u32 k = 0; k < 8; k++)
+        if (first + LINE * k < n)
+            x[first + LINE * k] = values[k];
 }

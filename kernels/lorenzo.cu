@@ -69,11 +69,15 @@ static __device__ __forceinline__ void difference(u32 v[8], u32 rank, u32 along,
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
     if (along == 0) {
-        u32 carry = rank == 1 && warp > 0 ? given[WARPS * (taken & 1) + warp - 1] : 0;
+        /* Where lines continue one another, lane 0 goes on from the last lane of the line before. */
+        const int chain = rank == 1;
+        u32 carry = chain && warp > 0 ? given[WARPS * (taken & 1) + warp - 1] : 0;
         for (u32 k = 0; k < 8; k++) {
             const u32 before = __shfl_sync(~0u, v[k], lane + 31);
-            v[k] -= lane > 0 ? before : carry;
-            carry = rank == 1 ? before : 0;
+            if (lane > 0)
+                v[k] -= before;
+            else if (chain)
+                v[k] -= carry, carry = before;
         }
     } else if (along == 1) {
         for (u32 k = 7; k > 0; k--)
@@ -118,17 +122,18 @@ static __device__ __forceinline__ u32 cost_of(const u32 v[8])
 static __device__ __forceinline__ void collect(const real *x, const real *later, const Grid &grid, const Place &place, real v[8])
 {
     const Corner c = corner_of((u32)grid.rank);
-    if (grid.rank == 1) {
-        for (u32 k = 0; k < 8; k++)
-            v[k] = load(x, later, place.first + min(c.i1 + LINE * k, place.extent[0] - 1));
-        return;
-    }
     const u32 i1 = min(c.i1, place.extent[0] - 1), i2 = min(c.i2, place.extent[1] - 1), i3 = min(c.i3, place.extent[2] - 1);
-    u64 at = place.first + i1 + grid.n[0] * (i2 + grid.n[1] * i3);
-    for (u32 k = 0; k < 8; k++) {
-        v[k] = load(x, later, at);
-        at += c.i2 + k + 1 < place.extent[1] ? grid.n[0] : 0;
-    }
+    const u64 first = grid.rank == 1 ? place.first : place.first + i1 + grid.n[0] * (i2 + grid.n[1] * i3);
+    u64 at[8] = {first};
+    for (u32 k = 0; k < 8; k++)
+        if (grid.rank == 1)
+            at[k] = first + min(c.i1 + LINE * k, place.extent[0] - 1);
+        else if (k > 0)
+            at[k] = at[k - 1] + (c.i2 + k < place.extent[1] ? grid.n[0] : 0);
+    for (u32 k = 0; k < 8; k++)
+        v[k] = x[at[k]];
+    for (u32 k = 0; later && k < 8; k++)
+        v[k] = later[at[k]] - v[k];
 }
 
 /* The residuals of a tile, and how many differences they are. */
@@ -138,15 +143,15 @@ struct Best {
     u32 cost; /* 0: all numbers are 0; from bit 16 on: it cannot be coded */
 };
 
-/* Goes on to the next number of differences while that costs less. The whole block calls it; before the last barrier all gave `best->v`. */
-static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given, u32 (*costs)[WARPS])
+/* Goes on to the next number of differences while that costs less. The whole block calls it; before the last barrier all gave `best->v`. `costs`: zeros. */
+static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given, u32 *costs)
 {
     u32 along = 0;
     best->taken = 0;
     best->cost = 0xFFFF;
     for (u32 i = 0; i < (rank == 1 ? 3 : 4); i++) {
         const u32 next = rank == 3 ? 2 + i + (i > 1) : 1 + i;
-        u32 v[8], cost = 0;
+        u32 v[8];
         for (u32 k = 0; k < 8; k++)
             v[k] = best->v[k];
         for (u32 taken = best->taken; taken < next; taken++) {
@@ -155,11 +160,10 @@ static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given,
         }
         const u32 of_warp = cost_of(v);
         if (lane_id() == 0)
-            costs[i][threadIdx.x / 32] = of_warp;
+            atomicAdd(&costs[i], of_warp);
         give(v, rank, along, next, given);
         __syncthreads();
-        for (u32 w = 0; w < WARPS; w++)
-            cost += costs[i][w];
+        const u32 cost = costs[i];
         if ((cost & 0xFFFF) >= (best->cost & 0xFFFF))
             break;
         best->cost = cost, best->taken = next;
@@ -188,8 +192,16 @@ struct Rows {
 static __device__ __forceinline__ u32 rows_at(const Rows &rows) { return 2 + 32 * rows.bits; }
 static __device__ __forceinline__ u32 size_of(const Rows &rows) { return rows_at(rows) + rows.bytes + (rows.signs + 7) / 8; }
 
+/* What the warps find out together. */
+struct Shared {
+    u32 costs[4];
+    u32 least, most; /* widths */
+    u32 sums[WARPS];
+    u32 signs[TILE / 32 + 1];
+};
+
 /* The thread's row, and all of them. There is a barrier in it, after which `numbers` may be used for something else. */
-static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u32 *numbers, uint2 *sums, Row *row)
+static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u32 *numbers, Shared *shared, Row *row)
 {
     const u32 warp = threadIdx.x / 32;
     for (u32 k = 0; k < 8; k++)
@@ -205,23 +217,17 @@ static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u
         any |= row->v[i];
     }
     row->width = width_of(any);
-    u32 all, before = warp_scan(row->width | count << 16, &all), most = warp_max(row->width);
-    Rows rows = {31 - warp_max(31 - row->width), 0, 0, 0};
-    if (lane_id() == 0)
-        sums[warp] = make_uint2(all, rows.least | most << 8);
-    __syncthreads();
-    all = 0;
-    for (u32 w = 0; w < WARPS; w++) {
-        const uint2 sum = sums[w];
-        before += w < warp ? sum.x : 0;
-        all += sum.x;
-        rows.least = min(rows.least, sum.y & 0xFF);
-        most = max(most, sum.y >> 8);
+    u32 all, before = warp_scan(row->width | count << 16, &all);
+    const u32 least = warp_min(row->width), most = warp_max(row->width);
+    if (lane_id() == 0) {
+        shared->sums[warp] = all;
+        atomicMin(&shared->least, least);
+        atomicMax(&shared->most, most);
     }
-    rows.bits = width_of(most - rows.least);
-    rows.bytes = all & 0xFFFF, rows.signs = all >> 16;
+    __syncthreads();
+    before += sum_of_warps(shared->sums, &all);
     row->bytes_before = before & 0xFFFF, row->signs_before = before >> 16;
-    return rows;
+    return Rows{shared->least, width_of(shared->most - shared->least), all & 0xFFFF, all >> 16};
 }
 
 /* All of a tile but its signs, which lie ready in `signs`, zeros at first. */
@@ -329,12 +335,10 @@ static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const vol
 }
 
 /* A block per tile. Scratch, zero at first: a word of `status` and one of `sizes` per tile. */
-extern "C" __global__ void __launch_bounds__(256)
-lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quanta *quanta, u64 *status, u32 *sizes)
+extern "C" __global__ void ENCODER lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quanta *quanta, u64 *status, u32 *sizes)
 {
     __shared__ __align__(16) u32 room[ROOM];
-    __shared__ u32 signs[TILE / 32 + 1], costs[4][WARPS];
-    __shared__ uint2 sums[WARPS];
+    __shared__ Shared shared;
     __shared__ Place place;
     __shared__ u64 begin;
     const u32 levels = quanta->levels;
@@ -345,7 +349,11 @@ lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quan
     if (threadIdx.x == 0)
         place = place_of(grid, (u32)atomicAdd(&job->work[3], 1));
     if (threadIdx.x < TILE / 32 + 1)
-        signs[threadIdx.x] = 0;
+        shared.signs[threadIdx.x] = 0;
+    if (threadIdx.x < 4)
+        shared.costs[threadIdx.x] = 0;
+    if (threadIdx.x == 32)
+        shared.least = 31, shared.most = 0;
     __syncthreads();
     const u32 tile = place.tile;
     Best best;
@@ -361,14 +369,14 @@ lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quan
         good = __syncthreads_and(good);
     } while (!good && ++level < levels);
     if (good)
-        predict(&best, rank, room, costs);
+        predict(&best, rank, room, shared.costs);
     const u32 as_is = 1 + values_of(place) * sizeof(real);
     const int codable = good && best.cost < 1 << 16;
     u32 size = codable && best.cost == 0 ? 0 : as_is;
     Row row;
     Rows rows;
     if (codable && size != 0) {
-        rows = make_rows(best, inside_of(place, rank), room, sums, &row);
+        rows = make_rows(best, inside_of(place, rank), room, &shared, &row);
         size = min(as_is, size_of(rows));
     }
     u32 sum;
@@ -377,10 +385,10 @@ lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quan
         sum = tell_size(grid, tile, size, sizes, status, &stored);
     const int coded = codable && size != 0 && size < as_is;
     if (coded) {
-        put_rows(rows, row, best.taken, level, (u8 *)room, signs);
+        put_rows(rows, row, best.taken, level, (u8 *)room, shared.signs);
         __syncthreads();
         for (u32 i = threadIdx.x; i < (rows.signs + 7) / 8; i += blockDim.x)
-            ((u8 *)room)[rows_at(rows) + rows.bytes + i] = ((const u8 *)signs)[i];
+            ((u8 *)room)[rows_at(rows) + rows.bytes + i] = ((const u8 *)shared.signs)[i];
     }
     if (threadIdx.x < 32) {
         const u64 before = sum_before(status, tile, sum), end = head + before + sum;
@@ -452,8 +460,8 @@ static __device__ __forceinline__ void sum_rows(u32 v[8], int chain, u32 *of_war
         if (lane == 31)
             of_warps[warp] = before;
         __syncthreads();
-        for (u32 w = 0; w < warp; w++)
-            before += of_warps[w];
+        u32 all;
+        before += sum_of_warps(of_warps, &all);
     }
     before -= v[7];
     for (u32 i = 0; i < 8; i++)
@@ -517,20 +525,12 @@ static __device__ __forceinline__ int get_rows(const u32 *words, u32 shift, u32 
     u32 width = least;
     for (u32 bit = 0; bit < bits; bit++)
         width += (u32)(from[2 + bits * (threadIdx.x / 8) + bit] >> (threadIdx.x & 7) & 1) << bit;
-    u32 of_warp, before = warp_scan(width, &of_warp), all = 0;
-    /* A width that cannot be makes the sum larger than any. */
-    const u32 wrong = __any_sync(~0u, width > 31);
+    u32 all, before = warp_scan(width, &all);
     if (lane_id() == 0)
-        sums[0][warp] = of_warp | wrong << 30;
-    __syncthreads();
-    for (u32 w = 0; w < WARPS; w++) {
-        before += w < warp ? sums[0][w] : 0;
-        all |= sums[0][w] >> 30;
-    }
-    if (all)
+        sums[0][warp] = all;
+    if (__syncthreads_or(width > 31))
         return 0;
-    for (u32 w = 0; w < WARPS; w++)
-        all += sums[0][w];
+    before += sum_of_warps(sums[0], &all);
     if (size < at + all)
         return 0;
     for (u32 i = 0; i < 8; i++)
@@ -547,18 +547,14 @@ static __device__ __forceinline__ int get_rows(const u32 *words, u32 shift, u32 
         for (u32 i = 0; i < 8; i++)
             v[i] |= ((i < 4 ? eight.low : eight.high) >> 8 * (i & 3) & 0xFF) << 8 * k;
     }
-    u32 count = 0, others;
+    u32 count = 0, signs;
     for (u32 i = 0; i < 8; i++)
         count += v[i] != 0;
-    u32 signs_before = warp_scan(count, &others);
+    u32 signs_before = warp_scan(count, &signs);
     if (lane_id() == 0)
-        sums[1][warp] = others;
+        sums[1][warp] = signs;
     __syncthreads();
-    u32 signs = 0;
-    for (u32 w = 0; w < WARPS; w++) {
-        signs_before += w < warp ? sums[1][w] : 0;
-        signs += sums[1][w];
-    }
+    signs_before += sum_of_warps(sums[1], &signs);
     if (size != at + all + (signs + 7) / 8)
         return 0;
     u32 left = word_at(words, shift + at + all + signs_before / 8) >> (signs_before & 7);
@@ -588,11 +584,15 @@ static __device__ __forceinline__ void put_values(real *x, const real *whole, co
 {
     const Corner c = corner_of((u32)grid.rank);
     const u32 inside = inside_of(place, (u32)grid.rank);
-    const u64 stride = grid.rank == 1 ? LINE : grid.n[0];
-    u64 at = place.first + c.i1 + grid.n[0] * (c.i2 + grid.n[1] * c.i3);
-    for (u32 k = 0; k < 8; k++, at += stride)
+    const u64 stride = grid.rank == 1 ? LINE : grid.n[0], at = place.first + c.i1 + grid.n[0] * (c.i2 + grid.n[1] * c.i3);
+    real values[8];
+    for (u32 k = 0; k < 8; k++)
+        values[k] = (real)(i32)v[k] * step;
+    for (u32 k = 0; whole && k < 8; k++)
+        values[k] = inside >> k & 1 ? whole[at + k * stride] - values[k] : 0;
+    for (u32 k = 0; k < 8; k++)
         if (inside >> k & 1)
-            store(x, whole, at, (real)(i32)v[k] * step);
+            x[at + k * stride] = values[k];
 }
 
 /* A block per tile, from the first on. */

@@ -6,6 +6,13 @@
 #define TILE 2048
 #define WARPS 8
 
+/* Registers for four blocks of a multiprocessor at least, which encoders of FP64 need to be held to. */
+#if FP64
+#define ENCODER __launch_bounds__(256, 4)
+#else
+#define ENCODER __launch_bounds__(256)
+#endif
+
 #if FP64
 #define MAGIC 6755399441055744.0
 #define LEAST_BOUND (-930)
@@ -107,14 +114,18 @@ static __device__ void measure(const real *x, const real *later, u64 n, Job *job
     const Quantum quantum = quantum_of(unit, unit, 0);
     const u64 stride = (u64)gridDim.x * blockDim.x;
     u64 sum = 0, count = 0;
-#pragma unroll 4
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride) {
-        const real v = load(x, later, i);
-        const real error = magnitude_of(v - (real)whole(v * quantum.inverse + MAGIC) * quantum.step);
-        if (error <= quantum.bound) {
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += 4 * stride) {
+        real v[4];
+        for (u32 k = 0; k < 4; k++)
+            v[k] = i + k * stride < n ? x[i + k * stride] : 0;
+        for (u32 k = 0; later && k < 4; k++)
+            v[k] = i + k * stride < n ? later[i + k * stride] - v[k] : 0;
+        for (u32 k = 0; k < 4; k++) {
+            const real error = magnitude_of(v[k] - (real)whole(v[k] * quantum.inverse + MAGIC) * quantum.step);
             const u32 parts = (u32)whole(error * quantum.inverse * 4096 + MAGIC) + 1;
-            sum += parts * parts;
-            count++;
+            const int counts = error <= quantum.bound && i + k * stride < n;
+            sum += counts ? parts * parts : 0;
+            count += counts;
         }
     }
     add_to(&job->work[0], sum);
@@ -173,6 +184,25 @@ static __device__ __forceinline__ u32 warp_max(u32 v)
         v = max(v, __shfl_xor_sync(~0u, v, by));
     return v;
 #endif
+}
+
+static __device__ __forceinline__ u32 warp_min(u32 v)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(~0u, v);
+#else
+    for (int by = 16; by > 0; by /= 2)
+        v = min(v, __shfl_xor_sync(~0u, v, by));
+    return v;
+#endif
+}
+
+/* The sum of what the warps before this one put into shared memory, and of what all did. */
+static __device__ __forceinline__ u32 sum_of_warps(const u32 *of_warps, u32 *all)
+{
+    const u32 own = lane_id() < WARPS ? of_warps[lane_id()] : 0;
+    *all = warp_add(own);
+    return warp_add(lane_id() < threadIdx.x / 32 ? own : 0);
 }
 
 /* Eight bytes, or eight rows of eight bits. */

@@ -116,7 +116,8 @@ fn fp16() {
 
 #[test]
 fn lorenzo() {
-    check("lorenzo", Method::Lorenzo, &BOUNDS);
+    // Close bounds make tiles of smooth fields take all differences that they may.
+    check("lorenzo", Method::Lorenzo, &[&[ErrorBound::OfMax(1e-7)], &BOUNDS[..]].concat());
 }
 
 #[test]
