@@ -92,3 +92,23 @@ fn avx2<K: Kernel>(kernel: K) -> K::Output {
 fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
+
+/// Asks for what will be read, or with `WRITE` written, at `x[at]`.
+#[inline(always)]
+pub fn prefetch<T, const WRITE: bool>(x: &[T], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(line) = x.get(at) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0, _MM_HINT_T0};
+        let line = std::ptr::from_ref(line).cast();
+        // SAFETY: a hint, with a valid address.
+        unsafe {
+            if WRITE {
+                _mm_prefetch::<_MM_HINT_ET0>(line);
+            } else {
+                _mm_prefetch::<_MM_HINT_T0>(line);
+            }
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (x, at);
+}

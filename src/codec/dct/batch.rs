@@ -5,7 +5,7 @@ use super::lanes::{square, square_mut, transpose, Lanes};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, Opened, Strings, LIMIT};
 use super::transform::transform;
-use crate::codec::simd::{dispatch, level, Kernel, Level};
+use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
 use crate::room;
 
@@ -19,26 +19,6 @@ const BLOCK: usize = 16;
 const READ_AHEAD: usize = 16;
 /// The same for memory to be written.
 const WRITE_AHEAD: usize = 8;
-
-/// Asks for what will be read, or with `WRITE` written, at `x[at]`.
-#[inline(always)]
-fn prefetch<T, const WRITE: bool>(x: &[T], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(line) = x.get(at) {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0, _MM_HINT_T0};
-        let line = std::ptr::from_ref(line).cast();
-        // SAFETY: a hint, with a valid address.
-        unsafe {
-            if WRITE {
-                _mm_prefetch::<_MM_HINT_ET0>(line);
-            } else {
-                _mm_prefetch::<_MM_HINT_T0>(line);
-            }
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (x, at);
-}
 
 /// Room for a batch.
 pub(super) struct Batch<T, const L: usize> {
