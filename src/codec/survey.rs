@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::real::Real;
-use super::simd::{dispatch, Kernel};
+use super::simd::{dispatch, prefetch, Kernel};
 
 /// What the bounds of an array depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,8 @@ impl Survey {
 }
 
 const LANES: usize = 64;
+/// How far ahead memory is asked for, in rows of lanes.
+const AHEAD: usize = 16;
 
 /// Least and greatest value, and whether all are finite, lane by lane.
 struct Extremes<T> {
@@ -87,7 +89,10 @@ impl<T: Real> Kernel for Extent<'_, T> {
     fn run(self) -> Option<(T, T)> {
         let mut extremes = Extremes::new(self.0.first().copied().unwrap_or_default());
         let mut rows = self.0.chunks_exact(LANES);
-        for row in &mut rows {
+        for (i, row) in (&mut rows).enumerate() {
+            for line in (0..LANES).step_by(64 / T::BYTES) {
+                prefetch::<_, false>(self.0, (i + AHEAD) * LANES + line);
+            }
             for lane in 0..LANES {
                 extremes.add(lane, row[lane]);
             }
