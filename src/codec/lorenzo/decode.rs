@@ -4,12 +4,15 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{low_bytes, put_word, transposed, word, Quantised, Quantum, LINE, LINES, ROWS, TILE};
-use super::super::simd::{Kernel, Level};
-use super::encode::prefetch;
+use super::super::simd::{prefetch, Kernel, Level};
+use super::encode::fetch;
 use super::grid::{Grid, Place};
 use super::predict::sum;
 use super::rows::{CODED, EIGHT};
 use super::{Work, AS_IS, GROUP};
+
+/// Bytes of a stream that are asked for ahead.
+const AHEAD: usize = 1024;
 
 pub(super) struct Decode<'a, T> {
     pub grid: &'a Grid,
@@ -58,6 +61,10 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                 let size = sizes.next()?;
                 let (tile, rest) = left.split_at_checked(u16::from_le_bytes([size[0], size[1]]) as usize)?;
                 left = rest;
+                // What the next tile will be made of.
+                for at in (0..AHEAD).step_by(64) {
+                    prefetch::<_, false>(left, at);
+                }
                 decode(work, tile, x, &quanta, grid, [&place, &next], level)?;
             }
             if !left.is_empty() {
@@ -102,7 +109,7 @@ fn decode<T: Quantised>(
         sum_ += width as usize;
         most = width.max(most);
     }
-    prefetch(x, next, 0);
+    fetch::<_, true>(x, next, 0);
     let at = 2 + 32 * bits;
     if most > 31 || tile.len() < at + sum_ {
         return None;
@@ -110,15 +117,15 @@ fn decode<T: Quantised>(
     if rows.get(bytes, at, sum_, most as usize, numbers, level) != tile.len() {
         return None;
     }
-    prefetch(x, next, 1);
+    fetch::<_, true>(x, next, 1);
     for &along in differences {
         sum(numbers, along, place, level);
     }
-    prefetch(x, next, 2);
+    fetch::<_, true>(x, next, 2);
     for i in 0..TILE {
         values[i] = T::from_i32(numbers[i]) * quantum.step;
     }
-    prefetch(x, next, 3);
+    fetch::<_, true>(x, next, 3);
     for r in 0..LINES {
         let (first, len) = place.line(r);
         if len == LINE {

@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{put_word, used_bytes, Choice, Quantised, Quantum, LINE, LINES, TILE};
-use super::super::simd::{Kernel, Level};
+use super::super::simd::{prefetch, Kernel, Level};
 use super::grid::{Grid, Place};
 use super::predict::{cost, difference};
 use super::{Work, AS_IS, GROUP};
@@ -75,8 +75,8 @@ fn encode<T: Quantised>(
 ) -> Option<usize> {
     let Work { values, numbers, rows, bytes } = work;
     load(x, place, values);
-    prefetch(x, next, 0);
-    prefetch(x, next, 1);
+    fetch::<_, false>(x, next, 0);
+    fetch::<_, false>(x, next, 1);
     let mut step = 0;
     while !quanta[step].quantise(values, &mut numbers[0]) {
         step += 1;
@@ -91,8 +91,8 @@ fn encode<T: Quantised>(
     if any == 0 {
         return None;
     }
-    prefetch(x, next, 2);
-    prefetch(x, next, 3);
+    fetch::<_, false>(x, next, 2);
+    fetch::<_, false>(x, next, 3);
     let (mut best, mut taken, mut least, mut bits) = (0, 0, u32::MAX, 0);
     for &tried in grid.tries {
         let mut at = best;
@@ -122,20 +122,16 @@ fn encode<T: Quantised>(
     Some(rows.put(bytes, slices, taken | step << 3, level))
 }
 
-/// Fetches a quarter of a tile into the cache: a little at a time, while others are worked on.
+/// Asks for a quarter of a tile, to be read or with `WRITE` written: a little at a time, while others are worked on.
 #[inline(always)]
-pub(super) fn prefetch<T>(x: &[T], place: &Place, quarter: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
-        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        let line = x.as_ptr().wrapping_add(place.line(line).0).cast::<i8>();
-        for byte in (0..size_of::<T>() * LINE).step_by(64) {
-            // SAFETY: a prefetch may be of any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(byte)) };
+pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &Place, quarter: usize) {
+    for r in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
+        let first = place.line(r).0;
+        // The last value, too: where it begins between two of them, a line is in one more of the cache's.
+        for i in (0..LINE).step_by(64 / size_of::<T>()).chain([LINE - 1]) {
+            prefetch::<_, WRITE>(x, first + i);
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (x, place, quarter);
 }
 
 /// Collects a tile. Places beyond the array repeat what is before them.
