@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{low_bytes, scan, to_bytes, word, Quantised, LINE, LINES, TILE};
-use super::super::simd::{Kernel, Level};
+use super::super::simd::{prefetch, Kernel, Level};
 use super::{Mode, Work, AS_IS, ROOM};
 
 /// Eight planes, of which 0 to 8 are kept.
@@ -31,6 +31,9 @@ fn from_planes(planes: &[u8; TILE], rows: &mut [u8; TILE]) {
         rows[LINE * block..LINE * (block + 1)].copy_from_slice(&to);
     }
 }
+
+/// Bytes of a stream that are asked for ahead: most of the next 64 blocks.
+const AHEAD: usize = 2048;
 
 pub(super) struct Decode<'a, T> {
     pub work: &'a mut Work<T>,
@@ -91,9 +94,15 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                 sizes[block] = if rate == AS_IS { as_is } else { RATES[rate as usize].size as usize };
                 size += sizes[block];
                 valid &= RATES[rate as usize].valid[(mode == Mode::Plain) as usize];
+                for i in (0..LINE).step_by(64 / T::BYTES) {
+                    prefetch::<_, true>(x, LINE * block + i);
+                }
             }
             let (batch, more) = rest.split_at_checked(size)?;
             rest = more;
+            for at in (0..AHEAD).step_by(64) {
+                prefetch::<_, false>(rest, at);
+            }
             if !valid {
                 return None;
             }

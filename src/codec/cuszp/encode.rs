@@ -4,7 +4,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{difference_back, put_word, to_rows, used_bytes, word, Quantised, Quantum, LINE, LINES, TILE};
-use super::super::simd::Kernel;
+use super::super::simd::{prefetch, Kernel};
 use super::{Mode, Work, AS_IS};
 
 /// The bits of the first number of a block, in its first row and in two planes.
@@ -41,12 +41,16 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
         let Encode { work, x, quantum, mode, to } = self;
         put_word(to, 0, quantum.step.to_f64().to_bits());
         let mut at = 8 + x.len().div_ceil(LINE);
-        for (batch, x) in x.chunks(TILE).enumerate() {
+        let all = x;
+        for (batch, x) in all.chunks(TILE).enumerate() {
             let good = work.quantise(x, &quantum);
             let slices = work.split();
             let mut size = 0;
             for block in 0..x.len().div_ceil(LINE) {
                 let x = &x[LINE * block..x.len().min(LINE * (block + 1))];
+                for i in (0..LINE).step_by(64 / T::BYTES) {
+                    prefetch::<_, false>(all, TILE * (batch + 1) + LINE * block + i);
+                }
                 let good = good >> block & 1 != 0;
                 let (rate, next) = if good { work.put(block, slices, mode, size) } else { (AS_IS, size) };
                 size = next;
