@@ -129,8 +129,8 @@ fn for_the_host(source: &str) -> String {
     text
 }
 
-/// rtm3d_cuda with its kernels on the CPU, and rtm3d itself.
-fn on_the_host(dir: &Path) -> (PathBuf, PathBuf) {
+/// A program of rtm3d_cuda, made of these parts, with its kernels on the CPU; and rtm3d itself.
+fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
     let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
     let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
     run(Command::new("make").args(["-j2", "-C"]).arg(&rtm3d).args([&build, &lib]));
@@ -139,7 +139,7 @@ fn on_the_host(dir: &Path) -> (PathBuf, PathBuf) {
     for include in [root().join("tests/cuda-host"), cuda.clone(), rtm3d, root().join("include")] {
         compile.arg("-I").arg(include);
     }
-    for part in ["cuda", "gpu_bench", "gpu_shot", "kernels", "migrate", "rtm3d_cuda"] {
+    for part in ["cuda", "gpu_bench", "gpu_shot", "kernels"].iter().chain(parts) {
         let source = std::fs::read_to_string(cuda.join(format!("{part}.cu"))).unwrap();
         let translated = dir.join(format!("{part}.cpp"));
         std::fs::write(&translated, for_the_host(&source)).unwrap();
@@ -151,7 +151,7 @@ fn on_the_host(dir: &Path) -> (PathBuf, PathBuf) {
         }
     }
     let lib = library().display();
-    let program = dir.join("rtm3d_cuda_on_host");
+    let program = dir.join("on_host");
     run(compile.arg("-o").arg(&program).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
     (program, dir.join("rtm3d"))
 }
@@ -163,7 +163,7 @@ fn the_kernels_have_the_bits_of_the_cpu() {
         return;
     }
     let dir = tempdir("nvcc-host");
-    let (on_host, rtm3d) = on_the_host(&dir);
+    let (on_host, rtm3d) = on_the_host(&dir, &["migrate", "rtm3d_cuda"]);
     for args in [
         &["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "30", "--shots", "2", "--border", "8"][..],
         &["--n1", "26", "--n2", "9", "--n3", "46", "--steps", "12", "--shots", "1", "--border", "5"],
@@ -195,6 +195,38 @@ fn the_kernels_have_the_bits_of_the_cpu() {
         let sweep = stdout(&run(Command::new(&on_host).args(args).args(["--sweep", "--codecs", "none", "--json"])));
         assert!(sweep.contains("\"error\": null") && sweep.contains("\"shown_relative_l2\": 0}"), "{sweep}");
     }
+}
+
+/// What the bundle measures on a GPU: raw configurations agree bit for bit, and those of codecs nearly.
+#[test]
+fn stall_compares_codecs() {
+    if !common::have("g++") {
+        return;
+    }
+    let dir = tempdir("nvcc-stall");
+    let (stall, _) = on_the_host(&dir, &["stall"]);
+    let configurations = ["2:clairvoyant", "0:lru", "2:clairvoyant:dct:1e-3", "1G:clairvoyant:lorenzo:1e-3", "2:lru:zfp:8"];
+    let mut command = Command::new(&stall);
+    command.args(["72", "130", "6", "1", "1000"]).args(configurations).env("OMP_WAIT_POLICY", "passive");
+    let text = stdout(&run(&mut command));
+    let runs: Vec<&str> = text.lines().collect();
+    assert_eq!(runs.len(), configurations.len(), "{text}");
+    let number = |run: &str, key: &str| -> f64 {
+        let at = run.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {run}")) + key.len() + 4;
+        run[at..].split([',', '}']).next().unwrap().parse().unwrap()
+    };
+    let hash = |run: &str| run[run.find("\"image_hash\"").unwrap()..].to_string();
+    assert_eq!(hash(runs[0]), hash(runs[1]));
+    for run in &runs[..2] {
+        assert!(number(run, "filtered_relative_l2") == 0.0 && number(run, "ratio") == 1.0, "{run}");
+    }
+    for run in &runs[2..] {
+        let error = number(run, "filtered_relative_l2");
+        assert!(error > 0.0 && error < 0.05 && number(run, "ratio") > 3.5, "{run}");
+        assert!(number(run, "filtered_psnr") > 40.0, "{run}");
+    }
+    let bad = Command::new(&stall).args(["72", "9", "3", "1", "1", "2:lru:no-such"]).output().unwrap();
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ extern "C" {
 #include "checkpoint.h"
 #include "clock.h"
 #include "image.h"
+#include "quality.h"
 #include "job.h"
 #include "message.h"
 #include "options.h"

@@ -1,20 +1,31 @@
 /*
  * stall: what checkpointing costs a GPU, for a list of configurations. The time loop is that of
- * rtm3d_cuda on a model of constant velocity, so that nothing has to be prepared:
+ * rtm3d_cuda on a model of constant velocity, lit by a wavelet every now and then, so that nothing
+ * has to be prepared and there is a wave at any time:
  *
- *     stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY...
+ *     stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY[:CODEC]...
  *
  * One JSON object per configuration and line. EXTENT: cells of the padded cube along each axis; ALGORITHM:
  * a number, GPUZIP_ALGORITHM_*; CACHE: device slots, 0 being copies that the compute stream waits
- * for; POLICY: clairvoyant or lru. No configuration is begun after LIMIT seconds.
+ * for, or with a G behind it the GB of device memory that all slots and the codec take together;
+ * POLICY: clairvoyant or lru; CODEC: as for rtm3d --sweep, dct:1e-3 or zfp:8. Images are compared
+ * with that of the first configuration. No configuration is begun after LIMIT seconds.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu_bench.h"
+#include "checkpoint.h"
 #include "gpu_shot.h"
+#include "image.h"
+#include "quality.h"
 #include "stats.h"
+
+/* Steps in a period of the wavelet, ten cells at the velocity of gpu_plain_medium, and from one wavelet to the next. */
+#define PERIOD 28
+#define PAUSE 400
 
 /* The time loop's arrays, all in device memory. */
 typedef struct loop_t {
@@ -22,23 +33,31 @@ typedef struct loop_t {
     wavefield_t u, lambda;
     image_t sums, image;  /* the latter on the host */
     cudaStream_t stream;
-    size_t source;
+    size_t source, receiver;
+    /* On the model's cells: of the first configuration and of this one. */
+    float *reference, *picture, *raw;
+    int has_reference;
 } loop_t;
 
 typedef struct step_times_t {
     double forward, backward;
 } step_times_t;
 
-static void forward(loop_t *l)
+static float wavelet(int ts)
 {
-    gpu_propagate(&l->m, &l->u, l->stream);
-    gpu_inject(&l->m, l->u.curr, l->source, 1.0f, l->stream);
+    return (float)ricker(ts % PAUSE, 1.0 / PERIOD);
 }
 
-static void backward(loop_t *l)
+static void forward(loop_t *l, int ts)
+{
+    gpu_propagate(&l->m, &l->u, l->stream);
+    gpu_inject(&l->m, l->u.curr, l->source, wavelet(ts), l->stream);
+}
+
+static void backward(loop_t *l, int ts)
 {
     gpu_propagate(&l->m, &l->lambda, l->stream);
-    gpu_inject(&l->m, l->lambda.curr, l->source, 1.0f, l->stream);
+    gpu_inject(&l->m, l->lambda.curr, l->receiver, wavelet(ts), l->stream);
     gpu_correlate(&l->m.grid, l->u.curr, l->lambda.curr, &l->sums, l->stream);
 }
 
@@ -48,8 +67,14 @@ static void loop_open(loop_t *l, const grid_t *g)
     l->u = gpu_wavefield_open(g);
     l->lambda = gpu_wavefield_open(g);
     l->sums = gpu_image_open(g);
-    l->source = grid_index(g, g->n1 / 2, g->n2 / 2, g->n3 / 2);
-    if (image_init(&l->image, g) != 0) {
+    l->source = grid_index(g, g->n1 / 4, g->n2 / 2, g->n3 / 2);
+    l->receiver = grid_index(g, g->n1 / 4, g->n2 / 4, g->n3 / 2);
+    const size_t cells = g->n1 * g->n2 * g->n3;
+    l->reference = l->picture = l->raw = NULL;
+    l->has_reference = 0;
+    for (float **array : {&l->reference, &l->picture, &l->raw})
+        *array = (float *)malloc(cells * sizeof **array);
+    if (image_init(&l->image, g) != 0 || !l->reference || !l->picture || !l->raw) {
         complain("no memory for an image");
         exit(1);
     }
@@ -60,17 +85,20 @@ static void loop_close(loop_t *l)
 {
     CUDA(cudaStreamDestroy(l->stream));
     image_free(&l->image);
+    free(l->reference);
+    free(l->picture);
+    free(l->raw);
     gpu_image_close(&l->sums);
     gpu_wavefield_close(&l->lambda);
     gpu_wavefield_close(&l->u);
     gpu_medium_close(&l->m);
 }
 
-/* Every sweep begins from the same noise. */
+/* Every sweep begins from rest. */
 static void loop_begin(loop_t *l)
 {
-    gpu_noise(&l->m.grid, &l->u);
-    gpu_noise(&l->m.grid, &l->lambda);
+    for (float *field : {l->u.curr, l->u.prev, l->lambda.curr, l->lambda.prev})
+        CUDA(cudaMemset(field, 0, l->m.grid.points * sizeof *field));
     gpu_image_clear(&l->sums, l->stream);
     CUDA(cudaDeviceSynchronize());
 }
@@ -80,19 +108,22 @@ static step_times_t time_steps(loop_t *l)
     const int steps = 10, repeats = 11;
     step_times_t t;
 
-    loop_begin(l);
+    /* Zeros can be faster than data. */
+    gpu_noise(&l->m.grid, &l->u);
+    gpu_noise(&l->m.grid, &l->lambda);
+    CUDA(cudaDeviceSynchronize());
     t.forward = cuda_seconds(l->stream, repeats, [&](cudaStream_t) {
         for (int i = 0; i < steps; i++)
-            forward(l);
+            forward(l, i);
     }) / steps;
     t.backward = cuda_seconds(l->stream, repeats, [&](cudaStream_t) {
         for (int i = 0; i < steps; i++)
-            backward(l);
+            backward(l, i);
     }) / steps;
     return t;
 }
 
-static int sweep(gpuzip_t *session, loop_t *l)
+static int sweep(gpuzip_t *session, loop_t *l, int lossy)
 {
     gpuzip_field_t fields[2];
     gpuzip_action_t action;
@@ -102,9 +133,9 @@ static int sweep(gpuzip_t *session, loop_t *l)
             return -1;
         checkpoint_fields(&l->m.grid, &l->u, fields);
         if (action.type == GPUZIP_ACTION_FORWARD)
-            forward(l);
+            forward(l, action.ts);
         else if (action.type == GPUZIP_ACTION_BACKWARD)
-            backward(l);
+            backward(l, action.ts);
         else if (action.type == GPUZIP_ACTION_SAVE &&
                  checkpoint_failed(gpuzip_save(session, action.ts, fields, 2, l->stream)))
             return -1;
@@ -113,12 +144,27 @@ static int sweep(gpuzip_t *session, loop_t *l)
             return -1;
         else if (action.type == GPUZIP_ACTION_ERROR)
             return complain("gpuzip_get_action: %s", gpuzip_last_error());
+        if (action.type == GPUZIP_ACTION_RESTORE && lossy)
+            gpu_clear_halo(&l->m.grid, &l->u, l->stream);
     } while (action.type != GPUZIP_ACTION_TERMINATE);
     return 0;
 }
 
-static void print(const loop_t *l, const gpuzip_summary_t *plan, const gpuzip_stats_t *s, step_times_t t, double took,
-                  double enqueued)
+/* The image, and how far it is from that of the first configuration. */
+static int compare(loop_t *l, quality_t *q)
+{
+    const grid_t *g = &l->m.grid;
+
+    image_normalise(&l->image, l->raw);
+    image_filter(g, l->raw, l->picture);
+    if (!l->has_reference)
+        memcpy(l->reference, l->picture, g->n1 * g->n2 * g->n3 * sizeof *l->reference);
+    l->has_reference = 1;
+    return quality_measure(q, g, l->reference, l->picture);
+}
+
+static void print(const loop_t *l, const char *text, const gpuzip_summary_t *plan, const gpuzip_stats_t *s, const quality_t *q,
+                  step_times_t t, double took, double enqueued)
 {
     const double ideal = (double)s->forward_steps * t.forward + (double)s->backward_steps * t.backward;
 
@@ -126,6 +172,10 @@ static void print(const loop_t *l, const gpuzip_summary_t *plan, const gpuzip_st
            "\"cache\": %d, \"policy\": \"%s\", \"slot_bytes\": %llu", cuda_device_name(), l->m.grid.e1, (int)plan->steps,
            gpuzip_algorithm_name(plan->algorithm), (int)plan->snapshots, (int)plan->cache,
            plan->policy == GPUZIP_POLICY_LRU ? "lru" : "clairvoyant", (unsigned long long)plan->slot_bytes);
+    printf(", \"configuration\": \"%s\", \"ratio\": %.4f", text, s->stored_bytes ? (double)s->raw_bytes / (double)s->stored_bytes : 1.0);
+    if (isfinite(q->psnr))
+        printf(", \"filtered_psnr\": %.3f", q->psnr);
+    printf(", \"filtered_relative_l2\": %.3g", q->relative_l2);
     printf(", \"seconds\": %.6f, \"enqueue_seconds\": %.6f, \"forward_step_seconds\": %.9f, "
            "\"backward_step_seconds\": %.9f, \"ideal_of_plan\": %.6f, \"ideal_of_problem\": %.6f", took, enqueued,
            t.forward, t.backward, ideal, plan->steps * (t.forward + t.backward));
@@ -139,36 +189,43 @@ static void print(const loop_t *l, const gpuzip_summary_t *plan, const gpuzip_st
     fflush(stdout);
 }
 
-/* One configuration: "4:lru". */
-static int measure(loop_t *l, gpuzip_config_t *config, int steps, const char *cache, step_times_t t)
+/* One configuration: "4:lru", "20G:clairvoyant:dct:1e-3". */
+static int measure(loop_t *l, gpuzip_config_t config, int steps, const char *text, step_times_t t)
 {
-    gpuzip_field_t fields[2];
-    gpuzip_summary_t plan = {};
+    const char *policy = strchr(text, ':'), *codec = policy != NULL ? strchr(policy + 1, ':') : NULL;
     gpuzip_stats_t stats = {};
-    gpuzip_t *session;
-    double start, enqueued, took;
+    checkpoint_t c;
+    quality_t quality;
+    setting_t *setting = NULL;
+    size_t count = 0;
+    char *end;
+    const double cache = strtod(text, &end);
     int status = -1;
 
-    plan.struct_size = sizeof plan;
+    if (policy == NULL || (end != policy && (*end != 'G' || end + 1 != policy)) ||
+        (codec != NULL && (setting = setting_list(codec + 1, &count)) == NULL))
+        return complain("%s: CACHE:POLICY[:CODEC]", text);
     stats.struct_size = sizeof stats;
-    config->cache_capacity = atoi(cache);
-    config->policy = strstr(cache, ":lru") != NULL ? GPUZIP_POLICY_LRU : GPUZIP_POLICY_CLAIRVOYANT;
-    checkpoint_fields(&l->m.grid, &l->u, fields);
-    if (checkpoint_failed(gpuzip_init(config, steps, fields, 2, &session)))
-        return -1;
-    loop_begin(l);
-    start = seconds();
-    if (sweep(session, l) == 0) {
-        enqueued = seconds() - start;
-        CUDA(cudaStreamSynchronize(l->stream));
-        took = seconds() - start;
-        gpu_image_fetch(&l->sums, &l->image, l->stream);
-        if (!checkpoint_failed(gpuzip_summary(session, &plan)) && !checkpoint_failed(gpuzip_stats(session, &stats))) {
-            print(l, &plan, &stats, t, took, enqueued);
-            status = 0;
+    config.cache_capacity = *end == 'G' ? 0 : (int32_t)cache;
+    config.device_budget = *end == 'G' ? (uint64_t)(cache * 1e9) : 0;
+    config.policy = strncmp(policy, ":lru", 4) == 0 ? GPUZIP_POLICY_LRU : GPUZIP_POLICY_CLAIRVOYANT;
+    if (!checkpoint_failed(checkpoint_configure(&c, &config, setting, &l->m.grid, (size_t)steps, &l->u))) {
+        loop_begin(l);
+        const double start = seconds();
+        if (sweep(c.session, l, codec != NULL) == 0) {
+            const double enqueued = seconds() - start;
+            CUDA(cudaStreamSynchronize(l->stream));
+            const double took = seconds() - start;
+            gpu_image_fetch(&l->sums, &l->image, l->stream);
+            if (compare(l, &quality) == 0 && !checkpoint_failed(gpuzip_stats(c.session, &stats))) {
+                print(l, text, &c.plan, &stats, &quality, t, took, enqueued);
+                status = 0;
+            }
         }
+        checkpoint_close(&c);
     }
-    return checkpoint_failed(gpuzip_finalize(session)) ? -1 : status;
+    free(setting);
+    return status;
 }
 
 int main(int argc, char **argv)
@@ -181,7 +238,7 @@ int main(int argc, char **argv)
     int status = 0;
 
     if (argc < 7 || atoi(argv[1]) < (int)halo + 8 || atoi(argv[2]) < 2)
-        return complain("usage: stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY..., EXTENT from %zu", halo + 8), 2;
+        return complain("usage: stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY[:CODEC]..., EXTENT from %zu", halo + 8), 2;
     const size_t cells = (size_t)atoi(argv[1]) - halo;
     if (checkpoint_failed(gpuzip_config_init(&config)) || grid_init(&g, cells, cells, cells, border, 10.0) != 0)
         return complain("EXTENT %s: more points than memory can address", argv[1]), 2;
@@ -190,7 +247,7 @@ int main(int argc, char **argv)
     loop_open(&l, &g);
     const step_times_t t = time_steps(&l);
     for (int i = 6; i < argc && seconds() - start < atof(argv[5]); i++)
-        status |= measure(&l, &config, atoi(argv[2]), argv[i], t);
+        status |= measure(&l, config, atoi(argv[2]), argv[i], t);
     loop_close(&l);
     return status == 0 ? 0 : 1;
 }
