@@ -1,8 +1,9 @@
-//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, tries codecs on a user's data, and says what
-//! this machine offers.
+//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, tries codecs on a user's data, compiles kernels
+//! in advance, and says what this machine offers.
 
 mod codec;
 mod info;
+mod kernels;
 mod metrics;
 mod options;
 mod output;
@@ -27,6 +28,7 @@ enum Command {
     Schedule(schedule::Arguments),
     Plan(plan::Arguments),
     Codec(codec::Arguments),
+    Kernels(kernels::Arguments),
     Info(info::Arguments),
 }
 
@@ -55,6 +57,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Codec(arguments) => codec::run(&arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
     }
 }

@@ -122,6 +122,8 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
     bytes
 }
 
+const GUARD: usize = 256;
+
 pub struct Rig {
     layout: Layout,
     settings: Settings,
@@ -132,12 +134,20 @@ pub struct Rig {
     stream: sys::CUstream,
     /// On the device.
     fields: Vec<u64>,
+    /// Bytes from where their allocations begin.
+    skews: Vec<u64>,
+    /// On the device, with bytes behind it that nothing may write.
     stage: u64,
     room: usize,
 }
 
 impl Rig {
     pub fn new(settings: Settings, fields: &[([u64; 3], Scalar, Option<u32>)]) -> Self {
+        Self::skewed(settings, fields, 0)
+    }
+
+    /// With fields that begin so many values behind a multiple of 256 bytes.
+    pub fn skewed(settings: Settings, fields: &[([u64; 3], Scalar, Option<u32>)], skew: u64) -> Self {
         let fields: Vec<Field> = fields.iter().map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of }).collect();
         let layout = Layout::new(fields.clone()).unwrap();
         let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -154,8 +164,10 @@ impl Rig {
             ok!(cuMemAlloc_v2(&mut address, bytes));
             address
         };
-        let places = fields.iter().map(|f| alloc(f.bytes().unwrap() as usize)).collect();
-        Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, stage: alloc(room), room }
+        let skews: Vec<u64> = fields.iter().map(|f| skew * f.scalar.bytes()).collect();
+        let places = fields.iter().zip(&skews).map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize) + skew).collect();
+        let stage = alloc(room + GUARD);
+        Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, skews, stage, room }
     }
 
     fn device(&self) -> &GpuCodec {
@@ -190,12 +202,15 @@ impl Rig {
         for (field, &to) in fields.iter().zip(&self.fields) {
             ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream));
         }
+        ok!(cuMemsetD8Async(self.stage, 0xA5, self.room + GUARD, self.stream));
         self.device().compress(&self.queue, &self.fields, self.stage).unwrap();
         let bytes = self.finish().unwrap() as usize;
         assert!(bytes <= self.room);
-        let mut stream = vec![0; bytes];
-        ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage, bytes, self.stream));
+        let mut stream = vec![0; self.room + GUARD];
+        ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage, stream.len(), self.stream));
         ok!(cuStreamSynchronize(self.stream));
+        assert!(stream[self.room..].iter().all(|&byte| byte == 0xA5), "written behind the room: {:?}", self.layout.fields);
+        stream.truncate(bytes);
         stream
     }
 
@@ -334,7 +349,7 @@ fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.device = None;
-        for &address in self.fields.iter().chain([&self.stage]) {
+        for address in self.fields.iter().zip(&self.skews).map(|(field, skew)| field - skew).chain([self.stage]) {
             ok!(cuMemFree_v2(address));
         }
         ok!(cuStreamDestroy_v2(self.stream));

@@ -3,11 +3,13 @@
 //! Nothing here waits for the device, so nothing here knows what became of a stream: all decisions are the kernels', and what has to be
 //! known on the host, the size of a snapshot and whether something was wrong, is a [`Report`] in device memory, to be copied when it is due.
 
+mod bfp;
 mod cuszp;
 mod half;
 mod lorenzo;
 mod quantize;
 mod snapshot;
+mod zfp;
 
 pub use snapshot::{GpuCodec, Report};
 
@@ -78,13 +80,16 @@ impl Modules {
 /// All sources, for those who compile them in advance.
 pub fn sources() -> Vec<Source> {
     let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
-    [both(snapshot::source), both(half::source), both(lorenzo::source), both(cuszp::source)].concat()
+    let all = [snapshot::source, half::source, bfp::source, zfp::source, cuszp::source, lorenzo::source];
+    all.into_iter().flat_map(both).collect()
 }
 
 fn coder(method: &Method, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {
     Ok(Some(match method {
         Method::None => return Ok(None),
         Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
+        Method::Zfp { rate } => Box::new(zfp::Zfp::new(shape, *rate, modules)?),
+        Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),
         Method::Cuszp { plain } => Box::new(cuszp::Cuszp::new(shape, *plain, modules)?),
         Method::Lorenzo => Box::new(lorenzo::Lorenzo::new(shape, modules)?),
         other => return fail!(Unsupported, "compressor {} has no kernels: use another one on CUDA, or the host backend", other.name()),

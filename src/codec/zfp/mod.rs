@@ -211,6 +211,21 @@ impl Zfp {
         Job { grid: self.grid, dims: self.dims, spec: self.spec, bmi: simd::level() == Level::Avx512 }
     }
 
+    /// Dimensions of the blocks.
+    pub(super) fn dims(&self) -> u32 {
+        self.dims
+    }
+
+    /// Blocks of an array.
+    pub(super) fn blocks(&self) -> usize {
+        self.grid.blocks()
+    }
+
+    /// Bits of a block in the stream.
+    pub(super) fn block_bits(&self) -> u32 {
+        self.spec.bits
+    }
+
     /// Codes `x` into `to`, which has `max_bytes` bytes, all of which it fills, be they fewer than the array has or not. False: a value is
     /// NaN or infinite, which zfp has no code for.
     pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {

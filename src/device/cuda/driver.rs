@@ -236,6 +236,8 @@ pub struct DeviceInfo {
     pub name: String,
     /// Its memory.
     pub memory_bytes: u64,
+    /// What its kernels are compiled for: 90 is sm_90.
+    pub architecture: u32,
 }
 
 /// Number of devices.
@@ -255,7 +257,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
         cu!(cuDeviceTotalMem_v2(&mut memory_bytes, device))?;
         // SAFETY: the driver wrote a string that is shorter than the buffer.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64 })
+        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64, architecture: super::launch::architecture(device)? })
     };
     (0..device_count()?).map(info).collect()
 }

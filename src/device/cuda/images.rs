@@ -27,11 +27,13 @@ pub struct Source {
 const OPTIONS: [&str; 5] = ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
 impl Source {
-    fn text(&self) -> String {
+    /// The text that is compiled.
+    pub fn text(&self) -> String {
         self.parts.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}\n")).collect()
     }
 
-    fn options(&self, architecture: u32) -> Vec<String> {
+    /// How it is compiled.
+    pub fn options(&self, architecture: u32) -> Vec<String> {
         let own = [format!("-DFP64={}", self.double as u32), format!("--gpu-architecture=sm_{architecture}")];
         OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
@@ -87,7 +89,42 @@ pub fn forget(source: &Source, architecture: u32) {
     }
 }
 
-fn folder() -> Option<PathBuf> {
+/// An image that is kept in a folder.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The file's name.
+    pub name: String,
+    /// What it is compiled for, 90 for sm_90.
+    pub architecture: u32,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// It is as it was written.
+    pub is_whole: bool,
+    /// It is that of a source as it is now.
+    pub is_current: bool,
+}
+
+impl Image {
+    /// Whether it is this source's, whatever version of the compiler made it.
+    pub fn is_of(&self, source: &Source, architecture: u32) -> bool {
+        self.name.starts_with(&source.stem(architecture))
+    }
+}
+
+/// The images in a folder; `sources` are those that are current.
+pub fn images_in(folder: &Path, sources: &[Source]) -> Vec<Image> {
+    let image = |file: &PathBuf| {
+        let name = file.file_name()?.to_str()?.to_owned();
+        let architecture = name.split("-sm").nth(1)?.split('-').next()?.parse().ok()?;
+        let (bytes, is_whole) = (fs::metadata(file).ok()?.len(), read(file).is_some());
+        let image = Image { name, architecture, bytes, is_whole, is_current: false };
+        Some(Image { is_current: sources.iter().any(|source| image.is_of(source, architecture)), ..image })
+    };
+    files(folder, "").iter().filter_map(image).collect()
+}
+
+/// Where images are kept if nobody says otherwise.
+pub fn folder() -> Option<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     of("GPUZIP_CACHE_DIR")
         .or_else(|| of("XDG_CACHE_HOME").map(|dir| dir.join("gpuzip")))
@@ -163,5 +200,58 @@ impl Hasher for Fnv {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: Source = Source { name: "a", parts: &[("a.cu", "one"), ("b.cu", "two")], double: false };
+
+    #[test]
+    fn a_name_tells_sources_types_and_architectures_apart() {
+        let others = [
+            Source { double: true, ..KERNEL },
+            Source { name: "b", ..KERNEL },
+            Source { parts: &[("a.cu", "one"), ("b.cu", "twO")], ..KERNEL },
+            Source { parts: &[("a.cu", "one"), ("c.cu", "two")], ..KERNEL },
+            Source { parts: &[("a.cu", "on"), ("b.cu", "etwo")], ..KERNEL },
+        ];
+        let mut stems: Vec<String> = others.iter().map(|other| other.stem(80)).chain([KERNEL.stem(80), KERNEL.stem(90)]).collect();
+        assert_eq!(stems.len(), 7);
+        assert!(KERNEL.stem(80) == KERNEL.clone().stem(80) && KERNEL.stem(80).starts_with("a-f32-sm80-"));
+        stems.sort();
+        stems.dedup();
+        assert_eq!(stems.len(), 7);
+        // The part that tells texts and options apart, not only what can be read.
+        let hash = |stem: String| stem.split('-').nth(3).map(str::to_owned);
+        assert_ne!(hash(KERNEL.stem(80)), hash(KERNEL.stem(90)));
+        assert_ne!(hash(KERNEL.stem(80)), hash(others[0].stem(80)));
+    }
+
+    #[test]
+    fn a_file_says_whether_it_is_whole() {
+        let folder = std::env::temp_dir().join(format!("gpuzip-images-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("{}12.4.cubin", KERNEL.stem(80)));
+        write(&file, b"an image").unwrap();
+        assert_eq!(read(&file).unwrap(), b"an image");
+        let found = images_in(&folder, &[KERNEL]);
+        assert!(found.len() == 1 && found[0].is_whole && found[0].is_current && found[0].architecture == 80 && found[0].bytes == 16);
+        assert!(!images_in(&folder, &[])[0].is_current && !found[0].is_of(&KERNEL, 90));
+        let whole = fs::read(&file).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&file, &whole[..cut]).unwrap();
+            assert!(read(&file).is_none(), "cut at {cut}");
+        }
+        for bit in 0..8 * whole.len() {
+            let mut bad = whole.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&file, bad).unwrap();
+            assert!(read(&file).is_none(), "bit {bit}");
+        }
+        assert!(!images_in(&folder, &[KERNEL])[0].is_whole && any(&folder, &KERNEL.stem(80)).is_none());
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

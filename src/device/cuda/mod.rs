@@ -4,9 +4,9 @@
 //! each call; when it gives another one than before, that one first waits for the end of the call before.
 
 mod driver;
-mod marks;
 mod images;
 mod launch;
+mod marks;
 mod memory;
 mod nvrtc;
 
@@ -22,7 +22,7 @@ use std::ffi::c_void;
 
 use driver::device_count;
 pub use driver::{current_device, devices, DeviceInfo};
-pub use images::{image, Source};
+pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
 pub use launch::{Argument, Function, Module, Queue};
 pub use memory::{locate, Location};
 pub(crate) use memory::{DeviceSlab, HostSlab};

@@ -68,7 +68,11 @@ impl Nvrtc {
         // SAFETY: the text lives for ever.
         let name = unsafe {
             let text = (self.error)(status);
-            if text.is_null() { "an error".into() } else { CStr::from_ptr(text).to_string_lossy() }
+            if text.is_null() {
+                "an error".into()
+            } else {
+                CStr::from_ptr(text).to_string_lossy()
+            }
         };
         Err(Error::new(Code::Device, format!("{call}: {name}")))
     }

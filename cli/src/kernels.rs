@@ -1,0 +1,90 @@
+//! `gpuzip kernels`: what is compiled for which GPUs, and compiling in advance.
+
+use crate::output::{emit_json, table};
+use crate::Failure;
+use clap::Args;
+use gpuzip::codec::gpu::sources;
+use gpuzip::device::cuda::{self, image_in, images_in, Image, Source};
+use gpuzip::error::{Code, Error, Result};
+use serde_json::{json, Map, Value};
+use std::path::{Path, PathBuf};
+
+/// List the compiled kernels that are kept, and compile them in advance
+#[derive(Args)]
+pub struct Arguments {
+    /// Compile what is not there yet
+    #[arg(long)]
+    prebuild: bool,
+    /// For these architectures, 90 for sm_90; those of this machine's GPUs if none are given
+    #[arg(long, value_name = "ARCH", value_delimiter = ',', requires = "prebuild")]
+    arch: Vec<u32>,
+    /// The folder; if not given GPUZIP_CACHE_DIR, or gpuzip in XDG_CACHE_HOME or ~/.cache
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn folder(arguments: &Arguments) -> Result<PathBuf> {
+    let named = arguments.dir.clone().or_else(cuda::image_folder);
+    named.ok_or_else(|| Error::new(Code::Config, "no folder to keep kernels in: give --dir, or set GPUZIP_CACHE_DIR"))
+}
+
+/// Those that are asked for, or those of the GPUs here, each once.
+fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
+    let mut architectures = asked.to_vec();
+    if asked.is_empty() {
+        let devices = cuda::devices().map_err(|e| e.within("give --arch to compile for other machines"))?;
+        architectures.extend(devices.iter().map(|device| device.architecture));
+    }
+    architectures.sort_unstable();
+    architectures.dedup();
+    Ok(architectures)
+}
+
+/// Makes all images, and sees to it that they are kept, which a session can do without.
+fn prebuild(folder: &Path, architectures: &[u32]) -> Result<()> {
+    let wanted: Vec<(Source, u32)> = architectures.iter().flat_map(|&a| sources().into_iter().map(move |source| (source, a))).collect();
+    for (source, architecture) in &wanted {
+        image_in(Some(folder), source, *architecture)?;
+    }
+    let kept = images_in(folder, &sources());
+    let is_kept = |(source, architecture): &&(Source, u32)| kept.iter().any(|image| image.is_whole && image.is_of(source, *architecture));
+    if let Some((source, architecture)) = wanted.iter().find(|wanted| !is_kept(wanted)) {
+        return Err(Error::new(Code::Io, format!("{}: {} for sm_{architecture} cannot be kept there", folder.display(), source.name)));
+    }
+    Ok(())
+}
+
+fn state(image: &Image) -> &'static str {
+    match (image.is_whole, image.is_current) {
+        (false, _) => "damaged",
+        (true, true) => "current",
+        (true, false) => "of another version",
+    }
+}
+
+fn object(folder: &Path, images: &[Image]) -> Map<String, Value> {
+    let of = |image: &Image| json!({ "file": image.name, "architecture": image.architecture, "bytes": image.bytes, "state": state(image) });
+    let values: [(&str, Value); 2] =
+        [("folder", folder.display().to_string().into()), ("images", images.iter().map(of).collect::<Vec<_>>().into())];
+    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
+    let folder = folder(arguments)?;
+    if arguments.prebuild {
+        prebuild(&folder, &architectures(&arguments.arch)?)?;
+    }
+    let images = images_in(&folder, &sources());
+    if arguments.json {
+        emit_json(object(&folder, &images))?;
+        return Ok(());
+    }
+    let mut rows = vec![("folder".to_string(), folder.display().to_string())];
+    rows.extend(images.iter().map(|image| (image.name.clone(), format!("{} bytes, {}", image.bytes, state(image)))));
+    table(rows, std::io::stdout())?;
+    Ok(())
+}

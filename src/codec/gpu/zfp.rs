@@ -1,0 +1,56 @@
+//! `zfp` by kernels/zfp.cu.
+
+use super::{blocks, GpuCoder, Modules, Values, COMMON};
+use crate::codec::zfp::Zfp as Host;
+use crate::codec::Shape;
+use crate::device::cuda::{Function, Queue, Source};
+use crate::error::Result;
+use crate::snapshot::Scalar;
+
+pub(super) fn source(scalar: Scalar) -> Source {
+    const PARTS: [(&str, &str); 2] = [COMMON, ("zfp.cu", include_str!("../../../kernels/zfp.cu"))];
+    Source { name: "zfp", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+pub(super) struct Zfp {
+    /// The extents that count.
+    n: [u64; 3],
+    /// Blocks of the array, and bits of each.
+    blocks: u64,
+    bits: u32,
+    /// Threads of a block, as the kernels declare them.
+    threads: u32,
+    encode: Function,
+    decode: Function,
+}
+
+impl Zfp {
+    pub fn new(shape: Shape, rate: u32, modules: &mut Modules) -> Result<Self> {
+        let host = Host::new(shape, rate)?;
+        let mut n = [1; 3];
+        n.iter_mut().zip(shape.dims()).for_each(|(n, extent)| *n = extent as u64);
+        let (encode, decode) = match host.dims() {
+            1 => (c"zfp_encode_1", c"zfp_decode_1"),
+            2 => (c"zfp_encode_2", c"zfp_decode_2"),
+            _ => (c"zfp_encode_3", c"zfp_decode_3"),
+        };
+        let threads = if host.dims() == 3 && shape.scalar == Scalar::F64 { 64 } else { 128 };
+        let source = source(shape.scalar);
+        let (encode, decode) = (modules.kernel(&source, encode)?, modules.kernel(&source, decode)?);
+        Ok(Zfp { n, blocks: host.blocks() as u64, bits: host.block_bits(), threads, encode, decode })
+    }
+
+    fn launch(&self, queue: &Queue, kernel: Function, x: Values, job: u64) -> Result<()> {
+        queue.launch(kernel, blocks(self.blocks, self.threads, 1), self.threads, 0, &[&x.x, &x.later, &self.n, &self.bits, &job])
+    }
+}
+
+impl GpuCoder for Zfp {
+    fn compress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+        self.launch(queue, self.encode, x, job)
+    }
+
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+        self.launch(queue, self.decode, x, job)
+    }
+}

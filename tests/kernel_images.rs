@@ -1,0 +1,147 @@
+//! Images of kernels as a session meets them: kept, damaged, refused by the driver, made elsewhere, or not to be kept at all.
+
+mod common;
+#[allow(dead_code)] // Each test program uses a part of it.
+#[path = "cuda/emu.rs"]
+mod emu;
+#[allow(dead_code)] // As above.
+#[path = "gpu_codecs/rig.rs"]
+mod rig;
+
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::snapshot::Scalar;
+use rig::{Kind, Rig};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a child does: kernels of two modules, used.
+#[test]
+#[ignore = "runs in a process of its own"]
+fn codes_a_field() {
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    let settings = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
+}
+
+/// Modules of that.
+const MODULES: usize = 2;
+
+struct Machine {
+    root: PathBuf,
+    /// With NVRTC and without.
+    libraries: [PathBuf; 2],
+}
+
+impl Machine {
+    fn new(name: &str) -> Option<Self> {
+        if !common::have("c++") {
+            return None;
+        }
+        let root = common::tempdir(&format!("images-{name}"));
+        let libraries = ["with", "without"].map(|with| emu::folder_with(&format!("{name}-{with}"), &emu::driver()));
+        std::fs::remove_file(libraries[1].join("libnvrtc.so")).unwrap();
+        let compiler = root.join("compiler");
+        std::fs::write(&compiler, format!("#!/bin/sh\necho x >> {}\nexec c++ \"$@\"\n", root.join("calls").display())).unwrap();
+        std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).unwrap();
+        Some(Machine { root, libraries })
+    }
+
+    /// Runs the child.
+    fn code(&self, folder: &Path, nvrtc: bool) -> Output {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["codes_a_field", "--exact", "--ignored", "--test-threads=1"])
+            .env("LD_LIBRARY_PATH", &self.libraries[usize::from(!nvrtc)])
+            .env("GPUZIP_CACHE_DIR", folder)
+            .env("CXX", self.root.join("compiler"))
+            .output()
+            .unwrap()
+    }
+
+    /// Compilations since the last time.
+    fn compilations(&self) -> usize {
+        let calls = self.root.join("calls");
+        let count = std::fs::read_to_string(&calls).map_or(0, |text| text.lines().count());
+        let _ = std::fs::remove_file(calls);
+        count
+    }
+
+    /// Runs the child, which must succeed, and counts its compilations.
+    fn succeeds(&self, folder: &Path, nvrtc: bool) -> usize {
+        let output = self.code(folder, nvrtc);
+        assert!(output.status.success(), "{}{}", common::stdout(&output), String::from_utf8_lossy(&output.stderr));
+        self.compilations()
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|file| file.extension().is_some_and(|e| e == "cubin")).collect()
+}
+
+/// As src/device/cuda/images.rs writes them: FNV-1a of the image, and the image.
+fn write_image(file: &Path, image: &[u8]) {
+    let hash = image.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3));
+    std::fs::write(file, [&hash.to_le_bytes(), image].concat()).unwrap();
+}
+
+#[test]
+fn images_are_kept_and_what_is_no_image_is_made_anew() {
+    let Some(machine) = Machine::new("kept") else { return };
+    let folder = machine.root.join("cache");
+    assert_eq!(machine.succeeds(&folder, true), MODULES);
+    assert_eq!(machine.succeeds(&folder, true), 0);
+    let kept = files(&folder);
+    assert_eq!(kept.len(), MODULES);
+    let whole = std::fs::read(&kept[0]).unwrap();
+    for bad in [&whole[..whole.len() - 1], &whole[..4], &[], &b"rubbish, and more of it"[..]] {
+        std::fs::write(&kept[0], bad).unwrap();
+        assert_eq!(machine.succeeds(&folder, true), 1, "{} bytes", bad.len());
+    }
+    // Whole, but nothing that the driver takes: another driver's, say.
+    write_image(&kept[0], b"an image for something else");
+    assert_eq!(machine.succeeds(&folder, true), 1);
+    assert_eq!(machine.succeeds(&folder, true), 0);
+}
+
+#[test]
+fn images_that_were_made_elsewhere_need_no_nvrtc() {
+    let Some(machine) = Machine::new("elsewhere") else { return };
+    let folder = machine.root.join("cache");
+    let output = machine.code(&folder, false);
+    if output.status.success() {
+        println!("skipped: this machine has NVRTC");
+        return;
+    }
+    assert!(common::stdout(&output).contains("gpuzip kernels --prebuild"), "{}", common::stdout(&output));
+    assert_eq!(machine.succeeds(&folder, true), MODULES);
+    // Of whatever version of NVRTC.
+    for file in files(&folder) {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        let stem = &name[..name.find("-nvrtc").unwrap()];
+        std::fs::rename(&file, folder.join(format!("{stem}-nvrtc11.8.cubin"))).unwrap();
+    }
+    assert_eq!(machine.succeeds(&folder, false), 0);
+    // One that is damaged is none.
+    std::fs::write(&files(&folder)[0], b"rubbish").unwrap();
+    assert!(!machine.code(&folder, false).status.success());
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_none() {
+    let Some(machine) = Machine::new("none") else { return };
+    for _ in 0..2 {
+        assert_eq!(machine.succeeds(Path::new("/dev/null/cache"), true), MODULES);
+    }
+}
+
+#[test]
+fn processes_that_start_together_compile_once() {
+    let Some(machine) = Machine::new("at-once") else { return };
+    let folder = machine.root.join("cache");
+    std::thread::scope(|scope| {
+        let both = [0, 1].map(|_| scope.spawn(|| machine.code(&folder, true).status.success()));
+        assert!(both.into_iter().all(|child| child.join().unwrap()));
+    });
+    assert_eq!(machine.compilations(), MODULES);
+}
