@@ -165,7 +165,7 @@ static __device__ __forceinline__ void sum_announce(volatile u64 *status, u32 bl
  * Decoupled Look-back", 2016). The first warp of every block calls it, all lanes with the same arguments. `block` is a ticket, taken by an
  * atomicAdd, so that the blocks before have begun; `status` has a word per block, zero at first; sums are below 2^62.
  */
-static __device__ u64 sum_before(volatile u64 *status, u32 block, u64 sum)
+static __device__ __forceinline__ u64 sum_before(volatile u64 *status, u32 block, u64 sum)
 {
     u64 before = 0;
     sum_announce(status, block, sum);

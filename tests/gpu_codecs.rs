@@ -214,6 +214,72 @@ fn zfp_of_damaged_streams() {
     check_damaged("zfp_of_damaged_streams", Method::Zfp { rate: 9 });
 }
 
+fn long() -> bool {
+    std::env::var_os("GPUZIP_TEST_LONG").is_some()
+}
+
+#[test]
+fn dct() {
+    check("dct", Method::Dct, if long() { &BOUNDS } else { &BOUNDS[..1] });
+}
+
+/// Other bounds; arrays of so many tiles that a sample decides, that blocks wait for each other, and that bytes are moved by several of them.
+#[test]
+fn dct_of_many_tiles() {
+    if !inside("dct_of_many_tiles") {
+        return;
+    }
+    let (tight, mean) = (ErrorBound::OfMax(1e-5), ErrorBound::Psnr(70.0));
+    let mut sides = Vec::new();
+    let mut check = |n, scalar, bound, kinds: &[Kind]| {
+        let mut rig = Rig::new(settings(Method::Dct, bound), &[(n, scalar, None)]);
+        for (seed, &kind) in kinds.iter().enumerate() {
+            let stream = rig.check(kind, seed as u64);
+            // The side is the first byte of the payload.
+            sides.extend((stream[5] == 1).then_some((n.iter().filter(|&&n| n > 4).count(), stream[64])));
+        }
+    };
+    check([50, 49, 33], Scalar::F32, tight, &[Kind::Wave, Kind::Spike]);
+    check([50, 49, 33], Scalar::F32, ErrorBound::OfMax(1e-2), &[Kind::Smooth, Kind::Sparse]);
+    check([40, 33, 18], Scalar::F64, tight, &[Kind::Smooth, Kind::Noise]);
+    check([3, 37, 40], Scalar::F64, tight, &[Kind::Mixed, Kind::NotFinite]);
+    check([161, 130, 1], Scalar::F32, tight, &[Kind::Noise, Kind::Sparse, Kind::Wave]);
+    check([161, 130, 1], Scalar::F64, ErrorBound::OfMax(1e-2), &[Kind::Smooth]);
+    check([130_000, 1, 1], Scalar::F32, tight, &[Kind::Noise, Kind::Sparse, Kind::Wave]);
+    check([2, 3, 4], Scalar::F32, tight, &[Kind::Smooth]);
+    check([37, 18, 20], Scalar::F32, mean, &[Kind::Smooth, Kind::Spike, Kind::Mixed]);
+    check([37, 18, 9], Scalar::F64, mean, &[Kind::Wave, Kind::NotFinite]);
+    check([90, 40, 1], Scalar::F32, mean, &[Kind::Smooth, Kind::Sparse, Kind::Noise]);
+    check([2000, 1, 1], Scalar::F64, mean, &[Kind::Smooth, Kind::Spike, Kind::Bits]);
+    check([2000, 1, 1], Scalar::F32, ErrorBound::Psnr(20.0), &[Kind::Noise, Kind::Wave]);
+    if long() {
+        // So many tiles of zeros that a tile goes far, and so many others that there are several pieces to move.
+        check([2_000_000, 1, 1], Scalar::F32, tight, &[Kind::Sparse]);
+    }
+    for side in [(3, 16), (3, 8), (2, 32), (2, 16), (1, 32)] {
+        assert!(sides.contains(&side), "nothing was coded with {side:?} dimensions and side");
+    }
+}
+
+#[test]
+fn dct_on_wavefields() {
+    check_real("dct_on_wavefields", Method::Dct, &[ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(80.0)]);
+}
+
+#[test]
+fn dct_of_damaged_streams() {
+    check_damaged("dct_of_damaged_streams", Method::Dct);
+}
+
+/// True in the process that has the software driver, when there is a compiler for it.
+fn inside(name: &str) -> bool {
+    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())]);
+    if inside {
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    }
+    inside
+}
+
 /// Three time levels, two groups, both types.
 #[test]
 fn groups() {

@@ -122,6 +122,7 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
     bytes
 }
 
+/// Bytes around fields, and behind the room of a stream, that nothing must write.
 const GUARD: usize = 256;
 
 pub struct Rig {
@@ -165,7 +166,7 @@ impl Rig {
             address
         };
         let skews: Vec<u64> = fields.iter().map(|f| skew * f.scalar.bytes()).collect();
-        let places = fields.iter().zip(&skews).map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize) + skew).collect();
+        let places = fields.iter().zip(&skews).map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew).collect();
         let stage = alloc(room + GUARD);
         Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, skews, stage, room }
     }
@@ -219,16 +220,30 @@ impl Rig {
         ok!(cuMemsetD8Async(self.stage, 0xA5, self.room, self.stream));
         ok!(cuMemcpyAsync(self.stage, stream.as_ptr() as u64, stream.len(), self.stream));
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
-            ok!(cuMemsetD8Async(at, 0xA5, field.bytes().unwrap() as usize, self.stream));
+            ok!(cuMemsetD8Async(at - GUARD as u64, 0xA5, field.bytes().unwrap() as usize + 2 * GUARD, self.stream));
         }
         self.device().decompress(&self.queue, self.stage, stream.len() as u64, &self.fields).unwrap();
-        self.finish()?;
+        let result = self.finish();
+        self.check_guards();
+        result?;
         let mut fields: Vec<Vec<u8>> = self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
         for (field, &at) in fields.iter_mut().zip(&self.fields) {
             ok!(cuMemcpyAsync(field.as_mut_ptr() as u64, at, field.len(), self.stream));
         }
         ok!(cuStreamSynchronize(self.stream));
         Ok(fields)
+    }
+
+    /// Nothing was written around the fields.
+    fn check_guards(&self) {
+        for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
+            for from in [at - GUARD as u64, at + field.bytes().unwrap()] {
+                let mut guard = [0u8; GUARD];
+                ok!(cuMemcpyAsync(guard.as_mut_ptr() as u64, from, GUARD, self.stream));
+                ok!(cuStreamSynchronize(self.stream));
+                assert_eq!(guard, [0xA5; GUARD], "written where no field is");
+            }
+        }
     }
 
     /// What the host decodes from a stream.
@@ -261,14 +276,14 @@ impl Rig {
         read.is_ok()
     }
 
-    /// Both make the same stream of the same fields, and the same fields of it.
-    pub fn check(&mut self, kind: Kind, seed: u64) {
+    /// Both make the same stream of the same fields, and the same fields of it. Returns the stream.
+    pub fn check(&mut self, kind: Kind, seed: u64) -> Vec<u8> {
         let fields = self.host_fields(kind, seed);
-        self.compare(&format!("{kind:?}, seed {seed}"), fields);
+        self.compare(&format!("{kind:?}, seed {seed}"), fields)
     }
 
     /// The same for these fields.
-    pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) {
+    pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) -> Vec<u8> {
         let what = format!("{:?} of {:?}, {what}", self.settings, self.layout.fields);
         let mut expected = vec![0xA5; self.room];
         let memory = Self::memory(&mut fields);
@@ -286,6 +301,7 @@ impl Rig {
             // The bits of a NaN that a subtraction makes are the processor's.
             assert!(same(read, back, self.layout.fields[i].scalar), "{what}: field {i} is decoded to other values");
         }
+        stream
     }
 }
 
@@ -349,7 +365,7 @@ fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.device = None;
-        for address in self.fields.iter().zip(&self.skews).map(|(field, skew)| field - skew).chain([self.stage]) {
+        for address in self.fields.iter().zip(&self.skews).map(|(field, skew)| field - skew - GUARD as u64).chain([self.stage]) {
             ok!(cuMemFree_v2(address));
         }
         ok!(cuStreamDestroy_v2(self.stream));

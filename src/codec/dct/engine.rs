@@ -85,7 +85,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     fn longest_directory(&self, grid: &Grid) -> usize {
-        directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * T::BYTES))
+        longest_directory(grid, T::BYTES)
     }
 
     pub fn compress(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
@@ -269,6 +269,11 @@ fn width(longest: usize) -> u32 {
     usize::BITS - longest.leading_zeros()
 }
 
+/// Bytes of the longest directory that there may be, with values of so many bytes.
+pub(crate) fn longest_directory(grid: &Grid, bytes: usize) -> usize {
+    directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * bytes))
+}
+
 /// Bytes of the directory of so many tiles, of which `coded` are not empty.
 fn directory_bytes(tiles: usize, coded: usize, width: u32) -> usize {
     tiles.div_ceil(8) + (coded as u64 * u64::from(width)).div_ceil(8) as usize
@@ -312,7 +317,7 @@ struct Sample<'a, T, const L: usize> {
 impl<T: Number, const L: usize> Sample<'_, T, L> {
     fn run(self) -> Sampled {
         let tiles = self.large.tiles();
-        let count = (tiles / 32).max(16).min(tiles);
+        let count = sample_tiles(self.large);
         let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
         let mut ids = [0; L];
         let mut filled = 0;
@@ -346,6 +351,11 @@ impl<T: Number, const L: usize> Sample<'_, T, L> {
         }
         sampled
     }
+}
+
+/// How many of the largest tiles are in the sample.
+pub(crate) fn sample_tiles(large: &Grid) -> usize {
+    (large.tiles() / 32).max(16).min(large.tiles())
 }
 
 /// The s-th of the scattered tiles: multiples of the golden section.

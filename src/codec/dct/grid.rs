@@ -7,7 +7,7 @@ use crate::room;
 const SHORTEST: usize = 5;
 
 /// Tiles of one size that cover an array.
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// Values along each axis that is transformed.
     pub side: usize,
     /// Axes that are transformed.
@@ -25,7 +25,7 @@ pub(super) struct Grid {
 }
 
 /// The axes that are transformed.
-pub(super) fn axes(n: [usize; 3]) -> [bool; 3] {
+pub(crate) fn axes(n: [usize; 3]) -> [bool; 3] {
     let mut axes = n.map(|n| n >= SHORTEST);
     if axes == [false; 3] {
         let longest = (0..3).rev().max_by_key(|&a| n[a]).unwrap_or(0);
@@ -35,7 +35,7 @@ pub(super) fn axes(n: [usize; 3]) -> [bool; 3] {
 }
 
 /// The sides that tiles of so many dimensions may have, the largest first.
-pub(super) fn sides(dims: usize) -> &'static [usize] {
+pub(crate) fn sides(dims: usize) -> &'static [usize] {
     match dims {
         3 => &[16, 8],
         2 => &[32, 16],
@@ -117,13 +117,13 @@ impl Grid {
 
 /// The index that stands for `i` when an array of `n` values is continued by its mirror image.
 #[inline(always)]
-pub(super) fn mirror(i: usize, n: usize) -> usize {
+pub(crate) fn mirror(i: usize, n: usize) -> usize {
     let i = if i < 2 * n { i } else { i % (2 * n) };
     i.min(2 * n - 1 - i)
 }
 
 /// The places of a tile by the sum of their frequencies, then by the sum of the squares, then in their order.
-fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
+pub(crate) fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
     let values = side.pow(dims as u32);
     let mut order = room::with_room(values)?;
     order.extend(0..values as u32);

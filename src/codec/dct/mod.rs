@@ -84,6 +84,12 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
+/// What kernels have to know of the tiles.
+pub(crate) use {
+    engine::{longest_directory, sample_tiles},
+    grid::{axes, order, sides, Grid},
+};
+
 use super::{Array, ArrayMut, Bound, Coder, Shape};
 use crate::error::{fail, Result};
 use crate::snapshot::Scalar;

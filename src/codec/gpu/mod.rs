@@ -5,6 +5,7 @@
 
 mod bfp;
 mod cuszp;
+mod dct;
 mod half;
 mod lorenzo;
 mod quantize;
@@ -13,7 +14,7 @@ mod zfp;
 
 pub use snapshot::{GpuCodec, Report};
 
-use super::{Method, Shape};
+use super::{ErrorBound, Method, Settings, Shape};
 use crate::device::cuda::{Function, Module, Queue, Source};
 use crate::error::{fail, Result};
 use crate::snapshot::Scalar;
@@ -37,6 +38,14 @@ pub(crate) trait GpuCoder: Send {
     fn scratch(&self) -> u64 {
         0
     }
+
+    /// What it needs to know on the device all the time: it is copied there once.
+    fn constants(&self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    /// Where that is, at a multiple of 256.
+    fn place(&mut self, _constants: u64) {}
 
     /// Codes `x` into the payload of the job at this address, and puts its size there. The same bytes as `Coder::compress`.
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
@@ -81,12 +90,14 @@ impl Modules {
 pub fn sources() -> Vec<Source> {
     let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
     let all = [snapshot::source, half::source, bfp::source, zfp::source, cuszp::source, lorenzo::source];
-    all.into_iter().flat_map(both).collect()
+    all.into_iter().flat_map(both).chain(dct::sources()).collect()
 }
 
-fn coder(method: &Method, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {
-    Ok(Some(match method {
+fn coder(settings: &Settings, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {
+    let mean = matches!(settings.bound, ErrorBound::Psnr(_));
+    Ok(Some(match &settings.method {
         Method::None => return Ok(None),
+        Method::Dct => Box::new(dct::Dct::new(shape, mean, modules)?),
         Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
         Method::Zfp { rate } => Box::new(zfp::Zfp::new(shape, *rate, modules)?),
         Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),

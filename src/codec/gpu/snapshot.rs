@@ -93,16 +93,17 @@ struct Places {
     jobs: u64,
     errors: u64,
     state: u64,
+    constants: u64,
     scratch: u64,
     end: u64,
 }
 
 impl Places {
-    fn new(fields: u64, groups: u64, scratch: u64) -> Self {
+    fn new(fields: u64, groups: u64, constants: u64, scratch: u64) -> Self {
         let mut end = 0u64;
         let mut take = |bytes: u64| {
             let at = end;
-            end = end.saturating_add(bytes).div_ceil(256).saturating_mul(256);
+            end = aligned(end.saturating_add(bytes));
             at
         };
         let mut at = Places {
@@ -113,6 +114,7 @@ impl Places {
             jobs: take(2 * fields * JOB),
             errors: take(8 * fields),
             state: take(size_of::<Report>() as u64),
+            constants: take(constants),
             scratch: take(scratch),
             end: 0,
         };
@@ -135,7 +137,7 @@ impl GpuCodec {
             let known = kinds.iter().position(|&kind| kind == shape).unwrap_or(kinds.len());
             if known == kinds.len() {
                 kinds.push(shape);
-                coders.extend(coder(&settings.method, shape, &mut modules)?);
+                coders.extend(coder(settings, shape, &mut modules)?);
             }
             let source = source(shape.scalar);
             let typed = Typed {
@@ -150,7 +152,8 @@ impl GpuCodec {
             return fail!(Unsupported, "compressor none: nothing to do for kernels");
         }
         let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
-        let at = Places::new(streams.len() as u64, groups.len() as u64, scratch);
+        let constants = coders.iter().map(|c| c.constants()).collect::<Result<Vec<_>>>()?;
+        let at = Places::new(streams.len() as u64, groups.len() as u64, constants.iter().map(|c| aligned(c.len() as u64)).sum(), scratch);
         let plain = source(Scalar::F32);
         let mut kernel = |name| modules.kernel(&plain, name);
         let mut codec = GpuCodec {
@@ -177,9 +180,16 @@ impl GpuCodec {
             jobs: base + at.jobs,
             errors: base + at.errors,
             state: base + at.state,
+            constants: base + at.constants,
             scratch: base + at.scratch,
             end: at.end,
         };
+        let mut place = codec.at.constants;
+        for (coder, constants) in codec.coders.iter_mut().zip(&constants) {
+            send(queue, place, constants)?;
+            coder.place(place);
+            place += aligned(constants.len() as u64);
+        }
         codec.describe(settings, queue)?;
         Ok(codec)
     }
@@ -317,10 +327,18 @@ impl GpuCodec {
     }
 }
 
+/// What begins behind so many bytes does so at a multiple of 256.
+fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(256).saturating_mul(256)
+}
+
 fn put(text: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| text.extend(word.to_le_bytes()));
 }
 
 fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
     queue.copy(to, text.as_ptr() as u64, text.len() as u64)
 }

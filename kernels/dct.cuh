@@ -1,0 +1,450 @@
+/*
+ * `dct`: what its kernels share. src/codec/dct says what a stream is; the words are the same here.
+ *
+ * A block works on a piece of 4096 values, one tile of 16^3 or several smaller ones, one after the other, and a warp on as many values of
+ * it: where a tile is not larger, warps wait for no other. Where values are found by their number in the piece the tiles are behind each
+ * other; in shared memory they lie as `at` says.
+ */
+#ifndef DIMS
+#define DIMS 3
+#endif
+#if DIMS == 3
+#define LARGE 16
+#define SMALL 8
+#define THREADS 256
+#elif DIMS == 2
+#define LARGE 32
+#define SMALL 16
+#define THREADS 128
+#else
+#define LARGE 32
+#define SMALL 32
+#define THREADS 128
+#endif
+/* So many blocks at least are to fit into a multiprocessor's registers. */
+#ifndef BLOCKS
+#define BLOCKS (FP64 ? 2 : 3)
+#endif
+
+/* Values of a piece, and of it those of a thread and of a warp. */
+#define PIECE 4096
+#define EACH (PIECE / THREADS)
+#define OF_WARP (32 * EACH)
+#define MOST_TILES (PIECE / (DIMS == 3 ? 512 : DIMS == 2 ? 256 : 32))
+
+/* Bytes before the directory. */
+#define HEAD 24
+/* |coefficients| are below this. */
+#define LIMIT (1 << 28)
+/* A tile that is stored as it is, among lengths. */
+#define RAW (~0u)
+/* Modes of rows; behind RICE those with 1, 2, ... fixed bits per coefficient. */
+#define ONE 1
+#define GROUPS 2
+#define RICE 3
+
+/* Numbers of a tile of side S. */
+template <int S> struct Tile {
+    static constexpr u32 log = S == 8 ? 3 : S == 16 ? 4 : 5;
+    static constexpr u32 values = DIMS == 3 ? S * S * S : DIMS == 2 ? S * S : S;
+    static constexpr u32 of_row = values == 4096 ? 16 : 8;
+    static constexpr u32 rows = values / of_row;
+    static constexpr u32 row_bits = values == 4096 ? 9 : DIMS == 3 ? 7 : S == 16 ? 6 : DIMS == 2 ? 8 : 3;
+    static constexpr u32 most = values / 4; /* corrections */
+    static constexpr u32 count = PIECE / values;     /* tiles of a piece */
+    static constexpr u32 threads = THREADS / count;  /* of a tile: all, or at most a warp */
+    static constexpr u32 own_rows = EACH / of_row;   /* of a thread */
+    static constexpr u32 lines = EACH / S;
+};
+
+/* How an array is divided into tiles of one side. The host fills this in: src/codec/gpu/dct.rs. */
+struct Grid {
+    u64 tiles;     /* below 2^32 */
+    u64 m[3];      /* tiles along the axes of the array */
+    u64 step[3];   /* from one to the next, in values */
+    u64 axis[3];   /* of the array, that the axes of a tile are */
+    u64 n[3];      /* extents of the array along these */
+    u64 stride[3]; /* from one value to the next */
+    u64 longest;   /* bytes of the longest directory */
+};
+
+struct Tables {
+    Grid grids[2]; /* of the larger and of the smaller side */
+    u64 parts[3];  /* smaller tiles that a larger one has along the axes of the array */
+    u64 sample;    /* larger tiles in the sample */
+    u64 values;
+    u64 spare;
+    u16 order[2][PIECE]; /* where in shared memory the coefficients of a tile are, by falling importance */
+};
+
+/* Where a tile of the piece is in the array. */
+struct Place {
+    u64 first;     /* its first value */
+    u32 inside[3]; /* extents of the part that is in the array */
+    u32 front;     /* bit a: along axis a it is the first */
+    u32 there;     /* there is such a tile */
+    u32 whole;     /* all of it is in the array */
+};
+
+/* ---- Shared memory ---- */
+
+/*
+ * Where value b of a piece is: without the distortion the lines along one of the axes would all begin in the same bank. Bits of b move
+ * or are added modulo 2, so that at(a ^ b) = at(a) ^ at(b).
+ */
+template <int S> static __device__ __forceinline__ u32 at(u32 b)
+{
+    const u32 log = Tile<S>::log, x = b & (S - 1), y = b >> log & (S - 1), z = b >> 2 * log;
+    return (x ^ y) | ((y ^ z) & (S - 1)) << log | z << 2 * log;
+}
+
+static __device__ __forceinline__ u32 warp_id() { return threadIdx.x / 32; }
+
+/* The number of this thread's i-th value, if neighbours are to have neighbours. */
+static __device__ __forceinline__ u32 own(u32 i) { return warp_id() * OF_WARP + 32 * i + lane_id(); }
+
+/* That of its value 0 in its tile. The others are 32 i behind, in this tile or further ones: no bits of the two are the same. */
+template <int S> static __device__ __forceinline__ u32 own_first() { return own(0) % Tile<S>::values; }
+
+/* Value 0 of this thread's h-th line along an axis of tiles. */
+template <int S> static __device__ __forceinline__ u32 line_of(u32 h, u32 axis)
+{
+    const u32 line = warp_id() * (OF_WARP / S) + 32 * h + lane_id(), log = axis * Tile<S>::log;
+    return (line >> log) << (log + Tile<S>::log) | (line & ((1u << log) - 1));
+}
+
+/* Waits for the threads that have a part in the same tile. */
+template <int S> static __device__ __forceinline__ void sync()
+{
+    if (Tile<S>::threads > 32)
+        __syncthreads();
+    else
+        __syncwarp();
+}
+
+/* Does one of these threads say so? (Or another one of the warp.) */
+template <int S> static __device__ __forceinline__ int any(int yes)
+{
+    return Tile<S>::threads > 32 ? __syncthreads_or(yes) : __any_sync(~0u, yes);
+}
+
+/* The sum of v over the threads of the tile before this one; `all`: over all. `room`: a word per warp. */
+template <int S, class T> static __device__ __forceinline__ T tile_scan(T v, T *all, u64 *room)
+{
+    const u32 threads = Tile<S>::threads, width = threads < 32 ? threads : 32;
+    T sum = v;
+#pragma unroll
+    for (u32 by = 1; by < width; by *= 2) {
+        const T other = __shfl_up_sync(~0u, sum, by, width);
+        if ((lane_id() & (width - 1)) >= by)
+            sum += other;
+    }
+    T total = __shfl_sync(~0u, sum, width - 1, width), before = sum - v;
+    if (threads > 32) {
+        __syncthreads();
+        if (lane_id() == 0)
+            room[warp_id()] = (u64)total;
+        __syncthreads();
+        total = 0;
+#pragma unroll
+        for (u32 w = 0; w < THREADS / 32; w++) {
+            const T of_warp = (T)room[w];
+            before += w < warp_id() ? of_warp : 0;
+            total += of_warp;
+        }
+    }
+    *all = total;
+    return before;
+}
+
+template <int S> static __device__ __forceinline__ u32 tile_max(u32 v, u64 *room)
+{
+    const u32 threads = Tile<S>::threads, width = threads < 32 ? threads : 32;
+#pragma unroll
+    for (u32 by = 1; by < width; by *= 2) {
+        const u32 other = __shfl_xor_sync(~0u, v, by);
+        v = other > v ? other : v;
+    }
+    if (threads > 32) {
+        __syncthreads();
+        if (lane_id() == 0)
+            room[warp_id()] = v;
+        __syncthreads();
+#pragma unroll
+        for (u32 w = 0; w < THREADS / 32; w++)
+            v = (u32)room[w] > v ? (u32)room[w] : v;
+    }
+    return v;
+}
+
+/* ---- Tiles ---- */
+
+template <int S> static __device__ __forceinline__ Place place_of(const Grid *grid, u32 tile)
+{
+    Place place = {0, {1, 1, 1}, 0, 0, 0};
+    if (tile >= grid->tiles)
+        return place;
+    const u32 m0 = (u32)grid->m[0], m1 = (u32)grid->m[1], row = tile / m0, of[3] = {tile % m0, row % m1, row / m1};
+    place.first = of[0] * grid->step[0] + of[1] * grid->step[1] + of[2] * grid->step[2];
+    place.there = place.whole = 1;
+#pragma unroll
+    for (u32 a = 0; a < DIMS; a++) {
+        const u32 axis = (u32)grid->axis[a], number = axis == 0 ? of[0] : axis == 1 ? of[1] : of[2];
+        const u64 rest = grid->n[a] - (u64)number * S;
+        place.inside[a] = rest < S ? (u32)rest : S;
+        place.front |= (u32)(number == 0) << a;
+        place.whole &= place.inside[a] == S;
+    }
+    return place;
+}
+
+static __device__ __forceinline__ u32 values_inside(const Place *place) { return place->inside[0] * place->inside[1] * place->inside[2]; }
+
+template <int S> static __device__ __forceinline__ u32 coordinate(u32 p, u32 a) { return p >> a * Tile<S>::log & (S - 1); }
+
+/* Is value p of a tile in the array? */
+template <int S> static __device__ __forceinline__ int within(const Place *place, u32 p)
+{
+    int yes = 1;
+#pragma unroll
+    for (u32 a = 0; a < DIMS; a++)
+        yes &= coordinate<S>(p, a) < place->inside[a];
+    return yes;
+}
+
+/* Which one it is of those of the tile that are in the array. */
+template <int S> static __device__ __forceinline__ u32 rank_inside(const Place *place, u32 p)
+{
+    u32 rank = 0;
+#pragma unroll
+    for (int a = DIMS - 1; a >= 0; a--)
+        rank = rank * place->inside[a] + coordinate<S>(p, a);
+    return rank;
+}
+
+/* How far value p of a tile is from its first one in the array. */
+template <int S> static __device__ __forceinline__ u64 offset_of(const Grid *grid, u32 p)
+{
+    u64 offset = 0;
+#pragma unroll
+    for (u32 a = 0; a < DIMS; a++)
+        offset += coordinate<S>(p, a) * grid->stride[a];
+    return offset;
+}
+
+/* The index of this thread's i-th value, which is in the array, `offset` being that of its value 0. */
+template <int S> static __device__ __forceinline__ u64 index_of(const Grid *grid, const Place *place, u64 offset, u32 i)
+{
+    return place->first + offset + offset_of<S>(grid, 32 * i % Tile<S>::values);
+}
+
+/* The index of what stands for value p of a tile where the array is continued by its mirror image. */
+template <int S> static __device__ __forceinline__ u64 mirrored(const Grid *grid, const Place *place, u32 p)
+{
+    u64 index = place->first;
+#pragma unroll
+    for (u32 a = 0; a < DIMS; a++) {
+        const u32 n = place->inside[a];
+        u32 i = coordinate<S>(p, a);
+        if (i >= n && place->front >> a & 1)
+            i %= 2 * n;
+        index += (u64)(i < n ? (i64)i : 2 * (i64)n - 1 - (i64)i) * grid->stride[a];
+    }
+    return index;
+}
+
+static __device__ __forceinline__ real magnitude_of(real x) { return real_of(bits_of(x) & ~((bits)1 << (8 * sizeof(real) - 1))); }
+
+/* ---- Quantiser ---- */
+
+/* quantiser.rs */
+struct Quantiser {
+    real step, inverse, unit, per_unit, most, per_step;
+    u32 fits; /* the type can express it */
+    u32 rms;  /* squares of errors are summed up, none is corrected */
+};
+
+static __device__ __forceinline__ int is_normal(real x)
+{
+#if FP64
+    const double least = 2.2250738585072014e-308, top = 1.7976931348623157e308;
+#else
+    const double least = 1.1754943508222875e-38, top = 3.4028234663852886e38;
+#endif
+    const double a = magnitude_of(x);
+    return a > least && a <= top;
+}
+
+template <int S> static __device__ __forceinline__ Quantiser quantiser_of(double step, double unit, double most, u32 rms)
+{
+    const double axis = S == 8 ? 0.5 : S == 16 ? 0.7071067811865476 / 2.0 : 0.25;
+    const double scale = DIMS == 3 ? axis * axis * axis : DIMS == 2 ? axis * axis : axis;
+    const double rest = FP64 ? 1.0 / 1125899906842624.0 : 1.0 / 4194304.0;
+    Quantiser q;
+    q.step = (real)(step * scale);
+    q.inverse = (real)(scale / step);
+    q.unit = (real)unit;
+    q.per_unit = (real)(1.0 / unit);
+    q.most = (real)(most * (1.0 - rest));
+    q.per_step = (real)(1.0 / step);
+    q.fits = is_normal(q.step) && is_normal(q.inverse) && is_normal(q.per_step) && (rms || (is_normal(q.unit) && is_normal(q.per_unit)));
+    q.rms = rms;
+    return q;
+}
+
+/* ---- Transform: transform.rs ---- */
+
+/* cos(pi j / 64) */
+static __device__ __forceinline__ real cosine(int j)
+{
+    constexpr double table[33] = {
+        1.0, 0.9987954562051724, 0.9951847266721969, 0.989176509964781, 0.9807852804032304, 0.970031253194544, 0.9569403357322088,
+        0.9415440651830208, 0.9238795325112867, 0.9039892931234433, 0.881921264348355, 0.8577286100002721, 0.8314696123025452,
+        0.8032075314806449, 0.773010453362737, 0.7409511253549591, 0.7071067811865476, 0.6715589548470184, 0.6343932841636455,
+        0.5956993044924334, 0.5555702330196022, 0.5141027441932218, 0.47139673682599764, 0.4275550934302821, 0.3826834323650898,
+        0.33688985339222005, 0.2902846772544624, 0.2429801799032639, 0.19509032201612828, 0.14673047445536175, 0.0980171403295606,
+        0.049067674327418015, 0.0};
+    return (real)table[j];
+}
+
+/* DCT-II, its transpose and DCT-IV of N values. */
+template <int N> struct Dct {
+    static __device__ __forceinline__ void second(const real *x, real *y)
+    {
+        real sums[N / 2], differences[N / 2], even[N / 2], odd[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            sums[i] = x[i] + x[N - 1 - i];
+            differences[i] = x[i] - x[N - 1 - i];
+        }
+        Dct<N / 2>::second(sums, even);
+        Dct<N / 2>::fourth(differences, odd);
+#pragma unroll
+        for (int k = 0; k < N / 2; k++) {
+            y[2 * k] = even[k];
+            y[2 * k + 1] = odd[k];
+        }
+    }
+
+    static __device__ __forceinline__ void third(const real *x, real *y)
+    {
+        real a[N / 2], b[N / 2], even[N / 2], odd[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            a[i] = x[2 * i];
+            b[i] = x[2 * i + 1];
+        }
+        Dct<N / 2>::third(a, even);
+        Dct<N / 2>::fourth(b, odd);
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            y[i] = even[i] + odd[i];
+            y[N - 1 - i] = even[i] - odd[i];
+        }
+    }
+
+    static __device__ __forceinline__ void fourth(const real *x, real *y)
+    {
+        real a[N / 2], b[N / 2], p[N / 2], q[N / 2];
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) {
+            const int angle = (2 * i + 1) * (16 / N);
+            a[i] = x[i] * cosine(angle) + x[N - 1 - i] * cosine(32 - angle);
+            const real c = x[i] * cosine(32 - angle), d = x[N - 1 - i] * cosine(angle);
+            b[i] = i % 2 == 0 ? c - d : d - c;
+        }
+        Dct<N / 2>::second(a, p);
+        Dct<N / 2>::second(b, q);
+        y[0] = p[0];
+        y[N - 1] = q[0];
+#pragma unroll
+        for (int k = 1; k < N - 1; k++)
+            y[k] = k % 2 == 0 ? p[k / 2] - q[N / 2 - k / 2] : p[k / 2 + 1] + q[N / 2 - 1 - k / 2];
+    }
+};
+
+template <> struct Dct<2> {
+    static __device__ __forceinline__ void second(const real *x, real *y)
+    {
+        y[0] = x[0] + x[1];
+        y[1] = (x[0] - x[1]) * cosine(16);
+    }
+
+    static __device__ __forceinline__ void third(const real *x, real *y)
+    {
+        const real odd = x[1] * cosine(16);
+        y[0] = x[0] + odd;
+        y[1] = x[0] - odd;
+    }
+
+    static __device__ __forceinline__ void fourth(const real *x, real *y)
+    {
+        y[0] = x[0] * cosine(8) + x[1] * cosine(24);
+        y[1] = x[0] * cosine(24) - x[1] * cosine(8);
+    }
+};
+
+/* One line, in place. */
+template <int S> static __device__ __forceinline__ void forward(real *line)
+{
+    real y[S];
+    Dct<S>::second(line, y);
+    y[0] = y[0] * cosine(16);
+#pragma unroll
+    for (int i = 0; i < S; i++)
+        line[i] = y[i];
+}
+
+template <int S> static __device__ __forceinline__ void backward(real *line)
+{
+    real y[S];
+    line[0] = line[0] * cosine(16);
+    Dct<S>::third(line, y);
+#pragma unroll
+    for (int i = 0; i < S; i++)
+        line[i] = y[i];
+}
+
+template <int S> static __device__ __forceinline__ void load_line(const real *room, u32 first, u32 axis, real *line)
+{
+#pragma unroll
+    for (u32 i = 0; i < S; i++)
+        line[i] = room[at<S>(first) ^ at<S>(i << axis * Tile<S>::log)];
+}
+
+template <int S> static __device__ __forceinline__ void store_line(real *room, u32 first, u32 axis, const real *line)
+{
+#pragma unroll
+    for (u32 i = 0; i < S; i++)
+        room[at<S>(first) ^ at<S>(i << axis * Tile<S>::log)] = line[i];
+}
+
+/* All lines along one axis. */
+template <int S> static __device__ __forceinline__ void forward_axis(real *room, u32 axis)
+{
+#pragma unroll 1
+    for (u32 h = 0; h < Tile<S>::lines; h++) {
+        real line[S];
+        load_line<S>(room, line_of<S>(h, axis), axis, line);
+        forward<S>(line);
+        store_line<S>(room, line_of<S>(h, axis), axis, line);
+    }
+}
+
+/* Lines of zeros stay as they are. */
+template <int S> static __device__ __forceinline__ void backward_axis(real *room, u32 axis)
+{
+#pragma unroll 1
+    for (u32 h = 0; h < Tile<S>::lines; h++) {
+        real line[S];
+        bits some = 0;
+        load_line<S>(room, line_of<S>(h, axis), axis, line);
+#pragma unroll
+        for (u32 i = 0; i < S; i++)
+            some |= bits_of(line[i]);
+        if (__any_sync(~0u, some != 0)) {
+            backward<S>(line);
+            store_line<S>(room, line_of<S>(h, axis), axis, line);
+        }
+    }
+}

@@ -1,0 +1,404 @@
+/*
+ * `dct`, compressing. A sample of the tiles decides between the sides; the tiles are coded behind the place where the longest directory
+ * would end, as src/codec/dct/engine.rs does it, and when all is known moved up to where the directory ends.
+ */
+
+/* Steps of the table that are tried for a bound on the mean square, one sixteenth of an octave apart. */
+#define STEPS 256
+
+/* What blocks tell each other; zero at first. */
+struct Control {
+    u32 ticket, moved;  /* pieces that have been begun */
+    u64 bytes, coded;   /* of the tiles, and how many are not empty */
+    u64 tally[2][2];    /* of a sample: bits, or units of energy; values */
+    u32 low[2];         /* of each side the largest index of a step that is known to keep the bound on a sample */
+    u32 index, end;     /* of the step, and the least that is too large */
+    u32 longest;        /* bytes of a tile that is not stored as it is */
+    u32 side;           /* 0 the larger, 1 the smaller */
+    u32 done;           /* blocks of a kernel that have ended */
+    u32 none;           /* it cannot be coded */
+    u32 found;          /* the index is final */
+    u32 spare;
+};
+
+/* ---- Steps ---- */
+
+/* 2^(i/16) */
+static __constant__ const double octave[16] = {1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721, 1.241857812073484,
+                                               1.2968395546510096, 1.3542555469368927, 1.4142135623730951, 1.4768261459394993, 1.5422108254079407,
+                                               1.6104903319492543, 1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474};
+
+/* The step of an index, for a target of 1. */
+static __device__ __forceinline__ double step_of(u32 index) { return octave[index % 16] * double_of((u64)(1023 + index / 16) << 52); }
+
+/* Is this the energy of errors whose mean square is within the target? */
+static __device__ __forceinline__ int holds(u64 energy, double step, double target, u64 values)
+{
+    const double relative = step / target;
+    return (double)energy * (relative * relative) <= (double)values * (16384.0 * (1.0 - 1.0 / 65536.0));
+}
+
+template <int S> static __device__ __forceinline__ void set_quantiser(Shared *s, const Job *job, u32 index)
+{
+    if (threadIdx.x != 0)
+        return;
+    const double step = job->rms ? job->bound * step_of(index) : job->bound * 2.1;
+    s->q = quantiser_of<S>(step, job->rms ? step : job->bound * 1.25, job->bound, job->rms);
+}
+
+/* Is this the last one of so many blocks that comes here? It sees what the others have done. */
+static __device__ __forceinline__ int is_last(Shared *s, Control *control, u32 blocks)
+{
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        s->flag = atomicAdd(&control->done, 1u) == blocks - 1;
+        if (s->flag)
+            control->done = 0;
+        __threadfence();
+    }
+    __syncthreads();
+    return s->flag;
+}
+
+/* ---- Pieces ---- */
+
+/* A tile that does not exist. */
+#define NOWHERE (~0u)
+
+/* Tiles of this side in one of the larger side. */
+template <int S> static __device__ __forceinline__ u32 parts_of(const Tables *tables)
+{
+    return S == LARGE ? 1 : (u32)(tables->parts[0] * tables->parts[1] * tables->parts[2]);
+}
+
+/* The s-th tile of the sample. */
+template <int S> static __device__ __forceinline__ u32 sampled(const Tables *tables, u32 s)
+{
+    const Grid *large = &tables->grids[0], *grid = &tables->grids[1];
+    const u32 all = parts_of<S>(tables), number = s / all;
+    if (number >= tables->sample)
+        return NOWHERE;
+    const u32 tile = tables->sample == large->tiles ? number : (u32)__umul64hi(number * 0x9e3779b97f4a7c15ull, large->tiles);
+    if (S == LARGE)
+        return tile;
+    const u32 m0 = (u32)large->m[0], m1 = (u32)large->m[1], row = tile / m0, place[3] = {tile % m0, row % m1, row / m1};
+    u32 part = s % all, index = 0, step = 1;
+#pragma unroll
+    for (u32 a = 0; a < 3; a++) {
+        const u32 parts = (u32)tables->parts[a], at = place[a] * parts + part % parts, m = (u32)grid->m[a];
+        part /= parts;
+        if (at >= m)
+            return NOWHERE;
+        index += at * step;
+        step *= m;
+    }
+    return index;
+}
+
+/* Begins piece `piece`, of the sample or of the array. */
+template <int S> static __device__ __forceinline__ void begin(Shared *s, const Tables *tables, const Grid *grid, u32 piece, int sample)
+{
+    __syncthreads();
+    if (threadIdx.x < Tile<S>::count) {
+        const u32 number = piece * Tile<S>::count + threadIdx.x;
+        s->places[threadIdx.x] = place_of<S>(grid, sample ? sampled<S>(tables, number) : number);
+        s->raw[threadIdx.x] = 0;
+        s->energies[threadIdx.x] = 0;
+    }
+    __syncthreads();
+}
+
+template <int S> static __device__ __forceinline__ Source source_of(const real *x, const real *later, const Tables *tables)
+{
+    const u32 side = S == LARGE ? 0 : 1;
+    return Source{x, later, &tables->grids[side], tables->order[side]};
+}
+
+template <int S> static __device__ __forceinline__ u32 pieces_of(const Tables *tables, int sample)
+{
+    const u64 tiles = sample ? tables->sample * parts_of<S>(tables) : tables->grids[S == LARGE ? 0 : 1].tiles;
+    return (u32)((tiles + Tile<S>::count - 1) / Tile<S>::count);
+}
+
+/* ---- Bounds on the mean square ---- */
+
+/* Adds the energies and the values of a piece's tiles to `tally`. */
+template <int S> static __device__ __forceinline__ void measure_piece(Shared *s, const Source *from, const Tables *tables, u64 *tally, u32 piece, int sample)
+{
+    begin<S>(s, tables, from->grid, piece, sample);
+    if (!s->q.fits || piece >= pieces_of<S>(tables, sample))
+        return;
+    if (gather<S>(s, from)) {
+        i32 q[EACH];
+        quantise<S>(s, q);
+    } else {
+        for (u32 i = 0; i < EACH; i++)
+            s->room[at<S>(own(i))] = 0;
+        sync<S>();
+    }
+    measure<S>(s, from);
+    __syncthreads();
+    const u32 tile = threadIdx.x;
+    const int there = tile < Tile<S>::count && s->places[tile].there;
+    add_to(&tally[0], there && !s->raw[tile] ? s->energies[tile] : 0);
+    add_to(&tally[1], there ? values_inside(&s->places[tile]) : 0);
+}
+
+/* Engine::find_step, `round` of 8: of both sides at a time, one by the even blocks, the other by the odd ones. */
+template <int S> static __device__ __forceinline__ void search(Shared *s, const Source *from, const Tables *tables, const Job *job, Control *control, u32 round)
+{
+    const u32 side = S == LARGE ? 0 : 1, sides = LARGE == SMALL ? 1 : 2;
+    set_quantiser<S>(s, job, control->low[side] + (STEPS / 2 >> round));
+    measure_piece<S>(s, from, tables, control->tally[side], blockIdx.x / sides, 1);
+    if (threadIdx.x == 0 && !s->q.fits)
+        atomicOr(&control->none, 1u);
+}
+
+/* What the last block makes of it. */
+static __device__ __forceinline__ void conclude(const Job *job, Control *control, u32 round)
+{
+    for (u32 side = 0; side < 2; side++) {
+        volatile u64 *tally = control->tally[side];
+        const u32 middle = control->low[side] + (STEPS / 2 >> round);
+        if (tally[1] != 0 && holds(tally[0], job->bound * step_of(middle), job->bound, tally[1]))
+            control->low[side] = middle;
+        tally[0] = tally[1] = 0;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    dct_search(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 round)
+{
+    __shared__ Shared s;
+    if (__syncthreads_or(!job->go || !job->rms || control->none))
+        return;
+    if (LARGE == SMALL || blockIdx.x % 2 == 0) {
+        const Source from = source_of<LARGE>(x, later, tables);
+        search<LARGE>(&s, &from, tables, job, control, round);
+    } else {
+        const Source from = source_of<SMALL>(x, later, tables);
+        search<SMALL>(&s, &from, tables, job, control, round);
+    }
+    if (is_last(&s, control, gridDim.x) && threadIdx.x == 0)
+        conclude(job, control, round);
+}
+
+/* Engine::compress_mean: where to go from this index, with these units of energy over the whole array. */
+static __device__ __forceinline__ void next_step(const Job *job, Control *control, u64 energy, u64 values)
+{
+    const u32 index = control->index, end = control->end;
+    const double target = job->bound, step = target * step_of(index);
+    if (holds(energy, step, target, values)) {
+        u32 by = 1;
+        while (by < end - index && holds(energy, step * step_of(by), target, values))
+            by++;
+        control->found = by == 1;
+        control->index = index + by - 1;
+    } else if (index == 0) {
+        control->none = 1;
+    } else {
+        u32 by = 1;
+        while (by <= index && !holds(energy, step / step_of(by), target, values))
+            by++;
+        control->end = index;
+        control->index = by <= index ? index - by : index - 1;
+    }
+}
+
+static __device__ __forceinline__ void next_pass(const Shared *s, const Tables *tables, const Job *job, Control *control)
+{
+    volatile u64 *tally = control->tally[0];
+    if (s->q.fits)
+        next_step(job, control, tally[0], tables->values);
+    else
+        control->none = 1;
+    tally[0] = tally[1] = 0;
+}
+
+template <int S> static __device__ __forceinline__ void measure_one(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u32 piece)
+{
+    const Source from = source_of<S>(x, later, tables);
+    set_quantiser<S>(s, job, ((volatile Control *)control)->index);
+    measure_piece<S>(s, &from, tables, control->tally[0], piece, 0);
+}
+
+/* A part of a pass over the array by so many blocks, from piece `first` on, if the step is not found yet. */
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    dct_mean(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 first, u32 blocks)
+{
+    __shared__ Shared s;
+    if (!job->go || !job->rms || control->none || control->found)
+        return;
+    if (LARGE == SMALL || control->side == 0)
+        measure_one<LARGE>(&s, x, later, tables, job, control, first + blockIdx.x);
+    else
+        measure_one<SMALL>(&s, x, later, tables, job, control, first + blockIdx.x);
+    if (is_last(&s, control, blocks) && threadIdx.x == 0)
+        next_pass(&s, tables, job, control);
+}
+
+/* As many passes as it takes, by a single block. How often that is needed nobody can say beforehand; seldom, after a few by all. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+    dct_mean_alone(const real *x, const real *later, const Tables *tables, Job *job, Control *control)
+{
+    __shared__ Shared s;
+    if (!job->go || !job->rms)
+        return;
+    const volatile Control *now = control;
+    while (!__syncthreads_or(now->none || now->found)) {
+        if (LARGE == SMALL || control->side == 0)
+            for (u32 piece = 0; piece < pieces_of<LARGE>(tables, 0); piece++)
+                measure_one<LARGE>(&s, x, later, tables, job, control, piece);
+        else
+            for (u32 piece = 0; piece < pieces_of<SMALL>(tables, 0); piece++)
+                measure_one<SMALL>(&s, x, later, tables, job, control, piece);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0)
+            next_pass(&s, tables, job, control);
+        __threadfence();
+    }
+}
+
+/* ---- Sides ---- */
+
+/* Codes this block's part of the sample, as far as its sizes. */
+template <int S> static __device__ __forceinline__ void try_side(Shared *s, const Source *from, const Tables *tables, const Job *job, Control *control)
+{
+    const u32 side = S == LARGE ? 0 : 1, sides = LARGE == SMALL ? 1 : 2;
+    set_quantiser<S>(s, job, control->low[side]);
+    __syncthreads();
+    if (!s->q.fits) {
+        if (threadIdx.x == 0 && !job->rms)
+            atomicOr(&control->none, 1u);
+        return;
+    }
+    begin<S>(s, tables, from->grid, blockIdx.x / sides, 1);
+    Coded<S> c;
+    code<S>(s, from, &c);
+    __syncthreads();
+    const u32 tile = threadIdx.x;
+    u64 size = 0;
+    if (tile < Tile<S>::count && s->places[tile].there)
+        size = s->bytes[tile] == 0 ? 1 : 12 + 8 * (u64)s->bytes[tile];
+    add_to(&control->tally[side][0], size);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    dct_sides(const real *x, const real *later, const Tables *tables, Job *job, Control *control)
+{
+    __shared__ Shared s;
+    if (__syncthreads_or(!job->go || control->none))
+        return;
+    if (LARGE == SMALL || blockIdx.x % 2 == 0) {
+        const Source from = source_of<LARGE>(x, later, tables);
+        try_side<LARGE>(&s, &from, tables, job, control);
+    } else {
+        const Source from = source_of<SMALL>(x, later, tables);
+        try_side<SMALL>(&s, &from, tables, job, control);
+    }
+    if (is_last(&s, control, gridDim.x) && threadIdx.x == 0) {
+        volatile u64 *large = control->tally[0], *small = control->tally[1];
+        /* A side with which no step keeps the bound on the sample counts as the larger one. */
+        const u64 bits_large = job->rms && control->low[0] == 0 ? ~0ull : large[0], bits_small = job->rms && control->low[1] == 0 ? ~0ull : small[0];
+        control->side = LARGE != SMALL && bits_small < bits_large;
+        control->index = control->low[control->side];
+        control->end = STEPS;
+        large[0] = small[0] = 0;
+    }
+}
+
+/* ---- Coding ---- */
+
+/* Where the tiles are in the piece, and the piece among the others: s->offsets, s->before and s->coded_before, behind a barrier. Makes the
+ * room zero. Returns the bytes of the piece; `rank`: how many tiles before the one with this thread's number are not empty. */
+template <int S> static __device__ __forceinline__ u32 place_tiles(Shared *s, u32 pieces, Control *control, u64 *status, u32 *rank)
+{
+    const u32 tile = threadIdx.x, bytes = tile < Tile<S>::count && s->places[tile].there ? s->bytes[tile] : 0;
+    u32 all, coded;
+    const u32 offset = block_scan(bytes, &all, s->block);
+    *rank = block_scan(bytes != 0, &coded, s->block);
+    if (tile < Tile<S>::count)
+        s->offsets[tile] = offset;
+    for (u32 w = tile; w < (all + 3) / 4; w += THREADS)
+        s->words[w] = 0;
+    __syncthreads();
+    if (warp_id() < 2) {
+        const u32 sum = warp_id() == 0 ? all : coded;
+        const u64 before = sum_before(status + warp_id() * pieces, s->piece, sum);
+        if (lane_id() == 0)
+            *(warp_id() == 0 ? &s->before : &s->coded_before) = before;
+        if (lane_id() == 0 && s->piece + 1 == pieces)
+            *(warp_id() == 0 ? &control->bytes : &control->coded) = before + sum;
+    }
+    return all;
+}
+
+/* Puts down the lengths of the piece's tiles: of all, and of those that are not empty. */
+template <int S> static __device__ __forceinline__ void put_lengths(Shared *s, Control *control, u32 *lengths, u32 *table, u32 rank)
+{
+    const u32 tile = threadIdx.x;
+    if (tile >= Tile<S>::count || !s->places[tile].there)
+        return;
+    const u32 length = s->raw[tile] ? RAW : s->bytes[tile];
+    lengths[(u64)s->piece * Tile<S>::count + tile] = length;
+    if (length != 0)
+        table[s->coded_before + rank] = length == RAW ? 0 : length;
+    if (length != 0 && length != RAW && length > *(volatile u32 *)&control->longest)
+        atomicMax(&control->longest, length);
+}
+
+/* Copies the bytes of the piece to where they belong, whatever byte that is. */
+static __device__ __forceinline__ void copy_out(const Shared *s, u8 *to, u32 bytes)
+{
+    const u32 shift = 8 * (u32)((u64)to & 3), words = (bytes + shift / 8 + 3) / 4;
+    u8 *const aligned = to - shift / 8;
+    for (u32 w = threadIdx.x; w < words; w += THREADS) {
+        const u32 low = w > 0 ? s->words[w - 1] : 0, high = 4 * w < bytes ? s->words[w] : 0;
+        const u32 word = shift == 0 ? high : high << shift | low >> (32 - shift);
+        if (4 * w >= shift / 8 && 4 * w + 4 <= bytes + shift / 8)
+            ((u32 *)aligned)[w] = word;
+        else
+            for (u32 i = 0; i < 4; i++)
+                if (4 * w + i >= shift / 8 && 4 * w + i < bytes + shift / 8)
+                    aligned[4 * w + i] = (u8)(word >> 8 * i);
+    }
+}
+
+/* Codes the next piece, if there is one: those before it have been begun then. */
+template <int S> static __device__ __forceinline__ void encode(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u64 *status, u32 *lengths, u32 *table)
+{
+    const Source from = source_of<S>(x, later, tables);
+    const u32 pieces = pieces_of<S>(tables, 0);
+    set_quantiser<S>(s, job, control->index);
+    if (threadIdx.x == 0 && !s->q.fits)
+        atomicOr(&control->none, 1u);
+    if (threadIdx.x == 0)
+        s->piece = atomicAdd(&control->ticket, 1u);
+    __syncthreads();
+    if (s->piece >= pieces || !s->q.fits)
+        return;
+    begin<S>(s, tables, from.grid, s->piece, 0);
+    Coded<S> c;
+    code<S>(s, &from, &c);
+    __syncthreads();
+    u32 rank;
+    const u32 bytes = place_tiles<S>(s, pieces, control, status, &rank);
+    write<S>(s, &from, &c);
+    __syncthreads();
+    put_lengths<S>(s, control, lengths, table, rank);
+    copy_out(s, (u8 *)job->payload + HEAD + from.grid->longest + s->before, bytes);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    dct_encode(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u64 *status, u32 *lengths, u32 *table)
+{
+    __shared__ Shared s;
+    if (__syncthreads_or(!job->go || control->none))
+        return;
+    if (LARGE == SMALL || control->side == 0)
+        encode<LARGE>(&s, x, later, tables, job, control, status, lengths, table);
+    else
+        encode<SMALL>(&s, x, later, tables, job, control, status, lengths, table);
+}

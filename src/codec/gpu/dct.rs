@@ -1,0 +1,255 @@
+//! `dct` by kernels/dct*.cu.
+
+use super::{GpuCoder, Modules, Values, COMMON};
+use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Grid};
+use crate::codec::Shape;
+use crate::device::cuda::{Argument, Function, Queue, Source};
+use crate::error::{fail, Result};
+use crate::snapshot::Scalar;
+
+/// Values that a block works on, and a warp of it, by the axes that are transformed.
+const PIECE: u64 = 4096;
+const THREADS: [u32; 3] = [128, 128, 256];
+/// Of the kernels that have to do with directories, and what their blocks do at a time.
+const MOVERS: u32 = 256;
+const CHUNK: u64 = 16 << 10;
+const PORTION: u64 = 1024;
+/// Most blocks of a launch.
+const AT_ONCE: u64 = 1 << 20;
+/// Blocks that move bytes until none are left.
+const MOVING: u64 = 1024;
+/// Passes over the array that are enqueued to find the step that keeps a bound on the mean square, before a single block goes on alone.
+const PASSES: u32 = 4;
+/// Bisections of the table of steps.
+const ROUNDS: u32 = 8;
+/// Room for `Control` of either direction.
+const CONTROL: u64 = 256;
+/// Coefficients in the order of the larger tiles, and of the smaller ones.
+const ORDER: usize = 4096;
+
+macro_rules! parts {
+    ($($dims:literal)*) => {
+        [$([
+            &[
+                COMMON,
+                ("dct", concat!("#define DIMS ", $dims)),
+                ("dct.cuh", include_str!("../../../kernels/dct.cuh")),
+                ("dct_code.cuh", include_str!("../../../kernels/dct_code.cuh")),
+                ("dct_encode.cu", include_str!("../../../kernels/dct_encode.cu")),
+                ("dct_finish.cu", include_str!("../../../kernels/dct_finish.cu")),
+            ],
+            &[
+                COMMON,
+                ("dct", concat!("#define DIMS ", $dims)),
+                ("dct.cuh", include_str!("../../../kernels/dct.cuh")),
+                ("dct_decode.cu", include_str!("../../../kernels/dct_decode.cu")),
+            ],
+        ]),*]
+    };
+}
+
+type Parts = &'static [(&'static str, &'static str)];
+/// Of the modules that compress and that decompress, by the axes that are transformed.
+const PARTS: [[Parts; 2]; 3] = parts!(1 2 3);
+const NAMES: [[&str; 2]; 3] = [["dct-1-encode", "dct-1-decode"], ["dct-2-encode", "dct-2-decode"], ["dct-3-encode", "dct-3-decode"]];
+
+fn source(dims: usize, direction: usize, scalar: Scalar) -> Source {
+    Source { name: NAMES[dims - 1][direction], parts: PARTS[dims - 1][direction], double: scalar == Scalar::F64 }
+}
+
+pub(super) fn sources() -> Vec<Source> {
+    let of = |dims| [Scalar::F32, Scalar::F64].into_iter().flat_map(move |scalar| [0, 1].map(|direction| source(dims, direction, scalar)));
+    (1..=3).flat_map(of).collect()
+}
+
+pub(super) struct Dct {
+    shape: Shape,
+    dims: usize,
+    /// By falling side.
+    grids: Vec<Grid>,
+    /// Bounds are on the mean square.
+    mean: bool,
+    constants: u64,
+    search: Function,
+    sides: Function,
+    measure: Function,
+    alone: Function,
+    encode: Function,
+    finish: Function,
+    open: Function,
+    decode: Function,
+}
+
+/// Where things are in the scratch memory. What is before `zeros` is zero before the first kernel.
+struct Places {
+    status: u64,
+    loaded: u64,
+    zeros: u64,
+    lengths: u64,
+    table: u64,
+    end: u64,
+}
+
+impl Dct {
+    pub fn new(shape: Shape, mean: bool, modules: &mut Modules) -> Result<Self> {
+        let dims = axes(shape.n).into_iter().filter(|&a| a).count();
+        let grids = sides(dims).iter().map(|&side| Grid::new(shape.n, side)).collect::<Result<Vec<_>>>()?;
+        if grids.iter().any(|grid| grid.tiles() >= 1 << 31) {
+            return fail!(Unsupported, "dct on CUDA numbers tiles with 31 bits: an array of {:?} values has more", shape.n);
+        }
+        let (encode, decode) = (source(dims, 0, shape.scalar), source(dims, 1, shape.scalar));
+        Ok(Dct {
+            shape,
+            dims,
+            grids,
+            mean,
+            constants: 0,
+            search: modules.kernel(&encode, c"dct_search")?,
+            sides: modules.kernel(&encode, c"dct_sides")?,
+            measure: modules.kernel(&encode, c"dct_mean")?,
+            alone: modules.kernel(&encode, c"dct_mean_alone")?,
+            encode: modules.kernel(&encode, c"dct_encode")?,
+            finish: modules.kernel(&encode, c"dct_finish")?,
+            open: modules.kernel(&decode, c"dct_open")?,
+            decode: modules.kernel(&decode, c"dct_decode")?,
+        })
+    }
+
+    /// Most tiles that there may be.
+    fn tiles(&self) -> u64 {
+        self.grids.iter().map(Grid::tiles).max().unwrap_or(0) as u64
+    }
+
+    /// Most pieces of the array, or of `part` of its tiles.
+    fn pieces(&self, tiles: impl Fn(&Grid) -> usize) -> u64 {
+        self.grids.iter().map(|grid| (tiles(grid) as u64).div_ceil(PIECE / grid.values() as u64)).max().unwrap_or(0)
+    }
+
+    /// Blocks that look at the sample with all sides.
+    fn sample_blocks(&self) -> u64 {
+        let large = &self.grids[0];
+        let parts = |grid: &Grid| large.values() / grid.values();
+        self.pieces(|grid| sample_tiles(large) * parts(grid)) * self.grids.len() as u64
+    }
+
+    /// The places for compressing, the scratch memory being at `at`.
+    fn compressing(&self, at: u64) -> Places {
+        let aligned = |at: u64| at.next_multiple_of(256);
+        let status = at + CONTROL;
+        let loaded = aligned(status + 16 * self.pieces(Grid::tiles));
+        let zeros = aligned(loaded + 4 * (self.shape.bytes() as u64 / CHUNK + 2));
+        let table = aligned(zeros + 4 * self.tiles());
+        Places { status, loaded, zeros, lengths: zeros, table, end: table + 4 * self.tiles() }
+    }
+
+    /// The places for decompressing: `lengths` are places in the payload.
+    fn decompressing(&self, at: u64) -> Places {
+        let status = at + CONTROL;
+        let zeros = (status + 16 * self.tiles().div_ceil(PORTION)).next_multiple_of(256);
+        Places { status, loaded: 0, zeros, lengths: zeros, table: 0, end: zeros + 8 * (self.tiles() + 1) }
+    }
+
+    fn threads(&self) -> u32 {
+        THREADS[self.dims - 1]
+    }
+
+    /// `Grid` of kernels/dct.cuh.
+    fn describe(&self, grid: &Grid) -> [u64; 17] {
+        let n = grid.n.map(|n| n as u64);
+        let stride = [1, n[0], n[0] * n[1]];
+        let mut text = [0; 17];
+        let mut axis = 0;
+        text[0] = grid.tiles() as u64;
+        for a in 0..3 {
+            text[1 + a] = grid.m[a] as u64;
+            text[4 + a] = grid.t[a] as u64 * stride[a];
+            if grid.t[a] > 1 {
+                text[7 + axis] = a as u64;
+                text[10 + axis] = n[a];
+                text[13 + axis] = stride[a];
+                axis += 1;
+            }
+        }
+        text[16] = longest_directory(grid, self.shape.scalar.bytes() as usize) as u64;
+        text
+    }
+}
+
+/// Where value `p` of a tile is in shared memory: `at` of kernels/dct.cuh.
+fn place_in_tile(p: usize, side: usize) -> usize {
+    let (x, y, z) = (p % side, p / side % side, p / side / side);
+    (x ^ y) + ((y ^ z) % side) * side + z * side * side
+}
+
+/// The first pieces of the launches that so many pieces take: a block has one.
+fn parts(pieces: u64) -> impl Iterator<Item = u32> {
+    (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
+}
+
+impl GpuCoder for Dct {
+    fn scratch(&self) -> u64 {
+        self.compressing(0).end.max(self.decompressing(0).end)
+    }
+
+    /// `Tables` of kernels/dct.cuh.
+    fn constants(&self) -> Result<Vec<u8>> {
+        let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
+        let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
+        let words = [self.describe(large), self.describe(small)].concat();
+        let rest = [parts[0], parts[1], parts[2], sample_tiles(large) as u64, self.shape.values() as u64, 0];
+        let mut text: Vec<u8> = words.into_iter().chain(rest).flat_map(u64::to_le_bytes).collect();
+        for grid in [large, small] {
+            let order = order(grid.side, grid.dims)?;
+            let places = order.iter().map(|&p| place_in_tile(p as usize, grid.side) as u16);
+            text.extend(places.chain(std::iter::repeat(0)).take(ORDER).flat_map(u16::to_le_bytes));
+        }
+        Ok(text)
+    }
+
+    fn place(&mut self, constants: u64) {
+        self.constants = constants;
+    }
+
+    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        let Places { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
+        let (threads, pieces, sample) = (self.threads(), self.pieces(Grid::tiles), self.sample_blocks());
+        let tables = self.constants;
+        queue.fill(scratch, 0, zeros - scratch)?;
+        if self.mean {
+            for round in 0..ROUNDS {
+                queue.launch(self.search, sample, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch, &round])?;
+            }
+        }
+        if self.mean || self.grids.len() > 1 {
+            queue.launch(self.sides, sample, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch])?;
+        }
+        if self.mean {
+            for _ in 0..PASSES {
+                for first in parts(pieces) {
+                    let arguments: [&dyn Argument; 7] = [&x.x, &x.later, &tables, &job, &scratch, &first, &(pieces as u32)];
+                    queue.launch(self.measure, (pieces - first as u64).min(AT_ONCE), threads, 0, &arguments)?;
+                }
+            }
+            queue.launch(self.alone, 1, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch])?;
+        }
+        for first in parts(pieces) {
+            let arguments: [&dyn Argument; 8] = [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table];
+            queue.launch(self.encode, (pieces - first as u64).min(AT_ONCE), threads, 0, &arguments)?;
+        }
+        let moves = (self.shape.bytes() as u64 / CHUNK + 2).min(MOVING);
+        queue.launch(self.finish, moves, MOVERS, 0, &[&tables, &job, &scratch, &lengths, &table, &loaded])
+    }
+
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        let Places { status, zeros, lengths, .. } = self.decompressing(scratch);
+        let tables = self.constants;
+        queue.fill(scratch, 0, zeros - scratch)?;
+        queue.launch(self.open, self.tiles().div_ceil(PORTION), MOVERS, 0, &[&tables, &job, &scratch, &status, &lengths])?;
+        let pieces = self.pieces(Grid::tiles);
+        for first in parts(pieces) {
+            let arguments: [&dyn Argument; 7] = [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];
+            queue.launch(self.decode, (pieces - first as u64).min(AT_ONCE), self.threads(), 0, &arguments)?;
+        }
+        Ok(())
+    }
+}
