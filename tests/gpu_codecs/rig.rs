@@ -282,7 +282,7 @@ impl Rig {
         self.compare(&format!("{kind:?}, seed {seed}"), fields)
     }
 
-    /// The same for these fields.
+    /// The same for these fields; the stream.
     pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) -> Vec<u8> {
         let what = format!("{:?} of {:?}, {what}", self.settings, self.layout.fields);
         let mut expected = vec![0xA5; self.room];
