@@ -22,15 +22,16 @@
 #define THREADS 128
 #endif
 /* So many blocks at least are to fit into a multiprocessor's registers. */
-#ifndef BLOCKS
-#define BLOCKS (FP64 ? 2 : 3)
-#endif
+#define BLOCKS (FP64 ? 2 : 4)
 
 /* Values of a piece, and of it those of a thread and of a warp. */
 #define PIECE 4096
 #define EACH (PIECE / THREADS)
 #define OF_WARP (32 * EACH)
 #define MOST_TILES (PIECE / (DIMS == 3 ? 512 : DIMS == 2 ? 256 : 32))
+
+/* Places for them in shared memory. */
+#define ROOM (PIECE + PIECE / (DIMS == 3 ? 8 : DIMS == 2 ? 16 : 32))
 
 /* Bytes before the directory. */
 #define HEAD 24
@@ -89,14 +90,10 @@ struct Place {
 /* ---- Shared memory ---- */
 
 /*
- * Where value b of a piece is: without the distortion the lines along one of the axes would all begin in the same bank. Bits of b move
- * or are added modulo 2, so that at(a ^ b) = at(a) ^ at(b).
+ * Where value b of a piece is: a line is one longer than its values, or else the lines along one of the axes would all begin in the same
+ * bank. Where a and b have no bit in common, at(a + b) = at(a) + at(b): from a line's first value the others are at constant distances.
  */
-template <int S> static __device__ __forceinline__ u32 at(u32 b)
-{
-    const u32 log = Tile<S>::log, x = b & (S - 1), y = b >> log & (S - 1), z = b >> 2 * log;
-    return (x ^ y) | ((y ^ z) & (S - 1)) << log | z << 2 * log;
-}
+template <int S> static __device__ __forceinline__ u32 at(u32 b) { return b + (b >> Tile<S>::log); }
 
 static __device__ __forceinline__ u32 warp_id() { return threadIdx.x / 32; }
 
@@ -409,14 +406,14 @@ template <int S> static __device__ __forceinline__ void load_line(const real *ro
 {
 #pragma unroll
     for (u32 i = 0; i < S; i++)
-        line[i] = room[at<S>(first) ^ at<S>(i << axis * Tile<S>::log)];
+        line[i] = room[at<S>(first) + at<S>(i << axis * Tile<S>::log)];
 }
 
 template <int S> static __device__ __forceinline__ void store_line(real *room, u32 first, u32 axis, const real *line)
 {
 #pragma unroll
     for (u32 i = 0; i < S; i++)
-        room[at<S>(first) ^ at<S>(i << axis * Tile<S>::log)] = line[i];
+        room[at<S>(first) + at<S>(i << axis * Tile<S>::log)] = line[i];
 }
 
 /* All lines along one axis. */

@@ -3,7 +3,7 @@
 /* Shared memory of a block. The values, the coefficients and the bits of the tiles are in the same place, one after the other. */
 struct Shared {
     union {
-        real room[PIECE];
+        real room[ROOM];
         u32 words[PIECE * sizeof(real) / 4];
     };
     u32 list[PIECE / 4]; /* corrections: place, whether they are negative (bit 12), magnitude less 1 */
@@ -391,7 +391,7 @@ template <int S> static __device__ __forceinline__ void code_rows(Shared *s, con
     for (u32 h = 0; h < Tile<S>::lines; h++)
 #pragma unroll
         for (u32 i = 0; i < S; i++)
-            s->room[at<S>(line_of<S>(h, DIMS - 1)) ^ at<S>(i << (DIMS - 1) * Tile<S>::log)] = real_of((bits)(u32)q[h * S + i]);
+            s->room[at<S>(line_of<S>(h, DIMS - 1)) + at<S>(i << (DIMS - 1) * Tile<S>::log)] = real_of((bits)(u32)q[h * S + i]);
     sync<S>();
     u32 sums[rows], named[rows], end = 0;
     const uint4 *order = (const uint4 *)(from->order + first * R);
@@ -401,7 +401,7 @@ template <int S> static __device__ __forceinline__ void code_rows(Shared *s, con
         const u32 two[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
         for (u32 i = 0; i < 8; i++)
-            c->values[j + i] = (i32)bits_of(s->room[origin ^ (two[i / 2] >> 16 * (i % 2) & 0xFFFF)]);
+            c->values[j + i] = (i32)bits_of(s->room[origin + (two[i / 2] >> 16 * (i % 2) & 0xFFFF)]);
     }
 #pragma unroll
     for (u32 k = 0; k < rows; k++) {

@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(OPENERS)
 /* ---- Tiles ---- */
 
 struct Shared {
-    real room[PIECE];
+    real room[ROOM];
     union {
         u16 ends[PIECE];          /* where ones are, the lowest bits of that */
         u32 long_ends[PIECE / 2]; /* the same in strings of corrections */
@@ -333,7 +333,7 @@ template <int S> static __device__ __forceinline__ Opened read_rows(Shared *s, c
             const i32 c = negative & 1 ? -(i32)v : (i32)v;
             negative >>= v != 0;
             sign += v != 0;
-            s->room[origin ^ (two[i / 2] >> 16 * (i % 2) & 0xFFFF)] = (real)c * step;
+            s->room[origin + (two[i / 2] >> 16 * (i % 2) & 0xFFFF)] = (real)c * step;
         }
     }
     sync<S>();

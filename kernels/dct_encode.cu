@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 }
 
 /* As many passes as it takes, by a single block. How often that is needed nobody can say beforehand; seldom, after a few by all. */
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     dct_mean_alone(const real *x, const real *later, const Tables *tables, Job *job, Control *control)
 {
     __shared__ Shared s;

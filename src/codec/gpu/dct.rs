@@ -175,12 +175,6 @@ impl Dct {
     }
 }
 
-/// Where value `p` of a tile is in shared memory: `at` of kernels/dct.cuh.
-fn place_in_tile(p: usize, side: usize) -> usize {
-    let (x, y, z) = (p % side, p / side % side, p / side / side);
-    (x ^ y) + ((y ^ z) % side) * side + z * side * side
-}
-
 /// The first pieces of the launches that so many pieces take: a block has one.
 fn parts(pieces: u64) -> impl Iterator<Item = u32> {
     (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
@@ -198,9 +192,10 @@ impl GpuCoder for Dct {
         let words = [self.describe(large), self.describe(small)].concat();
         let rest = [parts[0], parts[1], parts[2], sample_tiles(large) as u64, self.shape.values() as u64, 0];
         let mut text: Vec<u8> = words.into_iter().chain(rest).flat_map(u64::to_le_bytes).collect();
+        // Where they are in shared memory: `at` of that file.
         for grid in [large, small] {
             let order = order(grid.side, grid.dims)?;
-            let places = order.iter().map(|&p| place_in_tile(p as usize, grid.side) as u16);
+            let places = order.iter().map(|&p| (p + p / grid.side as u32) as u16);
             text.extend(places.chain(std::iter::repeat(0)).take(ORDER).flat_map(u16::to_le_bytes));
         }
         Ok(text)
