@@ -86,36 +86,6 @@ fn the_kernels_do_not_spill() {
     assert_eq!(kernels, 3, "{text}");
 }
 
-/// The kernels of the codecs keep what they work with in registers, and few enough of them for four blocks of 256 threads.
-#[test]
-fn the_codecs_do_not_spill() {
-    let Some(nvcc) = nvcc() else { return };
-    let version = stdout(&run(Command::new(nvcc).arg("--version")));
-    let oldest = if version.contains("release 12.") { "70" } else { "75" };
-    let dir = tempdir("nvcc-codecs");
-    let mut kernels = 0;
-    for source in gpuzip::codec::gpu::sources() {
-        let file = dir.join(source.name).with_extension("cu");
-        std::fs::write(&file, source.parts.iter().map(|(_, text)| *text).collect::<String>()).unwrap();
-        let mut command = Command::new(nvcc);
-        command.args(["-fatbin", "-std=c++17", "--fmad=false", "-Xptxas", "-v", "-o"]).arg(dir.join("image")).arg(&file);
-        command.arg(format!("-DFP64={}", source.double as u32));
-        for arch in [oldest, "80", "90"] {
-            command.arg(format!("-gencode=arch=compute_{arch},code=sm_{arch}"));
-        }
-        let output = run(&mut command);
-        let text = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
-        for kernel in text.split("Compiling entry function ").skip(1) {
-            let what = format!("FP64 = {}: {kernel}", source.double as u32);
-            assert!(kernel.contains("0 bytes spill stores, 0 bytes spill loads"), "{what}");
-            let registers = kernel.split("Used ").nth(1).and_then(|t| t.split(' ').next()).and_then(|t| t.parse::<u32>().ok()).unwrap();
-            assert!(registers <= 64, "{what}");
-            kernels += 1;
-        }
-    }
-    assert!(kernels >= 3 * 2 * 18, "{kernels} kernels");
-}
-
 /// A CUDA source as C++ for tests/cuda-host: launches become calls.
 fn for_the_host(source: &str) -> String {
     let mut text = source.to_string();
