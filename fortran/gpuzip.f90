@@ -88,7 +88,7 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_uniform = 2
   ! zCut (reconstructed).
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_zcut = 3
-  ! The library chooses: store-all if every state fits, else Revolve.
+  ! The library chooses: the quickest plan that fits the budgets, by simulation.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_auto = 4
   ! Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5

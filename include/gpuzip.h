@@ -185,7 +185,7 @@
 #define GPUZIP_ALGORITHM_ZCUT 3
 
 /*
- The library chooses: store-all if every state fits, else Revolve.
+ The library chooses: the quickest plan that fits the budgets, by simulation.
  */
 #define GPUZIP_ALGORITHM_AUTO 4
 

@@ -10,7 +10,7 @@ use gpuzip::stats::Stats;
 use std::time::Instant;
 
 /// The calling thread as a stream.
-const HOST: Stream = Stream(std::ptr::null_mut());
+pub const HOST: Stream = Stream(std::ptr::null_mut());
 
 /// Cores and processor.
 pub fn machine() -> String {

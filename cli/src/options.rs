@@ -25,6 +25,9 @@ pub struct ScheduleOptions {
     /// Slots inside a two-level interval, its checkpoint's included, at most
     #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     inner: u32,
+    /// Of the schedules with as few steps, the one that moves least through a device cache of so many slots
+    #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    for_cache: u32,
     /// Uniform as GPUZIP 2.x published it: a baseline
     #[arg(long)]
     published: bool,
@@ -48,6 +51,10 @@ pub fn refuse<T>(message: String) -> Result<T> {
 impl ScheduleOptions {
     /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
+        Ok(self.plain(inner)?.through(self.for_cache))
+    }
+
+    fn plain(&self, inner: u32) -> Result<Schedule> {
         let Some(algorithm) = self.algorithm else {
             return refuse("which schedule? give --algorithm".into());
         };
@@ -83,9 +90,10 @@ impl ScheduleOptions {
     /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored. `None`: any algorithm.
     pub fn check_options(&self, algorithm: Option<Algorithm>) -> Result<()> {
         use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
-        let of: [(&str, bool, &[Algorithm]); 5] = [
+        let of: [(&str, bool, &[Algorithm]); 6] = [
             ("--chunk", self.chunk > 0, &[Zcut, TwoLevel]),
             ("--inner", self.inner > 0, &[TwoLevel]),
+            ("--for-cache", self.for_cache > 0, &[Revolve, Uniform, TwoLevel]),
             ("--published", self.published, &[Uniform]),
             ("--adjust", self.adjust, &[Revolve]),
             ("--trace", self.trace.is_some(), &[Trace]),

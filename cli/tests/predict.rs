@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: a snapshot moves in the time of 12 forward steps and is copied in that of 0.48.
-const RAW: &str = "plan --steps 3751 --state-bytes 1G --forward-ms 10 --link-gbs 8.9478485 --d2d-gbs 223.69621 --device-budget 4G --host-budget 149G";
+const RAW: &str =
+    "plan --steps 3751 --state-bytes 1G --forward-ms 10 --link-gbs 8.9478485 --d2d-gbs 223.69621 --device-budget 4G --host-budget 149G";
 
 fn gpuzip(line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_gpuzip")).args(line.split_whitespace()).output().unwrap()
@@ -54,8 +55,9 @@ fn a_found_plan_can_be_asked_for() {
     let text = |name: &str| c[name].as_str().map_or_else(|| c[name].to_string(), String::from);
     let inner = if text("inner") == "0" { String::new() } else { format!("--inner {}", text("inner")) };
     let chunk = if text("schedule_chunk") == "0" { String::new() } else { format!("--chunk {}", text("schedule_chunk")) };
+    let for_cache = if text("for_cache") == "0" { String::new() } else { format!("--for-cache {}", text("for_cache")) };
     let (algorithm, snapshots) = (text("checkpointing_algorithm"), text("checkpointing_snaps"));
-    let same = json(&format!("{RAW} --algorithm {algorithm} --snapshots {snapshots} {chunk} {inner}"));
+    let same = json(&format!("{RAW} --algorithm {algorithm} --snapshots {snapshots} {chunk} {inner} {for_cache}"));
     assert_eq!(same["makespan_s"], found["makespan_s"]);
     assert_eq!(same["ranked"].as_array().unwrap().len(), 1);
 }
@@ -67,7 +69,8 @@ fn a_codec_is_ranked_beside_raw_snapshots() {
     assert!(ranked.iter().any(|row| row["stored"] == "raw") && ranked.iter().any(|row| row["stored"] == "ratio 4"));
     assert!(number(&found, "makespan_s") < number(&json(RAW), "makespan_s"));
     // Slots hold what compresses worst, so that with a worst ratio of 2 no more than 8 + 298 of them fit.
-    let snapshots = |row: &&Value| number(row, "checkpointing_snaps") <= 306.0 && row["stored"] == "ratio 4" && row["policy"] == "clairvoyant";
+    let snapshots =
+        |row: &&Value| number(row, "checkpointing_snaps") <= 306.0 && row["stored"] == "ratio 4" && row["policy"] == "clairvoyant";
     assert!(ranked.iter().filter(|row| row["stored"] == "ratio 4" && row["policy"] == "clairvoyant").all(|row| snapshots(&row)));
 }
 

@@ -75,7 +75,7 @@ pub const GPUZIP_ALGORITHM_REVOLVE: i32 = 1;
 pub const GPUZIP_ALGORITHM_UNIFORM: i32 = 2;
 /// zCut (reconstructed).
 pub const GPUZIP_ALGORITHM_ZCUT: i32 = 3;
-/// The library chooses: store-all if every state fits, else Revolve.
+/// The library chooses: the quickest plan that fits the budgets, by simulation.
 pub const GPUZIP_ALGORITHM_AUTO: i32 = 4;
 /// Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
 pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;

@@ -278,3 +278,7 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Opt
         ),
     }
 }
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;

@@ -21,7 +21,11 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
         members.push(Schedule::store_all(steps)?);
     }
     for snapshots in ladder(1, most.min(all)) {
-        members.push(Schedule::revolve(steps, snapshots)?);
+        let revolve = Schedule::revolve(steps, snapshots)?;
+        if cache > 0 && snapshots > cache {
+            members.push(revolve.clone().through(cache));
+        }
+        members.push(revolve);
     }
     for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(8) {
         members.push(Schedule::uniform(steps, snapshots)?);
@@ -29,18 +33,20 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1)).into_iter().map(|count| steps.div_ceil(count)).collect();
     chunks.dedup();
     for chunk in chunks {
-        divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
+        divided(&mut members, steps, most, chunk, cache, &inner_slots(cache, chunk))?;
     }
     Ok(members)
 }
 
 /// Schedules near `best`, with parameters between those that the portfolio has.
-pub(super) fn neighbours(best: &Schedule, most: u32) -> Result<Vec<Schedule>> {
+pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32) -> Result<Vec<Schedule>> {
     use crate::schedule::Algorithm::{Revolve, TwoLevel, Uniform, Zcut};
     let steps = best.steps;
     let mut members = Vec::new();
     match best.algorithm {
-        Revolve => around(best.snapshots, most).try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m)))?,
+        Revolve => {
+            around(best.snapshots, most).try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m.through(best.cache()))))?
+        }
         Uniform => around(best.snapshots, most).try_for_each(|s| Schedule::uniform(steps, s).map(|m| members.push(m)))?,
         Zcut | TwoLevel => {
             let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps).map(|count| steps.div_ceil(count)).collect();
@@ -48,7 +54,7 @@ pub(super) fn neighbours(best: &Schedule, most: u32) -> Result<Vec<Schedule>> {
             let inner = best.inner();
             chunks.into_iter().try_for_each(|chunk| {
                 let inner = [inner.saturating_sub(inner.div_ceil(4)), inner - 1, inner, inner + 1, inner + inner.div_ceil(4), chunk - 1];
-                divided(&mut members, steps, most, chunk, &inner)
+                divided(&mut members, steps, most, chunk, cache, &inner)
             })?
         }
         _ => {}
@@ -72,7 +78,8 @@ fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
 }
 
 /// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all, and two-level.
-fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner: &[u32]) -> Result<()> {
+/// What does not fit the cache inside is split for it.
+fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, cache: u32, inner: &[u32]) -> Result<()> {
     let starts = steps.div_ceil(chunk) - 1;
     let left = most.saturating_sub(starts).min(chunk - 1);
     if left == 0 || starts == 0 {
@@ -85,7 +92,7 @@ fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner
         members.push(if inner + 1 == chunk {
             Schedule::zcut(steps, starts + inner, chunk)?
         } else {
-            Schedule::two_level(steps, starts + inner, chunk, inner)?
+            Schedule::two_level(steps, starts + inner, chunk, inner)?.through(if inner > cache { cache } else { 0 })
         });
     }
     Ok(())

@@ -54,8 +54,8 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
         let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
         let mut members = Vec::new();
         for (alternative, schedule) in near {
-            let (most, _) = limits(&alternatives[alternative], most);
-            members.extend(neighbours(&schedule, most)?.into_iter().map(|schedule| (alternative, schedule)));
+            let (most, cache) = limits(&alternatives[alternative], most);
+            members.extend(neighbours(&schedule, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
         }
         search.try_all(members)?;
     }

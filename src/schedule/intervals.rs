@@ -24,6 +24,8 @@ pub(super) struct Intervals {
     snapshots: u32,
     /// Slots inside an interval, its start's included, at most.
     inner: u32,
+    /// Slots of the device cache for which equally short schedules are told apart; 0: none.
+    cache: u32,
 }
 
 impl Intervals {
@@ -32,7 +34,17 @@ impl Intervals {
     }
 
     pub fn even(steps: u32, count: u32, snapshots: u32, inner: u32) -> Self {
-        Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner }
+        Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner, cache: 0 }
+    }
+
+    /// The same intervals, each reversed with as few transfers through a device cache as the fewest steps allow.
+    pub fn through(self, cache: u32) -> Self {
+        Intervals { cache, ..self }
+    }
+
+    /// The cache for which they are reversed.
+    pub fn cache(&self) -> u32 {
+        self.cache
     }
 
     pub fn of_length(steps: u32, length: u32, snapshots: u32, inner: u32) -> Result<Self> {
@@ -47,7 +59,7 @@ impl Intervals {
                  {stored} or the chunk to {least}"
             );
         }
-        Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner })
+        Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner, cache: 0 })
     }
 
     /// Even intervals, their number chosen for the fewest forward steps; all slots that are free work inside.
@@ -143,7 +155,10 @@ impl Intervals {
     /// SAVE actions: a single state that is not swept to again needs none if it is the last.
     pub fn saves(&self) -> u64 {
         let single = u64::from(self.length(self.count - 1) == 1);
-        self.sum(|n, s| revolve::writes(n, s).max(1)) - single
+        match self.cache {
+            0 => self.sum(|n, s| revolve::writes(n, s).max(1)) - single,
+            cache => self.sum(|n, s| revolve::writes_through(n, s, cache).max(1)) - single,
+        }
     }
 }
 
@@ -186,7 +201,7 @@ impl Sweep {
 
     fn range(&self) -> Range {
         let i = self.interval;
-        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
+        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i)).through(self.intervals.cache)
     }
 
     /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to reverse the last interval.

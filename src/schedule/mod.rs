@@ -158,6 +158,24 @@ impl Schedule {
         Ok(Self::of(Algorithm::Revolve, snapshots, 0, Intervals::whole(steps, snapshots)))
     }
 
+    /// The same schedule, but of the many with as few forward steps the one that moves least through a device cache of `cache` slots, or nearly:
+    /// a few snapshots more may be saved, of which more die in the cache. 0: the one with the fewest saves. Nothing changes for a trace.
+    pub fn through(self, cache: u32) -> Self {
+        let form = match self.form {
+            Form::Intervals(intervals) => Form::Intervals(intervals.through(cache)),
+            trace => trace,
+        };
+        Schedule { form, ..self }
+    }
+
+    /// The cache for which it was made; 0: none.
+    pub fn cache(&self) -> u32 {
+        match &self.form {
+            Form::Intervals(intervals) => intervals.cache(),
+            Form::Trace(_) => 0,
+        }
+    }
+
     /// Every state but the last, each saved once.
     pub fn store_all(steps: u32) -> Result<Self> {
         check(steps, 1)?;

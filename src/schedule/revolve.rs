@@ -98,6 +98,41 @@ impl Depth {
     }
 }
 
+/// The longest range that `s` slots reverse with no step taken more than `r` times, if each piece in which all states are stored is so short
+/// that `cache` < s slots hold it; at most `limit`.
+///
+/// As beta(s, r) = beta(s-1, r) + beta(s, r-1), which ends with beta(s, 1) = s + 1, but ending with cache + 1 where s > cache. Solved:
+/// the sum of C(s - cache + k - 1, k) beta(cache, r - k) over k < r.
+fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
+    let (mut paths, mut piece, mut sum) = (1u128, beta(cache as i64, r as i64) as u128, 0u128);
+    for k in 0..r {
+        sum += paths * piece;
+        if sum >= limit as u128 {
+            return limit;
+        }
+        paths = paths * (s - cache + k) as u128 / (k + 1) as u128;
+        piece = piece * (r - k) as u128 / (cache + r - k) as u128;
+    }
+    sum as u64
+}
+
+/// Snapshot writes of a range that is split for a cache, its base's included: counted, there is no formula.
+pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> u64 {
+    let mut sum = u64::from(len > 1);
+    let mut ranges = vec![Range::new(0, len as u32, slots as u32).through(cache)];
+    while let Some(mut range) = ranges.pop() {
+        if range.used() <= cache || range.stores_all() {
+            sum += writes(range.len as u64, range.slots as u64).saturating_sub(1);
+        } else {
+            let upper = range.split();
+            sum += u64::from(upper.len > 1);
+            ranges.push(range);
+            ranges.push(upper);
+        }
+    }
+    sum
+}
+
 /// A range of states that is being reversed: `len` states from `base` on, whose first one is stored (if len > 1).
 #[derive(Clone, Debug)]
 pub(super) struct Range {
@@ -108,6 +143,8 @@ pub(super) struct Range {
     /// All its states are being stored, or are.
     pub stored: bool,
     depth: Depth,
+    /// Slots of the device cache through which as little as possible is to move; 0: any.
+    cache: u32,
 }
 
 impl Range {
@@ -117,7 +154,12 @@ impl Range {
         if slots > 1 && slots + 1 < len {
             depth.deepen(len as u64);
         }
-        Range { base, len, slots, stored: false, depth }
+        Range { base, len, slots, stored: false, depth, cache: 0 }
+    }
+
+    /// The same range, split for a device cache.
+    pub fn through(self, cache: u32) -> Self {
+        Range { cache, ..self }
     }
 
     /// Whether it may store all its states; the last one, which is reversed at once, needs no slot.
@@ -139,7 +181,8 @@ impl Range {
     /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n - beta(s-1, r)) and
     /// min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes of the two parts, as functions of j, are piecewise linear
     /// with slopes -1 and 0 left and right of `a`, and 0 and 1 left and right of `b`, so they are fewest from min(a, b) on. The
-    /// smallest such j is taken: it keeps the snapshots close together, and a cache moves least.
+    /// smallest such j is taken, which keeps the snapshots close together; or, for a cache, the one that lets the lower part be reversed
+    /// in pieces that fit it, as far as the steps stay the fewest.
     pub fn split(&mut self) -> Range {
         let (n, s) = (self.len as u64, self.slots as u64);
         let j = if self.slots == 1 {
@@ -147,6 +190,7 @@ impl Range {
         } else {
             self.depth.rise(n);
             let Depth { r, below, .. } = self.depth;
+            let kept = if self.cache > 0 && s > self.cache as u64 { Some(in_pieces(s, r - 1, self.cache as u64, n)) } else { None };
             let s_r2 = below * (r - 1) / (s + r - 1); // beta(s, r-2)
             let s1_r = below * s / r; // beta(s-1, r)
             let s1_r1 = below * s / (s + r - 1); // beta(s-1, r-1)
@@ -156,13 +200,14 @@ impl Range {
             let high = below.min(n - s1_r1);
             let a = n.saturating_sub(s1_r1 + s2_r1);
             let b = s_r2 + s1_r2;
-            a.min(b).clamp(low, high)
+            kept.unwrap_or(a.min(b)).clamp(low, high)
         };
         let upper = (n - j) as u32;
         let mut depth = if self.slots > 1 { self.depth.narrower() } else { self.depth };
         depth.rise(upper as u64);
         self.len = j as u32;
-        Range { base: self.base + self.len, len: upper, slots: self.slots.saturating_sub(1).max(1), stored: false, depth }
+        let slots = self.slots.saturating_sub(1).max(1);
+        Range { base: self.base + self.len, len: upper, slots, stored: false, depth, cache: self.cache }
     }
 }
 

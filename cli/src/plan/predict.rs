@@ -101,6 +101,7 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("checkpointing_snaps", schedule.snapshots.into()),
         ("schedule_chunk", if schedule.algorithm == Algorithm::Uniform { 0 } else { schedule.chunk }.into()),
         ("inner", inner.into()),
+        ("for_cache", schedule.cache().into()),
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
         ("policy", policy(candidate).name().into()),
         ("stored", machine.stored(candidate.alternative).into()),
