@@ -78,10 +78,7 @@ impl Session {
     /// first save.
     pub fn attach(cursor: Arc<Cursor>, mut config: Config, fields: &[AppField]) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
-        let target = Target::of(&config, fields)?;
-        if target == Some(Target::Host) {
-            config.backend = Backend::Host;
-        }
+        let target = settle(&mut config, fields)?;
         let (codec, sizes) = sizes_of(&config, &layout)?;
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, sizes.slot_bytes);
@@ -621,6 +618,15 @@ impl Session {
             log::warn!("performance log: {e}");
         }
     }
+}
+
+/// The device of these fields, if it is known; that it is the host is noted in the configuration, whose costs depend on it.
+pub fn settle(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
+    let target = Target::of(config, fields)?;
+    if target == Some(Target::Host) {
+        config.backend = Backend::Host;
+    }
+    Ok(target)
 }
 
 /// What compresses snapshots of this layout, if something does, and the sizes to plan with.

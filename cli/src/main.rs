@@ -26,7 +26,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Schedule(schedule::Arguments),
-    Plan(plan::Arguments),
+    Plan(Box<plan::Arguments>),
     Codec(codec::Arguments),
     Kernels(kernels::Arguments),
     Info(info::Arguments),

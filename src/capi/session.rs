@@ -9,7 +9,7 @@ use crate::device::{AppField, AppMemory, Stream};
 use crate::error::{fail, Code, Result};
 use crate::plan::choose;
 use crate::schedule::check_steps;
-use crate::session::{sizes_of, Session};
+use crate::session::{settle, sizes_of, Session};
 use crate::snapshot::{Field, Layout, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
@@ -342,7 +342,8 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 ) -> gpuzip_status_t {
     entry("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let (mut config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        settle(&mut config, &fields)?;
         let (_, sizes) = sizes_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
         let slot_bytes = sizes.slot_bytes;
         let choice = choose(&config, check_steps(steps as i64)?, &[sizes])?;

@@ -446,7 +446,7 @@ fn the_estimate_is_what_init_takes() {
     }
     assert_eq!(format!("{before:?}"), format!("{after:?}"));
     assert!(before.device_bytes <= 3 * 4096 && before.host_bytes <= 8 * 4096 && before.slot_bytes == 4096);
-    assert!(before.snapshots >= 8 && before.max_live <= before.snapshots as u64);
+    assert!(before.max_live <= before.snapshots as u64);
     gpuzip_finalize(handle);
 }
 

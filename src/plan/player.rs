@@ -159,7 +159,7 @@ impl<'a> Player<'a> {
             let end = self.lanes.cut_in(Lane::Download, self.now);
             self.wait_until(end);
             self.tally.d2h += 1;
-            self.written[step.host as usize] = self.to_disk(step.host, None);
+            self.written[step.host as usize] = self.write_on(step.host, None);
             return;
         }
         if self.costs.compressed {
@@ -179,7 +179,7 @@ impl<'a> Player<'a> {
         let download = self.lanes.issue(Lane::Download, self.now, [staged, None]);
         self.tally.d2h += 1;
         self.slots[step.slot as usize].read = Some(download);
-        self.written[step.host as usize] = self.to_disk(step.host, Some(download)).or(Some(download));
+        self.written[step.host as usize] = self.write_on(step.host, Some(download)).or(Some(download));
     }
 
     /// The write to disk that leaves the staging slot which is next.
@@ -188,7 +188,7 @@ impl<'a> Player<'a> {
         Some(Transfer { lane: Lane::DiskWrite, number })
     }
 
-    fn to_disk(&mut self, host: u32, after: Option<Transfer>) -> Option<Transfer> {
+    fn write_on(&mut self, host: u32, after: Option<Transfer>) -> Option<Transfer> {
         (host < self.on_disk).then(|| {
             self.tally.disk_writes += 1;
             self.lanes.issue(Lane::DiskWrite, self.now, [after, None])
@@ -204,7 +204,7 @@ impl<'a> Player<'a> {
             self.wait_for(filled);
             self.tally.late += u64::from(self.tally.waiting > waited);
         } else {
-            let source = self.from_disk(step.host).or(self.written[step.host as usize]);
+            let source = self.read_from(step.host).or(self.written[step.host as usize]);
             self.wait_for(source);
             let end = self.lanes.cut_in(Lane::Upload, self.now);
             self.wait_until(end);
@@ -230,7 +230,7 @@ impl<'a> Player<'a> {
     }
 
     /// Reads a snapshot that is on disk into host memory, once the one before the last has been passed on from there.
-    fn from_disk(&mut self, host: u32) -> Option<Transfer> {
+    fn read_from(&mut self, host: u32) -> Option<Transfer> {
         (host < self.on_disk).then(|| {
             self.tally.disk_reads += 1;
             let read = self.lanes.issued(Lane::DiskRead) as usize;
@@ -248,7 +248,7 @@ impl<'a> Player<'a> {
 
     /// Starts the transfer of a RESTORE's snapshot into its slot.
     fn fetch(&mut self, step: Step) {
-        let from_disk = self.from_disk(step.host);
+        let from_disk = self.read_from(step.host);
         let read = if self.costs.compressed {
             self.free(step.slot);
             self.freed

@@ -3,9 +3,9 @@
 use crate::error::Result;
 use crate::schedule::Schedule;
 
-/// Numbers from `low` to `high`: all of the small ones, then about 6 % apart, `high` included.
+/// Numbers from `low` to `high`: all of the small ones, then about a tenth apart, `high` included.
 fn ladder(low: u32, high: u32) -> Vec<u32> {
-    let next = |&x: &u32| Some(x + (x / 16).max(1)).filter(|&x| x + 1 < high);
+    let next = |&x: &u32| Some(x + (x / 10).max(1)).filter(|&x| x + 1 < high);
     let mut rungs: Vec<u32> = std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
     // The last but one, too: an application that works in the slots may need one of them.
     rungs.extend([high.saturating_sub(1), high].into_iter().filter(|&x| x >= low));
@@ -27,46 +27,49 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
         }
         members.push(revolve);
     }
-    for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(8) {
+    for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(4) {
         members.push(Schedule::uniform(steps, snapshots)?);
     }
     let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1)).into_iter().map(|count| steps.div_ceil(count)).collect();
     chunks.dedup();
     for chunk in chunks {
-        divided(&mut members, steps, most, chunk, cache, &inner_slots(cache, chunk))?;
+        divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
     }
     Ok(members)
 }
 
-/// Schedules near `best`, with parameters between those that the portfolio has.
-pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32) -> Result<Vec<Schedule>> {
+/// Schedules near `best`, with parameters between those that the portfolio has: at first of the length, `closely`
+/// also of the slots inside, and split for the cache where they do not fit it.
+pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32, closely: bool) -> Result<Vec<Schedule>> {
     use crate::schedule::Algorithm::{Revolve, TwoLevel, Uniform, Zcut};
-    let steps = best.steps;
+    let (steps, inner) = (best.steps, best.inner());
     let mut members = Vec::new();
     match best.algorithm {
-        Revolve => {
-            around(best.snapshots, most).try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m.through(best.cache()))))?
-        }
-        Uniform => around(best.snapshots, most).try_for_each(|s| Schedule::uniform(steps, s).map(|m| members.push(m)))?,
+        Revolve => around(best.snapshots, most, closely)
+            .try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m.through(best.cache()))))?,
+        Uniform => around(best.snapshots, most, closely).try_for_each(|s| Schedule::uniform(steps, s).map(|m| members.push(m)))?,
         Zcut | TwoLevel => {
-            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps).map(|count| steps.div_ceil(count)).collect();
+            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps, closely).map(|count| steps.div_ceil(count)).collect();
             chunks.dedup();
-            let inner = best.inner();
-            chunks.into_iter().try_for_each(|chunk| {
-                let inner = [inner.saturating_sub(inner.div_ceil(4)), inner - 1, inner, inner + 1, inner + inner.div_ceil(4), chunk - 1];
-                divided(&mut members, steps, most, chunk, cache, &inner)
-            })?
+            let quarter = inner.div_ceil(4);
+            let near = [inner, inner - 1, inner + 1, inner.saturating_sub(quarter), inner.saturating_add(quarter)];
+            let tried = if closely { &near[..] } else { &near[..1] };
+            chunks.into_iter().try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
+            let spilling = |m: &&Schedule| closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0;
+            let through: Vec<_> = members.iter().filter(spilling).map(|m| m.clone().through(cache)).collect();
+            members.extend(through);
         }
         _ => {}
     }
-    members.retain(|member| (member.snapshots, member.chunk, member.inner()) != (best.snapshots, best.chunk, best.inner()));
+    let key = |s: &Schedule| (s.snapshots, s.chunk, s.inner(), s.cache());
+    members.retain(|member| key(member) != key(best));
     Ok(members)
 }
 
-/// Numbers close to `x`, nine at most, none above `high`.
-fn around(x: u32, high: u32) -> impl Iterator<Item = u32> {
-    let reach = (x / 16).max(1);
-    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by((reach as usize / 4).max(1))
+/// Numbers near `x`, none above `high`: those from a tenth less to a tenth more, nine at most, or `closely` its neighbours alone.
+fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
+    let reach = if closely { (x / 80).max(1) } else { (x / 10).max(1) };
+    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(if closely { reach } else { (reach / 4).max(1) } as usize)
 }
 
 /// Slots inside an interval that are worth a try where `cache` are on the device: those, one more or less, fractions and multiples.
@@ -78,8 +81,7 @@ fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
 }
 
 /// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all, and two-level.
-/// What does not fit the cache inside is split for it.
-fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, cache: u32, inner: &[u32]) -> Result<()> {
+fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner: &[u32]) -> Result<()> {
     let starts = steps.div_ceil(chunk) - 1;
     let left = most.saturating_sub(starts).min(chunk - 1);
     if left == 0 || starts == 0 {
@@ -92,7 +94,7 @@ fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, cache
         members.push(if inner + 1 == chunk {
             Schedule::zcut(steps, starts + inner, chunk)?
         } else {
-            Schedule::two_level(steps, starts + inner, chunk, inner)?.through(if inner > cache { cache } else { 0 })
+            Schedule::two_level(steps, starts + inner, chunk, inner)?
         });
     }
     Ok(())

@@ -34,9 +34,6 @@ pub enum Keep {
     Families,
 }
 
-/// How often parameters near the best ones are tried.
-const REFINEMENTS: usize = 2;
-
 /// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, is all
 /// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
 pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) -> Result<Vec<Candidate>> {
@@ -50,12 +47,12 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
         members.extend(portfolio(steps, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
     }
     search.try_all(members)?;
-    for _ in 0..REFINEMENTS {
+    for closely in [false, true] {
         let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
         let mut members = Vec::new();
         for (alternative, schedule) in near {
             let (most, cache) = limits(&alternatives[alternative], most);
-            members.extend(neighbours(&schedule, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
+            members.extend(neighbours(&schedule, most, cache, closely)?.into_iter().map(|schedule| (alternative, schedule)));
         }
         search.try_all(members)?;
     }

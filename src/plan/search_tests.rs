@@ -117,7 +117,7 @@ fn few_schedules_are_simulated() {
         let attempts = ATTEMPTS.get() - before;
         let all = portfolio(10_000, (cache + host).min(9999), cache).unwrap().len();
         println!("{:?}, {attempts} of {all}: {:?} {}", begin.elapsed(), best.schedule, best.simulation.over_problem_ideal());
-        assert!(attempts <= 100 && all > 150, "{attempts} of {all}");
+        assert!(attempts <= 160 && all > 150, "{attempts} of {all}");
     }
 }
 
