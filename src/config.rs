@@ -54,10 +54,14 @@ pub struct Config {
     pub link_bandwidth: f64,
     /// How snapshots are compressed.
     pub compression: Settings,
+    /// The planner chooses whether and how, among the codecs that keep the bound of `compression`.
+    pub any_codec: bool,
     /// The ratio that is expected of compressed snapshots; at most 1: none is.
     pub compression_factor: f64,
     /// What steps, copies and codecs cost, for `auto`; `None`: what is typical of the backend.
     pub profile: Option<Profile>,
+    /// The file that a measured profile is written to.
+    pub profile_file: Option<PathBuf>,
     /// Log the ratio of every snapshot.
     pub log_ratio: bool,
     /// Write one line per shot to the performance log.
@@ -84,8 +88,10 @@ impl Default for Config {
             max_in_flight: 64,
             link_bandwidth: 0.0,
             compression: Settings::default(),
+            any_codec: false,
             compression_factor: 0.0,
             profile: None,
+            profile_file: None,
             log_ratio: false,
             performance_log: false,
         }

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::{fail, Result};
-use crate::plan::{choose, Choice, Plan, Sizes};
+use crate::plan::{choose_among, Choice, Plan, Sizes};
 use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,10 +30,12 @@ pub struct Cursor {
 }
 
 struct State {
-    /// The sessions that follow, by the number that each was given.
-    sessions: BTreeMap<u64, Sizes>,
+    /// What the sessions that follow offer, by the number that each was given.
+    sessions: BTreeMap<u64, Vec<Sizes>>,
     attached: u64,
     decided: Option<Choice>,
+    /// How often it was decided anew.
+    decisions: u64,
     actions: Option<Ranges>,
     sweep: u64,
     event: usize,
@@ -44,7 +46,7 @@ impl Cursor {
     /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
-        let state = State { sessions: BTreeMap::new(), attached: 0, decided: None, actions: None, sweep: 0, event: 0, current: None };
+        let state = State { sessions: BTreeMap::new(), attached: 0, decided: None, decisions: 0, actions: None, sweep: 0, event: 0, current: None };
         Ok(Cursor { config, steps, state: Mutex::new(state) })
     }
 
@@ -65,17 +67,50 @@ impl Cursor {
         &self.config
     }
 
-    /// Announces a session. Before the schedule is decided its sizes count in the decision; later its plan must fit what is decided.
-    /// Returns the session's number and the current sweep.
-    pub fn attach(&self, sizes: &Sizes) -> Result<(u64, u64)> {
+    /// Announces a session and the sizes of its alternatives. Before the schedule is decided they count in the decision; later its plan must
+    /// fit what is decided. Returns the session's number and the current sweep.
+    pub fn attach(&self, offers: Vec<Sizes>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
-            plan_for(choice, sizes)?;
+            match offers.get(choice.alternative).or(offers.last()) {
+                Some(sizes) => plan_for(choice, sizes)?,
+                None => return fail!(Argument, "a session that stores nothing"),
+            };
         }
         state.attached += 1;
         let number = state.attached;
-        state.sessions.insert(number, sizes.clone());
+        state.sessions.insert(number, offers);
         Ok((number, state.sweep))
+    }
+
+    /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing changes.
+    pub fn replan(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
+        let mut state = self.lock()?;
+        if let Some(tick) = state.current.filter(|tick| tick.action.kind != Kind::Terminate) {
+            return fail!(State, "the schedule is at action {}: plan anew between shots, after TERMINATE or setup", tick.it);
+        }
+        let mut sessions = state.sessions.clone();
+        sessions.insert(number, offers);
+        let choice = decide(&self.config, self.steps, &sessions)?;
+        (state.sessions, state.decided) = (sessions, Some(choice));
+        state.decisions += 1;
+        if state.current.is_none() {
+            state.actions = None;
+        }
+        Ok(())
+    }
+
+    /// Which alternative of those that sessions offer was chosen, and how often that was decided anew: a session whose plan is of an earlier
+    /// decision needs another one.
+    pub fn alternative(&self) -> Result<(usize, u64)> {
+        let mut state = self.lock()?;
+        let alternative = state.decide(&self.config, self.steps)?.alternative;
+        Ok((alternative, state.decisions))
+    }
+
+    /// How often the schedule was decided anew.
+    pub fn decisions(&self) -> Result<u64> {
+        Ok(self.lock()?.decisions)
     }
 
     /// Forgets a session: it counts in no decision that is still to come.
@@ -150,23 +185,27 @@ impl State {
 
     fn decide(&mut self, config: &Config, steps: u32) -> Result<&Choice> {
         if self.decided.is_none() {
-            if self.sessions.is_empty() && config.algorithm.is_none() {
-                log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
-            }
-            let sessions: Vec<Sizes> = self.sessions.values().cloned().collect();
-            let choice = choose(config, steps, &sessions)?;
-            let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
-            if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
-                validate(choice.schedule.actions(), steps, Some(snapshots))?;
-            }
-            log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name());
-            self.decided = Some(choice);
+            self.decided = Some(decide(config, steps, &self.sessions)?);
         }
         match &self.decided {
             Some(choice) => Ok(choice),
             None => fail!(State, "no schedule"),
         }
     }
+}
+
+fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<Sizes>>) -> Result<Choice> {
+    if sessions.is_empty() && config.algorithm.is_none() {
+        log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
+    }
+    let sessions: Vec<Vec<Sizes>> = sessions.values().cloned().collect();
+    let choice = choose_among(config, steps, &sessions)?;
+    let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
+    if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
+        validate(choice.schedule.actions(), steps, Some(snapshots))?;
+    }
+    log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name());
+    Ok(choice)
 }
 
 /// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits them.

@@ -13,6 +13,7 @@ pub mod cursor;
 pub mod device;
 pub mod error;
 mod fork;
+pub mod offers;
 mod perf_log;
 pub mod plan;
 mod room;
@@ -21,6 +22,7 @@ pub mod session;
 pub mod snapshot;
 pub mod stats;
 pub mod tier;
+mod tune;
 
 /// The version of the C ABI. It changes when a program built against an older header could misbehave.
 pub const ABI_VERSION: u32 = 1;

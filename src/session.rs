@@ -2,18 +2,22 @@
 //!
 //! One straight line: action -> step of the plan -> tier -> codec -> device.
 
-use crate::codec::{Method, SnapshotCodec};
+mod tuning;
+
+use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::offers::{offers_of, Offer};
 use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
 use crate::perf_log;
-use crate::plan::{Fetch, Plan, Sizes, Step, NONE, SPARE_SLOTS};
+use crate::plan::{Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
 use crate::snapshot::{Layout, ALIGNMENT};
 use crate::stats::Stats;
 use crate::tier::{Packer, Saved, Tiers};
+use crate::tune::Tuner;
 use std::ffi::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -26,6 +30,11 @@ pub struct Session {
     number: u64,
     config: Config,
     layout: Layout,
+    /// The ways in which it may store snapshots, of which the schedule's decision takes one.
+    offers: Vec<Offer>,
+    /// The decision that what follows is of.
+    decision: Option<u64>,
+    compression: Settings,
     sizes: Sizes,
     /// What compresses, until the tiers have it; `None`: snapshots are raw.
     codec: Option<SnapshotCodec>,
@@ -44,17 +53,22 @@ pub struct Session {
     stats: Stats,
     /// Shots that were run to their end.
     shots: u64,
+    /// The shot is to be measured, and what came of it last.
+    tuning: bool,
+    measured: Option<Result<Profile>>,
     process: Process,
 }
 
 /// A plan and the tiers that it is played on.
 struct Engine {
+    /// The decision that the plan is of.
+    decision: u64,
     plan: Arc<Plan>,
     tiers: Tiers,
     /// The first fetch that is not issued yet.
     next_fetch: usize,
-    /// The SAVE whose memory the application has been given.
-    begun: Option<usize>,
+    /// The SAVE whose memory the application has been given, and that memory.
+    begun: Option<(usize, Vec<AppMemory>)>,
     /// The RESTORE whose memory the application has been given and not given back, and its state.
     acquired: Option<(usize, i64)>,
     /// Why this shot cannot go on.
@@ -62,6 +76,8 @@ struct Engine {
     /// The device's traffic and stall before this sweep.
     traffic_before: Traffic,
     stalled_before: f64,
+    /// What measures this shot.
+    tuner: Option<Box<Tuner>>,
 }
 
 impl Session {
@@ -69,7 +85,7 @@ impl Session {
     pub fn new(config: Config, steps: i64, fields: &[AppField]) -> Result<Self> {
         let cursor = Arc::new(Cursor::new(config.clone(), steps)?);
         let mut session = Self::attach(cursor, config, fields)?;
-        session.cursor.plan(&session.sizes)?;
+        session.plan()?;
         session.open()?;
         Ok(session)
     }
@@ -79,17 +95,22 @@ impl Session {
     pub fn attach(cursor: Arc<Cursor>, mut config: Config, fields: &[AppField]) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         let target = settle(&mut config, fields)?;
-        let (codec, sizes) = sizes_of(&config, &layout)?;
+        let offers = offers_of(&config, &layout)?;
+        let Some(Offer { compression, sizes }) = offers.first().cloned() else { return fail!(Config, "no way to store snapshots") };
+        let codec = codec_of(&compression, &layout)?;
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, sizes.slot_bytes);
         }
         target.map_or(Ok(()), |target| target.check(fields))?;
-        let (number, sweep) = cursor.attach(&sizes)?;
+        let (number, sweep) = cursor.attach(offers.iter().map(|offer| offer.sizes.clone()).collect())?;
         Ok(Session {
             cursor,
             number,
             config,
             layout,
+            offers,
+            decision: None,
+            compression,
             sizes,
             codec,
             target,
@@ -101,6 +122,8 @@ impl Session {
             since: Instant::now(),
             stats: Stats::default(),
             shots: 0,
+            tuning: false,
+            measured: None,
             process: Process::current(),
         })
     }
@@ -112,10 +135,35 @@ impl Session {
 
     /// The plan that it plays.
     pub fn plan(&mut self) -> Result<Arc<Plan>> {
+        let decision = self.cursor.decisions()?;
         match &self.engine {
-            Some(engine) => Ok(engine.plan.clone()),
-            None => self.cursor.plan(&self.sizes),
+            Some(engine) if engine.decision == decision => Ok(engine.plan.clone()),
+            _ => {
+                self.settle()?;
+                self.cursor.plan(&self.sizes)
+            }
         }
+    }
+
+    /// Takes on what was decided: how snapshots are stored, and their sizes.
+    fn settle(&mut self) -> Result<()> {
+        let (alternative, decision) = self.cursor.alternative()?;
+        if self.decision == Some(decision) {
+            return Ok(());
+        }
+        let Some(Offer { compression, sizes }) = self.offers.get(alternative).or(self.offers.last()).cloned() else {
+            return fail!(Config, "no way to store snapshots");
+        };
+        if self.compression != compression {
+            self.codec = None;
+        }
+        (self.compression, self.sizes, self.decision) = (compression, sizes, Some(decision));
+        Ok(())
+    }
+
+    /// How it stores snapshots.
+    pub fn compression(&self) -> &Settings {
+        &self.compression
     }
 
     /// Bytes of one snapshot, as planned with.
@@ -136,16 +184,23 @@ impl Session {
 
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
     fn open(&mut self) -> Result<()> {
+        if self.tick.is_none() {
+            self.leave_old_plan()?;
+        }
         let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
+        if let Some(profile) = &self.config.profile {
+            tuning::check_backend(profile, Some(target))?;
+        }
+        self.settle()?;
         if self.codec.is_none() {
-            // Tiers that could not be made took it with them.
-            self.codec = sizes_of(&self.config, &self.layout)?.0;
+            // Tiers that could not be made took it with them, or it is chosen only now.
+            self.codec = codec_of(&self.compression, &self.layout)?;
         }
         let mut device = target.open(&self.config)?;
         let mut packer = match (self.codec.take(), target) {
             (None, _) => None,
             (Some(codec), Target::Host) => Some(Packer::on_host(codec)?),
-            (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.config.compression, &self.layout)?),
+            (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.compression, &self.layout)?),
         };
         let reserved = self.reserve(&mut *device, packer.as_mut());
         let (plan, cache, pool) = match reserved {
@@ -158,6 +213,7 @@ impl Session {
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
         let tiers = Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?;
         self.engine = Some(Engine {
+            decision: self.decision.unwrap_or(0),
             plan,
             tiers,
             next_fetch: 0,
@@ -166,7 +222,18 @@ impl Session {
             broken: None,
             traffic_before: Traffic::default(),
             stalled_before: 0.0,
+            tuner: None,
         });
+        self.begin_tuning();
+        Ok(())
+    }
+
+    /// Gives the memory of a plan back that was decided anew since.
+    fn leave_old_plan(&mut self) -> Result<()> {
+        if self.engine.is_some() {
+            let decision = self.cursor.decisions()?;
+            self.engine = self.engine.take().filter(|engine| engine.decision == decision);
+        }
         Ok(())
     }
 
@@ -221,6 +288,10 @@ impl Session {
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
+        self.leave_old_plan()?;
+        if self.tick.is_some() && self.is_measured() {
+            self.end_tuning();
+        }
         if let Some(engine) = &mut self.engine {
             let largest = engine.tiers.largest();
             engine.reset()?;
@@ -229,6 +300,9 @@ impl Session {
         self.sweep = self.cursor.rewind()?;
         (self.tick, self.served, self.stopped) = (None, true, None);
         self.stats = Stats::default();
+        if !self.is_measured() {
+            self.begin_tuning();
+        }
         Ok(())
     }
 
@@ -239,7 +313,7 @@ impl Session {
         if largest == 0 || self.config.device_budget == 0 {
             return Ok(());
         }
-        let sizes = Sizes { host: self.sizes.host, ..Sizes::new(&self.config, largest, self.layout.slot_bytes) };
+        let sizes = Sizes { host: self.sizes.host, ..Sizes::stored(&self.config, &self.compression, largest, self.layout.slot_bytes) };
         if sizes.cache != self.sizes.cache {
             if let Ok(plan) = self.cursor.plan(&sizes) {
                 log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);
@@ -257,7 +331,7 @@ impl Session {
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
         let here = |this: &Self, sweep, current: Option<Tick>| this.check_position(sweep, current.map_or(-1, |tick| tick.it));
-        if self.is_checked_later() && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate) {
+        if (self.is_checked_later() || self.is_measured()) && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate) {
             self.conclude()?;
         }
         let tick = self.cursor.advance_if(|sweep, current| here(self, sweep, current))?;
@@ -343,20 +417,30 @@ impl Session {
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
         self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
+        let (mut forward, mut backward) = (0, 0);
         match tick.action.kind {
-            Kind::Forward => self.stats.forward_steps += (tick.end - tick.action.ts + 1) as u64,
-            Kind::Backward => self.stats.backward_steps += 1,
+            Kind::Forward => forward = (tick.end - tick.action.ts + 1) as u64,
+            Kind::Backward => backward = 1,
             Kind::Terminate => self.log_performance(),
             _ => {}
+        }
+        self.stats.forward_steps += forward;
+        self.stats.backward_steps += backward;
+        if let Some(tuner) = self.engine.as_mut().and_then(|engine| engine.tuner.as_mut()) {
+            tuner.steps(forward, backward);
         }
     }
 
     /// Before TERMINATE: no shot ends well in which a state was not what had been saved. Waits for the device if that is known later only.
     fn conclude(&mut self) -> Result<()> {
-        match &mut self.engine {
-            Some(engine) if engine.tiers.is_checked_later() => engine.finish(),
-            _ => Ok(()),
+        if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later()) {
+            engine.finish()?;
         }
+        self.conclude_tuning()
+    }
+
+    fn is_measured(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.tuner.is_some())
     }
 
     fn is_checked_later(&self) -> bool {
@@ -388,7 +472,7 @@ impl Session {
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         self.open()?;
-        self.store(tick, stream, |tiers, step, _| tiers.save(step, ts, &memory))
+        self.store(tick, stream, &memory, |tiers, step, _| tiers.save(step, ts, &memory))
     }
 
     /// Makes u(ts) live in the fields.
@@ -413,7 +497,12 @@ impl Session {
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         let pointers = engine.call(stream, |engine| engine.tiers.begin_save(step, spare))?;
-        engine.begun = Some(tick.event);
+        let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
+            // SAFETY: the session's own memory, the application's until the save is committed.
+            unsafe { AppMemory::new(address.cast(), field.bytes().unwrap_or(0) as usize) }
+        });
+        let begun = Some((tick.event, memory.collect()));
+        self.engine()?.begun = begun;
         Ok(pointers)
     }
 
@@ -421,10 +510,11 @@ impl Session {
     pub fn save_commit(&mut self, ts: i64, stream: Stream) -> Result<()> {
         self.check_hands_over("save_commit")?;
         let tick = self.expect(Kind::Save, ts)?;
-        if self.engine()?.begun != Some(tick.event) {
-            return fail!(State, "save_commit of state {ts} without save_begin");
-        }
-        self.store(tick, stream, |tiers, step, spare| tiers.commit_save(step, ts, spare))
+        let memory = match &self.engine()?.begun {
+            Some((event, memory)) if *event == tick.event => memory.clone(),
+            _ => return fail!(State, "save_commit of state {ts} without save_begin"),
+        };
+        self.store(tick, stream, &memory, |tiers, step, spare| tiers.commit_save(step, ts, spare))
     }
 
     /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done, or until `retrieve_release`. It must
@@ -474,10 +564,17 @@ impl Session {
         Ok(())
     }
 
-    /// A SAVE, done by `body` on its step and spare slot.
-    fn store(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>) -> Result<()> {
-        let begin = Instant::now();
+    /// A SAVE of these fields, done by `body` on its step and spare slot.
+    fn store(
+        &mut self,
+        tick: Tick,
+        stream: Stream,
+        fields: &[AppMemory],
+        body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>,
+    ) -> Result<()> {
         let engine = self.engine()?;
+        engine.sample(tick.action.ts as i64, fields, stream)?;
+        let begin = Instant::now();
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         engine.call(stream, |engine| {
             body(&mut engine.tiers, step, spare)?;
@@ -629,19 +726,12 @@ pub fn settle(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>
     Ok(target)
 }
 
-/// What compresses snapshots of this layout, if something does, and the sizes to plan with.
-pub fn sizes_of(config: &Config, layout: &Layout) -> Result<(Option<SnapshotCodec>, Sizes)> {
-    let codec = match config.compression.method {
-        Method::None => None,
-        _ => Some(SnapshotCodec::new(config.compression.clone(), layout)?),
-    };
-    let spare = (SPARE_SLOTS as u64).saturating_mul(layout.slot_bytes);
-    if config.zero_copy && (1..spare).contains(&config.device_budget) {
-        return fail!(Budget, "device_budget = {}: zero_copy = 1 needs at least {spare} bytes, for two states", config.device_budget);
+/// What compresses snapshots of this layout, if something does.
+fn codec_of(compression: &Settings, layout: &Layout) -> Result<Option<SnapshotCodec>> {
+    match compression.method {
+        Method::None => Ok(None),
+        _ => SnapshotCodec::new(compression.clone(), layout).map(Some),
     }
-    let expected = codec.as_ref().map_or(layout.slot_bytes, |codec| codec.expected_bytes(config.compression_factor));
-    let sizes = Sizes::new(config, expected, layout.slot_bytes);
-    Ok((codec, sizes))
 }
 
 /// A FORWARD that computes the state of the next SAVE.
@@ -682,12 +772,15 @@ impl Engine {
             return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
         }
         self.tiers.device().enter(stream)?;
+        if let Some(tuner) = &mut self.tuner {
+            tuner.called();
+        }
         // Even a panic gives the caller its context back.
         let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();
         let result = result.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|value| left.map(|()| value));
         self.broken = result.as_ref().err().cloned();
-        result
+        result.and_then(|value| self.listen().map(|()| value))
     }
 
     /// The number of the spare memory for an event without a slot: one that neither the event before it nor the one after it has.

@@ -48,9 +48,12 @@ layouts! {
         decompress 192, stall 200, run_ahead_wait 208, reserved 216;
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
-        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, reserved 160;
+        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, reserved_32 164, reserved 168;
     gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
+    gpuzip_profile_info_t, 160: struct_size 0, state_bytes 8, forward_ms 16, backward_ms 24, h2d_gbs 32, d2h_gbs 40, d2d_gbs 48,
+        disk_read_gbs 56, disk_write_gbs 64, backend 72, codecs 76, compressor 80, error_bound_mode 84, error_bound 88, compress_gbs 96,
+        decompress_gbs 104, ratio 112, worst_ratio 120, reserved 128;
     gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, reserved 48;
     gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, reserved 48;
 }

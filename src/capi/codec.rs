@@ -5,6 +5,7 @@ use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
 use super::session::app_fields;
 use super::types::*;
 use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
+use crate::config::Config;
 use crate::device::{AppField, AppMemory, Target};
 use crate::error::{fail, Code, Result};
 use crate::snapshot::{Layout, Scalar};
@@ -14,6 +15,14 @@ use std::ffi::{c_void, CStr};
 fn layout_of(fields: &[AppField]) -> Result<Layout> {
     Target::Host.check(fields)?;
     Layout::new(fields.iter().map(|f| f.field).collect())
+}
+
+/// The codec of a configuration that names one.
+fn settings_of(config: Config) -> Result<Settings> {
+    if config.any_codec {
+        return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
+    }
+    Ok(config.compression)
 }
 
 fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
@@ -51,7 +60,7 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     entry("gpuzip_codec_bound", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let codec = SnapshotCodec::new(config.compression, &layout_of(&fields)?)?;
+        let codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         // SAFETY: by this function's contract.
         unsafe { write(bytes, "bytes", codec.room() as u64) }
     })
@@ -78,7 +87,7 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         not_null(bytes, "bytes")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
-        let mut codec = SnapshotCodec::new(config.compression, &layout_of(&fields)?)?;
+        let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());
         // SAFETY: `capacity` bytes of the caller's, apart from the fields, which are readable host memory.

@@ -6,12 +6,12 @@ use super::types::*;
 use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
 use crate::config::{parse, Backend, Config};
 use crate::error::{fail, Code, Error, Result};
-use crate::plan::Policy;
+use crate::plan::{Policy, Profile};
 use crate::schedule::Algorithm;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, CStr, CString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::null;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -344,7 +344,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     check_supported(&given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind) = unsafe { (path_of(given.trace_file_path), path_of(given.float_kind)) };
+    let (trace, float_kind, profile) =
+        unsafe { (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path)) };
+    let profile_file = profile.filter(|path| !path.is_empty()).map(path_buf);
     if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
@@ -354,7 +356,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         chunk: count("schedule_chunk", given.schedule_chunk)?,
         adjust_snapshots: one_of("snapshot_rule", given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)")?,
         uniform_published: one_of("uniform_reading", given.uniform_reading, "0 (ours) or 1 (as published)")?,
-        trace_file: trace.map(|path| Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).to_path_buf()),
+        trace_file: trace.map(path_buf),
         cache: count("cache_capacity", given.cache_capacity)?,
         policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
@@ -375,7 +377,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         compression: compression(&given)?,
         compression_factor: factor(given.compression_factor)?,
-        profile: None,
+        any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
+        profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
+        profile_file,
         log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
     })
@@ -386,6 +390,20 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
 unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
     // SAFETY: by this function's contract.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}
+
+fn path_buf(path: &CStr) -> PathBuf {
+    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).to_path_buf()
+}
+
+/// The profile in a file, if there is one: it may be written only later.
+fn profile_of(path: &Path) -> Result<Option<Profile>> {
+    let within = |e: Error| e.within(format_args!("profile_path = {}", path.display()));
+    match std::fs::read(path) {
+        Ok(bytes) => Profile::from_bytes(&bytes).map(Some).map_err(within),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => fail!(Io, "profile_path = {}: {e}", path.display()),
+    }
 }
 
 fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
@@ -442,14 +460,17 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         6 => Method::Fp16,
         7 => Method::Bfp,
         64..=255 if plugin::is_registered(c.compressor as u8) => Method::Plugin(c.compressor as u8),
-        15 => return fail!(Unsupported, "compressor = 15 (auto): not in this version; name a codec, GPUZIP_COMPRESSOR_*"),
+        GPUZIP_COMPRESSOR_AUTO if c.error_bound == 0.0 => {
+            return fail!(Config, "compressor = 15 (auto) with error_bound = 0: it takes codecs with loss only within a bound that is given")
+        }
+        GPUZIP_COMPRESSOR_AUTO => Method::None,
         other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
     };
     let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
     if method == Method::None && reject_nonfinite {
-        return fail!(Unsupported, "nonfinite = 1 with compressor = 0: raw snapshots are not looked at; use 0");
+        return fail!(Unsupported, "nonfinite = 1 with compressor = {}: raw snapshots are not looked at; use 0", c.compressor);
     }
-    let bound = if method.is_bounded() { error_bound(c)? } else { ErrorBound::DEFAULT };
+    let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO { error_bound(c)? } else { ErrorBound::DEFAULT };
     Ok(Settings { method, bound, reject_nonfinite })
 }
 
@@ -500,7 +521,7 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
         return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
     }
-    let files = [("profile_path", c.profile_path), ("trace_out", c.trace_out), ("persist_dir", c.persist_dir)];
+    let files = [("trace_out", c.trace_out), ("persist_dir", c.persist_dir)];
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }

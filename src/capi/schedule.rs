@@ -4,6 +4,7 @@ use super::config::adopted;
 use super::entry::{entry, write, write_sized};
 use super::handles;
 use super::types::*;
+use crate::codec::Settings;
 use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, SPARE_SLOTS};
@@ -16,8 +17,9 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     gpuzip_action_t { r#type: action.kind as i32, ts: action.ts as i32, ts_end: end as i32, flags: action.flags, it, reserved: [0; 2] }
 }
 
-/// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots of `slot_bytes`.
-pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, u64)>) -> Result<gpuzip_summary_t> {
+/// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots that are stored like this in
+/// `slot_bytes`.
+pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, &Settings, u64)>) -> Result<gpuzip_summary_t> {
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
@@ -32,7 +34,8 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         actions: if ranges { Ranges::new(schedule.actions(), true).count() as u64 } else { counts.actions },
         ..Default::default()
     };
-    if let Some((plan, slot_bytes)) = plan {
+    if let Some((plan, compression, slot_bytes)) = plan {
+        summary.compressor = compression.method.number().into();
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);
         summary.h2d = plan.counts.h2d;

@@ -7,9 +7,10 @@ use super::schedule::{action_of, summarize};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Stream};
 use crate::error::{fail, Code, Result};
-use crate::plan::choose;
+use crate::offers::offers_of;
+use crate::plan::choose_among;
 use crate::schedule::check_steps;
-use crate::session::{settle, sizes_of, Session};
+use crate::session::{settle, Session};
 use crate::snapshot::{Field, Layout, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
@@ -321,7 +322,7 @@ pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpu
         let value = with_session(handle, |session| {
             let plan = session.plan()?;
             let cursor = session.cursor();
-            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.slot_bytes())))
+            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.compression(), session.slot_bytes())))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -344,10 +345,12 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         // SAFETY: by this function's contract.
         let (mut config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         settle(&mut config, &fields)?;
-        let (_, sizes) = sizes_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
-        let slot_bytes = sizes.slot_bytes;
-        let choice = choose(&config, check_steps(steps as i64)?, &[sizes])?;
-        let value = summarize(&choice.schedule, config.range_actions, choice.plans.first().map(|plan| (&**plan, slot_bytes)))?;
+        let offers = offers_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
+        let sizes = offers.iter().map(|offer| offer.sizes.clone()).collect();
+        let choice = choose_among(&config, check_steps(steps as i64)?, &[sizes])?;
+        let planned = choice.plans.first().zip(offers.get(choice.alternative));
+        let planned = planned.map(|(plan, offer)| (&**plan, &offer.compression, offer.sizes.slot_bytes));
+        let value = summarize(&choice.schedule, config.range_actions, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

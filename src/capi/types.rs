@@ -75,7 +75,7 @@ pub const GPUZIP_ALGORITHM_REVOLVE: i32 = 1;
 pub const GPUZIP_ALGORITHM_UNIFORM: i32 = 2;
 /// zCut (reconstructed).
 pub const GPUZIP_ALGORITHM_ZCUT: i32 = 3;
-/// The library chooses: the quickest plan that fits the budgets, by simulation.
+/// The library chooses the quickest schedule that fits, by simulation with the profile or with what is typical of the backend.
 pub const GPUZIP_ALGORITHM_AUTO: i32 = 4;
 /// Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
 pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;
@@ -103,6 +103,9 @@ pub const GPUZIP_COMPRESSOR_DCT: i32 = 5;
 pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
 /// Blocks of 8-bit integers with a common exponent.
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
+/// The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the profile (`profile_path`,
+/// `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to have the ratio `compression_factor`.
+pub const GPUZIP_COMPRESSOR_AUTO: i32 = 15;
 
 /// 32-bit IEEE values.
 pub const GPUZIP_TYPE_F32: i32 = 0;
@@ -238,7 +241,8 @@ pub struct gpuzip_config_t {
     pub zero_copy: i32,
     /// Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
     pub link_bandwidth: f64,
-    /// A profile for `auto` (not in this version).
+    /// The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`. NULL:
+    /// none.
     pub profile_path: *const c_char,
     /// A file for the timeline (not in this version).
     pub trace_out: *const c_char,
@@ -364,8 +368,56 @@ pub struct gpuzip_summary_t {
     pub device_bytes: u64,
     /// Host memory of the snapshots.
     pub host_bytes: u64,
+    /// GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+    pub compressor: i32,
     /// Zero.
-    pub reserved: [u64; 8],
+    pub reserved_32: i32,
+    /// Zero.
+    pub reserved: [u64; 7],
+}
+
+/// What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_profile_info_t {
+    /// sizeof(gpuzip_profile_info_t), set by the caller.
+    pub struct_size: u64,
+    /// Bytes of the states that were measured; 0: times are of any.
+    pub state_bytes: u64,
+    /// One FORWARD step, in milliseconds.
+    pub forward_ms: f64,
+    /// One BACKWARD step, in milliseconds.
+    pub backward_ms: f64,
+    /// GB/s from host to device memory.
+    pub h2d_gbs: f64,
+    /// GB/s from device to host memory.
+    pub d2h_gbs: f64,
+    /// GB/s of copies within device memory.
+    pub d2d_gbs: f64,
+    /// GB/s of reading from disk; assumed in this version.
+    pub disk_read_gbs: f64,
+    /// GB/s of writing to disk; assumed in this version.
+    pub disk_write_gbs: f64,
+    /// Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+    pub backend: i32,
+    /// Codecs in the profile.
+    pub codecs: u32,
+    /// Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is none.
+    pub compressor: i32,
+    /// Its `error_bound_mode`.
+    pub error_bound_mode: i32,
+    /// Its bound; 0 if it keeps none.
+    pub error_bound: f64,
+    /// GB/s of compression.
+    pub compress_gbs: f64,
+    /// GB/s of decompression.
+    pub decompress_gbs: f64,
+    /// Raw bytes over stored bytes, of all states that were tried together.
+    pub ratio: f64,
+    /// The same of the state that compressed worst.
+    pub worst_ratio: f64,
+    /// Zero.
+    pub reserved: [u64; 4],
 }
 
 /// Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.

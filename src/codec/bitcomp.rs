@@ -159,6 +159,15 @@ impl Delta {
         }
     }
 
+    /// Numbers of its own among the modes of error bounds, and its value.
+    pub(super) fn key(self) -> (i32, f64) {
+        match self {
+            Delta::Fraction(fraction) => (4, fraction),
+            Delta::Range { fraction, sigmas } => (5, 2.0 * sigmas * fraction),
+            Delta::Static(delta) => (6, delta),
+        }
+    }
+
     /// Delta of an array, positive and finite. A constant array has no range: the fraction is then one of its maximum; and where all
     /// values are 0 every delta is exact, and it is 1.
     pub fn of(self, array: &Statistics) -> f64 {

@@ -59,6 +59,9 @@ impl Method {
         Method::Bfp,
     ];
 
+    /// Those that keep a bound and need nothing but this library, or what is installed beside it.
+    pub const BOUNDED: [Method; 4] = [Method::Lorenzo, Method::Dct, Method::Cuszp { plain: false }, Method::Bitcomp { sparse: false }];
+
     /// Its number.
     pub fn number(&self) -> u8 {
         match self {
@@ -160,6 +163,17 @@ impl ErrorBound {
     /// The default.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
+    /// The mode, as the configuration's `error_bound_mode` and beyond it those of Bitcomp's delta, and the value.
+    pub fn key(self) -> (i32, f64) {
+        match self {
+            ErrorBound::OfMax(part) => (0, part),
+            ErrorBound::Absolute(bound) => (1, bound),
+            ErrorBound::OfRange(part) => (2, part),
+            ErrorBound::Psnr(db) => (3, db),
+            ErrorBound::Delta(delta) => delta.key(),
+        }
+    }
+
     /// The root mean square error that a PSNR stands for, as part of the range.
     pub(super) fn psnr_factor(db: f64) -> f64 {
         10f64.powf(-db / 20.0)
@@ -188,6 +202,13 @@ pub struct Settings {
     pub bound: ErrorBound,
     /// NaN and infinities are an error; else they are kept.
     pub reject_nonfinite: bool,
+}
+
+impl Settings {
+    /// The same for another codec.
+    pub fn with(&self, method: Method) -> Self {
+        Settings { method, ..self.clone() }
+    }
 }
 
 impl Default for Settings {

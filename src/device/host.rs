@@ -27,6 +27,9 @@ pub struct HostDevice {
     /// When the current call began, and the seconds of all calls before.
     entered: Instant,
     stalled: f64,
+    /// When the last call ended, and what is measured between calls.
+    left: Option<Instant>,
+    gaps: Option<Vec<f64>>,
     /// The process that owns the worker threads; a fork does not inherit them.
     process: Process,
 }
@@ -46,6 +49,8 @@ impl HostDevice {
             events: Vec::new(),
             entered: Instant::now(),
             stalled: 0.0,
+            left: None,
+            gaps: None,
             process: Process::current(),
         })
     }
@@ -98,11 +103,15 @@ impl Device for HostDevice {
             return fail!(Argument, "stream = {:p}: on the host backend the calling thread is the stream; give NULL", stream.0);
         }
         self.entered = Instant::now();
+        let gap = self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
+        self.gaps.iter_mut().for_each(|gaps| gaps.push(gap));
         Ok(())
     }
 
     fn leave(&mut self) -> Result<()> {
-        self.stalled += self.entered.elapsed().as_secs_f64();
+        let now = Instant::now();
+        self.stalled += now.duration_since(self.entered).as_secs_f64();
+        self.left = Some(now);
         Ok(())
     }
 
@@ -189,6 +198,14 @@ impl Device for HostDevice {
 
     fn stalled(&mut self) -> Result<f64> {
         Ok(self.stalled)
+    }
+
+    fn time_gaps(&mut self, on: bool) {
+        self.gaps = on.then(Vec::new);
+    }
+
+    fn gaps(&mut self) -> Result<Vec<f64>> {
+        Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
 }
 

@@ -251,4 +251,11 @@ pub trait Device: Send {
 
     /// Seconds that the application's stream has spent between `enter` and `leave`.
     fn stalled(&mut self) -> Result<f64>;
+
+    /// From now on, or no longer, measures the time between calls.
+    fn time_gaps(&mut self, on: bool);
+
+    /// Seconds of the application's stream from the end of the call before to the begin of each call, in order, one number for each call of
+    /// which it is known by now and was not told yet; NaN for a call with none before.
+    fn gaps(&mut self) -> Result<Vec<f64>>;
 }

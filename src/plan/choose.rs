@@ -1,9 +1,10 @@
 //! From a configuration to a schedule and its plans.
 
 use super::search::{search, Keep};
-use super::{Budgets, CodecProfile, Costs, Index, Plan, Policy, Profile};
+use super::{simulate, Budgets, CodecProfile, Costs, Index, Plan, Policy, Profile};
+use crate::codec::Settings;
 use crate::config::{Backend, Config};
-use crate::error::{fail, Result};
+use crate::error::{fail, Code, Result};
 use crate::schedule::{adjust, Algorithm, Schedule, Trace};
 use std::sync::Arc;
 
@@ -46,6 +47,11 @@ impl Sizes {
     /// nothing if only a device budget decides the snapshots. An application that works in the slots needs two of the budget beside the
     /// cache, for states that have no slot.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
+        Self::stored(config, &config.compression, slot_bytes, raw)
+    }
+
+    /// The same with snapshots that are compressed like this.
+    pub fn stored(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
         let cache = match (config.device_budget, config.cache) {
@@ -59,7 +65,7 @@ impl Sizes {
             0 => None,
             budget => Some(slots(budget)),
         };
-        let costs = costs(config, slot_bytes, raw);
+        let costs = costs(config, compression, slot_bytes, raw);
         Sizes { slot_bytes, cache, host, policy: config.policy, hands_over: config.zero_copy, costs, budgets: Budgets::NONE }
     }
 
@@ -125,16 +131,16 @@ impl Sizes {
 }
 
 /// What a configuration's snapshots cost: by its profile, or by what is assumed where it has none.
-fn costs(config: &Config, slot_bytes: u64, raw: u64) -> Costs {
+fn costs(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
     let host = config.backend == Backend::Host;
     let profile = config.profile.clone().unwrap_or_else(|| match host {
         true => Profile::typical_host(raw, config.link_bandwidth),
         false => Profile::typical_gpu(raw),
     });
     let ratio = raw as f64 / slot_bytes.max(1) as f64;
-    let codec = match i32::from(config.compression.method.number()) {
+    let codec = match i32::from(compression.method.number()) {
         0 => None,
-        number => Some(profile.codec(number).cloned().unwrap_or_else(|| CodecProfile::typical(number, ratio, host))),
+        number => Some(profile.codec(compression).cloned().unwrap_or_else(|| CodecProfile::typical(number, ratio, host))),
     };
     Costs { slot_bytes, ..Costs::new(&profile, raw, codec.as_ref()) }
 }
@@ -142,27 +148,75 @@ fn costs(config: &Config, slot_bytes: u64, raw: u64) -> Costs {
 /// A schedule and, for each session, its plan.
 #[derive(Clone, Debug)]
 pub struct Choice {
+    /// Which of the alternatives it is for.
+    pub alternative: usize,
     /// The schedule.
     pub schedule: Schedule,
     /// One plan per session, in their order.
     pub plans: Vec<Arc<Plan>>,
 }
 
-/// Decides schedule and plans for `steps` time steps and the given sessions.
+/// Decides schedule and plans for `steps` time steps and the given sessions, each of which offers alternatives, a codec for one; one that
+/// offers fewer than others has its last one instead of those that it lacks.
 ///
 /// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
 /// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is the quickest schedule that a [`search`] finds among
-/// those that fit the snapshots and budgets; with neither it is Revolve.
+/// those that fit the snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is predicted to be quickest.
+pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<Sizes>]) -> Result<Choice> {
+    let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
+    let of = |k: usize| sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+    let alternatives: Vec<Vec<Sizes>> = (0..count).map(of).collect();
+    if let Some(choice) = searched(config, steps, &alternatives)? {
+        return Ok(choice);
+    }
+    if let [sessions] = &alternatives[..] {
+        return choose_by_rule(config, steps, sessions);
+    }
+    quickest(config, steps, &alternatives)
+}
+
+/// The same for sessions with nothing to choose from but schedules.
 pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
+    let sessions: Vec<Vec<Sizes>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
+    choose_among(config, steps, &sessions)
+}
+
+/// The alternative whose plan by the rules is predicted to be quickest.
+fn quickest(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Choice> {
+    let (mut best, mut least, mut failure) = (None, f64::INFINITY, None);
+    for (alternative, sessions) in alternatives.iter().enumerate() {
+        let choice = match choose_by_rule(config, steps, sessions) {
+            Ok(choice) => choice,
+            Err(error) if error.code == Code::Budget => {
+                failure = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let mut slowest = 0.0f64;
+        for (sizes, plan) in sessions.iter().zip(&choice.plans) {
+            sizes.costs.check(steps)?;
+            slowest = slowest.max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
+        }
+        if slowest < least {
+            (best, least) = (Some(Choice { alternative, ..choice }), slowest);
+        }
+    }
+    match (best, failure) {
+        (Some(best), _) => Ok(best),
+        (None, Some(error)) => Err(error),
+        (None, None) => fail!(Config, "there is no way to store snapshots to choose from"),
+    }
+}
+
+/// The choice where parameters decide, not predictions.
+fn choose_by_rule(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
         let Some(path) = &config.trace_file else {
             return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path");
         };
         let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
         return finish(schedule, sessions);
-    }
-    if let Some(choice) = searched(config, steps, sessions)? {
-        return Ok(choice);
     }
     let all = steps.saturating_sub(1).max(1);
     let snapshots = match config.snapshots {
@@ -177,7 +231,8 @@ pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice>
 }
 
 /// The quickest schedule, if that is to be found and something limits its snapshots.
-fn searched(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Choice>> {
+fn searched(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Option<Choice>> {
+    let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
     let limited = config.snapshots > 0 || config.adjust_snapshots || sessions.iter().any(|sizes| sizes.host.is_some());
     if config.algorithm.is_some() || sessions.is_empty() || !limited {
         return Ok(None);
@@ -187,8 +242,8 @@ fn searched(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Ch
         0 => u32::MAX,
         set => set,
     };
-    let best = search(steps, most, &[sessions.to_vec()], Keep::Best)?;
-    Ok(best.into_iter().next().map(|best| Choice { schedule: best.schedule, plans: best.plans }))
+    let best = search(steps, most, alternatives, Keep::Best)?;
+    Ok(best.into_iter().next().map(|best| Choice { alternative: best.alternative, schedule: best.schedule, plans: best.plans }))
 }
 
 /// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.
@@ -237,7 +292,7 @@ fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
             plans.push(sizes.plan_of(&index, schedule.snapshots, &plans)?);
         }
     }
-    Ok(Choice { schedule, plans })
+    Ok(Choice { alternative: 0, schedule, plans })
 }
 
 /// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has a budget.

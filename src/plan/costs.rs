@@ -88,8 +88,8 @@ impl Costs {
         let shrunk = |ratio: f64| (state_bytes as f64 / ratio).ceil() as u64;
         let (stored_bytes, slot_bytes) = codec.map_or((state_bytes, state_bytes), |c| (shrunk(c.ratio), shrunk(c.worst_ratio)));
         Costs {
-            forward: Times::Each(profile.forward_ms / 1e3),
-            backward: Times::Each(profile.backward_ms / 1e3),
+            forward: Times::Each(profile.forward_ms * profile.scale(state_bytes) / 1e3),
+            backward: Times::Each(profile.backward_ms * profile.scale(state_bytes) / 1e3),
             copy: seconds(stored_bytes, profile.d2d_gbs),
             compress: codec.map_or(0.0, |c| seconds(state_bytes, c.compress_gbs)),
             decompress: codec.map_or(0.0, |c| seconds(state_bytes, c.decompress_gbs)),

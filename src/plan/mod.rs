@@ -14,6 +14,7 @@ mod costs;
 mod index;
 mod lanes;
 mod player;
+mod portable;
 mod portfolio;
 mod profile;
 mod published;
@@ -28,7 +29,7 @@ use crate::room::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use choose::{choose, Choice, Sizes, SPARE_SLOTS};
+pub use choose::{choose, choose_among, Choice, Sizes, SPARE_SLOTS};
 pub use costs::{Costs, Times};
 pub use index::{Event, Index};
 pub use profile::{CodecProfile, Profile};

@@ -2,12 +2,19 @@
 //!
 //! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that has the same one plans alike.
 
+use crate::codec::Settings;
+use crate::error::{fail, Result};
+
 /// Bytes per second in a GB/s.
 const GIGA: f64 = 1e9;
 
 /// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that move; infinity costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
+    /// Where it was measured, as the configuration's `backend`; 0: anywhere.
+    pub backend: i32,
+    /// Bytes of the states whose steps were measured: those of larger ones take longer in proportion. 0: of any.
+    pub state_bytes: u64,
     /// One FORWARD step, in milliseconds.
     pub forward_ms: f64,
     /// One BACKWARD step, in milliseconds.
@@ -27,10 +34,16 @@ pub struct Profile {
 }
 
 /// What one codec does. Throughputs are in GB/s of the uncompressed side.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CodecProfile {
     /// Its number in the configuration, `compressor`.
     pub compressor: i32,
+    /// Its parameter (zfp: bits per value), and how it was bounded, as `ErrorBound::key` says; all 0: however it is set.
+    pub parameter: u32,
+    /// The mode of the bound.
+    pub bound_mode: i32,
+    /// The bound; 0: none, or any.
+    pub bound: f64,
     /// Compression.
     pub compress_gbs: f64,
     /// Decompression.
@@ -62,6 +75,8 @@ impl Profile {
     pub fn free() -> Self {
         let free = f64::INFINITY;
         Profile {
+            backend: 0,
+            state_bytes: 0,
             forward_ms: 0.0,
             backward_ms: 0.0,
             h2d_gbs: free,
@@ -76,6 +91,8 @@ impl Profile {
     fn of_speeds(state_bytes: u64, step_gbs: f64, link_gbs: f64, d2d_gbs: f64) -> Self {
         let forward_ms = state_bytes as f64 / (step_gbs * GIGA) * 1e3;
         Profile {
+            backend: 0,
+            state_bytes,
             forward_ms,
             backward_ms: 2.5 * forward_ms,
             h2d_gbs: link_gbs,
@@ -87,9 +104,35 @@ impl Profile {
         }
     }
 
-    /// The profile of a codec by its number, if there is one.
-    pub fn codec(&self, compressor: i32) -> Option<&CodecProfile> {
-        self.codecs.iter().find(|codec| codec.compressor == compressor)
+    /// What is known of a codec that is set like this.
+    pub fn codec(&self, settings: &Settings) -> Option<&CodecProfile> {
+        self.codecs.iter().find(|codec| codec.is_of(settings))
+    }
+
+    /// How much longer the steps of states of `bytes` bytes take than those that were measured.
+    pub fn scale(&self, bytes: u64) -> f64 {
+        if self.state_bytes == 0 {
+            return 1.0;
+        }
+        bytes as f64 / self.state_bytes as f64
+    }
+
+    /// Refuses what nobody can have measured.
+    pub fn check(&self) -> Result<()> {
+        let times = [("forward_ms", self.forward_ms), ("backward_ms", self.backward_ms)];
+        if let Some((name, value)) = times.into_iter().find(|(_, value)| !(*value >= 0.0 && value.is_finite())) {
+            return fail!(Argument, "{name} = {value}: no time of a step");
+        }
+        let speeds = [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
+        let disk = [("disk_read_gbs", self.disk_read_gbs), ("disk_write_gbs", self.disk_write_gbs)];
+        let of_codec = |c: &CodecProfile| {
+            [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs), ("ratio", c.ratio), ("worst_ratio", c.worst_ratio)]
+        };
+        let codecs = self.codecs.iter().flat_map(of_codec);
+        match speeds.into_iter().chain(disk).chain(codecs).find(|(_, value)| value.is_nan() || *value <= 0.0) {
+            Some((name, value)) => fail!(Argument, "{name} = {value}: it must be greater than 0"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -97,7 +140,29 @@ impl CodecProfile {
     /// What is assumed of a codec that nobody has measured: 1 GB/s on a CPU core, 200 GB/s on a GPU, both ways.
     pub fn typical(compressor: i32, ratio: f64, host: bool) -> Self {
         let speed = if host { 1.0 } else { 200.0 };
-        CodecProfile { compressor, compress_gbs: speed, decompress_gbs: speed, ratio, worst_ratio: ratio }
+        CodecProfile { compressor, compress_gbs: speed, decompress_gbs: speed, ratio, worst_ratio: ratio, ..Default::default() }
+    }
+
+    /// Of a codec that is set like this, with nothing measured yet.
+    pub fn of(settings: &Settings) -> Self {
+        let (bound_mode, bound) = bound_of(settings);
+        let compressor = settings.method.number().into();
+        CodecProfile { compressor, parameter: settings.method.parameter(), bound_mode, bound, ..Default::default() }
+    }
+
+    fn is_of(&self, settings: &Settings) -> bool {
+        let any = (self.parameter, self.bound_mode, self.bound) == (0, 0, 0.0);
+        let same = (self.bound_mode, self.bound) == bound_of(settings) && self.parameter == settings.method.parameter();
+        self.compressor == i32::from(settings.method.number()) && (any || same)
+    }
+}
+
+/// The bound of a codec that keeps one.
+fn bound_of(settings: &Settings) -> (i32, f64) {
+    if settings.method.is_bounded() {
+        settings.bound.key()
+    } else {
+        (0, 0.0)
     }
 }
 

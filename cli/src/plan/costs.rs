@@ -145,7 +145,7 @@ impl CostOptions {
             d2d_gbs: self.d2d_gbs.unwrap_or(typical.d2d_gbs),
             disk_read_gbs: disk.0,
             disk_write_gbs: disk.1,
-            codecs: Vec::new(),
+            ..typical
         }
     }
 

@@ -60,6 +60,8 @@ pub struct CudaDevice {
     /// Pairs of events for calls to come.
     spare: Vec<(CUevent, CUevent)>,
     stalled: f64,
+    /// What is measured between calls.
+    gaps: Option<Vec<f64>>,
     traffic: Traffic,
 }
 
@@ -95,6 +97,7 @@ impl CudaDevice {
             calls: VecDeque::new(),
             spare: Vec::new(),
             stalled: 0.0,
+            gaps: None,
             traffic: Traffic::default(),
         };
         let _current = Current::new(context)?;
@@ -126,17 +129,19 @@ impl CudaDevice {
 
     /// Adds up the times of the calls that have ended, and takes them off the list; the last one stays, for the next call to wait for.
     fn harvest(&mut self) -> Result<()> {
-        let mut ended = 0;
+        let (mut ended, mut before) = (0, None);
         for call in &mut self.calls {
             if !is_done(call.end)? {
                 break;
             }
             if !call.timed {
-                let mut milliseconds = 0.0;
-                cu!(cuEventElapsedTime(&mut milliseconds, call.begin, call.end))?;
-                self.stalled += milliseconds as f64 / 1e3;
+                self.stalled += elapsed(call.begin, call.end)?;
+                if let Some(gaps) = &mut self.gaps {
+                    gaps.push(before.map_or(Ok(f64::NAN), |end| elapsed(end, call.begin))?);
+                }
                 call.timed = true;
             }
+            before = Some(call.end);
             ended += 1;
         }
         let gone = ended.min(self.calls.len().saturating_sub(1));
@@ -172,6 +177,13 @@ impl CudaDevice {
         self.calls.push_back(Call { begin, end, timed: false });
         Ok(())
     }
+}
+
+/// Seconds from one event to the other, both of which the device is past.
+fn elapsed(from: CUevent, to: CUevent) -> Result<f64> {
+    let mut milliseconds = 0.0;
+    cu!(cuEventElapsedTime(&mut milliseconds, from, to))?;
+    Ok(milliseconds as f64 / 1e3)
 }
 
 fn is_done(event: CUevent) -> Result<bool> {
@@ -316,6 +328,18 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         self.harvest()?;
         Ok(self.stalled)
+    }
+
+    fn time_gaps(&mut self, on: bool) {
+        self.gaps = on.then(Vec::new);
+    }
+
+    fn gaps(&mut self) -> Result<Vec<f64>> {
+        if self.gaps.is_some() {
+            let _current = Current::new(self.context)?;
+            self.harvest()?;
+        }
+        Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
 }
 

@@ -1,0 +1,209 @@
+//! Profiles as bytes, the same on every machine: what a program broadcasts to its ranks, and what a profile's file holds.
+//!
+//! | bytes | little endian |
+//! |---|---|
+//! | 0..4 | `gpzp` |
+//! | 4..8 | version, 1 |
+//! | 8..16 | bytes in all |
+//! | 16..24 | checksum of what follows |
+//! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
+//! | 28..32 | number of codecs |
+//! | 32..40 | bytes of the states that were measured |
+//! | 40..96 | seven FP64: milliseconds forward and backward, GB/s to the device, to the host, within the device, from disk, to disk |
+//! | 56 each | a codec: number, parameter, mode of the bound, 0; five FP64: bound, GB/s of compression and decompression, ratio, worst ratio |
+
+use super::profile::{CodecProfile, Profile};
+use crate::codec::checksum;
+use crate::error::{fail, Result};
+
+const MAGIC: &[u8; 4] = b"gpzp";
+const VERSION: u32 = 1;
+/// What stands before the part that the checksum is of.
+const PREFIX: usize = 24;
+const FIXED: usize = 96;
+const CODEC: usize = 56;
+/// There are not so many codecs.
+const MOST_CODECS: u32 = 256;
+
+impl Profile {
+    /// The profile as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FIXED + CODEC * self.codecs.len());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([0; PREFIX - 8]);
+        bytes.extend(self.backend.to_le_bytes());
+        bytes.extend((self.codecs.len() as u32).to_le_bytes());
+        bytes.extend(self.state_bytes.to_le_bytes());
+        let steps = [self.forward_ms, self.backward_ms];
+        let speeds = [self.h2d_gbs, self.d2h_gbs, self.d2d_gbs, self.disk_read_gbs, self.disk_write_gbs];
+        bytes.extend(steps.into_iter().chain(speeds).flat_map(f64::to_le_bytes));
+        for c in &self.codecs {
+            bytes.extend([c.compressor, c.parameter as i32, c.bound_mode, 0].into_iter().flat_map(i32::to_le_bytes));
+            bytes.extend([c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio].into_iter().flat_map(f64::to_le_bytes));
+        }
+        let size = bytes.len() as u64;
+        bytes[8..16].copy_from_slice(&size.to_le_bytes());
+        let sum = checksum(&bytes[PREFIX..], 0);
+        bytes[16..24].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// A profile from its bytes, or why they are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        check_prefix(bytes)?;
+        let mut words = Words(&bytes[PREFIX..]);
+        let (backend, count) = (words.i32(), words.i32() as u32);
+        if !(0..=2).contains(&backend) || count > MOST_CODECS || bytes.len() != FIXED + CODEC * count as usize {
+            return fail!(Stream, "a profile of {} bytes for backend {backend} with {count} codecs: it is damaged", bytes.len());
+        }
+        let profile = Profile {
+            backend,
+            state_bytes: words.u64(),
+            forward_ms: words.f64(),
+            backward_ms: words.f64(),
+            h2d_gbs: words.f64(),
+            d2h_gbs: words.f64(),
+            d2d_gbs: words.f64(),
+            disk_read_gbs: words.f64(),
+            disk_write_gbs: words.f64(),
+            codecs: (0..count).map(|_| words.codec()).collect(),
+        };
+        match profile.check() {
+            Ok(()) => Ok(profile),
+            Err(error) => fail!(Stream, "the profile is damaged: {error}"),
+        }
+    }
+}
+
+fn check_prefix(bytes: &[u8]) -> Result<()> {
+    if bytes.len() < 8 || !bytes.starts_with(MAGIC) {
+        return fail!(Stream, "these {} bytes are no profile: they do not begin like one", bytes.len());
+    }
+    let mut words = Words(&bytes[4..]);
+    let version = words.i32() as u32;
+    if version != VERSION {
+        return fail!(Stream, "a profile of version {version}: this library reads version {VERSION}; measure again with this library");
+    }
+    let size = words.u64();
+    if bytes.len() < FIXED || size != bytes.len() as u64 {
+        return fail!(Stream, "a profile of {size} bytes, of which {} are here: it was cut, or something was added", bytes.len());
+    }
+    if words.u64() != checksum(&bytes[PREFIX..], 0) {
+        return fail!(Stream, "the checksum of the profile is wrong: it was damaged on its way");
+    }
+    Ok(())
+}
+
+/// What is left to read; behind the end there are zeros.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let (word, rest) = self.0.split_at(N.min(self.0.len()));
+        self.0 = rest;
+        word.try_into().unwrap_or([0; N])
+    }
+
+    fn i32(&mut self) -> i32 {
+        i32::from_le_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+
+    fn f64(&mut self) -> f64 {
+        f64::from_le_bytes(self.take())
+    }
+
+    fn codec(&mut self) -> CodecProfile {
+        let [compressor, parameter, bound_mode, _] = std::array::from_fn(|_| self.i32());
+        let [bound, compress_gbs, decompress_gbs, ratio, worst_ratio] = std::array::from_fn(|_| self.f64());
+        CodecProfile { compressor, parameter: parameter as u32, bound_mode, bound, compress_gbs, decompress_gbs, ratio, worst_ratio }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn profile(numbers: &[f64], codecs: usize) -> Profile {
+        let n = |k: usize| numbers[k % numbers.len()];
+        let codec = |k: usize| CodecProfile {
+            compressor: k as i32,
+            parameter: k as u32 * 3,
+            bound_mode: k as i32 % 4,
+            bound: n(k),
+            compress_gbs: n(k + 1),
+            decompress_gbs: n(k + 2),
+            ratio: n(k + 3),
+            worst_ratio: n(k + 4),
+        };
+        let codecs = (0..codecs).map(codec).collect();
+        let (forward_ms, backward_ms) = (n(0), n(1));
+        Profile { backend: 1, state_bytes: 1 << 33, forward_ms, backward_ms, h2d_gbs: n(2), codecs, ..Profile::typical_gpu(7) }
+    }
+
+    proptest! {
+        #[test]
+        fn come_back_as_they_went(numbers in prop::collection::vec(1e-9..1e9f64, 1..9), codecs in 0usize..6) {
+            let profile = profile(&numbers, codecs);
+            prop_assert_eq!(Profile::from_bytes(&profile.to_bytes()).unwrap(), profile);
+        }
+
+        #[test]
+        fn damage_is_seen(numbers in prop::collection::vec(1e-9..1e9f64, 1..9), codecs in 0usize..6, at: prop::sample::Index, bit in 0..8u32) {
+            let bytes = profile(&numbers, codecs).to_bytes();
+            let mut flipped = bytes.clone();
+            flipped[at.index(bytes.len())] ^= 1 << bit;
+            prop_assert!(Profile::from_bytes(&flipped).is_err());
+            prop_assert!(Profile::from_bytes(&bytes[..at.index(bytes.len())]).is_err());
+            prop_assert!(Profile::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+        }
+
+        #[test]
+        fn any_bytes_end_well(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Profile::from_bytes(&bytes).is_err());
+            let mut sealed = [&profile(&[1.0], 0).to_bytes()[..PREFIX], &bytes].concat();
+            let (size, sum) = (sealed.len() as u64, checksum(&bytes, 0));
+            sealed[8..16].copy_from_slice(&size.to_le_bytes());
+            sealed[16..24].copy_from_slice(&sum.to_le_bytes());
+            if let Ok(profile) = Profile::from_bytes(&sealed) {
+                profile.check().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_the_same_everywhere() {
+        let bytes = profile(&[2.0], 1).to_bytes();
+        assert_eq!(bytes.len(), FIXED + CODEC);
+        assert_eq!(&bytes[..16], b"gpzp\x01\0\0\0\x98\0\0\0\0\0\0\0");
+        assert_eq!((&bytes[24..48], &bytes[144..152]), (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..]));
+        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 0);
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let good = profile(&[2.0], 1).to_bytes();
+        let with = |at: usize, byte: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = byte;
+            bytes
+        };
+        let negative = Profile { h2d_gbs: -1.0, ..profile(&[2.0], 0) }.to_bytes();
+        for (bytes, part) in [
+            (with(4, 2), "version 2"),
+            (with(0, b'x'), "no profile"),
+            (with(50, 1), "checksum"),
+            (good[..100].to_vec(), "of which 100"),
+            (vec![], "no profile"),
+            (negative, "h2d_gbs = -1"),
+        ] {
+            let error = Profile::from_bytes(&bytes).unwrap_err();
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}
