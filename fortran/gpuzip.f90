@@ -88,7 +88,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_uniform = 2
   ! zCut (reconstructed).
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_zcut = 3
-  ! The library chooses: the quickest plan that fits the budgets, by simulation.
+  ! The library chooses the quickest schedule that fits, by simulation with the profile or with what is typical of the
+  ! backend.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_auto = 4
   ! Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5
@@ -114,6 +115,10 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_compressor_fp16 = 6
   ! Blocks of 8-bit integers with a common exponent.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
+  ! The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the
+  ! profile (`profile_path`, `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to
+  ! have the ratio `compression_factor`.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_auto = 15
   ! 32-bit IEEE values.
   integer(c_int32_t), parameter, public :: gpuzip_type_f32 = 0
   ! 64-bit IEEE values.
@@ -216,7 +221,8 @@ module gpuzip
     integer(c_int32_t) :: zero_copy = 0
     ! Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
     real(c_double) :: link_bandwidth = 0
-    ! A profile for `auto` (not in this version).
+    ! The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after
+    ! `gpuzip_autotune`. NULL: none.
     type(c_ptr) :: profile_path = c_null_ptr
     ! A file for the timeline (not in this version).
     type(c_ptr) :: trace_out = c_null_ptr
@@ -294,8 +300,12 @@ module gpuzip
     integer(c_int64_t) :: device_bytes = 0
     ! Host memory of the snapshots.
     integer(c_int64_t) :: host_bytes = 0
+    ! GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+    integer(c_int32_t) :: compressor = 0
     ! Zero.
-    integer(c_int64_t) :: reserved(8) = 0
+    integer(c_int32_t) :: reserved_32 = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(7) = 0
   end type
 
   ! One contiguous array of the state, n1 fastest.
@@ -392,6 +402,49 @@ module gpuzip
     type(c_funptr) :: locate = c_null_funptr
     ! May be NULL.
     type(c_funptr) :: observe = c_null_funptr
+    ! Zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw
+  ! bytes.
+  type, bind(c), public :: gpuzip_profile_info_t
+    ! sizeof(gpuzip_profile_info_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 160
+    ! Bytes of the states that were measured; 0: times are of any.
+    integer(c_int64_t) :: state_bytes = 0
+    ! One FORWARD step, in milliseconds.
+    real(c_double) :: forward_ms = 0
+    ! One BACKWARD step, in milliseconds.
+    real(c_double) :: backward_ms = 0
+    ! GB/s from host to device memory.
+    real(c_double) :: h2d_gbs = 0
+    ! GB/s from device to host memory.
+    real(c_double) :: d2h_gbs = 0
+    ! GB/s of copies within device memory.
+    real(c_double) :: d2d_gbs = 0
+    ! GB/s of reading from disk; assumed in this version.
+    real(c_double) :: disk_read_gbs = 0
+    ! GB/s of writing to disk; assumed in this version.
+    real(c_double) :: disk_write_gbs = 0
+    ! Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+    integer(c_int32_t) :: backend = 0
+    ! Codecs in the profile.
+    integer(c_int32_t) :: codecs = 0
+    ! Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is none.
+    integer(c_int32_t) :: compressor = 0
+    ! Its `error_bound_mode`.
+    integer(c_int32_t) :: error_bound_mode = 0
+    ! Its bound; 0 if it keeps none.
+    real(c_double) :: error_bound = 0
+    ! GB/s of compression.
+    real(c_double) :: compress_gbs = 0
+    ! GB/s of decompression.
+    real(c_double) :: decompress_gbs = 0
+    ! Raw bytes over stored bytes, of all states that were tried together.
+    real(c_double) :: ratio = 0
+    ! The same of the state that compressed worst.
+    real(c_double) :: worst_ratio = 0
     ! Zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
@@ -765,6 +818,35 @@ module gpuzip
       type(c_ptr), value :: stream
     end function
 
+    integer(c_int32_t) function c_gpuzip_autotune(handle) bind(c, name='gpuzip_autotune')
+      import
+      type(c_ptr), value :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_profile_export(handle, data, capacity, bytes) &
+        bind(c, name='gpuzip_profile_export')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: data
+      integer(c_int64_t), value :: capacity
+      integer(c_int64_t), intent(inout) :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_profile_import(handle, data, bytes) bind(c, name='gpuzip_profile_import')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: data
+      integer(c_int64_t), value :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_profile_info(data, bytes, index, info) bind(c, name='gpuzip_profile_info')
+      import
+      type(c_ptr), value :: data
+      integer(c_int64_t), value :: bytes
+      integer(c_int32_t), value :: index
+      type(gpuzip_profile_info_t), intent(inout) :: info
+    end function
+
     integer(c_int32_t) function c_gpuzip_codec_bound(config, fields, nfields, bytes) bind(c, name='gpuzip_codec_bound')
       import
       type(gpuzip_config_t), intent(in) :: config
@@ -846,7 +928,7 @@ module gpuzip
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
-  public :: gpuzip_codec_register
+  public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
 
 contains
 
@@ -1324,6 +1406,50 @@ contains
     if (.not. contiguous(fields, 'gpuzip_run_reverse', stat, errmsg)) return
     call finish(c_gpuzip_run_reverse(handle%handle, callbacks, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), &
                 stat, errmsg)
+  end subroutine
+
+  ! Profiles. One is an array of bytes.
+
+  subroutine gpuzip_autotune(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_autotune(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! `profile` is allocated here; on an error it is not allocated.
+  subroutine gpuzip_profile_export(handle, profile, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int8_t), allocatable, target, intent(out) :: profile(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int64_t) :: bytes
+    integer(c_int32_t) :: status
+    bytes = 0
+    status = c_gpuzip_profile_export(handle%handle, c_null_ptr, 0_c_int64_t, bytes)
+    if (status >= 0) then
+      allocate (profile(bytes))
+      status = c_gpuzip_profile_export(handle%handle, c_loc(profile), bytes, bytes)
+    end if
+    call finish(status, stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_profile_import(handle, profile, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int8_t), contiguous, target, intent(in) :: profile(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_profile_import(handle%handle, c_loc(profile), size(profile, kind=c_int64_t)), stat, errmsg)
+  end subroutine
+
+  ! `index` counts codecs from 0, as in C.
+  subroutine gpuzip_profile_info(profile, index, info, stat, errmsg)
+    integer(c_int8_t), contiguous, target, intent(in) :: profile(:)
+    integer, intent(in) :: index
+    type(gpuzip_profile_info_t), intent(inout) :: info
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_profile_info(c_loc(profile), size(profile, kind=c_int64_t), int(index, c_int32_t), info), stat, errmsg)
   end subroutine
 
   ! Codecs alone. A compressed stream is an array of bytes.

@@ -185,7 +185,7 @@
 #define GPUZIP_ALGORITHM_ZCUT 3
 
 /*
- The library chooses: the quickest plan that fits the budgets, by simulation.
+ The library chooses the quickest schedule that fits, by simulation with the profile or with what is typical of the backend.
  */
 #define GPUZIP_ALGORITHM_AUTO 4
 
@@ -248,6 +248,12 @@
  Blocks of 8-bit integers with a common exponent.
  */
 #define GPUZIP_COMPRESSOR_BFP 7
+
+/*
+ The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the profile (`profile_path`,
+ `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to have the ratio `compression_factor`.
+ */
+#define GPUZIP_COMPRESSOR_AUTO 15
 
 /*
  32-bit IEEE values.
@@ -435,7 +441,8 @@ typedef struct gpuzip_config_t {
    */
   double link_bandwidth GPUZIP_DEFAULT(0);
   /*
-   A profile for `auto` (not in this version).
+   The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`. NULL:
+   none.
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
@@ -595,9 +602,17 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t host_bytes;
   /*
+   GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+   */
+  int32_t compressor;
+  /*
    Zero.
    */
-  uint64_t reserved[8];
+  int32_t reserved_32;
+  /*
+   Zero.
+   */
+  uint64_t reserved[7];
 } gpuzip_summary_t;
 
 /*
@@ -820,6 +835,88 @@ typedef struct gpuzip_callbacks_t {
    */
   uint64_t reserved[4];
 } gpuzip_callbacks_t;
+
+/*
+ What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw bytes.
+ */
+typedef struct gpuzip_profile_info_t {
+  /*
+   sizeof(gpuzip_profile_info_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   Bytes of the states that were measured; 0: times are of any.
+   */
+  uint64_t state_bytes;
+  /*
+   One FORWARD step, in milliseconds.
+   */
+  double forward_ms;
+  /*
+   One BACKWARD step, in milliseconds.
+   */
+  double backward_ms;
+  /*
+   GB/s from host to device memory.
+   */
+  double h2d_gbs;
+  /*
+   GB/s from device to host memory.
+   */
+  double d2h_gbs;
+  /*
+   GB/s of copies within device memory.
+   */
+  double d2d_gbs;
+  /*
+   GB/s of reading from disk; assumed in this version.
+   */
+  double disk_read_gbs;
+  /*
+   GB/s of writing to disk; assumed in this version.
+   */
+  double disk_write_gbs;
+  /*
+   Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+   */
+  int32_t backend;
+  /*
+   Codecs in the profile.
+   */
+  uint32_t codecs;
+  /*
+   Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is none.
+   */
+  int32_t compressor;
+  /*
+   Its `error_bound_mode`.
+   */
+  int32_t error_bound_mode;
+  /*
+   Its bound; 0 if it keeps none.
+   */
+  double error_bound;
+  /*
+   GB/s of compression.
+   */
+  double compress_gbs;
+  /*
+   GB/s of decompression.
+   */
+  double decompress_gbs;
+  /*
+   Raw bytes over stored bytes, of all states that were tried together.
+   */
+  double ratio;
+  /*
+   The same of the state that compressed worst.
+   */
+  double worst_ratio;
+  /*
+   Zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_profile_info_t;
 
 /*
  What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
@@ -1266,6 +1363,53 @@ gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
                                    const struct gpuzip_field_t *fields,
                                    uint32_t nfields,
                                    void *stream);
+
+/*
+ Measures the next shot, or the one that begins: call it before the first action or after TERMINATE.
+
+ Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is copied within the device and across the link
+ and compressed and decompressed with the codecs that the configuration has, or leaves to choose from. The shot's own results are those of
+ any other; it takes longer, and while it runs, memory for one more state on the device and on the host, and what the codecs need. When
+ TERMINATE has been handed out the session has the profile: it is written to `profile_path` if that is set, and
+ `gpuzip_profile_export` gives it. The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in step.
+ */
+gpuzip_status_t gpuzip_autotune(struct gpuzip_t *handle);
+
+/*
+ The profile that the session measured last, or was given, as bytes that mean the same on every machine: broadcast them, or write them to
+ a file. `*bytes` becomes their number. With `data` NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
+
+ Pointers:
+ `data` is NULL or points to `capacity` bytes; `bytes` is NULL or points to a number.
+ */
+gpuzip_status_t gpuzip_profile_export(struct gpuzip_t *handle,
+                                      void *data,
+                                      uint64_t capacity,
+                                      uint64_t *bytes);
+
+/*
+ Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew by it: before the first action, or after
+ TERMINATE for the next shot. A plan is a function of configuration, profile and fields alone: ranks that import the same bytes between
+ the same shots plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of another version or of
+ another backend, or no plan fits, the session stays as it was. Memory is allocated with the next action.
+
+ Pointers:
+ `data` is NULL or points to `bytes` bytes.
+ */
+gpuzip_status_t gpuzip_profile_import(struct gpuzip_t *handle,
+                                      const void *data,
+                                      uint64_t bytes);
+
+/*
+ What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one there is none.
+
+ Pointers:
+ `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t` whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_profile_info(const void *data,
+                                    uint64_t bytes,
+                                    uint32_t index,
+                                    struct gpuzip_profile_info_t *info);
 
 /*
  Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.

@@ -403,6 +403,24 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return numbers;
   }
 
+  /* Measures the next shot. */
+  void autotune(status *out = nullptr) { call(out, gpuzip_autotune); }
+
+  /* The profile as bytes, to be broadcast or kept. */
+  std::vector<unsigned char> profile_export(status *out = nullptr) {
+    std::vector<unsigned char> bytes;
+    std::uint64_t size = 0;
+    if (!call(out, gpuzip_profile_export, nullptr, std::uint64_t(), &size)) return bytes;
+    bytes.resize(size);
+    if (!call(out, gpuzip_profile_export, bytes.data(), bytes.size(), &size)) bytes.clear();
+    return bytes;
+  }
+
+  /* Plans anew by a profile, between shots. */
+  void profile_import(const std::vector<unsigned char> &bytes, status *out = nullptr) {
+    call(out, gpuzip_profile_import, bytes.data(), bytes.size());
+  }
+
   /* Gives the session back now, and says if that fails, which the destructor cannot. */
   void finalize(status *out = nullptr) {
     detail::call(out, [&] { return gpuzip_finalize(release()); });
@@ -427,6 +445,13 @@ inline gpuzip_summary_t memory_required(const config &settings, std::int32_t ste
   const gpuzip_config_t c = settings.c_config();
   detail::call(out, [&] { return gpuzip_memory_required(&c, steps, fields.data(), detail::count(fields), &numbers); });
   return numbers;
+}
+
+/* What a profile says, and of its codec number `index`, as gpuzip_profile_info. */
+inline gpuzip_profile_info_t profile_info(const std::vector<unsigned char> &bytes, std::uint32_t index = 0, status *out = nullptr) {
+  gpuzip_profile_info_t info = detail::sized<gpuzip_profile_info_t>();
+  detail::call(out, [&] { return gpuzip_profile_info(bytes.data(), bytes.size(), index, &info); });
+  return info;
 }
 
 /* The arrays as one stream, as gpuzip_codec_compress. */

@@ -145,6 +145,43 @@ fn budgets_are_of_a_node() {
     assert!(plan(&slabs).0 > 1 && plan(&slabs).0 < 24, "{slabs}");
 }
 
+/// Rank 0 measures, and all ranks plan by that: the image of lossy snapshots is that of one rank with the same profile, which it would not be
+/// with another codec or schedule on any rank. Raw snapshots fit once, and are out of the question.
+#[test]
+fn ranks_plan_by_one_profile() {
+    let job = [&THREE_D[..8], &["--steps", "60", "--shots", "4"]].concat();
+    let auto = |budget: &'static str| {
+        [("GPUZIP_DEVICE_BUDGET", budget), ("GPUZIP_COMPRESSOR", "auto"), ("GPUZIP_ERROR_BOUND", "1e-2"), ("GPUZIP_BACKEND", "1")]
+    };
+    for mpi in mpis().into_iter().map(|name| Mpi::new(name, "profile")) {
+        let json = mpi.json(2, &[&job[..], &["--tune"]].concat(), &auto("800K"));
+        let bytes = value(&json, "profile").as_bytes();
+        let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        let file = mpi.dir.join("profile");
+        std::fs::write(&file, bytes.chunks(2).map(digit).collect::<Vec<u8>>()).unwrap();
+        let mut alone = rtm3d();
+        alone.args(&job).args(["--json", "--out"]).arg(mpi.dir.join("alone")).envs(auto("400K")).env("GPUZIP_PROFILE_PATH", &file);
+        let alone = stdout(&run(&mut alone));
+        for key in ["image_hash", "illumination_hash", "algorithm", "snapshots", "forward_steps", "stored_bytes", "raw_bytes"] {
+            assert_eq!(value(&json, key), value(&alone, key), "{key}: {}", mpi.name);
+        }
+        let number = |key: &str| value(&alone, key).parse::<u64>().unwrap();
+        assert!(number("stored_bytes") * 2 < number("raw_bytes") && number("snapshots") > 1, "{alone}");
+        assert_eq!(value(&json, "snapshots_before"), "1");
+    }
+}
+
+/// Slabs step together in the shot that is measured, and after it.
+#[test]
+fn slabs_plan_by_one_profile() {
+    let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "slab-profile")) else { return };
+    let budget = [("GPUZIP_DEVICE_BUDGET", "2M"), ("GPUZIP_HOST_BUDGET", "1M")];
+    let plain = mpi.json(3, &[&THREE_D[..], &["--decompose"]].concat(), &budget);
+    let tuned = mpi.json(3, &[&THREE_D[..], &["--decompose", "--tune", "--verify"]].concat(), &budget);
+    assert_eq!([value(&tuned, "identical"), value(&tuned, "image_hash")], ["true", value(&plain, "image_hash")]);
+    assert!(value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0);
+}
+
 /// Two-level works inside the cache, and slabs of unequal size fit a budget unequally often: ranks that went by their own would wait for
 /// each other's halos for ever.
 #[test]

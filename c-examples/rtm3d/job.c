@@ -116,6 +116,8 @@ static int make_task(job_t *job, const options_t *o)
         return complain("--dump-snapshots %s --sweep: one at a time; leave one out", o->dump);
     if (o->sweep && o->verify)
         return complain("--sweep --verify: a sweep compares images already; leave one out");
+    if (o->tune && (o->dump != NULL || o->sweep))
+        return complain("--tune %s: there is no migration to measure and plan; leave one out", o->sweep ? "--sweep" : "--dump-snapshots");
     if (o->codecs != NULL && !o->sweep)
         return complain("--codecs %s: these are settings of --sweep; one codec for a migration is the key "
                         "compressor of --config", o->codecs);
@@ -141,7 +143,7 @@ int job_prepare(job_t *job, const options_t *o)
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json,
-                   .gradient = o->gradient, .taylor = o->taylor};
+                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;

@@ -20,7 +20,7 @@ typedef struct job_t {
     size_t dumps;        /* how many; 0: migrate */
     setting_t *setting;  /* codec settings to compare */
     size_t settings;     /* how many; 0: migrate once */
-    int verify, json, gradient, taylor;
+    int verify, json, gradient, taylor, tune;
 } job_t;
 
 /* 0, or -1 with the reason and a remedy on stderr; then nothing is left to be freed. */

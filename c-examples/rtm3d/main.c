@@ -22,6 +22,7 @@
 #include "snapshots.h"
 #include "sweep.h"
 #include "taylor.h"
+#include "tune.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
@@ -37,6 +38,7 @@ typedef struct run_t {
     image_t image;     /* by checkpointing */
     image_t expected;  /* by keeping every state */
     taylor_t taylor;   /* with --taylor */
+    tuned_t tuned;     /* with --tune */
     double *gradient;  /* with --gradient: on the cells of the model */
 } run_t;
 
@@ -70,6 +72,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    tune_free(&run->tuned);
     taylor_close(&run->taylor);
     free(run->gradient);
     reference_close(&run->reference);
@@ -105,6 +108,15 @@ static void progress(size_t shot, size_t shots, const char *what)
         (sum) += seconds() - start_;        \
     } while (0)
 
+/* After the first shot. */
+static int tune(run_t *run, results_t *r)
+{
+    if (tune_take(&run->tuned, &run->checkpoint) != 0 || tune_apply(&run->tuned, &run->checkpoint) != 0)
+        return -1;
+    r->tuned = &run->tuned;
+    return 0;
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
     for (size_t i = 0; i < job->shots; i++) {
@@ -113,8 +125,12 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
         TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
         progress(i, job->shots, "migrating");
         image_clear(&run->one);
+        if (job->tune && i == 0 && tune_begin(&run->checkpoint) != 0)
+            return -1;
         TIMED(r->migration, status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->one));
         if (status != 0)
+            return -1;
+        if (job->tune && i == 0 && tune(run, r) != 0)
             return -1;
         image_stack(&run->image, &run->one);
         r->misfit += job->gradient ? gradient_misfit(&run->shot) : 0.0;

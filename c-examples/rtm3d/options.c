@@ -56,6 +56,8 @@ static const struct option {
      "also the misfit of the data and its gradient with respect to 1/v^2 at the smooth model"},
     {"--taylor", FLAG, offsetof(options_t, taylor), 0, 0,
      "with --gradient: test it by six more modellings of each shot; it passes if remainders are of second order"},
+    {"--tune", FLAG, offsetof(options_t, tune), 0, 0,
+     "measure steps, copies and codecs in the first shot, and plan the others by that"},
     {"--json", FLAG, offsetof(options_t, json), 0, 0, "one JSON object on stdout, nothing else"},
     {"--bench", FLAG, offsetof(options_t, bench), 0, 0,
      "time the propagator alone (148^3 points unless --n1 --n2 --n3)"},

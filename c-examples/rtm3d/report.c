@@ -96,6 +96,8 @@ static void text_gradient(const results_t *r)
 void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     text_plan(job, c);
+    if (r->tuned != NULL)
+        tune_text(r->tuned, c);
     text_cost(job, c, r);
     if (job->verify) {
         printf("store-everything  %.2f s: checkpointing takes %.2f times as long\n",
@@ -177,6 +179,8 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     json_job(job, c);
     json_device(r);
+    if (r->tuned != NULL)
+        tune_json(r->tuned, c);
     json_stats(&c->total);
     printf(", \"migration_seconds\": %.6f, \"modelling_seconds\": %.6f, \"stall_fraction\": %.6f, "
            "\"gpoints_per_second\": %.6f", r->migration, r->modelling, stall_fraction(c, r),

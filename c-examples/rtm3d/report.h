@@ -7,6 +7,7 @@
 #include "checkpoint.h"
 #include "job.h"
 #include "taylor.h"
+#include "tune.h"
 
 /* Paths of the files written, in --out. */
 typedef struct outputs_t {
@@ -23,6 +24,7 @@ typedef struct results_t {
     uint64_t gradient_hash;       /* of its sums over time at all points of the grid */
     const taylor_t *taylor;       /* NULL: no such test */
     int right;                    /* whether the gradient passed it */
+    const tuned_t *tuned;         /* NULL: nothing was measured */
     const char *device;           /* name of the GPU; NULL on the CPU */
     double forward_step, backward_step;  /* seconds of one, without checkpointing; on a GPU */
     outputs_t files;

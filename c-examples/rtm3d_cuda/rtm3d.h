@@ -16,6 +16,7 @@ extern "C" {
 #include "shot.h"
 #include "snapshots.h"
 #include "sweep.h"
+#include "tune.h"
 }
 
 #endif

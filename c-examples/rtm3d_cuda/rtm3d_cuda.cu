@@ -16,6 +16,7 @@ typedef struct run_t {
     survey_t survey;
     gpu_shot_t shot;
     checkpoint_t checkpoint;
+    tuned_t tuned;  // with --tune
     gpu_reference_t reference;
     int observed;                 /* whether the shot has data; of a sweep */
     image_t sums;                 /* of one shot, on the device */
@@ -57,6 +58,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    tune_free(&run->tuned);
     gpu_reference_close(&run->reference);
     gpu_image_close(&run->sums);
     gpu_shot_close(&run->shot);
@@ -105,9 +107,16 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
 
         gpu_image_clear(&run->sums, run->shot.stream);
         start = seconds();
+        if (job->tune && i == 0 && tune_begin(&run->checkpoint) != 0)
+            return -1;
         if (gpu_migrate(&run->checkpoint, &run->shot, &run->sums) != 0)
             return -1;
         r->migration += seconds() - start;
+        if (job->tune && i == 0) {
+            if (tune_take(&run->tuned, &run->checkpoint) != 0 || tune_apply(&run->tuned, &run->checkpoint) != 0)
+                return -1;
+            r->tuned = &run->tuned;
+        }
         stack(run, &run->image);
         if (!job->verify)
             continue;

@@ -22,6 +22,7 @@
 #include "snapshots.h"
 #include "stats.h"
 #include "sweep.h"
+#include "tune.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
@@ -42,6 +43,7 @@ typedef struct run_t {
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
+    tuned_t tuned;               /* with --tune: of rank 0, on all */
     reference_t reference;
     image_t one, expected;       /* of one shot: by checkpointing, by keeping every state */
     image_t part;                /* of all shots, of the slab */
@@ -117,10 +119,28 @@ static int open_references(run_t *run)
     return agree(status == 0 ? DONE : FAILED);
 }
 
+static tuned_t *by_profile(run_t *run)
+{
+    return run->tuned.profile != NULL ? &run->tuned : NULL;
+}
+
 static int open_session(run_t *run)
 {
     const job_t *job = run->job;
-    return plan_open(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps) == 0 ? DONE : BAD_OPTIONS;
+    return plan_open(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, by_profile(run)) == 0 ? DONE : BAD_OPTIONS;
+}
+
+/* The sessions of all ranks. */
+static int open_sessions(run_t *run)
+{
+    const job_t *job = run->job;
+    int code;
+
+    if (run->decompose)
+        return plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, by_profile(run),
+                                  MPI_COMM_WORLD) == 0 ? DONE : BAD_OPTIONS;
+    ROOT_FIRST(code, run->rank, open_session(run));
+    return code;
 }
 
 static int run_open(run_t *run, outputs_t *files)
@@ -130,11 +150,7 @@ static int run_open(run_t *run, outputs_t *files)
 
     if (run->decompose && slab_init(&run->slab, &job->grid, MPI_COMM_WORLD) != 0)
         return BAD_OPTIONS;
-    if (run->decompose)
-        code = plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, MPI_COMM_WORLD) == 0
-                   ? DONE : BAD_OPTIONS;
-    else
-        ROOT_FIRST(code, run->rank, open_session(run));
+    code = open_sessions(run);
     if (code == DONE)
         code = agree(run->rank == 0 && output_open(files, job->out) != 0 ? FAILED : DONE);
     if (code == DONE)
@@ -145,6 +161,7 @@ static int run_open(run_t *run, outputs_t *files)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    tune_free(&run->tuned);
     reference_close(&run->reference);
     image_free(&run->image);
     image_free(&run->part);
@@ -185,6 +202,25 @@ static int migrate_one(void *data, size_t number, image_t *image)
     t->store_everything += seconds() - start;
     t->different |= !same(image, &run->expected);
     return 0;
+}
+
+/* Before the survey: rank 0 measures its first shot, or all their slabs of it, whose image counts for nothing; then all plan by what
+ * rank 0 has measured. */
+static int tune(run_t *run)
+{
+    const int takes_part = run->rank == 0 || run->decompose;
+    int code = DONE;
+
+    if (takes_part) {
+        shot_observe(&run->shot, &run->truth, 0);
+        image_clear(&run->one);
+        if ((run->rank == 0 && tune_begin(&run->checkpoint) != 0) ||
+            checkpoint_migrate(&run->checkpoint, &run->shot, &run->one) != 0)
+            MPI_Abort(MPI_COMM_WORLD, FAILED);
+    }
+    code = plan_share(&run->tuned, &run->checkpoint, MPI_COMM_WORLD) == 0 ? DONE : FAILED;
+    checkpoint_close(&run->checkpoint);
+    return code == DONE ? open_sessions(run) : code;
 }
 
 static void migrate_slabs(run_t *run)
@@ -251,7 +287,7 @@ static int report(run_t *run, const outputs_t *files, double elapsed)
     const job_t *job = run->job;
     const tally_t *t = &run->tally;
     results_t r = {.modelling = t->modelling, .migration = t->migration, .store_everything = t->store_everything,
-                   .identical = job->verify && !t->different, .files = *files};
+                   .identical = job->verify && !t->different, .tuned = by_profile(run), .files = *files};
 
     if (output_write(files, job, &run->image) != 0)
         return FAILED;
@@ -272,6 +308,8 @@ static int run_job(run_t *run)
 
     node_open(&run->node, MPI_COMM_WORLD);
     code = run_open(run, &files);
+    if (code == DONE && run->job->tune)
+        code = tune(run);
     if (code == DONE) {
         start = seconds();
         if (run->decompose)

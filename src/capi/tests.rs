@@ -99,6 +99,10 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_finalize(null_mut());
         gpuzip_run_forward(null_mut(), null(), null(), 0, null_mut());
         gpuzip_run_reverse(null_mut(), null(), null(), 0, null_mut());
+        gpuzip_autotune(null_mut());
+        gpuzip_profile_export(null_mut(), null_mut(), 0, null_mut());
+        gpuzip_profile_import(null_mut(), null(), 0);
+        gpuzip_profile_info(null(), 0, 0, null_mut());
         gpuzip_codec_bound(null(), null(), 0, null_mut());
         gpuzip_codec_compress(null(), null(), 0, null_mut(), 0, null_mut());
         gpuzip_codec_decompress(null(), 0, null(), 0);
@@ -222,7 +226,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 37] = [
+    let cases: [(Change, i32, &str); 40] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -231,7 +235,10 @@ fn bad_configurations_name_the_field() {
         (|c| c.cache_capacity = -1, GPUZIP_ERR_CONFIG, "cache_capacity = -1"),
         (|c| c.compressor = -1, GPUZIP_ERR_CONFIG, "compressor = -1"),
         (|c| c.compressor = 14, GPUZIP_ERR_CONFIG, "compressor = 14"),
-        (|c| c.compressor = 15, GPUZIP_ERR_UNSUPPORTED, "compressor = 15"),
+        (|c| c.compressor = 15, GPUZIP_ERR_CONFIG, "compressor = 15"),
+        (|c| (c.compressor, c.error_bound, c.nonfinite) = (15, 1e-3, 1), GPUZIP_ERR_UNSUPPORTED, "compressor = 15"),
+        (|c| c.profile_path = c"/dev/null".as_ptr(), GPUZIP_ERR_STREAM, "profile_path = /dev/null: these 0 bytes"),
+        (|c| c.profile_path = c"/".as_ptr(), GPUZIP_ERR_IO, "profile_path = /: "),
         (|c| c.compressor = 255, GPUZIP_ERR_CONFIG, "compressor = 255"),
         (|c| (c.compressor, c.zfp_bit_rate) = (1, -8), GPUZIP_ERR_CONFIG, "zfp_bit_rate = -8"),
         (|c| (c.compressor, c.zfp_bit_rate) = (1, 33), GPUZIP_ERR_CONFIG, "zfp_bit_rate = 33"),

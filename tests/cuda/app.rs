@@ -443,6 +443,18 @@ pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
 
 /// The same; `arm` is called once the application has made all it needs, and before it calls the library.
 pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce()) -> Result<Outcome> {
+    run_tuned(job, seed, syncs, arm, |_| Ok(()), |_| Ok(()))
+}
+
+/// The same; `before` is called for every session before each shot, and `after` after it.
+pub fn run_tuned(
+    job: &Job,
+    seed: u64,
+    syncs: impl Fn() -> u64,
+    arm: impl FnOnce(),
+    mut before_shot: impl FnMut(&mut Session) -> Result<()>,
+    mut after_shot: impl FnMut(&mut Session) -> Result<()>,
+) -> Result<Outcome> {
     let mut parts: Vec<Part> = (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
     arm();
     let cursor = Arc::new(Cursor::new(job.config.clone(), job.steps as i64)?);
@@ -454,6 +466,7 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
     for _ in 0..job.shots {
         for session in &mut sessions {
             session.setup()?;
+            before_shot(session)?;
         }
         let before = syncs();
         parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
@@ -500,6 +513,7 @@ pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce
             outcome.own_bytes.0 += (stats.forward_steps + 1) * state_bytes() as u64;
             outcome.own_bytes.1 += looks * state_bytes() as u64;
             outcome.stats.push(stats);
+            after_shot(session)?;
         }
     }
     Ok(outcome)

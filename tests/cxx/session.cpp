@@ -94,6 +94,28 @@ void sweeps() {
   session.synchronize();
 }
 
+void profiles() {
+  App app;
+  auto config = revolve(4, 2);
+  config.compressor = GPUZIP_COMPRESSOR_FP16;
+  gpuzip::session session(config, kSteps, app.fields());
+  CHECK(thrown("no profile", [&] { session.profile_export(); }) == GPUZIP_ERR_STATE);
+  session.autotune();
+  for (const gpuzip_action_t &action : session.actions()) {
+    if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, app.fields());
+    if (action.type == GPUZIP_ACTION_RESTORE) session.retrieve(action.ts, app.fields());
+    if (action.type == GPUZIP_ACTION_FORWARD) app.step(action.ts);
+  }
+  std::vector<unsigned char> profile = session.profile_export();
+  const gpuzip_profile_info_t info = gpuzip::profile_info(profile);
+  CHECK(info.backend == 1 && info.codecs == 1 && info.compressor == GPUZIP_COMPRESSOR_FP16 && info.d2h_gbs > 0);
+  CHECK(gpuzip::profile_info(profile, 1).compressor == 0);
+  session.profile_import(profile);
+  CHECK(session.profile_export() == profile && session.summary().compressor == GPUZIP_COMPRESSOR_FP16);
+  profile[70] ^= 4;
+  CHECK(thrown("checksum", [&] { session.profile_import(profile); }) == GPUZIP_ERR_STREAM);
+}
+
 void runs() {
   for (int ranges = 0; ranges < 2; ranges++) {
     App app;
@@ -384,6 +406,7 @@ void codecs() {
 
 int main(int, char **arguments) {
   sweeps();
+  profiles();
   runs();
   exceptions();
   moves();

@@ -541,6 +541,50 @@ contains
     call refused(stat, errmsg, gpuzip_err_config, 'policy = 5')
   end subroutine
 
+  subroutine profiles
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_profile_info_t) :: info
+    real(c_float), target :: u(40, 30)
+    integer(c_int8_t), allocatable, target :: profile(:), damaged(:)
+    u = 0
+    call gpuzip_config_init(config)
+    config%backend = 1
+    config%checkpointing_snaps = 4
+    config%compressor = gpuzip_compressor_fp16
+    call gpuzip_init(config, 20, [gpuzip_field(u)], session)
+    call gpuzip_profile_export(session, profile, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'no profile')
+    call expect(.not. allocated(profile), 'no profile')
+    call gpuzip_autotune(session)
+    do
+      call gpuzip_get_action(session, action)
+      select case (action%type)
+      case (gpuzip_action_forward)
+        u = u + 1
+      case (gpuzip_action_save)
+        call gpuzip_save(session, action%ts, u)
+      case (gpuzip_action_restore)
+        call gpuzip_retrieve(session, action%ts, u)
+      case (gpuzip_action_terminate)
+        exit
+      end select
+    end do
+    call gpuzip_profile_export(session, profile)
+    call gpuzip_profile_info(profile, 0, info)
+    call expect(info%backend == 1 .and. info%codecs == 1 .and. info%compressor == gpuzip_compressor_fp16 .and. &
+                info%h2d_gbs > 0 .and. info%ratio > 1, 'what was measured')
+    call gpuzip_profile_info(profile, 1, info)
+    call expect(info%compressor == 0 .and. info%codecs == 1, 'beyond the last codec')
+    call gpuzip_profile_import(session, profile)
+    damaged = profile
+    damaged(70) = ieor(damaged(70), 4_c_int8_t)
+    call gpuzip_profile_import(session, damaged, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_stream, 'checksum')
+    call gpuzip_finalize(session)
+  end subroutine
+
   subroutine codecs
     type(gpuzip_config_t) :: config
     type(gpuzip_codec_info_t) :: info
@@ -600,6 +644,7 @@ program calls
   call zero_copy
   call runs
   call errors
+  call profiles
   call codecs
   print '(a)', 'ok'
 end program
