@@ -66,6 +66,8 @@ pub struct Config {
     pub log_ratio: bool,
     /// Write one line per shot to the performance log.
     pub performance_log: bool,
+    /// Write a timeline to this file; see [`crate::trace`] for the names that it stands for.
+    pub trace_out: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -94,6 +96,7 @@ impl Default for Config {
             profile_file: None,
             log_ratio: false,
             performance_log: false,
+            trace_out: None,
         }
     }
 }

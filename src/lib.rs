@@ -4,7 +4,7 @@
 //! thin C ABI hands the engine to C, C++ and Fortran.
 //!
 //! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
-//! [`snapshot`] and [`device`]; [`stats`] and [`error`].
+//! [`snapshot`] and [`device`]; [`stats`], [`trace`] and [`error`].
 
 pub mod capi;
 pub mod codec;
@@ -22,6 +22,7 @@ pub mod session;
 pub mod snapshot;
 pub mod stats;
 pub mod tier;
+pub mod trace;
 mod tune;
 
 /// The version of the C ABI. It changes when a program built against an older header could misbehave.

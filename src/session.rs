@@ -2,6 +2,7 @@
 //!
 //! One straight line: action -> step of the plan -> tier -> codec -> device.
 
+mod tracing;
 mod tuning;
 
 use crate::codec::{Method, Settings, SnapshotCodec};
@@ -17,6 +18,8 @@ use crate::schedule::{flags, trace, Action, Kind};
 use crate::snapshot::{Layout, ALIGNMENT};
 use crate::stats::Stats;
 use crate::tier::{Packer, Saved, Tiers};
+use crate::trace::nvtx;
+use crate::trace::Trace;
 use crate::tune::Tuner;
 use std::ffi::c_void;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -56,6 +59,10 @@ pub struct Session {
     /// The shot is to be measured, and what came of it last.
     tuning: bool,
     measured: Option<Result<Profile>>,
+    /// If it writes a timeline.
+    trace: Option<Trace>,
+    /// The current action, where ranges are asked for.
+    range: Option<nvtx::Action>,
     process: Process,
 }
 
@@ -78,6 +85,7 @@ struct Engine {
     stalled_before: f64,
     /// What measures this shot.
     tuner: Option<Box<Tuner>>,
+    coded_before: (f64, f64),
 }
 
 impl Session {
@@ -124,6 +132,8 @@ impl Session {
             shots: 0,
             tuning: false,
             measured: None,
+            trace: None,
+            range: None,
             process: Process::current(),
         })
     }
@@ -223,7 +233,9 @@ impl Session {
             traffic_before: Traffic::default(),
             stalled_before: 0.0,
             tuner: None,
+            coded_before: (0.0, 0.0),
         });
+        self.open_trace(target);
         self.begin_tuning();
         Ok(())
     }
@@ -288,6 +300,7 @@ impl Session {
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
+        self.trace_break();
         self.leave_old_plan()?;
         if self.tick.is_some() && self.is_measured() {
             self.end_tuning();
@@ -298,11 +311,12 @@ impl Session {
             self.replan(largest)?;
         }
         self.sweep = self.cursor.rewind()?;
-        (self.tick, self.served, self.stopped) = (None, true, None);
+        (self.tick, self.served, self.stopped, self.range) = (None, true, None, None);
         self.stats = Stats::default();
         if !self.is_measured() {
             self.begin_tuning();
         }
+        self.trace_setup();
         Ok(())
     }
 
@@ -417,11 +431,12 @@ impl Session {
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
         self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
+        self.trace_action(tick);
         let (mut forward, mut backward) = (0, 0);
         match tick.action.kind {
             Kind::Forward => forward = (tick.end - tick.action.ts + 1) as u64,
             Kind::Backward => backward = 1,
-            Kind::Terminate => self.log_performance(),
+            Kind::Terminate => self.end_shot(),
             _ => {}
         }
         self.stats.forward_steps += forward;
@@ -496,7 +511,7 @@ impl Session {
         self.open()?;
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let pointers = engine.call(stream, |engine| engine.tiers.begin_save(step, spare))?;
+        let pointers = engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(step, spare))?;
         let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
             // SAFETY: the session's own memory, the application's until the save is committed.
             unsafe { AppMemory::new(address.cast(), field.bytes().unwrap_or(0) as usize) }
@@ -543,7 +558,7 @@ impl Session {
                 return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
             }
         };
-        engine.call(stream, |engine| engine.issue_released(event))?;
+        engine.call(stream, "release", |engine| engine.issue_released(event))?;
         engine.acquired = None;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())
@@ -576,7 +591,7 @@ impl Session {
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        engine.call(stream, |engine| {
+        engine.call(stream, "save", |engine| {
             body(&mut engine.tiers, step, spare)?;
             engine.issue_after(tick.event)
         })?;
@@ -585,6 +600,7 @@ impl Session {
         self.count_saved();
         self.served = true;
         self.stats.save += begin.elapsed().as_secs_f64();
+        self.trace_call();
         Ok(())
     }
 
@@ -609,7 +625,7 @@ impl Session {
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
         let prefetched = step.host != NONE && step.slot != NONE && engine.is_issued(tick.event);
-        let ((result, moved), late) = engine.call(stream, |engine| {
+        let ((result, moved), late) = engine.call(stream, "restore", |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
             let result = body(&mut engine.tiers, step, spare)?;
@@ -626,6 +642,7 @@ impl Session {
         self.stats.late_prefetches += u64::from(late);
         self.served = true;
         self.stats.restore += begin.elapsed().as_secs_f64();
+        self.trace_call();
         Ok(result)
     }
 
@@ -686,7 +703,7 @@ impl Session {
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
         let mut stats = self.stats.clone();
-        if let Some(Engine { plan, tiers, traffic_before, stalled_before, .. }) = &mut self.engine {
+        if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) = &mut self.engine {
             let traffic = tiers.device().traffic();
             stats.stall = tiers.device().stalled()? - *stalled_before;
             stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
@@ -695,13 +712,19 @@ impl Session {
             let (cache, pool) = tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
             stats.peak_device_bytes = cache + times(if plan.hands_over { SPARE_SLOTS } else { 0 });
             stats.peak_host_bytes = pool;
-            (stats.compress, stats.decompress) = tiers.codec_seconds();
+            let coded = tiers.device().coded()?;
+            (stats.compress, stats.decompress) = (coded.0 - coded_before.0, coded.1 - coded_before.1);
         }
         Ok(stats)
     }
 
-    fn log_performance(&mut self) {
+    fn end_shot(&mut self) {
         self.shots += 1;
+        self.log_performance();
+        self.trace_shot();
+    }
+
+    fn log_performance(&mut self) {
         if !self.config.performance_log {
             return;
         }
@@ -742,6 +765,7 @@ fn is_before_save(action: Action) -> bool {
 impl Drop for Session {
     fn drop(&mut self) {
         self.cursor.detach(self.number);
+        self.close_trace();
     }
 }
 
@@ -750,7 +774,7 @@ impl Engine {
     fn reset(&mut self) -> Result<()> {
         self.tiers.clear()?;
         let device = self.tiers.device();
-        (self.stalled_before, self.traffic_before) = (device.stalled()?, device.traffic());
+        (self.stalled_before, self.coded_before, self.traffic_before) = (device.stalled()?, device.coded()?, device.traffic());
         (self.next_fetch, self.begun, self.acquired, self.broken) = (0, None, None, None);
         Ok(())
     }
@@ -765,13 +789,14 @@ impl Engine {
         result
     }
 
-    /// Runs a call of the application on its stream. A call that fails half-way may have left any slot in any state, so that nothing but a
+    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call that fails half-way may have left any slot in any state, so that nothing but a
     /// new shot is possible then: never a wrong state.
-    fn call<R>(&mut self, stream: Stream, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+    fn call<R>(&mut self, stream: Stream, name: &'static str, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if let Some(error) = &self.broken {
             return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
         }
-        self.tiers.device().enter(stream)?;
+        let _range = tracing::range(name);
+        self.tiers.device().enter(stream, name)?;
         if let Some(tuner) = &mut self.tuner {
             tuner.called();
         }

@@ -62,7 +62,11 @@ fn every_restore_is_that_of_the_host_codec() {
         assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
         let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
-        assert_eq!((left.streams, left.events, left.allocations, left.host_allocations, left.retained), (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
+        assert_eq!(
+            (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
+            (0, 0, 0, 0, 0),
+            "seed {seed}: {left:?}"
+        );
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
     }
 }

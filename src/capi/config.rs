@@ -344,9 +344,10 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     check_supported(&given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind, profile) =
-        unsafe { (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path)) };
-    let profile_file = profile.filter(|path| !path.is_empty()).map(path_buf);
+    let (trace, float_kind, profile, trace_out) = unsafe {
+        (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path), path_of(given.trace_out))
+    };
+    let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
     if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
@@ -356,7 +357,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         chunk: count("schedule_chunk", given.schedule_chunk)?,
         adjust_snapshots: one_of("snapshot_rule", given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)")?,
         uniform_published: one_of("uniform_reading", given.uniform_reading, "0 (ours) or 1 (as published)")?,
-        trace_file: trace.map(path_buf),
+        trace_file: trace.map(file_of),
         cache: count("cache_capacity", given.cache_capacity)?,
         policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
@@ -382,6 +383,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         profile_file,
         log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
+        trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
     })
 }
 
@@ -392,8 +394,8 @@ unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
 }
 
-fn path_buf(path: &CStr) -> PathBuf {
-    Path::new(std::ffi::OsStr::from_bytes(path.to_bytes())).to_path_buf()
+fn file_of(path: &CStr) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
 /// The profile in a file, if there is one: it may be written only later.
@@ -521,7 +523,7 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
         return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
     }
-    let files = [("trace_out", c.trace_out), ("persist_dir", c.persist_dir)];
+    let files = [("persist_dir", c.persist_dir)];
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }

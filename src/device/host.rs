@@ -3,10 +3,12 @@
 //! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time that such a link would need, so that
 //! an accelerator's balance can be studied without one.
 
+use super::log::{Log, Teller};
 use super::slab::Slab;
-use super::{Crossing, Device, Event, Lane, Place, Stream, Traffic};
+use super::{Coding, Crossing, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
+use crate::trace::{Label, Span};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +32,11 @@ pub struct HostDevice {
     /// When the last call ended, and what is measured between calls.
     left: Option<Instant>,
     gaps: Option<Vec<f64>>,
+    /// What is coded now, since when, and the seconds of both so far.
+    coding: Option<(Coding, Instant)>,
+    coded: (f64, f64),
+    /// If spans are kept.
+    teller: Option<Teller>,
     /// The process that owns the worker threads; a fork does not inherit them.
     process: Process,
 }
@@ -51,6 +58,9 @@ impl HostDevice {
             stalled: 0.0,
             left: None,
             gaps: None,
+            coding: None,
+            coded: (0.0, 0.0),
+            teller: None,
             process: Process::current(),
         })
     }
@@ -98,13 +108,16 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn enter(&mut self, stream: Stream) -> Result<()> {
+    fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
         if !stream.0.is_null() {
             return fail!(Argument, "stream = {:p}: on the host backend the calling thread is the stream; give NULL", stream.0);
         }
         self.entered = Instant::now();
         let gap = self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
         self.gaps.iter_mut().for_each(|gaps| gaps.push(gap));
+        if let Some(teller) = &mut self.teller {
+            teller.enter(call, self.entered);
+        }
         Ok(())
     }
 
@@ -112,6 +125,9 @@ impl Device for HostDevice {
         let now = Instant::now();
         self.stalled += now.duration_since(self.entered).as_secs_f64();
         self.left = Some(now);
+        if let Some(teller) = &mut self.teller {
+            teller.leave(self.entered, now);
+        }
         Ok(())
     }
 
@@ -126,12 +142,14 @@ impl Device for HostDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
-        let link = match self.traffic.count(to, from, bytes) {
+        let crossing = self.traffic.count(to, from, bytes);
+        let span = self.teller.as_ref().map(|teller| (teller.log(), teller.subject.copy(lane, &crossing, bytes)));
+        let link = match crossing {
             Crossing::ToDevice => Some(self.to_device.clone()),
             Crossing::ToHost => Some(self.to_host.clone()),
             Crossing::None => None,
         };
-        let copy = Copy { to: target, from: source, bytes: bytes as usize, link };
+        let copy = Copy { to: target, from: source, bytes: bytes as usize, link, span };
         match self.worker(lane) {
             Some(worker) => worker.push(Task::Copy(copy)),
             None => copy.run(),
@@ -207,6 +225,55 @@ impl Device for HostDevice {
     fn gaps(&mut self) -> Result<Vec<f64>> {
         Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
+
+    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+        self.coding = Some((coding, Instant::now()));
+        Ok(())
+    }
+
+    fn end_coding(&mut self) -> Result<()> {
+        let Some((coding, begin)) = self.coding.take() else { return Ok(()) };
+        let end = Instant::now();
+        let sum = if coding == Coding::Compress { &mut self.coded.0 } else { &mut self.coded.1 };
+        *sum += end.duration_since(begin).as_secs_f64();
+        if let Some(teller) = &self.teller {
+            teller.log().add(teller.subject.coding(coding), begin, end);
+        }
+        Ok(())
+    }
+
+    fn coded(&mut self) -> Result<(f64, f64)> {
+        Ok(self.coded)
+    }
+
+    fn keep_spans(&mut self) -> Result<()> {
+        self.teller = Some(Teller::new());
+        Ok(())
+    }
+
+    fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
+        if let Some(teller) = &mut self.teller {
+            teller.begin_action(action);
+        }
+        Ok(())
+    }
+
+    fn concerns(&mut self, ts: i64) {
+        if let Some(teller) = &mut self.teller {
+            teller.subject.ts = ts;
+        }
+    }
+
+    fn spans(&mut self) -> Result<Vec<Span>> {
+        Ok(self.teller.as_ref().map_or_else(Vec::new, Teller::spans))
+    }
+
+    fn finish_spans(&mut self) -> Result<()> {
+        match self.teller {
+            Some(_) => self.synchronize(),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Drop for HostDevice {
@@ -235,15 +302,20 @@ struct Copy {
     bytes: usize,
     /// The link that it crosses, if it does.
     link: Option<Arc<Link>>,
+    /// The span that it is, and where that is kept.
+    span: Option<(Arc<Log>, Label)>,
 }
 
 impl Copy {
     fn run(self) {
-        let begin = Instant::now();
+        let mut begin = Instant::now();
         // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never overlap one another.
         unsafe { std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes) };
         if let Some(link) = self.link {
-            link.pace(begin, self.bytes);
+            begin = link.pace(begin, self.bytes);
+        }
+        if let Some((log, label)) = self.span {
+            log.add(label, begin, Instant::now());
         }
     }
 }
@@ -256,16 +328,20 @@ struct Link {
 }
 
 impl Link {
-    /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free. Sleeping late is made up for by the next one.
-    fn pace(&self, begin: Instant, bytes: usize) {
-        if self.bandwidth > 0.0 {
-            let end = {
-                let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-                *free = (*free).max(begin) + Duration::from_secs_f64(bytes as f64 / self.bandwidth);
-                *free
-            };
-            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+    /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free, which it returns. Sleeping late is made up for by
+    /// the next one.
+    fn pace(&self, begin: Instant, bytes: usize) -> Instant {
+        if self.bandwidth <= 0.0 {
+            return begin;
         }
+        let (begin, end) = {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let begin = (*free).max(begin);
+            *free = begin + Duration::from_secs_f64(bytes as f64 / self.bandwidth);
+            (begin, *free)
+        };
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        begin
     }
 }
 

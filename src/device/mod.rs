@@ -5,11 +5,13 @@
 
 pub mod cuda;
 mod host;
+mod log;
 mod slab;
 
 use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
 use crate::snapshot::Field;
+use crate::trace::{Label, Row, Span};
 use cuda::{Location, Queue};
 use std::ffi::c_void;
 
@@ -191,6 +193,61 @@ impl Traffic {
     }
 }
 
+/// Work on a snapshot that is timed apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// A snapshot is made of a state.
+    Compress,
+    /// A state is made of a snapshot.
+    Decompress,
+}
+
+impl Coding {
+    fn name(self) -> &'static str {
+        match self {
+            Coding::Compress => "compress",
+            Coding::Decompress => "decompress",
+        }
+    }
+}
+
+/// What spans are about: the application's action, its call in it, and the state that is moved for it.
+#[derive(Clone, Copy)]
+struct Subject {
+    action: Label,
+    call: &'static str,
+    ts: i64,
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Subject { action: Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 }, call: "", ts: -1 }
+    }
+}
+
+impl Subject {
+    /// The current call.
+    fn call(&self) -> Label {
+        self.action.part(Row::Stall, self.call, self.action.ts_end, 0)
+    }
+
+    /// A copy that crosses the link or not.
+    fn copy(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Label {
+        let (row, what) = match (crossing, lane) {
+            (Crossing::None, _) => (Row::Codec, "copy"),
+            (Crossing::ToDevice, Lane::App) => (Row::DirectUpload, "upload"),
+            (Crossing::ToDevice, _) => (Row::Upload, "upload"),
+            (Crossing::ToHost, Lane::App) => (Row::DirectDownload, "download"),
+            (Crossing::ToHost, _) => (Row::Download, "download"),
+        };
+        self.action.part(row, what, self.ts, bytes)
+    }
+
+    fn coding(&self, coding: Coding) -> Label {
+        self.action.part(Row::Codec, coding.name(), self.ts, 0)
+    }
+}
+
 /// A device with its two slabs of memory. Dropping it waits for what is under way.
 pub trait Device: Send {
     /// Allocates the device slab; once, before any copy.
@@ -199,8 +256,8 @@ pub trait Device: Send {
     /// Allocates the host slab; once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
 
-    /// Begins a call of the application: its lane is `stream` until `leave`, and goes on from the call before.
-    fn enter(&mut self, stream: Stream) -> Result<()>;
+    /// Begins a call of the application, named `call`: its lane is `stream` until `leave`, and goes on from the call before.
+    fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()>;
 
     /// Ends the call.
     fn leave(&mut self) -> Result<()>;
@@ -258,4 +315,29 @@ pub trait Device: Send {
     /// Seconds of the application's stream from the end of the call before to the begin of each call, in order, one number for each call of
     /// which it is known by now and was not told yet; NaN for a call with none before.
     fn gaps(&mut self) -> Result<Vec<f64>>;
+
+    /// What is enqueued on the application's lane from here to `end_coding` is `coding`; in a call.
+    fn begin_coding(&mut self, coding: Coding) -> Result<()>;
+
+    /// Ends that.
+    fn end_coding(&mut self) -> Result<()>;
+
+    /// Seconds that the application's stream has spent compressing, and decompressing.
+    fn coded(&mut self) -> Result<(f64, f64)>;
+
+    /// Keeps spans from now on. Without this call nothing is kept, and the next three do nothing.
+    fn keep_spans(&mut self) -> Result<()>;
+
+    /// The application begins `action`, outside of a call: it computes if that is in the row of that name, until it is in a call or begins
+    /// another one. `None`: the sweep is over.
+    fn begin_action(&mut self, action: Option<Label>) -> Result<()>;
+
+    /// What is copied and coded from now on is the state `ts`.
+    fn concerns(&mut self, ts: i64);
+
+    /// The spans that have ended and were not given yet, of each row in their order.
+    fn spans(&mut self) -> Result<Vec<Span>>;
+
+    /// Blocks the calling thread until all spans that have begun have ended, outside of a call.
+    fn finish_spans(&mut self) -> Result<()>;
 }

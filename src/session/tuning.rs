@@ -90,7 +90,7 @@ impl Engine {
             return Ok(());
         }
         // An empty call ends the stretch of the steps before.
-        self.call(stream, |_| Ok(()))?;
+        self.call(stream, "tune", |_| Ok(()))?;
         if let Some(tuner) = &mut self.tuner {
             tuner.sample(ts, fields, stream);
         }

@@ -16,8 +16,9 @@ impl Tiers {
     pub(super) fn save_compressed(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<()> {
         self.next_call()?;
         let stage = self.free_stage()?;
+        self.device.concerns(ts);
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
-        c.compress += c.packer.make(&mut *self.device, stage, fields)?;
+        c.packer.make(&mut *self.device, stage, fields)?;
         c.made.push_back(Made { stage, step, ts, call: c.calls });
         self.place_made(|made, lag| made >= lag + 1)
     }
@@ -67,6 +68,7 @@ impl Tiers {
         let bytes = c.packer.size(&mut *self.device, stage).map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
         c.largest = c.largest.max(bytes);
         let from = c.packer.stage(stage);
+        self.device.concerns(ts);
         let in_cache = step.slot != NONE && self.place_in_cache(step.slot, bytes);
         if step.host != NONE {
             self.place_in_pool(step.host, ts, bytes)?;
@@ -123,6 +125,7 @@ impl Tiers {
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
                 let (to, bytes) = (c.packer.stage(stage), at.end - at.start);
+                self.device.concerns(ts);
                 if let Some(written) = written {
                     self.device.wait(Lane::App, written)?;
                 }
@@ -131,7 +134,8 @@ impl Tiers {
             }
         };
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
-        c.decompress += c.packer.open(&mut *self.device, ts, from, bytes, fields)?;
+        self.device.concerns(ts);
+        c.packer.open(&mut *self.device, ts, from, bytes, fields)?;
         if last {
             self.forget(step, ts);
         }

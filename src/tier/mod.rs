@@ -84,8 +84,6 @@ struct Compression {
     written: Option<(u64, Event)>,
     /// Bytes of the largest snapshot so far.
     largest: u64,
-    compress: f64,
-    decompress: f64,
 }
 
 /// A snapshot that has no place yet.
@@ -116,14 +114,7 @@ pub struct Tiers {
 
 impl Tiers {
     /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache` bytes of the one and `pool` of the other.
-    pub fn new(
-        mut device: Box<dyn Device>,
-        layout: Layout,
-        plan: &Plan,
-        packer: Option<Packer>,
-        cache: u64,
-        pool: u64,
-    ) -> Result<Self> {
+    pub fn new(mut device: Box<dyn Device>, layout: Layout, plan: &Plan, packer: Option<Packer>, cache: u64, pool: u64) -> Result<Self> {
         let app = device.event()?;
         let compression = packer.map(|packer| Compression {
             packer,
@@ -134,8 +125,6 @@ impl Tiers {
             read: None,
             written: None,
             largest: 0,
-            compress: 0.0,
-            decompress: 0.0,
         });
         let (saved, cached, pooled) = (Vec::new(), Vec::new(), Vec::new());
         let mut tiers = Tiers { device, layout, compression, saved, cache: cached, pool: pooled, downloads: 0, spare: cache, app };
@@ -203,18 +192,13 @@ impl Tiers {
             compression.cache.clear();
             compression.pool.clear();
             (compression.read, compression.written) = (None, None);
-            (compression.largest, compression.compress, compression.decompress) = (0, 0.0, 0.0);
+            compression.largest = 0;
         }
     }
 
     /// Bytes of the largest compressed snapshot of this sweep.
     pub fn largest(&self) -> u64 {
         self.compression.as_ref().map_or(0, |c| c.largest)
-    }
-
-    /// Seconds of compression and decompression in this sweep.
-    pub fn codec_seconds(&self) -> (f64, f64) {
-        self.compression.as_ref().map_or((0.0, 0.0), |c| (c.compress, c.decompress))
     }
 
     /// The most bytes of device memory and pool that compressed snapshots have reached to, with what the codec works in on a GPU; `None` if
@@ -229,6 +213,7 @@ impl Tiers {
             self.saved.push(Saved { ts, bytes: 0, written: false });
             return Ok(());
         }
+        self.device.concerns(ts);
         if self.compression.is_some() {
             return self.save_compressed(step, ts, fields);
         }
@@ -238,6 +223,7 @@ impl Tiers {
             self.device.copy(Lane::App, to.plus(offset), Place::App(memory), field.bytes().unwrap_or(0))?;
         }
         self.write_back(step)?;
+        self.store_in_pool(step, ts);
         self.saved.push(Saved { ts, bytes: self.layout.slot_bytes, written: step.host != NONE });
         Ok(())
     }
@@ -269,6 +255,12 @@ impl Tiers {
         Ok(())
     }
 
+    fn store_in_pool(&mut self, step: Step, ts: i64) {
+        if let Some(slot) = self.pool.get_mut(step.host as usize) {
+            slot.ts = ts;
+        }
+    }
+
     fn in_pool(&self, slot: u32) -> Place {
         Place::Host(self.pool[slot as usize].at.start)
     }
@@ -296,12 +288,14 @@ impl Tiers {
             let fields = self.spare_fields(spare)?;
             return self.save(step, ts, &fields);
         }
+        self.device.concerns(ts);
         let stored = step.slot != NONE || step.host != NONE;
         if step.slot == NONE && step.host != NONE {
             self.device.copy(Lane::App, self.in_pool(step.host), self.in_slot(NONE, spare), self.layout.slot_bytes)?;
         } else {
             self.write_back(step)?;
         }
+        self.store_in_pool(step, ts);
         self.saved.push(Saved { ts, bytes: if stored { self.layout.slot_bytes } else { 0 }, written: step.host != NONE });
         Ok(())
     }
@@ -314,6 +308,7 @@ impl Tiers {
             let moved = self.restore(step, ts, last, &fields)?;
             return Ok((self.pointers(NONE, spare)?, moved));
         }
+        self.device.concerns(ts);
         if step.slot == NONE {
             self.device.copy(Lane::App, self.in_slot(NONE, spare), self.in_pool(step.host), self.layout.slot_bytes)?;
         } else {
@@ -341,6 +336,7 @@ impl Tiers {
         self.place_made_for(step)?;
         let host = self.pool[step.host as usize].clone();
         let bytes = host.at.end - host.at.start;
+        self.device.concerns(host.ts);
         if self.compression.is_some() && !self.place_in_cache(step.slot, bytes) {
             let slot = &mut self.cache[step.slot as usize];
             (slot.held, slot.host) = (Held::InPoolSlot(step.host), step.host);
@@ -374,6 +370,7 @@ impl Tiers {
     /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that snapshot any more. They hold the state when
     /// the application's lane gets past this. Returns whether the snapshot had to cross the link.
     pub fn restore(&mut self, step: Step, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+        self.device.concerns(ts);
         if self.compression.is_some() {
             return self.restore_compressed(step, ts, last, fields);
         }

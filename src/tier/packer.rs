@@ -7,11 +7,10 @@
 use crate::codec::gpu::{GpuCodec, Report};
 use crate::codec::{Settings, SnapshotCodec};
 use crate::device::cuda::HostSlab;
-use crate::device::{AppMemory, Device, Event, Lane, Place, Slab};
+use crate::device::{AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
 use crate::snapshot::{Layout, ALIGNMENT};
 use std::collections::VecDeque;
-use std::time::Instant;
 
 /// Snapshots that may be on their way, each in its stage: with two, what a save made is asked for at the second save behind it.
 const STAGES: usize = 2;
@@ -118,24 +117,25 @@ impl Packer {
         }
     }
 
-    /// Makes a snapshot of the fields in stage `k`, on the application's lane. Returns the seconds that the calling thread spent on it.
-    pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<f64> {
-        let begin = Instant::now();
+    /// Makes a snapshot of the fields in stage `k`, on the application's lane.
+    pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<()> {
         let stage = self.stage(k);
         match self {
             Packer::Host { codec, stage, bytes } => {
+                device.begin_coding(Coding::Compress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
                 *bytes = unsafe { codec.compress(fields, stage.bytes_mut()) }? as u64;
-                Ok(begin.elapsed().as_secs_f64())
+                device.end_coding()
             }
             Packer::Gpu(gpu) => {
                 let stage = device.pointer(stage, gpu.room)? as u64;
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
+                device.begin_coding(Coding::Compress)?;
                 codec.compress(&queue, &addresses(fields), stage)?;
+                device.end_coding()?;
                 queue.copy(gpu.report(k), codec.report(), size_of::<Report>() as u64)?;
-                device.record(Lane::App, gpu.made[k])?;
-                Ok(0.0)
+                device.record(Lane::App, gpu.made[k])
             }
         }
     }
@@ -151,9 +151,8 @@ impl Packer {
         }
     }
 
-    /// Decodes a snapshot in device memory into the fields, on the application's lane. Returns the seconds that the calling thread spent.
-    pub fn open(&mut self, device: &mut dyn Device, ts: i64, from: Place, bytes: u64, fields: &[AppMemory]) -> Result<f64> {
-        let begin = Instant::now();
+    /// Decodes a snapshot in device memory into the fields, on the application's lane.
+    pub fn open(&mut self, device: &mut dyn Device, ts: i64, from: Place, bytes: u64, fields: &[AppMemory]) -> Result<()> {
         match self {
             Packer::Host { codec, stage, .. } => {
                 let from = match from {
@@ -161,11 +160,12 @@ impl Packer {
                     // SAFETY: these bytes of the device slab, host memory here, hold the snapshot; no lane writes them before this returns.
                     from => unsafe { std::slice::from_raw_parts(device.pointer(from, bytes)?.cast::<u8>(), bytes as usize) },
                 };
+                device.begin_coding(Coding::Decompress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
                 unsafe { codec.decompress(from, fields) }.map_err(|e| of_state(e, ts))?;
-                Ok(begin.elapsed().as_secs_f64())
+                device.end_coding()
             }
-            Packer::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields).map(|()| 0.0),
+            Packer::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields),
         }
     }
 
@@ -218,7 +218,9 @@ impl GpuPacker {
         let Some(codec) = &self.codec else { return fail!(State, "no codec") };
         let queue = device.launches(Lane::App)?;
         let k = self.next % REPORTS;
+        device.begin_coding(Coding::Decompress)?;
         codec.decompress(&queue, from, bytes, &addresses(fields))?;
+        device.end_coding()?;
         queue.copy(self.report(STAGES + k), codec.report(), size_of::<Report>() as u64)?;
         device.record(Lane::App, self.read[k])?;
         self.restored.push_back((k, ts));

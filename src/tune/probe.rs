@@ -69,7 +69,7 @@ impl Probe {
     /// Seconds of the stream in `body`.
     fn timed<R>(&mut self, stream: Stream, body: impl FnOnce(&mut dyn Device) -> Result<R>) -> Result<(f64, R)> {
         let before = self.device.stalled()?;
-        self.device.enter(stream)?;
+        self.device.enter(stream, "tune")?;
         let result = body(&mut *self.device);
         self.device.leave()?;
         let result = result?;

@@ -1,6 +1,6 @@
 //! The CUDA backend: the primary context of one device, one stream per transfer direction, events for every hand-over.
 //!
-//! Nothing here waits on the host but `synchronize`, `finish_calls` and `keep_up`. The application's lane is the stream that it gives in
+//! Nothing here waits on the host but `synchronize`, `finish`, `finish_calls`, `finish_spans` and `keep_up`. The application's lane is the stream that it gives in
 //! each call; when it gives another one than before, that one first waits for the end of the call before.
 
 mod driver;
@@ -9,16 +9,18 @@ mod launch;
 mod marks;
 mod memory;
 mod nvrtc;
+mod timers;
 
-use super::{Device, Event, Lane, Place, Stream, Traffic};
+use super::{Coding, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
+use crate::trace::{Label, Span};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use driver::{cu, status, Current};
 use marks::Marks;
-
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use timers::{Pair, Pairs, Timers};
 
 use driver::device_count;
 pub use driver::{current_device, devices, DeviceInfo};
@@ -29,8 +31,8 @@ pub(crate) use memory::{DeviceSlab, HostSlab};
 
 /// A call of the application: the events at its begin and end.
 struct Call {
-    begin: CUevent,
-    end: CUevent,
+    pair: Pair,
+    label: Label,
     /// Its time is in the sum already.
     timed: bool,
 }
@@ -57,8 +59,9 @@ pub struct CudaDevice {
     entered: Option<Current>,
     /// Calls that may not have ended on the device, oldest first, the current one last.
     calls: VecDeque<Call>,
-    /// Pairs of events for calls to come.
-    spare: Vec<(CUevent, CUevent)>,
+    /// Pairs of events for times to come.
+    pairs: Pairs,
+    timers: Timers,
     stalled: f64,
     /// What is measured between calls.
     gaps: Option<Vec<f64>>,
@@ -95,7 +98,8 @@ impl CudaDevice {
             marks: Marks::default(),
             entered: None,
             calls: VecDeque::new(),
-            spare: Vec::new(),
+            pairs: Pairs::default(),
+            timers: Timers::default(),
             stalled: 0.0,
             gaps: None,
             traffic: Traffic::default(),
@@ -131,50 +135,35 @@ impl CudaDevice {
     fn harvest(&mut self) -> Result<()> {
         let (mut ended, mut before) = (0, None);
         for call in &mut self.calls {
-            if !is_done(call.end)? {
+            if !is_done(call.pair.end)? {
                 break;
             }
             if !call.timed {
-                self.stalled += elapsed(call.begin, call.end)?;
+                let seconds = call.pair.seconds()?;
+                self.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
-                    gaps.push(before.map_or(Ok(f64::NAN), |end| elapsed(end, call.begin))?);
+                    gaps.push(before.map_or(Ok(f64::NAN), |end| elapsed(end, call.pair.begin))?);
                 }
+                self.timers.called(&mut call.pair, call.label, seconds)?;
                 call.timed = true;
             }
-            before = Some(call.end);
+            before = Some(call.pair.end);
             ended += 1;
         }
         let gone = ended.min(self.calls.len().saturating_sub(1));
-        self.spare.extend(self.calls.drain(..gone).map(|call| (call.begin, call.end)));
-        Ok(())
-    }
-
-    fn pair(&mut self) -> Result<(CUevent, CUevent)> {
-        if let Some(pair) = self.spare.pop() {
-            return Ok(pair);
-        }
-        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
-        match new_event(CUevent_flags::CU_EVENT_DEFAULT) {
-            Ok(end) => Ok((begin, end)),
-            Err(error) => {
-                let _ = cu!(cuEventDestroy_v2(begin));
-                Err(error)
-            }
-        }
+        self.calls.drain(..gone).for_each(|call| self.pairs.give(call.pair));
+        self.timers.harvest(&mut self.pairs)
     }
 
     /// The stream waits for the call before, which may have been on another one: handles do not tell, since they are used again.
-    fn begin_call(&mut self, stream: CUstream) -> Result<()> {
+    fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
         if let Some(call) = self.calls.back() {
-            cu!(cuStreamWaitEvent(stream, call.end, 0))?;
+            cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
         }
-        let (begin, end) = self.pair()?;
-        if let Err(error) = cu!(cuEventRecord(begin, stream)) {
-            self.spare.push((begin, end));
-            return Err(error);
-        }
+        self.timers.enter(&mut self.pairs, call, stream)?;
+        let pair = self.pairs.begun(stream)?;
         self.app = Some(stream);
-        self.calls.push_back(Call { begin, end, timed: false });
+        self.calls.push_back(Call { pair, label: self.timers.subject.call(), timed: false });
         Ok(())
     }
 }
@@ -212,10 +201,10 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn enter(&mut self, stream: Stream) -> Result<()> {
+    fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
         driver::check_stream(stream.0.cast(), self.context, self.ordinal)?;
         self.entered = Some(Current::new(self.context)?);
-        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast()));
+        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), call));
         if result.is_err() {
             self.entered = None;
         }
@@ -224,14 +213,16 @@ impl Device for CudaDevice {
 
     fn leave(&mut self) -> Result<()> {
         let result = match self.calls.back() {
-            Some(call) => cu!(cuEventRecord(call.end, self.stream(Lane::App))),
+            Some(call) => cu!(cuEventRecord(call.pair.end, self.stream(Lane::App))),
             None => Ok(()),
         };
         if result.is_err() {
             // A call without an end would be waited for in vain: it ends here and now.
             let _ = cu!(cuStreamSynchronize(self.stream(Lane::App)));
-            self.spare.extend(self.calls.pop_back().map(|call| (call.begin, call.end)));
+            self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
         }
+        let stream = self.stream(Lane::App);
+        let result = result.and_then(|()| self.timers.leave(&mut self.pairs, stream));
         self.entered = None;
         result
     }
@@ -248,9 +239,17 @@ impl Device for CudaDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
-        cu!(cuMemcpyAsync(target, source, bytes as usize, self.stream(lane)))?;
-        self.traffic.count(to, from, bytes);
-        Ok(())
+        let stream = self.stream(lane);
+        let timer = self.timers.begin(&mut self.pairs, stream)?;
+        if let Err(error) = cu!(cuMemcpyAsync(target, source, bytes as usize, stream)) {
+            timer.into_iter().for_each(|pair| self.pairs.give(pair));
+            return Err(error);
+        }
+        let crossing = self.traffic.count(to, from, bytes);
+        match timer {
+            Some(pair) => self.timers.end(&mut self.pairs, pair, lane, stream, self.timers.subject.copy(lane, &crossing, bytes)),
+            None => Ok(()),
+        }
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
@@ -296,7 +295,7 @@ impl Device for CudaDevice {
     fn finish_calls(&mut self) -> Result<()> {
         let Some(call) = self.calls.back() else { return Ok(()) };
         let _current = Current::new(self.context)?;
-        cu!(cuEventSynchronize(call.end))
+        cu!(cuEventSynchronize(call.pair.end))
     }
 
     fn synchronize(&mut self) -> Result<()> {
@@ -304,7 +303,7 @@ impl Device for CudaDevice {
         match (&self.entered, self.calls.back()) {
             // The end of the current call is still to come.
             (Some(_), _) => cu!(cuStreamSynchronize(self.stream(Lane::App)))?,
-            (None, Some(call)) => cu!(cuEventSynchronize(call.end))?,
+            (None, Some(call)) => cu!(cuEventSynchronize(call.pair.end))?,
             (None, None) => {}
         }
         cu!(cuStreamSynchronize(self.upload))?;
@@ -341,6 +340,55 @@ impl Device for CudaDevice {
         }
         Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
+
+    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+        let stream = self.stream(Lane::App);
+        self.timers.begin_coding(&mut self.pairs, coding, stream)
+    }
+
+    fn end_coding(&mut self) -> Result<()> {
+        let stream = self.stream(Lane::App);
+        self.timers.end_coding(&mut self.pairs, stream)
+    }
+
+    fn coded(&mut self) -> Result<(f64, f64)> {
+        let _current = Current::new(self.context)?;
+        self.harvest()?;
+        Ok(self.timers.coded)
+    }
+
+    fn keep_spans(&mut self) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        self.timers.keep_spans(self.upload)
+    }
+
+    /// Before the first call of a sweep nobody knows the application's stream: an idle one tells when the host came by.
+    fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
+        if !self.timers.keeps_spans() {
+            return Ok(());
+        }
+        let _current = Current::new(self.context)?;
+        self.harvest()?;
+        self.timers.begin_action(&mut self.pairs, action, self.app.unwrap_or(self.upload))
+    }
+
+    fn concerns(&mut self, ts: i64) {
+        self.timers.subject.ts = ts;
+    }
+
+    fn spans(&mut self) -> Result<Vec<Span>> {
+        Ok(self.timers.spans())
+    }
+
+    fn finish_spans(&mut self) -> Result<()> {
+        if !self.timers.keeps_spans() {
+            return Ok(());
+        }
+        self.finish_calls()?;
+        let _current = Current::new(self.context)?;
+        self.timers.finish()?;
+        self.harvest()
+    }
 }
 
 impl Drop for CudaDevice {
@@ -354,15 +402,15 @@ impl Drop for CudaDevice {
         // Nobody can be told of an error here, and a driver that is shutting down answers nothing else.
         if let Ok(_current) = Current::new(self.context) {
             if let Some(call) = self.calls.back() {
-                let _ = cu!(cuEventSynchronize(call.end));
+                let _ = cu!(cuEventSynchronize(call.pair.end));
             }
             for stream in [self.upload, self.download].into_iter().filter(|stream| !stream.is_null()) {
                 let _ = cu!(cuStreamSynchronize(stream));
                 let _ = cu!(cuStreamDestroy_v2(stream));
             }
-            let calls = self.calls.drain(..).map(|call| (call.begin, call.end));
-            let pairs = calls.chain(self.spare.drain(..)).flat_map(|(begin, end)| [begin, end]);
-            for event in pairs.chain(self.events.drain(..)).chain(std::mem::take(&mut self.marks).into_events()) {
+            self.calls.drain(..).for_each(|call| self.pairs.give(call.pair));
+            let timed = std::mem::take(&mut self.pairs).into_events().chain(std::mem::take(&mut self.timers).into_events());
+            for event in timed.chain(self.events.drain(..)).chain(std::mem::take(&mut self.marks).into_events()) {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
             self.device = DeviceSlab::default();

@@ -1,0 +1,253 @@
+//! What takes how long on the device: pairs of timed events around work on a stream, looked at once they have passed. Nobody waits for them.
+
+use super::driver::cu;
+use super::{is_done, new_event};
+use crate::device::{Coding, Lane, Subject};
+use crate::error::Result;
+use crate::trace::{Label, Row, Span};
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use std::collections::VecDeque;
+
+/// Seconds between two positions of the clock: short enough for the driver's 32-bit milliseconds to tell microseconds apart.
+const TURN: f64 = 0.25;
+
+/// Two timed events.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    pub begin: CUevent,
+    pub end: CUevent,
+}
+
+impl Pair {
+    /// Seconds between them, which have passed.
+    pub fn seconds(self) -> Result<f64> {
+        elapsed(self.begin, self.end)
+    }
+}
+
+fn elapsed(begin: CUevent, end: CUevent) -> Result<f64> {
+    let mut milliseconds = 0.0;
+    cu!(cuEventElapsedTime(&mut milliseconds, begin, end))?;
+    Ok(milliseconds as f64 / 1e3)
+}
+
+/// Pairs for times to come.
+#[derive(Default)]
+pub struct Pairs(Vec<Pair>);
+
+impl Pairs {
+    /// One of them, or a new one.
+    pub fn take(&mut self) -> Result<Pair> {
+        if let Some(pair) = self.0.pop() {
+            return Ok(pair);
+        }
+        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
+        match new_event(CUevent_flags::CU_EVENT_DEFAULT) {
+            Ok(end) => Ok(Pair { begin, end }),
+            Err(error) => {
+                let _ = cu!(cuEventDestroy_v2(begin));
+                Err(error)
+            }
+        }
+    }
+
+    /// One whose begin is recorded on a stream.
+    pub fn begun(&mut self, stream: CUstream) -> Result<Pair> {
+        let pair = self.take()?;
+        let recorded = cu!(cuEventRecord(pair.begin, stream));
+        if recorded.is_err() {
+            self.give(pair);
+        }
+        recorded.map(|()| pair)
+    }
+
+    /// Takes one back.
+    pub fn give(&mut self, pair: Pair) {
+        self.0.push(pair);
+    }
+
+    /// Gives all events away.
+    pub fn into_events(self) -> impl Iterator<Item = CUevent> {
+        self.0.into_iter().flat_map(|pair| [pair.begin, pair.end])
+    }
+}
+
+/// A pair that is on its way: what it times.
+struct Timer {
+    pair: Pair,
+    label: Label,
+    coding: Option<Coding>,
+}
+
+/// An event that has passed, and its time; it is followed by others, since the driver's times between distant events are coarse.
+struct Clock {
+    event: CUevent,
+    at: f64,
+}
+
+impl Clock {
+    fn time(&self, event: CUevent) -> Result<f64> {
+        Ok(self.at + elapsed(self.event, event)?)
+    }
+}
+
+/// The timers of a device.
+#[derive(Default)]
+pub struct Timers {
+    /// Those of each lane, in order.
+    open: [VecDeque<Timer>; 3],
+    /// What is coded now.
+    coding: Option<(Coding, Pair)>,
+    /// Seconds of compression and decompression.
+    pub coded: (f64, f64),
+    pub subject: Subject,
+    /// What follows is there only while spans are kept.
+    clock: Option<Clock>,
+    /// What the application computes now, and what it goes on with after the current call.
+    computing: Option<(Label, Pair)>,
+    interrupted: Option<Label>,
+    spans: Vec<Span>,
+}
+
+impl Timers {
+    /// Keeps spans from now on, which is when `stream`, an idle one, gets here.
+    pub fn keep_spans(&mut self, stream: CUstream) -> Result<()> {
+        let event = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
+        let recorded = cu!(cuEventRecord(event, stream)).and_then(|()| cu!(cuEventSynchronize(event)));
+        self.clock = Some(Clock { event, at: 0.0 });
+        recorded
+    }
+
+    /// Whether spans are kept.
+    pub fn keeps_spans(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Begins a piece of work on a lane, if spans are kept.
+    pub fn begin(&self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Pair>> {
+        self.clock.as_ref().map(|_| pairs.begun(stream)).transpose()
+    }
+
+    /// Ends it. Fields of a snapshot that the application's stream copies one by one are one span.
+    pub fn end(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label) -> Result<()> {
+        match self.open[lane as usize].back_mut() {
+            Some(last) if lane == Lane::App && last.label.goes_on_with(&label) => {
+                pairs.give(pair);
+                last.label.bytes += label.bytes;
+                cu!(cuEventRecord(last.pair.end, stream))
+            }
+            _ => self.close(pairs, pair, lane, stream, label, None),
+        }
+    }
+
+    fn close(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label, coding: Option<Coding>) -> Result<()> {
+        let recorded = cu!(cuEventRecord(pair.end, stream));
+        match recorded {
+            Ok(()) => self.open[lane as usize].push_back(Timer { pair, label, coding }),
+            Err(_) => pairs.give(pair),
+        }
+        recorded
+    }
+
+    /// The application's stream codes from here on.
+    pub fn begin_coding(&mut self, pairs: &mut Pairs, coding: Coding, stream: CUstream) -> Result<()> {
+        let pair = pairs.begun(stream)?;
+        if let Some((_, left)) = self.coding.replace((coding, pair)) {
+            pairs.give(left);
+        }
+        Ok(())
+    }
+
+    /// Ends that.
+    pub fn end_coding(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
+        let Some((coding, pair)) = self.coding.take() else { return Ok(()) };
+        let label = self.subject.coding(coding);
+        self.close(pairs, pair, Lane::App, stream, label, Some(coding))
+    }
+
+    /// The application's stream gets to an action of the application. What it computed before ends there; before a save or a restore, that
+    /// is only when it calls, perhaps on another stream.
+    pub fn begin_action(&mut self, pairs: &mut Pairs, action: Option<Label>, stream: CUstream) -> Result<()> {
+        let Some(action) = action else { return self.stop(pairs, stream).map(|_| ()) };
+        self.subject.action = action;
+        if action.row == Row::Compute {
+            self.stop(pairs, stream)?;
+            self.computing = Some((action, pairs.begun(stream)?));
+        }
+        Ok(())
+    }
+
+    /// What the application computes ends here.
+    fn stop(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Label>> {
+        let Some((label, pair)) = self.computing.take() else { return Ok(None) };
+        self.close(pairs, pair, Lane::App, stream, label, None).map(|()| Some(label))
+    }
+
+    /// Begins a call.
+    pub fn enter(&mut self, pairs: &mut Pairs, call: &'static str, stream: CUstream) -> Result<()> {
+        self.subject.call = call;
+        let stopped = self.stop(pairs, stream)?;
+        self.interrupted = stopped.filter(|label| *label == self.subject.action);
+        Ok(())
+    }
+
+    /// Ends it: the application goes on.
+    pub fn leave(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
+        if let Some(label) = self.interrupted.take() {
+            self.computing = Some((label, pairs.begun(stream)?));
+        }
+        Ok(())
+    }
+
+    /// Keeps the span of a call that has ended, if spans are kept. Now and then its begin becomes the clock's event.
+    pub fn called(&mut self, pair: &mut Pair, label: Label, seconds: f64) -> Result<()> {
+        let Some(clock) = &mut self.clock else { return Ok(()) };
+        let begin = clock.time(pair.begin)?;
+        self.spans.push(Span { label, begin, seconds });
+        if begin - clock.at > TURN {
+            clock.at = begin;
+            std::mem::swap(&mut clock.event, &mut pair.begin);
+        }
+        Ok(())
+    }
+
+    /// Adds up and keeps what has ended.
+    pub fn harvest(&mut self, pairs: &mut Pairs) -> Result<()> {
+        for lane in 0..self.open.len() {
+            while let Some(pair) = self.open[lane].front().map(|timer| timer.pair) {
+                if !is_done(pair.end)? {
+                    break;
+                }
+                let seconds = pair.seconds()?;
+                let begin = self.clock.as_ref().map(|clock| clock.time(pair.begin)).transpose()?;
+                let Some(Timer { label, coding, .. }) = self.open[lane].pop_front() else { break };
+                match coding {
+                    Some(Coding::Compress) => self.coded.0 += seconds,
+                    Some(Coding::Decompress) => self.coded.1 += seconds,
+                    None => {}
+                }
+                self.spans.extend(begin.map(|begin| Span { label, begin, seconds }));
+                pairs.give(pair);
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks the calling thread until all that has begun has ended.
+    pub fn finish(&self) -> Result<()> {
+        self.open.iter().filter_map(VecDeque::back).try_for_each(|timer| cu!(cuEventSynchronize(timer.pair.end)))
+    }
+
+    /// The spans so far.
+    pub fn spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
+    /// Gives all events away.
+    pub fn into_events(self) -> impl Iterator<Item = CUevent> {
+        let open = self.open.into_iter().flatten().map(|timer| timer.pair);
+        let current = self.coding.map(|(_, pair)| pair).into_iter().chain(self.computing.map(|(_, pair)| pair));
+        let pairs = open.chain(current).flat_map(|pair| [pair.begin, pair.end]);
+        pairs.chain(self.clock.map(|clock| clock.event))
+    }
+}

@@ -1,0 +1,80 @@
+//! The spans of the host backend, in real time: its lanes are threads, and write them where the session's thread finds them.
+
+use super::Subject;
+use crate::trace::{Label, Row, Span};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Spans that have ended.
+pub struct Log {
+    origin: Instant,
+    spans: Mutex<Vec<Span>>,
+}
+
+impl Log {
+    /// Adds one. Fields of a snapshot that the calling thread copies one by one are one span.
+    pub fn add(&self, label: Label, begin: Instant, end: Instant) {
+        let begin = begin.saturating_duration_since(self.origin).as_secs_f64();
+        let end = end.saturating_duration_since(self.origin).as_secs_f64();
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_caller = matches!(label.row, Row::Codec | Row::DirectUpload | Row::DirectDownload);
+        match spans.iter_mut().rev().find(|span| span.label.row == label.row) {
+            Some(last) if on_caller && last.label.goes_on_with(&label) => {
+                last.seconds = end - last.begin;
+                last.label.bytes += label.bytes;
+            }
+            _ => spans.push(Span { label, begin, seconds: (end - begin).max(0.0) }),
+        }
+    }
+}
+
+/// What the calling thread tells of itself.
+pub struct Teller {
+    log: Arc<Log>,
+    pub subject: Subject,
+    /// What the application computes, and since when; `None` during a call.
+    computing: Option<(Label, Instant)>,
+    /// What it goes on with after the call.
+    interrupted: Option<Label>,
+}
+
+impl Teller {
+    pub fn new() -> Self {
+        let log = Arc::new(Log { origin: Instant::now(), spans: Mutex::default() });
+        Teller { log, subject: Subject::default(), computing: None, interrupted: None }
+    }
+
+    /// Where other threads write.
+    pub fn log(&self) -> Arc<Log> {
+        self.log.clone()
+    }
+
+    pub fn spans(&self) -> Vec<Span> {
+        std::mem::take(&mut self.log.spans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn begin_action(&mut self, action: Option<Label>) {
+        let now = Instant::now();
+        self.stop(now);
+        if let Some(action) = action {
+            self.subject.action = action;
+            self.computing = Some((action, now)).filter(|_| action.row == Row::Compute);
+        }
+    }
+
+    fn stop(&mut self, now: Instant) -> Option<Label> {
+        let (label, since) = self.computing.take()?;
+        self.log.add(label, since, now);
+        Some(label)
+    }
+
+    pub fn enter(&mut self, call: &'static str, now: Instant) {
+        self.subject.call = call;
+        self.interrupted = self.stop(now);
+    }
+
+    pub fn leave(&mut self, entered: Instant, now: Instant) {
+        self.log.add(self.subject.call(), entered, now);
+        self.computing = self.interrupted.take().map(|label| (label, now));
+    }
+}

@@ -1,0 +1,175 @@
+//! What a session tells of its run: the timeline of `trace_out`, and NVTX ranges. Whatever goes wrong here is a warning.
+
+use super::{Engine, Session};
+use crate::cursor::Tick;
+use crate::device::{Device, Target};
+use crate::error::Result;
+use crate::plan::{Costs, Plan, Times};
+use crate::schedule::{flags, trace, Algorithm, Kind, Schedule};
+use crate::stats::Stats;
+use crate::trace::{nvtx, Label, Object, Row, Trace};
+use std::ffi::CString;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A range of this thread for a call.
+pub(super) fn range(call: &str) -> Option<nvtx::Range> {
+    nvtx::is_on().then(|| CString::new(format!("gpuzip {call}")).ok()).flatten().and_then(|name| nvtx::range(&name))
+}
+
+impl Session {
+    /// The device, if there is a timeline to fill.
+    fn traced(&mut self) -> Option<(&mut dyn Device, &mut Trace)> {
+        match (&mut self.engine, &mut self.trace) {
+            (Some(engine), Some(trace)) => Some((engine.tiers.device(), trace)),
+            _ => None,
+        }
+    }
+
+    /// Ends the timeline if something went wrong.
+    fn trace_result(&mut self, result: std::result::Result<(), String>) {
+        if let (Err(error), Some(trace)) = (result, &self.trace) {
+            log::warn!("trace_out: {}: {error}: the timeline ends here", trace.path().display());
+            self.trace = None;
+        }
+    }
+
+    /// Begins a timeline, if one is asked for.
+    pub(super) fn open_trace(&mut self, target: Target) {
+        let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else { return };
+        let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
+        match result.and_then(|()| Trace::create(pattern, about(target)).map_err(|e| e.to_string())) {
+            Ok(trace) => {
+                log::info!("trace_out: {}", trace.path().display());
+                self.trace = Some(trace);
+                // Where the fields tell the device, the first SAVE has begun already.
+                self.tick.into_iter().for_each(|tick| self.trace_action(tick));
+            }
+            Err(error) => log::warn!("trace_out: {}: {error}: there is no timeline", pattern.display()),
+        }
+    }
+
+    /// At every action: what the application computes begins and ends.
+    pub(super) fn trace_action(&mut self, tick: Tick) {
+        if nvtx::is_on() {
+            // The range before ends first.
+            self.range = None;
+            let name = CString::new(format!("{} {}", trace::name(tick.action.kind), tick.end)).ok();
+            self.range = name.filter(|_| tick.action.kind != Kind::Terminate).and_then(|name| nvtx::action(&name));
+        }
+        let Some((device, _)) = self.traced() else { return };
+        let result = device.begin_action(label_of(tick)).map_err(|e| e.message);
+        self.trace_result(result);
+    }
+
+    /// After a call: what has ended is written, so that it does not stay in memory.
+    pub(super) fn trace_call(&mut self) {
+        let Some((device, trace)) = self.traced() else { return };
+        let result = device.spans().map_err(|e| e.message).and_then(|spans| trace.add(&spans).map_err(|e| e.to_string()));
+        self.trace_result(result);
+    }
+
+    /// At TERMINATE: waits for all that is under way, and writes it.
+    pub(super) fn trace_shot(&mut self) {
+        let Some((device, _)) = self.traced() else { return };
+        let finished = device.finish_spans().map_err(|e| e.message);
+        self.trace_result(finished);
+        self.trace_call();
+        let about = self.about_shot();
+        let Some((_, trace)) = self.traced() else { return };
+        let result = about.map_err(|e| e.message).and_then(|about| trace.end_shot(about).map_err(|e| e.to_string()));
+        self.trace_result(result);
+    }
+
+    /// Before a shot: whatever the application did is over.
+    pub(super) fn trace_break(&mut self) {
+        let Some((device, _)) = self.traced() else { return };
+        let result = device.begin_action(None).map_err(|e| e.message);
+        self.trace_result(result);
+    }
+
+    /// Then: one that was broken off stays in the file without its end.
+    pub(super) fn trace_setup(&mut self) {
+        let Some((device, _)) = self.traced() else { return };
+        let finished = device.finish_spans().map_err(|e| e.message);
+        self.trace_result(finished);
+        self.trace_call();
+        if let Some(trace) = &mut self.trace {
+            trace.begin_shot();
+        }
+    }
+
+    /// At the end of the session.
+    pub(super) fn close_trace(&mut self) {
+        if !self.process.is_current() {
+            return;
+        }
+        self.trace_call();
+        let Some((_, trace)) = self.traced() else { return };
+        let result = trace.flush().map_err(|e| e.to_string());
+        self.trace_result(result);
+    }
+
+    /// What it takes to predict this shot, and what it counted.
+    fn about_shot(&mut self) -> Result<Object> {
+        let (schedule, stats) = (self.cursor.decide()?, self.stats()?);
+        let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
+        let about = of_plan(of_schedule(Object::new().value("shot", self.shots), &schedule), plan);
+        let about = about.value("published", self.cursor.config().uniform_published);
+        let about = match self.cursor.config().trace_file.as_ref().filter(|_| schedule.algorithm == Algorithm::Trace) {
+            Some(path) => about.text_of("trace_file", &path.to_string_lossy()),
+            None => about,
+        };
+        let about = about.text_of("compressor", self.config.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
+        Ok(about.value("costs", of_costs(&self.sizes.costs).text()).value("stats", of_stats(&stats).text()))
+    }
+}
+
+/// What the application does in an action; `None`: nothing any more.
+fn label_of(tick: Tick) -> Option<Label> {
+    let (row, what) = match tick.action.kind {
+        Kind::Forward if tick.action.flags & flags::RECOMPUTE != 0 => (Row::Compute, "recompute"),
+        Kind::Forward => (Row::Compute, "forward"),
+        Kind::Backward => (Row::Compute, "backward"),
+        Kind::Save => (Row::Stall, "save"),
+        Kind::Restore => (Row::Stall, "restore"),
+        Kind::Terminate | Kind::Error => return None,
+    };
+    Some(Label { row, what, ts: tick.action.ts as i64, ts_end: tick.end as i64, it: tick.it, bytes: 0 })
+}
+
+fn about(target: Target) -> Object {
+    let device = match target {
+        Target::Host => "host".to_string(),
+        Target::Cuda(ordinal) => format!("cuda {ordinal}"),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+    let about = Object::new().text_of("gpuzip", env!("CARGO_PKG_VERSION")).text_of("device", &device);
+    about.value("process", std::process::id()).value("began_unix_s", now)
+}
+
+fn of_schedule(about: Object, schedule: &Schedule) -> Object {
+    let about = about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
+    let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
+    about.value("snapshots", schedule.snapshots).value("chunk", schedule.chunk).value("inner", inner)
+}
+
+fn of_plan(about: Object, plan: &Plan) -> Object {
+    let about = about.value("cache", plan.cache).text_of("policy", plan.policy.name()).value("zero_copy", plan.hands_over);
+    about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
+}
+
+/// The costs that were planned with, in seconds and bytes; of steps that differ, the mean.
+fn of_costs(costs: &Costs) -> Object {
+    let mean = |times: &Times| match times {
+        Times::Each(seconds) => *seconds,
+        Times::PerStep(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
+    };
+    let about = Object::new().value("forward", mean(&costs.forward)).value("backward", mean(&costs.backward));
+    let about = about.value("copy", costs.copy).value("compress", costs.compress).value("decompress", costs.decompress);
+    let about = about.value("upload", costs.upload).value("download", costs.download).value("compressed", costs.compressed);
+    about.value("state_bytes", costs.state_bytes).value("stored_bytes", costs.stored_bytes).value("slot_bytes", costs.slot_bytes)
+}
+
+fn of_stats(stats: &Stats) -> Object {
+    stats.columns().into_iter().fold(Object::new(), |about, (name, value)| about.value(name, value))
+}

@@ -1,0 +1,102 @@
+//! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
+
+use std::fmt::{Arguments, Display, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 1 << 20;
+const CLOSING: &str = "\n]}\n";
+
+/// The file.
+pub struct File {
+    file: std::fs::File,
+    /// Where the closing brackets are.
+    end: u64,
+    buffer: String,
+    /// No event is there yet.
+    empty: bool,
+}
+
+impl File {
+    /// Creates a file that says `about` of itself, a JSON object, or empties it.
+    pub fn create(path: &Path, about: &str) -> io::Result<Self> {
+        let file = std::fs::File::create(path)?;
+        let buffer = format!("{{\"otherData\":{about},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+        Ok(File { file, end: 0, buffer, empty: true })
+    }
+
+    /// Adds an event, on a line of its own.
+    pub fn line(&mut self, event: Arguments) -> io::Result<()> {
+        let before = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
+        // Writing to a string cannot fail.
+        let _ = write!(self.buffer, "{before}{event}");
+        if self.buffer.len() > BUFFER {
+            return self.flush();
+        }
+        Ok(())
+    }
+
+    /// Writes what is still in memory.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let events = self.buffer.len() as u64;
+        self.buffer += CLOSING;
+        let result = self.file.write_all_at(self.buffer.as_bytes(), self.end);
+        self.end += events;
+        self.buffer.clear();
+        result
+    }
+
+    /// Its size so far, when all is written.
+    pub fn bytes(&self) -> u64 {
+        self.end + self.buffer.len() as u64
+    }
+}
+
+/// A JSON string.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            // Writing to a string cannot fail.
+            c if c < ' ' => drop(write!(out, "\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+/// A JSON object, made member by member.
+#[derive(Default)]
+pub struct Object(String);
+
+impl Object {
+    /// One without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more: a number, `true`, `false`, or JSON. What is no number in JSON becomes null.
+    pub fn value(self, name: &str, value: impl Display) -> Self {
+        let text = value.to_string();
+        self.json(name, if matches!(text.as_str(), "inf" | "-inf" | "NaN") { "null" } else { &text })
+    }
+
+    /// With one more: a string.
+    pub fn text_of(self, name: &str, text: &str) -> Self {
+        self.json(name, &quoted(text))
+    }
+
+    fn json(mut self, name: &str, json: &str) -> Self {
+        let before = if self.0.is_empty() { "" } else { "," };
+        let _ = write!(self.0, "{before}\"{name}\":{json}");
+        self
+    }
+
+    /// Its text.
+    pub fn text(&self) -> String {
+        format!("{{{}}}", self.0)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a run did when: spans of its lanes, as a file for Chrome's trace viewer and <https://ui.perfetto.dev>, and as NVTX ranges.
+//!
+//! Devices keep spans only if they are asked to, and hand over those that have ended; a [`Trace`] writes them, at most a few of them in
+//! memory, and ends every shot with what `gpuzip report` needs to predict it again.
+
+mod file;
+mod name;
+pub mod nvtx;
+mod span;
+
+pub use file::{quoted, Object};
+pub use span::{Label, Row, Span};
+
+use file::File;
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Above so many bytes no further shot is begun: viewers open no larger file.
+const LARGEST: u64 = 1 << 30;
+
+/// The trace of one session.
+pub struct Trace {
+    path: PathBuf,
+    file: File,
+    process: u32,
+    /// Nanoseconds at which each row is free: what rounding puts too early is moved.
+    free: [u64; Row::ALL.len()],
+    /// The shot's first begin, and the end of what its stream did, in nanoseconds.
+    shot: Option<(u64, u64)>,
+    /// The file is large enough.
+    full: bool,
+}
+
+impl Trace {
+    /// Creates the file that `pattern` names for this session, in place of an older one; `about` is what it says of itself.
+    pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
+        let (rank, path) = (name::rank(), name::path_of(pattern));
+        let process = rank.unwrap_or_else(std::process::id);
+        let title = rank.map_or_else(|| format!("gpuzip, process {process}"), |rank| format!("gpuzip, rank {rank}"));
+        let file = File::create(&path, &about.text())?;
+        let mut trace = Trace { path, file, process, free: [0; Row::ALL.len()], shot: None, full: false };
+        trace.meta("process_name", 0, Object::new().text_of("name", &title))?;
+        for row in Row::ALL {
+            trace.meta("thread_name", row.number(), Object::new().text_of("name", row.name()))?;
+            trace.meta("thread_sort_index", row.number(), Object::new().value("sort_index", row.number()))?;
+        }
+        trace.file.flush()?;
+        Ok(trace)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn meta(&mut self, name: &str, thread: u32, arguments: Object) -> io::Result<()> {
+        let (process, arguments) = (self.process, arguments.text());
+        self.file.line(format_args!(r#"{{"ph":"M","pid":{process},"tid":{thread},"name":"{name}","args":{arguments}}}"#))
+    }
+
+    /// Adds spans of the current shot, of each row in their order.
+    pub fn add(&mut self, spans: &[Span]) -> io::Result<()> {
+        for span in spans {
+            let row = span.label.row;
+            let (begin, length) = (nanoseconds(span.begin).max(self.free[row as usize]), nanoseconds(span.seconds));
+            let end = begin + length;
+            self.free[row as usize] = end;
+            let (first, last) = self.shot.unwrap_or((begin, begin));
+            self.shot = Some((first.min(begin), if row.is_of_stream() { last.max(end) } else { last }));
+            if !self.full {
+                self.span(&span.label, begin, length)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn span(&mut self, label: &Label, begin: u64, length: u64) -> io::Result<()> {
+        let Label { row, what, ts, ts_end, it, bytes } = *label;
+        let (process, thread, category) = (self.process, row.number(), row.name());
+        let (begin, length) = (microseconds(begin), microseconds(length));
+        let mut arguments = format!(r#""state":{ts},"action":{it}"#);
+        // Writing to a string cannot fail.
+        let _ = match bytes {
+            0 if ts_end != ts => write!(arguments, r#","last":{ts_end}"#),
+            0 => Ok(()),
+            bytes => write!(arguments, r#","bytes":{bytes}"#),
+        };
+        self.file.line(format_args!(
+            r#"{{"ph":"X","pid":{process},"tid":{thread},"ts":{begin},"dur":{length},"name":"{what}","cat":"{category}","args":{{{arguments}}}}}"#
+        ))
+    }
+
+    /// Ends a shot with what is to be known of it, and writes all that is still in memory.
+    pub fn end_shot(&mut self, about: Object) -> io::Result<()> {
+        let (begin, end) = self.shot.take().unwrap_or_default();
+        let about = about.value("begin_s", begin as f64 / 1e9).value("makespan_s", (end - begin) as f64 / 1e9);
+        if !self.full {
+            let (process, end, about) = (self.process, microseconds(end), about.text());
+            self.file.line(format_args!(r#"{{"ph":"i","s":"p","pid":{process},"tid":1,"ts":{end},"name":"shot","args":{about}}}"#))?;
+            self.file.flush()?;
+        }
+        if !self.full && self.file.bytes() > LARGEST {
+            self.full = true;
+            log::warn!("trace_out: {} has reached {} bytes: later shots are left out", self.path.display(), self.file.bytes());
+        }
+        Ok(())
+    }
+
+    /// Forgets where the shot before began, if that was broken off.
+    pub fn begin_shot(&mut self) {
+        self.shot = None;
+    }
+
+    /// Writes all that is still in memory.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+/// Microseconds with all their nanoseconds.
+fn microseconds(nanoseconds: u64) -> String {
+    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
+}
+
+#[cfg(test)]
+mod tests;

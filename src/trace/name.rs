@@ -1,0 +1,92 @@
+//! The name of a session's file: one for every rank, and for every session of a process.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Where launchers say which rank a process is, and of how many.
+const LAUNCHERS: [(&str, &str); 4] = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+/// Sessions of this process by the name that they asked for.
+static TAKEN: Mutex<BTreeMap<PathBuf, u32>> = Mutex::new(BTreeMap::new());
+
+/// This process's rank, where a launcher says that there are several.
+pub fn rank() -> Option<u32> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    LAUNCHERS.into_iter().find_map(|(rank, size)| number(rank).filter(|_| number(size).is_some_and(|size| size > 1)))
+}
+
+/// The file for a session of this process: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are ranks and
+/// no `%r` or `%p`, `-r` and the rank come before the extension; from the second session of a process on that has the same name, `-` and its
+/// number do.
+pub fn path_of(pattern: &Path) -> PathBuf {
+    let path = expanded(pattern, rank(), std::process::id());
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let sessions = taken.entry(path.clone()).or_insert(0);
+    *sessions += 1;
+    if *sessions > 1 {
+        return before_extension(&path, &format!("-{sessions}"));
+    }
+    path
+}
+
+fn expanded(pattern: &Path, rank: Option<u32>, process: u32) -> PathBuf {
+    let (mut out, mut apart) = (Vec::new(), rank.is_none());
+    let mut bytes = pattern.as_os_str().as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        match (byte, bytes.clone().next()) {
+            (b'%', Some(b'r')) => out.extend(rank.unwrap_or(0).to_string().bytes()),
+            (b'%', Some(b'p')) => out.extend(process.to_string().bytes()),
+            (b'%', Some(b'%')) => out.push(b'%'),
+            (byte, _) => {
+                out.push(byte);
+                continue;
+            }
+        }
+        apart |= matches!(bytes.next(), Some(b'r' | b'p'));
+    }
+    let path = PathBuf::from(OsString::from_vec(out));
+    match rank {
+        Some(rank) if !apart => before_extension(&path, &format!("-r{rank}")),
+        _ => path,
+    }
+}
+
+fn before_extension(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_os_string();
+    name.push(suffix);
+    if let Some(extension) = path.extension() {
+        name.push(OsStr::new("."));
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_processes_and_sessions_have_files_of_their_own() {
+        let name = |pattern: &str, rank| expanded(Path::new(pattern), rank, 77).to_str().unwrap().to_string();
+        assert_eq!(name("run.json", None), "run.json");
+        assert_eq!(name("a.b/run.json", Some(3)), "a.b/run-r3.json");
+        assert_eq!(name("a.b/run", Some(3)), "a.b/run-r3");
+        assert_eq!(name("run%r.json", Some(12)), "run12.json");
+        assert_eq!(name("run%r.json", None), "run0.json");
+        assert_eq!(name("run-%p.json", Some(1)), "run-77.json");
+        assert_eq!(name("100%%.json", None), "100%.json");
+        assert_eq!(name("100%%.json", Some(2)), "100%-r2.json");
+        assert_eq!(name("%x%", None), "%x%");
+        let sessions: Vec<PathBuf> = (0..3).map(|_| path_of(Path::new("sessions-of-this-test.json"))).collect();
+        let names = ["sessions-of-this-test.json", "sessions-of-this-test-2.json", "sessions-of-this-test-3.json"];
+        assert_eq!(sessions, names.map(PathBuf::from));
+    }
+}

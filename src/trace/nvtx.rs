@@ -1,0 +1,90 @@
+//! NVTX ranges, for Nsight Systems and its like: where `GPUZIP_NVTX=1` asks for them and an NVTX library is installed, actions are ranges
+//! of the process, and calls of the library are ranges of the thread. Without either nothing is loaded and nothing happens.
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::OnceLock;
+
+/// Libraries that have the functions below: of CUDA before 13, and of NVTX itself.
+const LIBRARIES: [&CStr; 3] = [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
+
+type Push = unsafe extern "C" fn(*const c_char) -> c_int;
+type Pop = unsafe extern "C" fn() -> c_int;
+type Start = unsafe extern "C" fn(*const c_char) -> u64;
+type End = unsafe extern "C" fn(u64);
+
+/// The functions of NVTX that are used.
+struct Library {
+    push: Push,
+    pop: Pop,
+    start: Start,
+    end: End,
+}
+
+fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    LIBRARY.get_or_init(|| std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find())).as_ref()
+}
+
+/// Whether there are ranges at all.
+pub fn is_on() -> bool {
+    library().is_some()
+}
+
+fn find() -> Option<Library> {
+    // SAFETY: loading an NVTX library runs its initialisers, as asked for by name; it stays loaded.
+    let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let found = LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
+        // SAFETY: the library is open; symbols are looked up, not called.
+        let symbol = |name: &CStr| Some(unsafe { libc::dlsym(library, name.as_ptr()) }).filter(|symbol: &*mut c_void| !symbol.is_null());
+        let (push, pop) = (symbol(c"nvtxRangePushA")?, symbol(c"nvtxRangePop")?);
+        let (start, end) = (symbol(c"nvtxRangeStartA")?, symbol(c"nvtxRangeEnd")?);
+        // SAFETY: these are NVTX's functions of these names, whose types have been the same in all its versions.
+        unsafe {
+            Some(Library {
+                push: std::mem::transmute::<*mut c_void, Push>(push),
+                pop: std::mem::transmute::<*mut c_void, Pop>(pop),
+                start: std::mem::transmute::<*mut c_void, Start>(start),
+                end: std::mem::transmute::<*mut c_void, End>(end),
+            })
+        }
+    });
+    if found.is_none() {
+        log::warn!("GPUZIP_NVTX = 1: neither libnvToolsExt.so.1 nor libnvtx3interop.so is on this machine's library path: no NVTX ranges");
+    }
+    found
+}
+
+/// A range of the calling thread, until it is dropped there.
+pub struct Range(&'static Library);
+
+/// Begins a range of this thread, if ranges are asked for.
+pub fn range(name: &CStr) -> Option<Range> {
+    let library = library()?;
+    // SAFETY: a function of NVTX, and a string.
+    unsafe { (library.push)(name.as_ptr()) };
+    Some(Range(library))
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // SAFETY: a function of NVTX; this thread has begun a range.
+        unsafe { (self.0.pop)() };
+    }
+}
+
+/// A range of the process, until it is dropped in any thread.
+pub struct Action(&'static Library, u64);
+
+/// Begins a range of the process, if ranges are asked for.
+pub fn action(name: &CStr) -> Option<Action> {
+    let library = library()?;
+    // SAFETY: a function of NVTX, and a string.
+    Some(Action(library, unsafe { (library.start)(name.as_ptr()) }))
+}
+
+impl Drop for Action {
+    fn drop(&mut self) {
+        // SAFETY: a function of NVTX, and the number that it gave.
+        unsafe { (self.0.end)(self.1) };
+    }
+}
