@@ -65,7 +65,12 @@ fn small_jobs() -> Vec<Job> {
     jobs[6].config.zero_copy = true;
     let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
     compressed.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
-    jobs.push(compressed);
+    jobs.push(compressed.clone());
+    // With a timeline, whose failures are failures of the device or warnings.
+    for mut traced in [compressed, jobs[3].clone(), jobs[6].clone()] {
+        traced.config.trace_out = Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
+        jobs.push(traced);
+    }
     jobs
 }
 
@@ -101,6 +106,7 @@ fn the_list_of_functions_is_complete() {
         include_str!("../src/device/cuda/marks.rs"),
         include_str!("../src/device/cuda/memory.rs"),
         include_str!("../src/device/cuda/mod.rs"),
+        include_str!("../src/device/cuda/timers.rs"),
     ]
     .concat()
     .leak();

@@ -153,7 +153,8 @@ fn a_shot_broken_off_is_not_counted() {
     let mut session = Session::new(config, 20, &unplaced()).unwrap();
     let field = &mut [1f32; 3000];
     // SAFETY: the array outlives the call.
-    let memory = |bytes: usize| unsafe { AppMemory::new(field.as_mut_ptr().cast(), bytes) };
+    let at = field.as_mut_ptr();
+    let memory = |bytes: usize| unsafe { AppMemory::new(at.cast(), bytes) };
     let fields: Vec<AppField> =
         shapes().into_iter().map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) }).collect();
     session.get_action().unwrap();
@@ -178,4 +179,68 @@ fn sessions_do_not_share_a_file() {
         shot(&mut session);
         assert_eq!(shots(&folder.join(name)).len(), 1);
     }
+}
+
+/// A library of NVTX's four functions that writes down what it is called with.
+const NVTX: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static FILE *out(void) { static FILE *f; if (!f) f = fopen(getenv("NVTX_STUB_OUT"), "a"); return f; }
+static unsigned long long ranges;
+int nvtxRangePushA(const char *name) { fprintf(out(), "push %s\n", name); fflush(out()); return 0; }
+int nvtxRangePop(void) { fprintf(out(), "pop\n"); fflush(out()); return 0; }
+unsigned long long nvtxRangeStartA(const char *name) { fprintf(out(), "start %llu %s\n", ++ranges, name); fflush(out()); return ranges; }
+void nvtxRangeEnd(unsigned long long id) { fprintf(out(), "end %llu\n", id); fflush(out()); }
+"#;
+
+/// One shot of four steps in a process of its own, with an NVTX library or none.
+#[test]
+fn a_shot_with_ranges() {
+    let inside = std::env::var_os("GPUZIP_TEST_RANGES").is_some();
+    let mut session = Session::new(config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant), 4, &unplaced()).unwrap();
+    let (actions, _) = shot(&mut session);
+    if inside {
+        let names = |(action, _): &(Action, u32)| format!("{} {}", gpuzip::schedule::trace::name(action.kind), action.ts);
+        println!("actions: {}", actions.iter().map(names).collect::<Vec<_>>().join(", "));
+    }
+}
+
+fn run_with_ranges(folder: &Path, ranges: &str) -> (String, String) {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["a_shot_with_ranges", "--exact", "--nocapture", "--test-threads=1"])
+        .env("GPUZIP_TEST_RANGES", "1")
+        .env("GPUZIP_NVTX", ranges)
+        .env("LD_LIBRARY_PATH", folder)
+        .env("NVTX_STUB_OUT", folder.join("out.txt"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let told = std::fs::read_to_string(folder.join("out.txt")).unwrap_or_default();
+    let _ = std::fs::remove_file(folder.join("out.txt"));
+    (told, common::stdout(&output))
+}
+
+#[test]
+fn ranges_go_to_an_nvtx_library_if_asked_for() {
+    let folder = common::tempdir("nvtx");
+    assert_eq!(run_with_ranges(&folder, "1").0, "", "there is none");
+    std::fs::write(folder.join("nvtx.c"), NVTX).unwrap();
+    let library = folder.join("libnvToolsExt.so.1");
+    common::run(std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(folder.join("nvtx.c")));
+    assert_eq!(run_with_ranges(&folder, "0").0, "", "nobody asks");
+    let (told, printed) = run_with_ranges(&folder, "1");
+    let actions = printed.lines().find_map(|line| line.split("actions: ").nth(1)).unwrap();
+    // Every action is a range that ends before the next one begins, and every save and restore a range within its action.
+    let mut expected = String::new();
+    for (k, action) in (1..).zip(actions.split(", ").filter(|action| !action.ends_with("TERMINATE") && !action.starts_with("TERMINATE"))) {
+        expected += &format!("start {k} {action}\n");
+        for (kind, call) in [("SAVE", "save"), ("RESTORE", "restore")] {
+            if action.starts_with(kind) {
+                expected += &format!("push gpuzip {call}\npop\n");
+            }
+        }
+        expected += &format!("end {k}\n");
+    }
+    assert!(expected.matches("push").count() >= 5, "{expected}");
+    assert_eq!(told, expected);
 }

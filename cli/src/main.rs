@@ -1,5 +1,5 @@
-//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, tries codecs on a user's data, compiles kernels
-//! in advance, and says what this machine offers.
+//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, compares runs with their plans, tries codecs on
+//! a user's data, compiles kernels in advance, and says what this machine offers.
 
 mod codec;
 mod info;
@@ -8,6 +8,7 @@ mod metrics;
 mod options;
 mod output;
 mod plan;
+mod report;
 mod schedule;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,7 @@ struct Cli {
 enum Command {
     Schedule(schedule::Arguments),
     Plan(Box<plan::Arguments>),
+    Report(report::Arguments),
     Codec(codec::Arguments),
     Kernels(kernels::Arguments),
     Info(info::Arguments),
@@ -56,6 +58,7 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Schedule(arguments) => schedule::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Codec(arguments) => codec::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),

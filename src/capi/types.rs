@@ -309,9 +309,9 @@ pub struct gpuzip_stats_t {
     pub save: f64,
     /// Seconds of the host in retrieve.
     pub restore: f64,
-    /// Seconds of compression.
+    /// Seconds of compression; on a GPU of the application's stream, as far as they have ended.
     pub compress: f64,
-    /// Seconds of decompression.
+    /// Seconds of decompression, likewise.
     pub decompress: f64,
     /// Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
     pub stall: f64,

@@ -61,13 +61,19 @@ impl<'a> Player<'a> {
         match action.kind {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.hands_over {
+                    let begin = self.now;
                     self.await_read(self.plan.steps[self.event].slot);
+                    self.tally.saving += self.now - begin;
                 }
                 let row = if action.flags & flags::RECOMPUTE != 0 { Row::Recompute } else { Row::Forward };
                 self.compute(row, self.costs.forward.of(action.ts - 1));
             }
             Kind::Backward => self.compute(Row::Backward, self.costs.backward.of(action.ts)),
-            Kind::Save => self.event(action, Self::save),
+            Kind::Save => {
+                let begin = self.now;
+                self.event(action, Self::save);
+                self.tally.saving += self.now - begin;
+            }
             Kind::Restore => self.event(action, Self::restore),
             Kind::Terminate | Kind::Error => {}
         }
@@ -152,6 +158,7 @@ impl<'a> Player<'a> {
         if step.slot == NONE && step.host == NONE {
             return;
         }
+        self.tally.compressing += self.costs.compress;
         self.code(self.costs.compress);
         let staged = (step.host != NONE && step.host < self.on_disk).then(|| self.staged()).flatten();
         if step.slot == NONE {

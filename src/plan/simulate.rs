@@ -89,8 +89,12 @@ pub struct Simulation {
     pub copying: f64,
     /// Seconds that it compresses and decompresses.
     pub coding: f64,
+    /// Seconds of that that it compresses.
+    pub compressing: f64,
     /// Seconds that it waits for transfers.
     pub waiting: f64,
+    /// Seconds of all three in SAVEs; the rest is in RESTOREs.
+    pub saving: f64,
     /// Transfers to the device and to the host, those on the stream included.
     pub h2d: u64,
     /// The same, to the host.

@@ -1,4 +1,4 @@
-//! What is busy when: the rows of a simulated run.
+//! What is busy when: the rows of a run, simulated or not.
 
 /// A row of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,8 @@ impl Timeline {
         self.row(row).iter().map(|(begin, end)| end - begin).sum()
     }
 
-    pub(super) fn add(&mut self, row: Row, begin: f64, end: f64) {
+    /// Adds an interval behind those of its row; an empty one is none.
+    pub fn add(&mut self, row: Row, begin: f64, end: f64) {
         let intervals = &mut self.rows[row as usize];
         match intervals.last_mut() {
             _ if end <= begin => {}

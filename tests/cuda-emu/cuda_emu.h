@@ -88,6 +88,7 @@ uint64_t emu_history(emu_entry_t *entries, uint64_t room);
 
 /* Virtual time. Each device has one engine per direction and one for computation; each engine does one thing at a time. */
 int32_t emu_bandwidth(double h2d, double d2h, double d2d); /* bytes per second; outlives a reset */
+int32_t emu_launch(double seconds);                        /* every kernel takes that long, from none on; outlives a reset */
 int32_t emu_work(void *stream, double seconds);            /* enqueues computation */
 int32_t emu_host_work(double seconds);                     /* the host computes: its clock moves on */
 double emu_clock(void *stream);  /* end of the last operation that has run in the stream; NaN for no stream */

@@ -136,6 +136,8 @@ controls! {
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
     /// Enqueues computation, in virtual seconds.
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
+    /// Virtual seconds of every kernel; outlives a reset.
+    launch as c"emu_launch" (seconds: f64) -> i32;
     struck_raw as c"emu_struck" () -> *const c_char;
     /// Keeps a history from now on.
     start_history as c"emu_history_start" () -> ();

@@ -4,8 +4,8 @@ mod costs;
 mod count;
 mod curves;
 mod predict;
-mod svg;
-mod timeline;
+pub mod svg;
+pub mod timeline;
 
 use crate::options::ScheduleOptions;
 use crate::output::OutputOptions;
@@ -13,6 +13,7 @@ use crate::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
 use gpuzip::plan::Policy;
+pub use predict::{seconds, size};
 
 /// Plan where a schedule's snapshots live and when they move: count the transfers, or, with --state-bytes, predict times and find the best plan
 #[derive(Args)]

@@ -6,13 +6,15 @@ use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, 
 use gpuzip::error::Result;
 use gpuzip::plan::{simulate_timeline, Candidate, Row, Timeline};
 
-const LEFT: f64 = 150.0;
-const WIDTH: f64 = 1000.0;
+pub const LEFT: f64 = 150.0;
+pub const WIDTH: f64 = 1000.0;
 const LANE: f64 = 34.0;
 const GAP: f64 = 10.0;
 
-/// Rows of the drawing: what one engine does, with its inks.
-const LANES: [(&str, &[(Row, &str)]); 4] = [
+/// A row of the drawing: what one engine does, with its inks.
+pub type Lane = (&'static str, &'static [(Row, &'static str)]);
+
+const LANES: [Lane; 4] = [
     ("stream", &[(Row::Forward, BLUE), (Row::Recompute, SKY), (Row::Backward, GREEN), (Row::Codec, ORANGE), (Row::Stall, RED)]),
     ("host to device", &[(Row::H2d, PURPLE)]),
     ("device to host", &[(Row::D2h, GREY)]),
@@ -24,8 +26,8 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let alternatives = machine.alternatives();
     let (sizes, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
     let (found, timeline) = simulate_timeline(&candidate.schedule, plan, &sizes.costs, sizes.budgets)?;
-    let lanes: Vec<_> = LANES.iter().filter(|(_, rows)| rows.iter().any(|(row, _)| !timeline.row(*row).is_empty())).collect();
-    let panel = lanes.len() as f64 * (LANE + GAP);
+    let lanes = lanes(&[&timeline]);
+    let panel = panel_height(&lanes);
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
     let c = &candidate.schedule;
     let title = format!(
@@ -38,10 +40,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
         found.over_problem_ideal()
     );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
-    let copies = if sizes.costs.compressed { "codec" } else { "copy" };
-    let inks = [(BLUE, "forward"), (SKY, "recompute"), (GREEN, "backward"), (ORANGE, copies), (RED, "stall")];
-    let end = page.legend(LEFT, 54.0, &inks);
-    page.legend(end, 54.0, &[(PURPLE, "to the device"), (GREY, "to the host")]);
+    keys(&mut page, 54.0, if sizes.costs.compressed { "codec" } else { "copy" });
     let top = 86.0;
     page.text(20.0, top - 8.0, Anchor::Start, 13.0, "Whole sweep: share of the time");
     shares(&mut page, &lanes, &timeline, found.makespan, top);
@@ -52,8 +51,26 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     Ok(page.finish())
 }
 
+/// The rows in which something happens in one of these timelines.
+pub fn lanes(timelines: &[&Timeline]) -> Vec<Lane> {
+    let busy = |(_, rows): &Lane| rows.iter().any(|(row, _)| timelines.iter().any(|timeline| !timeline.row(*row).is_empty()));
+    LANES.into_iter().filter(busy).collect()
+}
+
+/// How high they are.
+pub fn panel_height(lanes: &[Lane]) -> f64 {
+    lanes.len() as f64 * (LANE + GAP)
+}
+
+/// What the inks stand for; `copies` is what the stream does with snapshots.
+pub fn keys(page: &mut Page, y: f64, copies: &str) {
+    let inks = [(BLUE, "forward"), (SKY, "recompute"), (GREEN, "backward"), (ORANGE, copies), (RED, "stall")];
+    let end = page.legend(LEFT, y, &inks);
+    page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
+}
+
 /// A window in the reversal with enough steps to see what hides what: from the first RESTORE that fetched, if any, in its second half.
-fn window(timeline: &Timeline, makespan: f64) -> (f64, f64) {
+pub fn window(timeline: &Timeline, makespan: f64) -> (f64, f64) {
     let backward = timeline.row(Row::Backward);
     let begin = backward.get(backward.len() / 2).map_or(0.0, |interval| interval.0);
     let fetches = timeline.row(Row::H2d);
@@ -71,7 +88,7 @@ fn lane_top(top: f64, k: usize) -> f64 {
 }
 
 /// Every lane as columns: the share of each column's time that each of its rows is busy.
-fn shares(page: &mut Page, lanes: &[&(&str, &[(Row, &str)])], timeline: &Timeline, makespan: f64, top: f64) {
+pub fn shares(page: &mut Page, lanes: &[Lane], timeline: &Timeline, makespan: f64, top: f64) {
     const COLUMNS: usize = 500;
     let bottom = lane_top(top, lanes.len()) - GAP;
     axis(page, (0.0, makespan), top, bottom);
@@ -107,7 +124,7 @@ fn columns<const N: usize>(intervals: &[(f64, f64)], makespan: f64) -> [f64; N] 
 }
 
 /// Every lane as intervals.
-fn details(page: &mut Page, lanes: &[&(&str, &[(Row, &str)])], timeline: &Timeline, window: (f64, f64), top: f64) {
+pub fn details(page: &mut Page, lanes: &[Lane], timeline: &Timeline, window: (f64, f64), top: f64) {
     let bottom = lane_top(top, lanes.len()) - GAP;
     axis(page, window, top, bottom);
     let place = |time: f64| LEFT + (time.clamp(window.0, window.1) - window.0) / (window.1 - window.0) * WIDTH;

@@ -27,12 +27,14 @@ pub struct Clock {
     pub host: f64,
     /// Bytes per second to the device, from it, and on it.
     pub bandwidth: [f64; 3],
+    /// Seconds of a kernel.
+    pub launch: f64,
 }
 
 impl Clock {
     /// Time zero, with the speeds of an ordinary machine.
     pub fn new() -> Self {
-        Self { host: 0.0, bandwidth: [25e9, 25e9, 1e12] }
+        Self { host: 0.0, bandwidth: [25e9, 25e9, 1e12], launch: 0.0 }
     }
 }
 

@@ -83,9 +83,10 @@ impl Driver {
         if alive == 0 {
             let mut memory = std::mem::take(&mut self.memory);
             memory.restart();
-            let (initialised, epoch, bandwidth) = (self.initialised, self.epoch + 1, self.clock.bandwidth);
+            let (initialised, epoch) = (self.initialised, self.epoch + 1);
+            let (bandwidth, launch) = (self.clock.bandwidth, self.clock.launch);
             *self = Self { initialised, memory, epoch, ..Self::new(settings) };
-            self.clock.bandwidth = bandwidth;
+            (self.clock.bandwidth, self.clock.launch) = (bandwidth, launch);
         }
         alive
     }

@@ -148,7 +148,7 @@ impl Driver {
                 Some((copy.device, engine, seconds(engine, copy.len)))
             }
             Action::Set(_, _, len) => Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len))),
-            Action::Launch(_) => Some((device, Engine::Compute, 0.0)),
+            Action::Launch(_) => Some((device, Engine::Compute, self.clock.launch)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
             Action::Record(_) | Action::Wait | Action::Host(..) => None,
         }

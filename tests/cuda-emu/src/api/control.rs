@@ -114,6 +114,16 @@ pub extern "C" fn emu_bandwidth(h2d: f64, d2h: f64, d2d: f64) -> Status {
     SUCCESS
 }
 
+/// Sets how long every kernel takes; it outlives a reset.
+#[no_mangle]
+pub extern "C" fn emu_launch(seconds: f64) -> Status {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return INVALID_VALUE;
+    }
+    lock().clock.launch = seconds;
+    SUCCESS
+}
+
 /// Enqueues virtual computation.
 #[no_mangle]
 pub extern "C" fn emu_work(stream: Handle, seconds: f64) -> Status {

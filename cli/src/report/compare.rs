@@ -1,0 +1,235 @@
+//! The plan of a shot, simulated again, beside what the shot measured.
+
+use super::run::Shot;
+use crate::options::refuse;
+use crate::plan::{seconds, size};
+use gpuzip::error::Result;
+use gpuzip::plan::{simulate_timeline, Budgets, Costs, Index, Plan, Policy, Row, Simulation, Timeline, Times};
+use gpuzip::schedule::{Algorithm, Schedule, Trace};
+use gpuzip::trace::Row as Lane;
+use serde_json::{json, Map, Value};
+use std::path::Path;
+use std::sync::Arc;
+
+const UPLOADS: [Lane; 2] = [Lane::Upload, Lane::DirectUpload];
+const DOWNLOADS: [Lane; 2] = [Lane::Download, Lane::DirectDownload];
+
+/// One column: seconds, factors, counts and bytes by name.
+pub struct Values(Vec<(&'static str, f64)>);
+
+impl Values {
+    /// As JSON: counts and bytes are whole.
+    pub fn object(&self) -> Map<String, Value> {
+        let value = |name: &str, value: f64| if is_whole(name) { json!(value as u64) } else { json!(value) };
+        self.0.iter().map(|&(name, number)| (name.to_string(), value(name, number))).collect()
+    }
+
+    /// Names and values for a person.
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let text = |name: &str, value: f64| match name {
+            _ if name.ends_with("_s") => seconds(value),
+            _ if name.starts_with("over_") => format!("{value:.3}"),
+            _ if name.ends_with("_bytes") || name.ends_with("_peak") => size(value as u64),
+            _ => format!("{value}"),
+        };
+        self.0.iter().map(|&(name, value)| (name.trim_end_matches("_s").to_string(), text(name, value))).collect()
+    }
+
+    /// One of them.
+    pub fn get(&self, name: &str) -> f64 {
+        self.0.iter().find(|(other, _)| *other == name).map_or(f64::NAN, |(_, value)| *value)
+    }
+}
+
+fn is_whole(name: &str) -> bool {
+    !(name.ends_with("_s") || name.starts_with("over_"))
+}
+
+/// What was predicted, what the same simulator predicts at the costs that the run had, and what was measured.
+pub struct Columns {
+    pub planned: Values,
+    pub remade: Values,
+    pub measured: Values,
+    /// The timelines of the plan at the costs of the run, and of the run.
+    pub simulated: Timeline,
+    pub found: Timeline,
+}
+
+impl Columns {
+    pub fn of(shot: &Shot) -> Result<Self> {
+        let schedule = schedule(shot)?;
+        let plan = plan(shot, &schedule)?;
+        let (planned, remade) = (planned_costs(shot)?, measured_costs(shot)?);
+        let (first, first_timeline) = simulate_timeline(&schedule, &plan, &planned, Budgets::NONE)?;
+        let (second, simulated) = simulate_timeline(&schedule, &plan, &remade, Budgets::NONE)?;
+        Ok(Columns {
+            planned: predicted(&first, &first_timeline),
+            remade: predicted(&second, &simulated),
+            measured: measured(shot, &schedule)?,
+            simulated,
+            found: timeline(shot),
+        })
+    }
+}
+
+fn schedule(shot: &Shot) -> Result<Schedule> {
+    let (steps, snapshots) = (shot.count_of("steps")?, shot.count_of("snapshots")?);
+    let (chunk, inner) = (shot.count_of("chunk")?, shot.count_of("inner")?);
+    let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == shot.text_of("algorithm"));
+    match algorithm {
+        Some(Algorithm::Trace) => Ok(Schedule::trace(Arc::new(Trace::load(Path::new(shot.text_of("trace_file")), Some(steps))?))),
+        Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
+        Some(Algorithm::Uniform) if shot.is("published") => Schedule::uniform_published(steps, snapshots),
+        Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
+        Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, chunk),
+        Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
+        Some(Algorithm::StoreAll) => Schedule::store_all(steps),
+        None => refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm"))),
+    }
+}
+
+fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
+    let cache = shot.count_of("cache")?;
+    if shot.is("zero_copy") {
+        return Plan::handing_over(&Index::new(schedule)?, cache);
+    }
+    let policy = if shot.text_of("policy") == Policy::Lru.name() { Policy::Lru } else { Policy::Clairvoyant };
+    Plan::new(schedule, cache, policy)
+}
+
+fn planned_costs(shot: &Shot) -> Result<Costs> {
+    Ok(Costs {
+        forward: Times::Each(shot.cost("forward")?),
+        backward: Times::Each(shot.cost("backward")?),
+        copy: shot.cost("copy")?,
+        compress: shot.cost("compress")?,
+        decompress: shot.cost("decompress")?,
+        upload: shot.cost("upload")?,
+        download: shot.cost("download")?,
+        disk_read: 0.0,
+        disk_write: 0.0,
+        state_bytes: shot.cost("state_bytes")? as u64,
+        stored_bytes: shot.cost("stored_bytes")? as u64,
+        slot_bytes: shot.cost("slot_bytes")? as u64,
+        compressed: shot.is_compressed(),
+    })
+}
+
+/// The same, with the means that the shot measured, where it did.
+fn measured_costs(shot: &Shot) -> Result<Costs> {
+    let planned = planned_costs(shot)?;
+    let mean = |rows: &[Lane], names: &[&str], else_: f64| match shot.busy(rows, names) {
+        (_, 0) => else_,
+        (seconds, count) => seconds / count as f64,
+    };
+    let per = |seconds: f64, steps: f64, else_: f64| if steps > 0.0 { seconds / steps } else { else_ };
+    let forward = shot.busy(&[Lane::Compute], &["forward", "recompute"]).0;
+    let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
+    let moved = shot.stat("h2d_bytes")? + shot.stat("d2h_bytes")?;
+    Ok(Costs {
+        forward: Times::Each(per(forward, shot.stat("forward_steps")?, planned.forward.of(0))),
+        backward: Times::Each(per(shot.busy(&[Lane::Compute], &["backward"]).0, shot.stat("backward_steps")?, planned.backward.of(0))),
+        copy: mean(&[Lane::Codec], &["copy"], planned.copy),
+        compress: mean(&[Lane::Codec], &["compress"], planned.compress),
+        decompress: mean(&[Lane::Codec], &["decompress"], planned.decompress),
+        upload: mean(&UPLOADS, &[], planned.upload),
+        download: mean(&DOWNLOADS, &[], planned.download),
+        stored_bytes: per(moved, transfers, planned.stored_bytes as f64).round() as u64,
+        ..planned
+    })
+}
+
+fn predicted(s: &Simulation, timeline: &Timeline) -> Values {
+    Values(vec![
+        ("makespan_s", s.makespan),
+        ("plan_ideal_s", s.plan_ideal),
+        ("problem_ideal_s", s.problem_ideal),
+        ("over_plan_ideal", s.over_plan_ideal()),
+        ("over_problem_ideal", s.over_problem_ideal()),
+        ("stall_s", s.stall()),
+        ("forward_s", timeline.busy(Row::Forward) + timeline.busy(Row::Recompute)),
+        ("recompute_s", timeline.busy(Row::Recompute)),
+        ("backward_s", timeline.busy(Row::Backward)),
+        ("save_s", s.saving),
+        ("restore_s", s.stall() - s.saving),
+        ("compress_s", s.compressing),
+        ("decompress_s", s.coding - s.compressing),
+        ("copy_s", s.copying),
+        ("h2d", s.h2d as f64),
+        ("d2h", s.d2h as f64),
+        ("h2d_bytes", s.h2d_bytes as f64),
+        ("d2h_bytes", s.d2h_bytes as f64),
+        ("device_peak", s.device_peak as f64),
+        ("host_peak", s.host_peak as f64),
+    ])
+}
+
+fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
+    let compute = |names: &[&str]| shot.busy(&[Lane::Compute], names).0;
+    let (forward, backward) = (compute(&["forward", "recompute"]), compute(&["backward"]));
+    // What n steps of each kind take, at the mean of all that were taken.
+    let (steps, taken) = (schedule.steps as f64, shot.stat("forward_steps")?);
+    let problem = if taken > 0.0 { forward / taken * steps } else { backward } + backward;
+    let stall = |names: &[&str]| shot.busy(&[Lane::Stall], names).0;
+    let codec = |name: &str| shot.busy(&[Lane::Codec], &[name]).0;
+    let makespan = shot.makespan();
+    Ok(Values(vec![
+        ("makespan_s", makespan),
+        ("plan_ideal_s", forward + backward),
+        ("problem_ideal_s", problem),
+        ("over_plan_ideal", makespan / (forward + backward)),
+        ("over_problem_ideal", makespan / problem),
+        ("stall_s", stall(&[])),
+        ("forward_s", forward),
+        ("recompute_s", compute(&["recompute"])),
+        ("backward_s", backward),
+        ("save_s", stall(&["save", "save_begin"])),
+        ("restore_s", stall(&["restore", "release"])),
+        ("compress_s", codec("compress")),
+        ("decompress_s", codec("decompress")),
+        ("copy_s", codec("copy")),
+        ("h2d", shot.stat("h2d")?),
+        ("d2h", shot.stat("d2h")?),
+        ("h2d_bytes", shot.stat("h2d_bytes")?),
+        ("d2h_bytes", shot.stat("d2h_bytes")?),
+        ("device_peak", shot.stat("peak_device_bytes")?),
+        ("host_peak", shot.stat("peak_host_bytes")?),
+    ]))
+}
+
+/// A shot in the rows of a simulated one.
+fn timeline(shot: &Shot) -> Timeline {
+    let of = |rows: &[Lane]| {
+        let mut found: Vec<_> = shot.spans.iter().filter(|span| rows.contains(&span.row)).collect();
+        found.sort_by(|a, b| a.begin.total_cmp(&b.begin));
+        found
+    };
+    let mut timeline = Timeline::default();
+    for span in of(&[Lane::Compute]) {
+        let row = match &*span.what {
+            "backward" => Row::Backward,
+            "recompute" => Row::Recompute,
+            _ => Row::Forward,
+        };
+        timeline.add(row, span.begin, span.end);
+    }
+    for (row, lanes) in [(Row::Codec, &[Lane::Codec][..]), (Row::H2d, &UPLOADS), (Row::D2h, &DOWNLOADS)] {
+        let mut free = 0.0f64;
+        for span in of(lanes) {
+            // Two lanes may be at it at once.
+            timeline.add(row, span.begin.max(free), span.end);
+            free = free.max(span.end);
+        }
+    }
+    let codec = of(&[Lane::Codec]);
+    for span in of(&[Lane::Stall]) {
+        let first = codec.partition_point(|c| c.end <= span.begin);
+        let mut from = span.begin;
+        for c in codec[first..].iter().take_while(|c| c.begin < span.end) {
+            timeline.add(Row::Stall, from, c.begin);
+            from = c.end;
+        }
+        timeline.add(Row::Stall, from, span.end);
+    }
+    timeline
+}

@@ -1,0 +1,88 @@
+//! `gpuzip report`: a run beside its plan, from the timeline that it left.
+
+mod compare;
+mod draw;
+mod run;
+
+use crate::output::emit_json;
+use crate::Failure;
+use clap::Args;
+use compare::{Columns, Values};
+use run::{Run, Shot};
+use serde_json::{json, Map, Value};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+/// Compare runs with their plans: what was predicted, what would be predicted at the costs of the run, and what was measured
+#[derive(Args)]
+pub struct Arguments {
+    /// Timelines that runs wrote (trace_out)
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// The shot to show, from 1; without it, the one of median makespan
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    shot: Option<u64>,
+    /// Draw the run beside the plan into this folder: <RUN's name>.svg
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for path in &arguments.runs {
+        let run = Run::read(path)?;
+        let shown = run.shown(arguments.shot)?;
+        let columns = Columns::of(shown).map_err(|e| e.within(path.display()))?;
+        if let Some(folder) = &arguments.svg {
+            std::fs::create_dir_all(folder)?;
+            let name = path.with_extension("svg");
+            std::fs::write(folder.join(name.file_name().unwrap_or_default()), draw::draw(&run, shown, &columns))?;
+        }
+        match arguments.json {
+            true => found.push(of_run(&run, shown, &columns)),
+            false => print(&run, shown, &columns)?,
+        }
+    }
+    if arguments.json {
+        emit_json(Map::from_iter([("runs".to_string(), Value::Array(found))]))?;
+    }
+    Ok(())
+}
+
+fn of_run(run: &Run, shown: &Shot, columns: &Columns) -> Value {
+    let shots: Vec<Value> = run.shots.iter().map(|shot| json!({"shot": shot.number(), "makespan_s": shot.makespan()})).collect();
+    json!({
+        "file": run.path.display().to_string(),
+        "device": run.device,
+        "shots": shots,
+        "shot": shown.number(),
+        "configuration": shown.configuration(),
+        "planned": columns.planned.object(),
+        "at_measured_costs": columns.remade.object(),
+        "measured": columns.measured.object(),
+    })
+}
+
+fn print(run: &Run, shown: &Shot, columns: &Columns) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "{}", draw::title(run, shown))?;
+    if run.shots.len() > 1 {
+        let mut times: Vec<f64> = run.shots.iter().map(Shot::makespan).collect();
+        times.sort_by(f64::total_cmp);
+        let [least, median, most] = [0, (times.len() - 1) / 2, times.len() - 1].map(|k| crate::plan::seconds(times[k]));
+        writeln!(out, "shot {} of {}; makespans {least} to {most}, median {median}", shown.number(), run.shots.len())?;
+    }
+    let texts = [&columns.planned, &columns.remade, &columns.measured].map(Values::texts);
+    let header = ["", "planned", "at its costs", "measured"].map(String::from);
+    let rows =
+        (0..texts[0].len()).map(|k| [texts[0][k].0.replace('_', " "), texts[0][k].1.clone(), texts[1][k].1.clone(), texts[2][k].1.clone()]);
+    for [name, planned, remade, measured] in std::iter::once(header).chain(rows) {
+        writeln!(out, "{name:20}{planned:>14}{remade:>14}{measured:>14}")?;
+    }
+    writeln!(out)?;
+    out.flush()
+}

@@ -1,0 +1,161 @@
+//! A timeline as a run left it: its shots, and the spans of each.
+
+use crate::options::refuse;
+use gpuzip::error::{Code, Error, Result};
+use gpuzip::trace::Row;
+use serde_json::{Map, Value};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// A span, in seconds since the shot began.
+#[derive(Clone, Debug)]
+pub struct Span {
+    pub row: Row,
+    pub what: String,
+    pub begin: f64,
+    pub end: f64,
+}
+
+/// One shot that came to its end.
+pub struct Shot {
+    pub spans: Vec<Span>,
+    about: Value,
+}
+
+/// A timeline.
+pub struct Run {
+    pub path: PathBuf,
+    pub device: String,
+    pub shots: Vec<Shot>,
+}
+
+impl Run {
+    /// Reads a file. Every event has a line of its own, so that no more than one shot is in memory as text.
+    pub fn read(path: &Path) -> Result<Self> {
+        read(path).map_err(|e| e.within(path.display()))
+    }
+
+    /// The shot that is asked for, or the one of median makespan.
+    pub fn shown(&self, number: Option<u64>) -> Result<&Shot> {
+        let mut order: Vec<&Shot> = self.shots.iter().collect();
+        order.sort_by(|a, b| a.makespan().total_cmp(&b.makespan()));
+        let found = match number {
+            Some(number) => order.into_iter().find(|shot| shot.number() == number),
+            None => order.get((order.len().max(1) - 1) / 2).copied(),
+        };
+        match found {
+            Some(shot) => Ok(shot),
+            None => refuse(format!("{}: no such shot: {} came to their end", self.path.display(), self.shots.len())),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Run> {
+    let file = File::open(path).map_err(|e| Error::new(Code::Io, e.to_string()))?;
+    let (mut device, mut shots, mut spans) = (String::new(), Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        let line = line.map_err(|e| Error::new(Code::Io, e.to_string()))?;
+        let strange = || Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"));
+        if number == 1 {
+            let head: Value = serde_json::from_str(&format!("{line}]}}")).map_err(|_| strange())?;
+            device = head["otherData"]["device"].as_str().ok_or_else(strange)?.to_string();
+            continue;
+        }
+        if line == "]}" {
+            break;
+        }
+        let event: Value = serde_json::from_str(line.trim_end_matches(',')).map_err(|_| strange())?;
+        match event["ph"].as_str() {
+            Some("M") => {}
+            Some("X") => spans.push(span(&event).ok_or_else(strange)?),
+            Some("i") => shots.push(Shot::new(std::mem::take(&mut spans), event["args"].clone())),
+            _ => return Err(strange()),
+        }
+    }
+    Ok(Run { path: path.to_path_buf(), device, shots })
+}
+
+fn span(event: &Value) -> Option<Span> {
+    let category = event["cat"].as_str()?;
+    let row = Row::ALL.into_iter().find(|row| row.name() == category)?;
+    let begin = event["ts"].as_f64()? / 1e6;
+    Some(Span { row, what: event["name"].as_str()?.to_string(), begin, end: begin + event["dur"].as_f64()? / 1e6 })
+}
+
+impl Shot {
+    /// What belongs to a shot before, which was broken off, is left out.
+    fn new(mut spans: Vec<Span>, about: Value) -> Self {
+        let origin = about["begin_s"].as_f64().unwrap_or(0.0);
+        spans.retain(|span| span.begin >= origin - 1e-9);
+        for span in &mut spans {
+            (span.begin, span.end) = (span.begin - origin, span.end - origin);
+        }
+        Shot { spans, about }
+    }
+
+    /// Its number in its session, from 1.
+    pub fn number(&self) -> u64 {
+        self.about["shot"].as_u64().unwrap_or(0)
+    }
+
+    /// Seconds from the first action to TERMINATE.
+    pub fn makespan(&self) -> f64 {
+        self.about["makespan_s"].as_f64().unwrap_or(0.0)
+    }
+
+    /// A number that the run wrote down.
+    pub fn number_of(&self, name: &str) -> Result<f64> {
+        number(&self.about, name)
+    }
+
+    /// One of them that counts something.
+    pub fn count_of(&self, name: &str) -> Result<u32> {
+        Ok(self.number_of(name)? as u32)
+    }
+
+    /// A text that it wrote down; empty if it did not.
+    pub fn text_of(&self, name: &str) -> &str {
+        self.about[name].as_str().unwrap_or("")
+    }
+
+    /// Whether something was so.
+    pub fn is(&self, name: &str) -> bool {
+        self.about[name].as_bool().unwrap_or(false)
+    }
+
+    /// One of the costs that it was planned with.
+    pub fn cost(&self, name: &str) -> Result<f64> {
+        number(&self.about["costs"], name)
+    }
+
+    /// Whether snapshots were compressed.
+    pub fn is_compressed(&self) -> bool {
+        self.about["costs"]["compressed"].as_bool().unwrap_or(false)
+    }
+
+    /// One of its statistics.
+    pub fn stat(&self, name: &str) -> Result<f64> {
+        number(&self.about["stats"], name)
+    }
+
+    /// What its plan was made of.
+    pub fn configuration(&self) -> Map<String, Value> {
+        let keys = ["algorithm", "steps", "snapshots", "chunk", "inner", "cache", "policy", "zero_copy", "compressor", "link_bandwidth"];
+        keys.into_iter().map(|key| (key.to_string(), self.about[key].clone())).collect()
+    }
+
+    /// Seconds and number of the spans in one of these rows that have one of these names; of all of them without names.
+    pub fn busy(&self, rows: &[Row], names: &[&str]) -> (f64, u64) {
+        let spans = self.spans.iter().filter(|span| rows.contains(&span.row) && (names.is_empty() || names.contains(&&*span.what)));
+        spans.fold((0.0, 0), |(seconds, count), span| (seconds + span.end - span.begin, count + 1))
+    }
+}
+
+fn number(object: &Value, name: &str) -> Result<f64> {
+    // An infinite speed or an endless time is no number in JSON.
+    match object.get(name) {
+        Some(Value::Number(number)) => Ok(number.as_f64().unwrap_or(f64::NAN)),
+        _ => Err(Error::new(Code::Parse, format!("the timeline has no {name}: was it written by another version?"))),
+    }
+}
