@@ -46,7 +46,8 @@ impl Cursor {
     /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
-        let state = State { sessions: BTreeMap::new(), attached: 0, decided: None, decisions: 0, actions: None, sweep: 0, event: 0, current: None };
+        let state =
+            State { sessions: BTreeMap::new(), attached: 0, decided: None, decisions: 0, actions: None, sweep: 0, event: 0, current: None };
         Ok(Cursor { config, steps, state: Mutex::new(state) })
     }
 

@@ -6,12 +6,12 @@ mod tracing;
 mod tuning;
 
 use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::offers::{offers_of, Offer};
 use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
+use crate::offers::{offers_of, Offer};
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
@@ -345,7 +345,9 @@ impl Session {
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
         let here = |this: &Self, sweep, current: Option<Tick>| this.check_position(sweep, current.map_or(-1, |tick| tick.it));
-        if (self.is_checked_later() || self.is_measured()) && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate) {
+        if (self.is_checked_later() || self.is_measured())
+            && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate)
+        {
             self.conclude()?;
         }
         let tick = self.cursor.advance_if(|sweep, current| here(self, sweep, current))?;

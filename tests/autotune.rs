@@ -40,7 +40,11 @@ fn state(ts: u32) -> &'static [Vec<f32>; 2] {
     static STATES: OnceLock<Vec<[Vec<f32>; 2]>> = OnceLock::new();
     let value = |ts: u32, k: u32, i: usize| {
         let (front, t) = (VALUES * ts as usize / STEPS as usize, ts as f32 - k as f32);
-        if i < front { (0.01 * i as f32 + 0.3 * t).sin() * (0.0007 * i as f32).cos() } else { 0.0 }
+        if i < front {
+            (0.01 * i as f32 + 0.3 * t).sin() * (0.0007 * i as f32).cos()
+        } else {
+            0.0
+        }
     };
     let all = || (0..STEPS).map(|ts| [0, 1].map(|k| (0..VALUES).map(|i| value(ts, k, i)).collect())).collect();
     &STATES.get_or_init(all)[ts as usize]
@@ -354,7 +358,8 @@ fn steps_of_larger_states_take_longer() {
 
 #[test]
 fn zero_copy_is_measured_too() {
-    let mut session = open(&Config { zero_copy: true, compression: bounded(Method::Dct), algorithm: Some(Algorithm::Revolve), snapshots: 5, ..host() });
+    let mut session =
+        open(&Config { zero_copy: true, compression: bounded(Method::Dct), algorithm: Some(Algorithm::Revolve), snapshots: 5, ..host() });
     session.autotune().unwrap();
     let mut app = quick();
     loop {

@@ -50,7 +50,11 @@ fn shots_that_are_measured_are_right() {
         let mut profiles: Vec<Profile> = Vec::new();
         let before = |session: &mut gpuzip::session::Session| {
             begun += 1;
-            if begun <= job.devices { session.autotune() } else { Ok(()) }
+            if begun <= job.devices {
+                session.autotune()
+            } else {
+                Ok(())
+            }
         };
         let after = |session: &mut gpuzip::session::Session| {
             ended += 1;
@@ -63,7 +67,11 @@ fn shots_that_are_measured_are_right() {
         };
         let outcome = run_tuned(&job, seed, host_syncs, || {}, before, after).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
-        assert_eq!((left.streams, left.events, left.allocations, left.host_allocations, left.retained), (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
+        assert_eq!(
+            (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
+            (0, 0, 0, 0, 0),
+            "seed {seed}: {left:?}"
+        );
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
         for profile in &profiles {
             assert_eq!((profile.backend, profile.codecs.len()), (2, usize::from(job.config.compression.method != Method::None)));
@@ -82,10 +90,17 @@ fn times_are_those_of_the_device() {
     let job = Job { shots: 1, ..base };
     assert_eq!(emu::reset(3, emu::TIMED, 1, MEMORY), 0);
     let mut measured = None;
-    let outcome = run_tuned(&job, 3, host_syncs, || {}, |session| session.autotune(), |session| {
-        measured = Some(session.profile()?);
-        Ok(())
-    });
+    let outcome = run_tuned(
+        &job,
+        3,
+        host_syncs,
+        || {},
+        |session| session.autotune(),
+        |session| {
+            measured = Some(session.profile()?);
+            Ok(())
+        },
+    );
     assert_eq!(outcome.unwrap().wrong, 0);
     let profile = measured.unwrap();
     // A forward step copies a state from the host; the application's poison and looks come with it.

@@ -344,9 +344,8 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     check_supported(&given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind, profile, trace_out) = unsafe {
-        (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path), path_of(given.trace_out))
-    };
+    let (trace, float_kind, profile, trace_out) =
+        unsafe { (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path), path_of(given.trace_out)) };
     let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
     if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
@@ -463,7 +462,10 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         7 => Method::Bfp,
         64..=255 if plugin::is_registered(c.compressor as u8) => Method::Plugin(c.compressor as u8),
         GPUZIP_COMPRESSOR_AUTO if c.error_bound == 0.0 => {
-            return fail!(Config, "compressor = 15 (auto) with error_bound = 0: it takes codecs with loss only within a bound that is given")
+            return fail!(
+                Config,
+                "compressor = 15 (auto) with error_bound = 0: it takes codecs with loss only within a bound that is given"
+            )
         }
         GPUZIP_COMPRESSOR_AUTO => Method::None,
         other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),

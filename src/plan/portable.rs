@@ -181,7 +181,10 @@ mod tests {
         let bytes = profile(&[2.0], 1).to_bytes();
         assert_eq!(bytes.len(), FIXED + CODEC);
         assert_eq!(&bytes[..16], b"gpzp\x01\0\0\0\x98\0\0\0\0\0\0\0");
-        assert_eq!((&bytes[24..48], &bytes[144..152]), (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..]));
+        assert_eq!(
+            (&bytes[24..48], &bytes[144..152]),
+            (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..])
+        );
         assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 0);
     }
 

@@ -166,7 +166,11 @@ impl Rig {
             address
         };
         let skews: Vec<u64> = fields.iter().map(|f| skew * f.scalar.bytes()).collect();
-        let places = fields.iter().zip(&skews).map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew).collect();
+        let places = fields
+            .iter()
+            .zip(&skews)
+            .map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew)
+            .collect();
         let stage = alloc(room + GUARD);
         Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, skews, stage, room }
     }
