@@ -5,6 +5,9 @@
 
 /* Steps of the table that are tried for a bound on the mean square, one sixteenth of an octave apart. */
 #define STEPS 256
+/* Bisections that find the step for a sample. */
+#define ROUNDS 8
+#define SIDES (LARGE == SMALL ? 1 : 2)
 
 /* What blocks tell each other; zero at first. */
 struct Control {
@@ -46,13 +49,13 @@ template <int S> static __device__ __forceinline__ void set_quantiser(Shared *s,
     s->q = quantiser_of<S>(step, job->rms ? step : job->bound * 1.25, job->bound, job->rms);
 }
 
-/* Is this the last one of so many blocks that comes here? It sees what the others have done. */
-static __device__ __forceinline__ int is_last(Shared *s, Control *control, u32 blocks)
+/* Is this the last block of the grid that comes here? It sees what the others have done. */
+static __device__ __forceinline__ int is_last(Shared *s, Control *control)
 {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        s->flag = atomicAdd(&control->done, 1u) == blocks - 1;
+        s->flag = atomicAdd(&control->done, 1u) == gridDim.x - 1;
         if (s->flag)
             control->done = 0;
         __threadfence();
@@ -124,11 +127,8 @@ template <int S> static __device__ __forceinline__ u32 pieces_of(const Tables *t
 /* ---- Bounds on the mean square ---- */
 
 /* Adds the energies and the values of a piece's tiles to `tally`. */
-template <int S> static __device__ __forceinline__ void measure_piece(Shared *s, const Source *from, const Tables *tables, u64 *tally, u32 piece, int sample)
+template <int S> static __device__ __forceinline__ void measure_piece(Shared *s, const Source *from, u64 *tally)
 {
-    begin<S>(s, tables, from->grid, piece, sample);
-    if (!s->q.fits || piece >= pieces_of<S>(tables, sample))
-        return;
     if (gather<S>(s, from)) {
         i32 q[EACH];
         quantise<S>(s, q);
@@ -145,18 +145,24 @@ template <int S> static __device__ __forceinline__ void measure_piece(Shared *s,
     add_to(&tally[1], there ? values_inside(&s->places[tile]) : 0);
 }
 
-/* Engine::find_step, `round` of 8: of both sides at a time, one by the even blocks, the other by the odd ones. */
-template <int S> static __device__ __forceinline__ void search(Shared *s, const Source *from, const Tables *tables, const Job *job, Control *control, u32 round)
+/* The same for this block's pieces: every `stride`-th one from the first on. */
+template <int S> static __device__ __forceinline__ void measure_pieces(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u32 round, u32 first, u32 stride)
 {
-    const u32 side = S == LARGE ? 0 : 1, sides = LARGE == SMALL ? 1 : 2;
-    set_quantiser<S>(s, job, control->low[side] + (STEPS / 2 >> round));
-    measure_piece<S>(s, from, tables, control->tally[side], blockIdx.x / sides, 1);
+    const Source from = source_of<S>(x, later, tables);
+    const u32 side = S == LARGE ? 0 : 1, pieces = pieces_of<S>(tables, round < ROUNDS);
+    __syncthreads();
+    set_quantiser<S>(s, job, round < ROUNDS ? control->low[side] + (STEPS / 2 >> round) : ((volatile Control *)control)->index);
+    __syncthreads();
+    for (u32 piece = first; piece < pieces && s->q.fits; piece += stride) {
+        begin<S>(s, tables, from.grid, piece, round < ROUNDS);
+        measure_piece<S>(s, &from, control->tally[round < ROUNDS ? side : 0]);
+    }
     if (threadIdx.x == 0 && !s->q.fits)
         atomicOr(&control->none, 1u);
 }
 
-/* What the last block makes of it. */
-static __device__ __forceinline__ void conclude(const Job *job, Control *control, u32 round)
+/* Engine::find_step: whether the step in the middle of what is left keeps the bound on the sample, for both sides. */
+static __device__ __forceinline__ void halve(const Job *job, Control *control, u32 round)
 {
     for (u32 side = 0; side < 2; side++) {
         volatile u64 *tally = control->tally[side];
@@ -167,26 +173,12 @@ static __device__ __forceinline__ void conclude(const Job *job, Control *control
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    dct_search(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 round)
-{
-    __shared__ Shared s;
-    if (__syncthreads_or(!job->go || !job->rms || control->none))
-        return;
-    if (LARGE == SMALL || blockIdx.x % 2 == 0) {
-        const Source from = source_of<LARGE>(x, later, tables);
-        search<LARGE>(&s, &from, tables, job, control, round);
-    } else {
-        const Source from = source_of<SMALL>(x, later, tables);
-        search<SMALL>(&s, &from, tables, job, control, round);
-    }
-    if (is_last(&s, control, gridDim.x) && threadIdx.x == 0)
-        conclude(job, control, round);
-}
-
 /* Engine::compress_mean: where to go from this index, with these units of energy over the whole array. */
-static __device__ __forceinline__ void next_step(const Job *job, Control *control, u64 energy, u64 values)
+static __device__ __forceinline__ void next_step(const Job *job, Control *control, u64 values)
 {
+    volatile u64 *tally = control->tally[0];
+    const u64 energy = tally[0];
+    tally[0] = tally[1] = 0;
     const u32 index = control->index, end = control->end;
     const double target = job->bound, step = target * step_of(index);
     if (holds(energy, step, target, values)) {
@@ -206,107 +198,57 @@ static __device__ __forceinline__ void next_step(const Job *job, Control *contro
     }
 }
 
-static __device__ __forceinline__ void next_pass(const Shared *s, const Tables *tables, const Job *job, Control *control)
-{
-    volatile u64 *tally = control->tally[0];
-    if (s->q.fits)
-        next_step(job, control, tally[0], tables->values);
-    else
-        control->none = 1;
-    tally[0] = tally[1] = 0;
-}
-
-template <int S> static __device__ __forceinline__ void measure_one(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u32 piece)
-{
-    const Source from = source_of<S>(x, later, tables);
-    set_quantiser<S>(s, job, ((volatile Control *)control)->index);
-    measure_piece<S>(s, &from, tables, control->tally[0], piece, 0);
-}
-
-/* A part of a pass over the array by so many blocks, from piece `first` on, if the step is not found yet. */
+/*
+ * For bounds on the mean square. Rounds 0 to 7 halve the table of steps, looking at the sample with both sides, one by the even blocks, the
+ * other by the odd ones. Round 8 is a pass over the array; how many that takes nobody can say beforehand, so that round 9, by a single
+ * block, makes as many as are left when a few have been made by all. The last block that comes to its end decides.
+ */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    dct_mean(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 first, u32 blocks)
+    dct_mean(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 round)
 {
     __shared__ Shared s;
-    if (!job->go || !job->rms || control->none || control->found)
-        return;
-    if (LARGE == SMALL || control->side == 0)
-        measure_one<LARGE>(&s, x, later, tables, job, control, first + blockIdx.x);
-    else
-        measure_one<SMALL>(&s, x, later, tables, job, control, first + blockIdx.x);
-    if (is_last(&s, control, blocks) && threadIdx.x == 0)
-        next_pass(&s, tables, job, control);
-}
-
-/* As many passes as it takes, by a single block. How often that is needed nobody can say beforehand; seldom, after a few by all. */
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    dct_mean_alone(const real *x, const real *later, const Tables *tables, Job *job, Control *control)
-{
-    __shared__ Shared s;
+    const volatile Control *now = control;
+    const u32 sides = round < ROUNDS ? SIDES : 1;
     if (!job->go || !job->rms)
         return;
-    const volatile Control *now = control;
     while (!__syncthreads_or(now->none || now->found)) {
-        if (LARGE == SMALL || control->side == 0)
-            for (u32 piece = 0; piece < pieces_of<LARGE>(tables, 0); piece++)
-                measure_one<LARGE>(&s, x, later, tables, job, control, piece);
+        if (SIDES == 1 || (round < ROUNDS ? blockIdx.x % 2 : now->side) == 0)
+            measure_pieces<LARGE>(&s, x, later, tables, job, control, round, blockIdx.x / sides, gridDim.x / sides);
         else
-            for (u32 piece = 0; piece < pieces_of<SMALL>(tables, 0); piece++)
-                measure_one<SMALL>(&s, x, later, tables, job, control, piece);
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0)
-            next_pass(&s, tables, job, control);
-        __threadfence();
+            measure_pieces<SMALL>(&s, x, later, tables, job, control, round, blockIdx.x / sides, gridDim.x / sides);
+        if (is_last(&s, control) && threadIdx.x == 0 && !now->none) {
+            if (round < ROUNDS)
+                halve(job, control, round);
+            else
+                next_step(job, control, tables->values);
+            __threadfence();
+        }
+        if (round <= ROUNDS)
+            return;
     }
 }
 
 /* ---- Sides ---- */
 
-/* Codes this block's part of the sample, as far as its sizes. */
-template <int S> static __device__ __forceinline__ void try_side(Shared *s, const Source *from, const Tables *tables, const Job *job, Control *control)
+/* Adds up what the tiles of a piece of the sample take. */
+template <int S> static __device__ __forceinline__ void add_sizes(const Shared *s, u64 *bits)
 {
-    const u32 side = S == LARGE ? 0 : 1, sides = LARGE == SMALL ? 1 : 2;
-    set_quantiser<S>(s, job, control->low[side]);
-    __syncthreads();
-    if (!s->q.fits) {
-        if (threadIdx.x == 0 && !job->rms)
-            atomicOr(&control->none, 1u);
-        return;
-    }
-    begin<S>(s, tables, from->grid, blockIdx.x / sides, 1);
-    Coded<S> c;
-    code<S>(s, from, &c);
-    __syncthreads();
     const u32 tile = threadIdx.x;
     u64 size = 0;
     if (tile < Tile<S>::count && s->places[tile].there)
         size = s->bytes[tile] == 0 ? 1 : 12 + 8 * (u64)s->bytes[tile];
-    add_to(&control->tally[side][0], size);
+    add_to(bits, size);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    dct_sides(const real *x, const real *later, const Tables *tables, Job *job, Control *control)
+/* The side with which the sample takes fewer bits; one with which no step keeps the bound on it counts as the larger one. */
+static __device__ __forceinline__ void choose_side(const Job *job, Control *control)
 {
-    __shared__ Shared s;
-    if (__syncthreads_or(!job->go || control->none))
-        return;
-    if (LARGE == SMALL || blockIdx.x % 2 == 0) {
-        const Source from = source_of<LARGE>(x, later, tables);
-        try_side<LARGE>(&s, &from, tables, job, control);
-    } else {
-        const Source from = source_of<SMALL>(x, later, tables);
-        try_side<SMALL>(&s, &from, tables, job, control);
-    }
-    if (is_last(&s, control, gridDim.x) && threadIdx.x == 0) {
-        volatile u64 *large = control->tally[0], *small = control->tally[1];
-        /* A side with which no step keeps the bound on the sample counts as the larger one. */
-        const u64 bits_large = job->rms && control->low[0] == 0 ? ~0ull : large[0], bits_small = job->rms && control->low[1] == 0 ? ~0ull : small[0];
-        control->side = LARGE != SMALL && bits_small < bits_large;
-        control->index = control->low[control->side];
-        control->end = STEPS;
-        large[0] = small[0] = 0;
-    }
+    const volatile u64 *large = control->tally[0], *small = control->tally[1];
+    const u64 bits_large = job->rms && control->low[0] == 0 ? ~0ull : large[0], bits_small = job->rms && control->low[1] == 0 ? ~0ull : small[0];
+    control->side = SIDES == 2 && bits_small < bits_large;
+    control->index = control->low[control->side];
+    control->end = STEPS;
+    control->tally[0][0] = 0;
 }
 
 /* ---- Coding ---- */
@@ -366,23 +308,29 @@ static __device__ __forceinline__ void copy_out(const Shared *s, u8 *to, u32 byt
     }
 }
 
-/* Codes the next piece, if there is one: those before it have been begun then. */
-template <int S> static __device__ __forceinline__ void encode(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u64 *status, u32 *lengths, u32 *table)
+/*
+ * Codes a piece: of the sample as far as its sizes, of the array the next one there is, when those before it have been begun.
+ */
+template <int S> static __device__ __forceinline__ void encode(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u64 *status, u32 *lengths, u32 *table, int sample)
 {
     const Source from = source_of<S>(x, later, tables);
-    const u32 pieces = pieces_of<S>(tables, 0);
-    set_quantiser<S>(s, job, control->index);
-    if (threadIdx.x == 0 && !s->q.fits)
-        atomicOr(&control->none, 1u);
-    if (threadIdx.x == 0)
-        s->piece = atomicAdd(&control->ticket, 1u);
+    const u32 side = S == LARGE ? 0 : 1, pieces = pieces_of<S>(tables, sample);
+    set_quantiser<S>(s, job, sample ? control->low[side] : control->index);
+    if (threadIdx.x == 0) {
+        s->piece = sample ? blockIdx.x / SIDES : atomicAdd(&control->ticket, 1u);
+        /* A side that no step was found for needs none. */
+        if (!s->q.fits && !(sample && job->rms))
+            atomicOr(&control->none, 1u);
+    }
     __syncthreads();
     if (s->piece >= pieces || !s->q.fits)
         return;
-    begin<S>(s, tables, from.grid, s->piece, 0);
+    begin<S>(s, tables, from.grid, s->piece, sample);
     Coded<S> c;
     code<S>(s, &from, &c);
     __syncthreads();
+    if (sample)
+        return add_sizes<S>(s, &control->tally[side][0]);
     u32 rank;
     const u32 bytes = place_tiles<S>(s, pieces, control, status, &rank);
     write<S>(s, &from, &c);
@@ -391,14 +339,17 @@ template <int S> static __device__ __forceinline__ void encode(Shared *s, const 
     copy_out(s, (u8 *)job->payload + HEAD + from.grid->longest + s->before, bytes);
 }
 
+/* The sample with both sides, one by the even blocks, the other by the odd ones; or the array. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    dct_encode(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u64 *status, u32 *lengths, u32 *table)
+    dct_encode(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u64 *status, u32 *lengths, u32 *table, u32 sample)
 {
     __shared__ Shared s;
     if (__syncthreads_or(!job->go || control->none))
         return;
-    if (LARGE == SMALL || control->side == 0)
-        encode<LARGE>(&s, x, later, tables, job, control, status, lengths, table);
+    if (SIDES == 1 || (sample ? blockIdx.x % 2 : control->side) == 0)
+        encode<LARGE>(&s, x, later, tables, job, control, status, lengths, table, sample);
     else
-        encode<SMALL>(&s, x, later, tables, job, control, status, lengths, table);
+        encode<SMALL>(&s, x, later, tables, job, control, status, lengths, table, sample);
+    if (sample && is_last(&s, control) && threadIdx.x == 0)
+        choose_side(job, control);
 }

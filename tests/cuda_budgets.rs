@@ -127,7 +127,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
 /// With a codec, what it works in is of the budget, too.
 #[test]
 fn compression_keeps_the_budgets() {
-    let images = common::scratch("compression_keeps_the_budgets").display().to_string();
+    let images = common::scratch("kernels").display().to_string();
     if !common::have("c++") || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)]) {
         return;
     }

@@ -47,7 +47,7 @@ fn draw_job(seed: u64) -> Job {
 }
 
 fn inside(name: &str) -> bool {
-    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
+    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
 }
 
 #[test]

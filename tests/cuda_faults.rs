@@ -76,7 +76,7 @@ fn small_jobs() -> Vec<Job> {
 
 /// As `emu::inside`, with a folder for compiled kernels.
 fn inside_with_kernels(name: &str) -> bool {
-    emu::inside(name, &[("GPUZIP_CACHE_DIR", &common::scratch(name).display().to_string())])
+    emu::inside(name, &[("GPUZIP_CACHE_DIR", &common::scratch("kernels").display().to_string())])
 }
 
 /// Runs a job after `arm`; one of zero copy gives its memory back each second time.

@@ -68,12 +68,9 @@ pub(super) struct Dct {
     /// By falling side.
     grids: Vec<Grid>,
     /// Bounds are on the mean square.
-    mean: bool,
+    rms: bool,
     constants: u64,
-    search: Function,
-    sides: Function,
-    measure: Function,
-    alone: Function,
+    mean: Function,
     encode: Function,
     finish: Function,
     open: Function,
@@ -91,7 +88,7 @@ struct Places {
 }
 
 impl Dct {
-    pub fn new(shape: Shape, mean: bool, modules: &mut Modules) -> Result<Self> {
+    pub fn new(shape: Shape, rms: bool, modules: &mut Modules) -> Result<Self> {
         let dims = axes(shape.n).into_iter().filter(|&a| a).count();
         let grids = sides(dims).iter().map(|&side| Grid::new(shape.n, side)).collect::<Result<Vec<_>>>()?;
         if grids.iter().any(|grid| grid.tiles() >= 1 << 31) {
@@ -102,12 +99,9 @@ impl Dct {
             shape,
             dims,
             grids,
-            mean,
+            rms,
             constants: 0,
-            search: modules.kernel(&encode, c"dct_search")?,
-            sides: modules.kernel(&encode, c"dct_sides")?,
-            measure: modules.kernel(&encode, c"dct_mean")?,
-            alone: modules.kernel(&encode, c"dct_mean_alone")?,
+            mean: modules.kernel(&encode, c"dct_mean")?,
             encode: modules.kernel(&encode, c"dct_encode")?,
             finish: modules.kernel(&encode, c"dct_finish")?,
             open: modules.kernel(&decode, c"dct_open")?,
@@ -210,27 +204,23 @@ impl GpuCoder for Dct {
         let (threads, pieces, sample) = (self.threads(), self.pieces(Grid::tiles), self.sample_blocks());
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
-        if self.mean {
-            for round in 0..ROUNDS {
-                queue.launch(self.search, sample, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch, &round])?;
-            }
+        let mean =
+            |round: u32, blocks: u64| queue.launch(self.mean, blocks, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch, &round]);
+        let encode = |of_sample: u32, blocks: u64| {
+            let arguments: [&dyn Argument; 9] = [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table, &of_sample];
+            queue.launch(self.encode, blocks, threads, 0, &arguments)
+        };
+        if self.rms {
+            (0..ROUNDS).try_for_each(|round| mean(round, sample))?;
         }
-        if self.mean || self.grids.len() > 1 {
-            queue.launch(self.sides, sample, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch])?;
+        if self.rms || self.grids.len() > 1 {
+            encode(1, sample)?;
         }
-        if self.mean {
-            for _ in 0..PASSES {
-                for first in parts(pieces) {
-                    let arguments: [&dyn Argument; 7] = [&x.x, &x.later, &tables, &job, &scratch, &first, &(pieces as u32)];
-                    queue.launch(self.measure, (pieces - first as u64).min(AT_ONCE), threads, 0, &arguments)?;
-                }
-            }
-            queue.launch(self.alone, 1, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch])?;
+        if self.rms {
+            (0..PASSES).try_for_each(|_| mean(ROUNDS, pieces))?;
+            mean(ROUNDS + 1, 1)?;
         }
-        for first in parts(pieces) {
-            let arguments: [&dyn Argument; 8] = [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table];
-            queue.launch(self.encode, (pieces - first as u64).min(AT_ONCE), threads, 0, &arguments)?;
-        }
+        parts(pieces).try_for_each(|first| encode(0, (pieces - first as u64).min(AT_ONCE)))?;
         let moves = (self.shape.bytes() as u64 / CHUNK + 2).min(MOVING);
         queue.launch(self.finish, moves, MOVERS, 0, &[&tables, &job, &scratch, &lengths, &table, &loaded])
     }

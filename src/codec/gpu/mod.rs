@@ -94,10 +94,10 @@ pub fn sources() -> Vec<Source> {
 }
 
 fn coder(settings: &Settings, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {
-    let mean = matches!(settings.bound, ErrorBound::Psnr(_));
+    let rms = matches!(settings.bound, ErrorBound::Psnr(_));
     Ok(Some(match &settings.method {
         Method::None => return Ok(None),
-        Method::Dct => Box::new(dct::Dct::new(shape, mean, modules)?),
+        Method::Dct => Box::new(dct::Dct::new(shape, rms, modules)?),
         Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
         Method::Zfp { rate } => Box::new(zfp::Zfp::new(shape, *rate, modules)?),
         Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),
