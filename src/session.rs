@@ -235,8 +235,8 @@ impl Session {
             tuner: None,
             coded_before: (0.0, 0.0),
         });
-        self.open_trace(target);
         self.begin_tuning();
+        self.open_trace(target);
         Ok(())
     }
 
@@ -791,8 +791,8 @@ impl Engine {
         result
     }
 
-    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call that fails half-way may have left any slot in any state, so that nothing but a
-    /// new shot is possible then: never a wrong state.
+    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call that fails half-way may have left any
+    /// slot in any state, so that nothing but a new shot is possible then: never a wrong state.
     fn call<R>(&mut self, stream: Stream, name: &'static str, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         if let Some(error) = &self.broken {
             return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));

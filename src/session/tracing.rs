@@ -37,6 +37,11 @@ impl Session {
     pub(super) fn open_trace(&mut self, target: Target) {
         let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else { return };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
+        if let Some(trace) = &mut self.trace {
+            // Memory that was planned anew is another device.
+            trace.begin_device();
+            return self.trace_result(result);
+        }
         match result.and_then(|()| Trace::create(pattern, about(target)).map_err(|e| e.to_string())) {
             Ok(trace) => {
                 log::info!("trace_out: {}", trace.path().display());
@@ -119,7 +124,7 @@ impl Session {
             Some(path) => about.text_of("trace_file", &path.to_string_lossy()),
             None => about,
         };
-        let about = about.text_of("compressor", self.config.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
+        let about = about.text_of("compressor", self.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
         Ok(about.value("costs", of_costs(&self.sizes.costs).text()).value("stats", of_stats(&stats).text()))
     }
 }
@@ -150,7 +155,7 @@ fn about(target: Target) -> Object {
 fn of_schedule(about: Object, schedule: &Schedule) -> Object {
     let about = about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
     let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
-    about.value("snapshots", schedule.snapshots).value("chunk", schedule.chunk).value("inner", inner)
+    about.value("snapshots", schedule.snapshots).value("chunk", schedule.chunk).value("inner", inner).value("for_cache", schedule.cache())
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {

@@ -15,6 +15,7 @@ use file::File;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Above so many bytes no further shot is begun: viewers open no larger file.
 const LARGEST: u64 = 1 << 30;
@@ -24,6 +25,9 @@ pub struct Trace {
     path: PathBuf,
     file: File,
     process: u32,
+    /// When it was created, and nanoseconds from then to when the device began to keep spans.
+    created: Instant,
+    origin: u64,
     /// Nanoseconds at which each row is free: what rounding puts too early is moved.
     free: [u64; Row::ALL.len()],
     /// The shot's first begin, and the end of what its stream did, in nanoseconds.
@@ -39,7 +43,8 @@ impl Trace {
         let process = rank.unwrap_or_else(std::process::id);
         let title = rank.map_or_else(|| format!("gpuzip, process {process}"), |rank| format!("gpuzip, rank {rank}"));
         let file = File::create(&path, &about.text())?;
-        let mut trace = Trace { path, file, process, free: [0; Row::ALL.len()], shot: None, full: false };
+        let (created, free) = (Instant::now(), [0; Row::ALL.len()]);
+        let mut trace = Trace { path, file, process, created, origin: 0, free, shot: None, full: false };
         trace.meta("process_name", 0, Object::new().text_of("name", &title))?;
         for row in Row::ALL {
             trace.meta("thread_name", row.number(), Object::new().text_of("name", row.name()))?;
@@ -47,6 +52,11 @@ impl Trace {
         }
         trace.file.flush()?;
         Ok(trace)
+    }
+
+    /// Another device begins to keep spans, in place of the one before.
+    pub fn begin_device(&mut self) {
+        self.origin = self.free.into_iter().fold(self.created.elapsed().as_nanos() as u64, u64::max);
     }
 
     /// Where it is.
@@ -63,7 +73,8 @@ impl Trace {
     pub fn add(&mut self, spans: &[Span]) -> io::Result<()> {
         for span in spans {
             let row = span.label.row;
-            let (begin, length) = (nanoseconds(span.begin).max(self.free[row as usize]), nanoseconds(span.seconds));
+            let begin = (self.origin + nanoseconds(span.begin)).max(self.free[row as usize]);
+            let length = nanoseconds(span.seconds);
             let end = begin + length;
             self.free[row as usize] = end;
             let (first, last) = self.shot.unwrap_or((begin, begin));

@@ -76,7 +76,7 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
     let (steps, snapshots) = (shot.count_of("steps")?, shot.count_of("snapshots")?);
     let (chunk, inner) = (shot.count_of("chunk")?, shot.count_of("inner")?);
     let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == shot.text_of("algorithm"));
-    match algorithm {
+    let schedule = match algorithm {
         Some(Algorithm::Trace) => Ok(Schedule::trace(Arc::new(Trace::load(Path::new(shot.text_of("trace_file")), Some(steps))?))),
         Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
         Some(Algorithm::Uniform) if shot.is("published") => Schedule::uniform_published(steps, snapshots),
@@ -85,7 +85,8 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
         None => refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm"))),
-    }
+    };
+    Ok(schedule?.through(shot.count_of("for_cache")?))
 }
 
 fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {

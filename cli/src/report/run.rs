@@ -141,7 +141,19 @@ impl Shot {
 
     /// What its plan was made of.
     pub fn configuration(&self) -> Map<String, Value> {
-        let keys = ["algorithm", "steps", "snapshots", "chunk", "inner", "cache", "policy", "zero_copy", "compressor", "link_bandwidth"];
+        let keys = [
+            "algorithm",
+            "steps",
+            "snapshots",
+            "chunk",
+            "inner",
+            "for_cache",
+            "cache",
+            "policy",
+            "zero_copy",
+            "compressor",
+            "link_bandwidth",
+        ];
         keys.into_iter().map(|key| (key.to_string(), self.about[key].clone())).collect()
     }
 

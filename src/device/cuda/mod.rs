@@ -142,7 +142,7 @@ impl CudaDevice {
                 let seconds = call.pair.seconds()?;
                 self.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
-                    gaps.push(before.map_or(Ok(f64::NAN), |end| elapsed(end, call.pair.begin))?);
+                    gaps.push(before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?);
                 }
                 self.timers.called(&mut call.pair, call.label, seconds)?;
                 call.timed = true;
@@ -166,13 +166,6 @@ impl CudaDevice {
         self.calls.push_back(Call { pair, label: self.timers.subject.call(), timed: false });
         Ok(())
     }
-}
-
-/// Seconds from one event to the other, both of which the device is past.
-fn elapsed(from: CUevent, to: CUevent) -> Result<f64> {
-    let mut milliseconds = 0.0;
-    cu!(cuEventElapsedTime(&mut milliseconds, from, to))?;
-    Ok(milliseconds as f64 / 1e3)
 }
 
 fn is_done(event: CUevent) -> Result<bool> {

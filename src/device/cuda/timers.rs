@@ -23,9 +23,15 @@ impl Pair {
     pub fn seconds(self) -> Result<f64> {
         elapsed(self.begin, self.end)
     }
+
+    /// Whether both have passed: they may be on streams of the application that know nothing of each other.
+    fn is_done(self) -> Result<bool> {
+        Ok(is_done(self.end)? && is_done(self.begin)?)
+    }
 }
 
-fn elapsed(begin: CUevent, end: CUevent) -> Result<f64> {
+/// Seconds from one event to the other, both of which the device is past.
+pub fn elapsed(begin: CUevent, end: CUevent) -> Result<f64> {
     let mut milliseconds = 0.0;
     cu!(cuEventElapsedTime(&mut milliseconds, begin, end))?;
     Ok(milliseconds as f64 / 1e3)
@@ -215,10 +221,10 @@ impl Timers {
     pub fn harvest(&mut self, pairs: &mut Pairs) -> Result<()> {
         for lane in 0..self.open.len() {
             while let Some(pair) = self.open[lane].front().map(|timer| timer.pair) {
-                if !is_done(pair.end)? {
+                if !pair.is_done()? {
                     break;
                 }
-                let seconds = pair.seconds()?;
+                let seconds = pair.seconds()?.max(0.0);
                 let begin = self.clock.as_ref().map(|clock| clock.time(pair.begin)).transpose()?;
                 let Some(Timer { label, coding, .. }) = self.open[lane].pop_front() else { break };
                 match coding {
@@ -235,7 +241,15 @@ impl Timers {
 
     /// Blocks the calling thread until all that has begun has ended.
     pub fn finish(&self) -> Result<()> {
-        self.open.iter().filter_map(VecDeque::back).try_for_each(|timer| cu!(cuEventSynchronize(timer.pair.end)))
+        // The last of each lane first: what comes before it has mostly ended then.
+        for timer in self.open.iter().flat_map(|lane| lane.iter().rev()) {
+            for event in [timer.pair.end, timer.pair.begin] {
+                if !is_done(event)? {
+                    cu!(cuEventSynchronize(event))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The spans so far.
