@@ -168,6 +168,13 @@ static bool emu_open_barrier()
     return line != 0;
 }
 
+/* A module that is unloaded leaves nothing behind. */
+__attribute__((destructor)) static void emu_end()
+{
+    if (emu_stacks)
+        munmap(emu_stacks, (size_t)EMU_STACK * EMU_THREADS);
+}
+
 /* Runs one block; NULL, or what went wrong. `geometry`: the grid, the block and the index in the grid. */
 extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *arguments, const unsigned *geometry, unsigned shared, uint64_t seed)
 {
