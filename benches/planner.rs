@@ -169,7 +169,7 @@ fn accuracy(profile: &Profile) {
 
 /// The raw balance of schedules as GPUZIP's users have it, scaled to `steps`: 4 device slots, host memory for a 25th of the states.
 fn grid(profile: &Profile) {
-    let (steps, device) = (200u32, 4u32);
+    let (steps, device) = (400u32, 4u32);
     let host = steps / 25;
     let most = host + device;
     let mut entries = Vec::new();
