@@ -13,9 +13,11 @@ rm -rf "$bundle"
 mkdir -p "$bundle" "$work"
 make -s -C "$here/../c-examples/rtm3d_cuda" all minimal BUILD="$(cd "$work" && pwd)" GPUZIP_LIB="$target/release" \
     NVCC="$nvcc" ARCHS="$archs"
-tests=$("$cargo" test --release --no-run --test cuda --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\/cuda-[0-9a-f]*\)".*/\1/p' | tail -n 1)
-cp "$tests" "$bundle/cuda-tests"
+tests=$("$cargo" test --release --no-run --test cuda --test gpu_codecs --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+for test in cuda gpu_codecs; do
+    cp "$(echo "$tests" | grep "/$test-[0-9a-f]*\$" | tail -n 1)" "$bundle/$(echo $test | tr _ -)-tests"
+done
 cp -P "$target"/release/libgpuzip.so* "$target/release/gpuzip" "$bundle/"
 cp "$work/rtm3d_cuda" "$work/stall" "$work/minimal_cuda" "$bundle/"
 cp "$here/run.sh" "$here/summary.py" "$bundle/"
@@ -23,7 +25,7 @@ rm -rf "$work"
 # What machines for computing may lack.
 gomp=$(ldd "$bundle/rtm3d_cuda" | sed -n 's/.*libgomp.* => \([^ ]*\).*/\1/p')
 [ -z "$gomp" ] || cp -L "$gomp" "$bundle/"
-for program in "$bundle"/libgpuzip.so "$bundle/gpuzip" "$bundle/rtm3d_cuda" "$bundle/stall" "$bundle/minimal_cuda" "$bundle/cuda-tests"; do
+for program in "$bundle"/libgpuzip.so "$bundle/gpuzip" "$bundle/rtm3d_cuda" "$bundle/stall" "$bundle/minimal_cuda" "$bundle"/*-tests; do
     strip --strip-unneeded "$program"
 done
 du -sh "$bundle"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh OUT [PART...]: tests and measures gpuzip on this machine's GPU. Parts, all by default:
-#   device suite minimal sanitizer rtm bench stall-revolve stall-two-level stall-zcut stall-uniform
+#   device suite codecs kernels minimal sanitizer rtm bench stall-revolve stall-two-level stall-zcut stall-uniform stall-recipe
 # Each leaves OUT/<part>.json (or .jsonl: an object per line) and OUT/<part>.log; OUT/summary.md has them all. A part that fails or
 # runs too long does not stop the others; the exit code then is 1. It changes no setting of the GPU.
 #   GPUZIP_EXTENT (400), GPUZIP_STEPS (3000), GPUZIP_SNAPSHOTS (20): the grid, steps and snapshots of the stall tables
@@ -12,7 +12,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- device suite minimal sanitizer rtm bench stall-revolve stall-two-level stall-zcut stall-uniform
+[ $# -gt 0 ] || set -- device suite codecs kernels minimal sanitizer rtm bench stall-revolve stall-two-level stall-zcut stall-uniform \
+    stall-recipe
 
 export LD_LIBRARY_PATH=$here${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} OMP_WAIT_POLICY=passive
 extent=${GPUZIP_EXTENT:-400} steps=${GPUZIP_STEPS:-3000} snapshots=${GPUZIP_SNAPSHOTS:-20} limit=${GPUZIP_LIMIT:-280}
@@ -31,6 +32,9 @@ part_device() {
     within 60 "$here/gpuzip" info
 }
 part_suite() { GPUZIP_TEST_GPU=1 within 300 "$here/cuda-tests" on_the_real_driver --exact --nocapture --test-threads=1; }
+# The bytes of the host codecs, and how fast they are made: needs NVRTC, or kernels that `gpuzip kernels --prebuild` has made.
+part_codecs() { GPUZIP_TEST_GPU=1 within 500 "$here/gpu-codecs-tests" on_the_real_driver --exact --nocapture --test-threads=1; }
+part_kernels() { GPUZIP_TEST_GPU=1 within 300 "$here/gpu-codecs-tests" throughput --exact --nocapture --test-threads=1; }
 part_minimal() { within 60 "$here/minimal_cuda"; }
 part_sanitizer() {
     if ! command -v compute-sanitizer >/dev/null; then
@@ -62,7 +66,12 @@ part_bench() { within 120 "$here/rtm3d_cuda" --bench --json; }
 # Algorithms by number: GPUZIP_ALGORITHM_* of gpuzip.h. Cache 0 is what the others are compared with.
 part_stall() {
     within $((limit + 120)) "$here/stall" "$extent" "$steps" "$snapshots" "$1" "$limit" \
-        0:clairvoyant 4:clairvoyant 8:clairvoyant 2:clairvoyant 4:lru 8:lru 2:lru
+        0:clairvoyant 20G:clairvoyant:dct:1e-3 20G:clairvoyant:lorenzo:1e-3 4:clairvoyant 4:clairvoyant:dct:1e-3 4:lru:zfp:8 \
+        8:clairvoyant 2:clairvoyant 4:lru 8:lru 2:lru
+}
+# GPUZIP 2.x's: as many snapshots as its rule says for 3000 steps, LRU and PSA, zfp; beside ours within the same bytes.
+part_recipe() {
+    within $((limit + 120)) "$here/stall" "$extent" "$steps" 7 1 "$limit" 0:clairvoyant 4:lru:zfp:8 4:lru 20G:clairvoyant:dct:1e-3
 }
 
 run_part() { # part
@@ -77,6 +86,9 @@ run_part() { # part
     stall-uniform) part_stall 2 ;;
     stall-zcut) part_stall 3 ;;
     stall-two-level) part_stall 5 ;;
+    stall-recipe) part_recipe ;;
+    codecs) part_codecs ;;
+    kernels) part_kernels ;;
     *) echo "no such part: $1" >&2; return 2 ;;
     esac
 }

@@ -33,7 +33,7 @@ def stall_rows(runs):
             run["algorithm"],
             run["snapshots"],
             run["cache"],
-            run["policy"] if run["cache"] else "synchronous",
+            run.get("configuration", run["policy"]) if run["cache"] else "synchronous",
             f"{seconds:.2f}",
             f"{run['stall']:.2f} ({100 * run['stall'] / seconds:.0f} %)",
             f"{run['h2d_bytes'] / 1e9:.0f}",
@@ -41,6 +41,9 @@ def stall_rows(runs):
             f"{base / seconds:.2f}" if base else "?",
             f"{seconds / run['ideal_of_plan']:.2f}",
             f"{seconds / run['ideal_of_problem']:.2f}",
+            f"{run.get('ratio', 1):.1f}",
+            f"{run['filtered_psnr']:.1f}" if "filtered_psnr" in run else "",
+            f"{run.get('peak_device_bytes', 0) / 1e9:.1f}",
         )
 
 
@@ -59,6 +62,12 @@ def main(folder):
               ((f"{b['e1']}x{b['e2']}x{b['e3']}", b["gpoints_per_second"], b["gb_per_second"], b["copy_gb_per_second"],
                 f"{100 * b['of_copy']:.0f} %", b["h2d_gb_per_second"], b["d2h_gb_per_second"], b["both_ways_gb_per_second"])
                for b in bench))
+    kernels = rows(folder / "kernels.jsonl")
+    if kernels:
+        print("## Codecs, a pair of time levels\n")
+        table(("codec", "bound", "extent", "fill", "ratio", "compress GB/s", "decompress GB/s", "copy GB/s", "of the copy", "of the copy"),
+              ((k["codec"], k["bound"], k["extent"], k["fill"], k["ratio"], k["compress_gbs"], k["decompress_gbs"], k["copy_gbs"],
+                f"{100 * k['compress_of_copy']:.0f} %", f"{100 * k['decompress_of_copy']:.0f} %") for k in kernels))
     rtm = rows(folder / "rtm.jsonl")
     if rtm:
         print("## Images against keeping every state\n")
@@ -70,12 +79,12 @@ def main(folder):
         if not runs:
             continue
         first = runs[0]
-        same = len({run["image_hash"] for run in runs}) == 1
+        same = len({run["image_hash"] for run in runs if run.get("ratio", 1) == 1}) == 1
         print(f"## Stall: {first['algorithm']}, {first['extent']}^3 points, {first['steps']} steps\n")
         print(f"A snapshot is {first['slot_bytes'] / 1e6:.0f} MB, a forward step {1e3 * first['forward_step_seconds']:.3f} ms, a "
               f"backward step {1e3 * first['backward_step_seconds']:.3f} ms. Images: {'identical' if same else 'DIFFERENT'}.\n")
         table(("algorithm", "snapshots", "cache", "policy", "seconds", "stall", "GB up", "GB down", "speed-up", "over ideal of plan",
-               "over ideal of problem"), stall_rows(runs))
+               "over ideal of problem", "ratio", "image dB", "GB of device"), stall_rows(runs))
 
 
 if __name__ == "__main__":

@@ -337,3 +337,95 @@ fn damage() {
     }
     assert!(rig.read(&stream).is_ok());
 }
+
+/// Whether this is to run on a real driver, as the GPU bundle does; else on the software driver, if there is a compiler for it.
+fn on_a_gpu() -> bool {
+    std::env::var_os("GPUZIP_TEST_GPU").is_some()
+}
+
+const METHODS: [Method; 7] = [
+    Method::Dct,
+    Method::Lorenzo,
+    Method::Cuszp { plain: false },
+    Method::Cuszp { plain: true },
+    Method::Zfp { rate: 8 },
+    Method::Fp16,
+    Method::Bfp,
+];
+
+/// All codecs, types and kinds of values with the bytes of the host codecs: what the bundle runs first.
+#[test]
+fn on_the_real_driver() {
+    if !on_a_gpu() {
+        println!("skipped: GPUZIP_TEST_GPU is not set");
+        return;
+    }
+    for method in METHODS {
+        check_shapes(method.clone(), &BOUNDS);
+        let large = [([131, 97, 113], Scalar::F32), ([700, 333, 1], Scalar::F64), ([300_007, 1, 1], Scalar::F32)];
+        for (n, scalar) in large {
+            let mut rig = Rig::new(settings(method.clone(), ErrorBound::OfMax(1e-3)), &[(n, scalar, None), (n, scalar, Some(0))]);
+            for (seed, &kind) in KINDS.iter().enumerate() {
+                rig.check(kind, seed as u64);
+            }
+        }
+        println!("{}: identical", method.name());
+    }
+}
+
+/// A wave that has come so far, in parts of the side of a cube, and the one of a step before.
+fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
+    let level = |step: f64| {
+        let mut bytes = Vec::with_capacity(4 * extent.pow(3));
+        let at = |i: usize| i as f64 - extent as f64 / 2.0;
+        for i in 0..extent.pow(3) {
+            let (x, y, z) = (at(i % extent), at(i / extent % extent), at(i / extent / extent));
+            let value = [(0.0, 1.0), (0.3, -0.6), (-0.2, 0.4)].map(|(shift, amplitude)| {
+                let r = ((x - shift * extent as f64).powi(2) + y * y + (z + shift * 50.0).powi(2)).sqrt();
+                let a = (reach * extent as f64 - r - step).max(0.0) * 0.6;
+                amplitude * a.sin() * (-a / 60.0).exp() / (r + 4.0) * a.min(1.0)
+            });
+            bytes.extend((value.iter().sum::<f64>() as f32).to_le_bytes());
+        }
+        bytes
+    };
+    vec![level(0.0), level(0.4)]
+}
+
+/// One JSON object per codec, bound, grid and fill: throughput on the uncompressed side beside a copy on the device in the same run.
+#[test]
+fn throughput() {
+    let extents: &[usize] = if on_a_gpu() { &[128, 256, 400] } else { &[20] };
+    if !on_a_gpu() && !inside("throughput") {
+        return;
+    }
+    for &extent in extents {
+        let n = [extent as u64; 3];
+        for (fill, reach) in [("half", 0.3), ("filled", 1.2)] {
+            let fields = wave(extent, reach);
+            let raw = fields.iter().map(Vec::len).sum::<usize>() as f64;
+            for method in METHODS {
+                let bounds = if method.is_bounded() { &[1e-2, 1e-3, 1e-4][..] } else { &[1e-3] };
+                for &bound in bounds {
+                    let settings = settings(method.clone(), ErrorBound::OfMax(bound));
+                    let mut rig = Rig::new(settings, &[(n, Scalar::F32, None), (n, Scalar::F32, Some(0))]);
+                    let ([compress, decompress, copy], bytes) = rig.time(&fields, if on_a_gpu() { 21 } else { 1 });
+                    let gbs = |seconds: f64| raw / seconds / 1e9;
+                    let bound = if method.is_bounded() { format!("{bound:e}") } else { "null".into() };
+                    println!(
+                        "{{\"codec\": \"{}\", \"bound\": {bound}, \"extent\": {extent}, \"fill\": \"{fill}\", \"raw_bytes\": {raw}, \"ratio\": {:.3}, \
+                         \"compress_gbs\": {:.1}, \"decompress_gbs\": {:.1}, \"copy_gbs\": {:.1}, \"compress_of_copy\": {:.3}, \"decompress_of_copy\": {:.3}}}",
+                        method.name(),
+                        raw / bytes as f64,
+                        gbs(compress),
+                        gbs(decompress),
+                        gbs(copy),
+                        copy / compress,
+                        copy / decompress
+                    );
+                    assert!(bytes > 0 && (bytes as f64) < raw, "{} does not compress a wave", method.name());
+                }
+            }
+        }
+    }
+}

@@ -159,7 +159,8 @@ impl Rig {
         let queue = Queue::new(Stream(stream.cast()));
         let host = SnapshotCodec::new(settings.clone(), &layout).unwrap();
         let room = host.room();
-        let device = GpuCodec::new(&settings, &layout, 80, &queue).unwrap();
+        let architecture = gpuzip::device::cuda::devices().unwrap()[0].architecture;
+        let device = GpuCodec::new(&settings, &layout, architecture, &queue).unwrap();
         let alloc = |bytes: usize| {
             let mut address = 0;
             ok!(cuMemAlloc_v2(&mut address, bytes));
@@ -236,6 +237,42 @@ impl Rig {
         }
         ok!(cuStreamSynchronize(self.stream));
         Ok(fields)
+    }
+
+    /// Seconds, medians of `repeats`, of compressing these fields, of decompressing them, and of copying their bytes on the device; and the
+    /// bytes of the snapshot.
+    pub fn time(&mut self, fields: &[Vec<u8>], repeats: usize) -> ([f64; 3], u64) {
+        let stream = self.make(fields);
+        let raw: usize = fields.iter().map(Vec::len).sum();
+        let mut copies = [0u64; 2];
+        copies.iter_mut().for_each(|copy| ok!(cuMemAlloc_v2(copy, raw)));
+        let bytes = stream.len() as u64;
+        let compress = self.median(repeats, |this| this.device().compress(&this.queue, &this.fields, this.stage).unwrap());
+        let decompress = self.median(repeats, |this| this.device().decompress(&this.queue, this.stage, bytes, &this.fields).unwrap());
+        assert_eq!(self.finish().unwrap(), 0);
+        let copy = self.median(repeats, |this| ok!(cuMemcpyDtoDAsync_v2(copies[0], copies[1], raw, this.stream)));
+        copies.iter().for_each(|copy| ok!(cuMemFree_v2(*copy)));
+        ([compress, decompress, copy], bytes)
+    }
+
+    /// The median time on the stream, after one run that is not timed.
+    fn median(&mut self, repeats: usize, mut body: impl FnMut(&mut Self)) -> f64 {
+        let mut events = [std::ptr::null_mut(); 2];
+        events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
+        body(self);
+        let mut seconds: Vec<f64> = Vec::new();
+        for _ in 0..repeats {
+            ok!(cuEventRecord(events[0], self.stream));
+            body(self);
+            ok!(cuEventRecord(events[1], self.stream));
+            ok!(cuEventSynchronize(events[1]));
+            let mut milliseconds = 0.0f32;
+            ok!(cuEventElapsedTime(&mut milliseconds, events[0], events[1]));
+            seconds.push(f64::from(milliseconds) / 1e3);
+        }
+        events.iter().for_each(|event| ok!(cuEventDestroy_v2(*event)));
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
     }
 
     /// Nothing was written around the fields.
