@@ -185,7 +185,7 @@ mod tests {
             (&bytes[24..48], &bytes[144..152]),
             (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..])
         );
-        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 0);
+        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 2_298_235_156_347_319_895);
     }
 
     #[test]
