@@ -16,8 +16,7 @@ pub fn title(run: &Run, shot: &Shot) -> String {
     };
     let stored = if shot.is_compressed() { text("compressor") } else { "raw".into() };
     format!(
-        "{}: {}, n = {}, {} snapshots, cache of {} slots, {}, {stored}; {}{link}",
-        run.path.display(),
+        "{}, n = {}, {} snapshots, cache of {} slots, {}, {stored}; {}{link}",
         text("algorithm"),
         text("steps"),
         text("snapshots"),
@@ -35,7 +34,8 @@ pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     let lanes = lanes(&[found, simulated]);
     let panel = panel_height(&lanes) + 68.0;
     let mut page = Page::new(LEFT + WIDTH + 40.0, 4.0 * panel + 100.0);
-    page.text(20.0, 28.0, Anchor::Start, 16.0, &title(run, shot));
+    let name = run.path.file_name().unwrap_or_default().to_string_lossy();
+    page.text(20.0, 28.0, Anchor::Start, 16.0, &format!("{name}: {}", title(run, shot)));
     keys(&mut page, 54.0, if shot.is_compressed() { "copy or codec" } else { "copy" });
     let heading = |name: &str, k: usize, what: &str| {
         let values = [&columns.measured, &columns.remade][k];

@@ -69,7 +69,7 @@ fn of_run(run: &Run, shown: &Shot, columns: &Columns) -> Value {
 
 fn print(run: &Run, shown: &Shot, columns: &Columns) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    writeln!(out, "{}", draw::title(run, shown))?;
+    writeln!(out, "{}: {}", run.path.display(), draw::title(run, shown))?;
     if run.shots.len() > 1 {
         let mut times: Vec<f64> = run.shots.iter().map(Shot::makespan).collect();
         times.sort_by(f64::total_cmp);

@@ -131,9 +131,10 @@ impl CudaDevice {
         Ok(base + offset)
     }
 
-    /// Adds up the times of the calls that have ended, and takes them off the list; the last one stays, for the next call to wait for.
+    /// Adds up the times of the calls that have ended, and takes them off the list; the last of them stays, for the next call to wait for, and
+    /// to measure what is between the two.
     fn harvest(&mut self) -> Result<()> {
-        let (mut ended, mut before) = (0, None);
+        let (mut ended, mut before) = (0usize, None);
         for call in &mut self.calls {
             if !is_done(call.pair.end)? {
                 break;
@@ -150,7 +151,7 @@ impl CudaDevice {
             before = Some(call.pair.end);
             ended += 1;
         }
-        let gone = ended.min(self.calls.len().saturating_sub(1));
+        let gone = ended.saturating_sub(1);
         self.calls.drain(..gone).for_each(|call| self.pairs.give(call.pair));
         self.timers.harvest(&mut self.pairs)
     }
