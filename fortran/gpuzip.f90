@@ -224,7 +224,11 @@ module gpuzip
     ! The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after
     ! `gpuzip_autotune`. NULL: none.
     type(c_ptr) :: profile_path = c_null_ptr
-    ! A file for the timeline (not in this version).
+    ! A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r`
+    ! is the MPI rank, `%p` the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the
+    ! extension where a launcher has started several ranks; so does `-<k>` for the k-th session of a process from the
+    ! second on. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits; what
+    ! cannot be written is a warning and nothing more.
     type(c_ptr) :: trace_out = c_null_ptr
     ! A directory for restart files (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr
@@ -374,9 +378,9 @@ module gpuzip
     real(c_double) :: save = 0
     ! Seconds of the host in retrieve.
     real(c_double) :: restore = 0
-    ! Seconds of compression.
+    ! Seconds of compression; on a GPU of the application's stream, as far as they have ended.
     real(c_double) :: compress = 0
-    ! Seconds of decompression.
+    ! Seconds of decompression, likewise.
     real(c_double) :: decompress = 0
     ! Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
     real(c_double) :: stall = 0

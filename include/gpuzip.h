@@ -446,7 +446,10 @@ typedef struct gpuzip_config_t {
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
-   A file for the timeline (not in this version).
+   A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
+   the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks GPUZIP_DEFAULT(0);
+   so does `-<k>` for the k-th session of a process from the second on. Older files are replaced. It is written at the end of every shot,
+   for which TERMINATE then waits; what cannot be written is a warning and nothing more.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
@@ -746,11 +749,11 @@ typedef struct gpuzip_stats_t {
    */
   double restore;
   /*
-   Seconds of compression.
+   Seconds of compression; on a GPU of the application's stream, as far as they have ended.
    */
   double compress;
   /*
-   Seconds of decompression.
+   Seconds of decompression, likewise.
    */
   double decompress;
   /*
