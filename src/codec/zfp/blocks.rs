@@ -2,6 +2,10 @@
 
 use super::lanes::Batch;
 use super::value::Value;
+use crate::codec::simd::prefetch;
+
+/// How far ahead memory is asked for, in groups of `N` blocks side by side.
+const AHEAD: usize = 2;
 
 /// An array's blocks, in the order of the stream.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +86,14 @@ fn padded(i: usize, n: usize) -> usize {
     }
 }
 
+/// Asks for what stands behind a row of `N` blocks.
+#[inline(always)]
+fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
+    for line in 0..4 {
+        prefetch::<T, WRITE>(x, at + 4 * N * AHEAD + N * line);
+    }
+}
+
 /// Takes the next `count` blocks of `from` into a batch; the lanes that are left become 0.
 pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cursor, count: usize, batch: &mut Batch<T, N>) {
     let rows_of = grid.block[1] * grid.block[2];
@@ -90,6 +102,7 @@ pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cur
         if lanes == N && grid.whole(*at, N) {
             let origin = grid.origin(*at);
             for (row, offset) in grid.rows() {
+                ahead::<T, N, false>(from, origin + offset);
                 rows[row].as_flattened_mut().copy_from_slice(&from[origin + offset..][..4 * N]);
             }
             grid.advance(at, N);
@@ -127,6 +140,7 @@ pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at
         if lanes == N && grid.whole(*at, N) {
             let origin = grid.origin(*at);
             for (row, offset) in grid.rows() {
+                ahead::<T, N, true>(to, origin + offset);
                 to[origin + offset..][..4 * N].copy_from_slice(rows[row].as_flattened());
             }
             grid.advance(at, N);

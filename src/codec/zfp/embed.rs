@@ -38,12 +38,39 @@ impl Spec {
         self.width.saturating_sub(exponent + self.planes)
     }
 
+    /// Bits of a block's planes.
+    #[inline(always)]
+    pub fn left(&self) -> u32 {
+        self.bits - 1 - self.exponent
+    }
+
     /// Where block `block` of a batch is: the lanes of a group, then the next group.
     #[inline(always)]
     pub fn lane(&self, block: usize) -> Lane {
-        let lanes = 512 / self.width as usize;
-        let at = block % lanes * self.width as usize / 8;
-        Lane { row: at % 8 * 8, word: at / 8 % 8, shift: (block / lanes) as u32 * self.size % 64 }
+        // Divisions by powers of two are not known to be such.
+        let lanes = if self.width == 32 { block * 4 } else { block * 8 };
+        let (at, group) = (lanes % 64, lanes / 64);
+        Lane { row: at % 8 * 8, word: at / 8, shift: group as u32 * self.size % 64 }
+    }
+}
+
+/// The beginning of a block.
+pub struct Head {
+    /// The biased exponent; 0 is a block of zeros.
+    pub exponent: u32,
+    /// First bit of the planes.
+    pub at: u32,
+    /// Bits of the planes; a block of zeros has none.
+    pub left: u32,
+}
+
+impl Head {
+    #[inline(always)]
+    pub fn read(spec: &Spec, words: &[u64; WORDS], block: usize) -> Head {
+        let begin = block as u32 * spec.bits;
+        let head = peek(words, begin);
+        let coded = head as u32 & 1;
+        Head { exponent: coded * (head >> 1 & low(spec.exponent)) as u32, at: begin + 1 + spec.exponent, left: coded * spec.left() }
     }
 }
 
@@ -163,7 +190,7 @@ pub fn peek(words: &[u64; WORDS], at: u32) -> u64 {
 }
 
 /// Where bits are written.
-struct Writer<'a> {
+pub struct Writer<'a> {
     words: &'a mut [u64; WORDS],
     at: usize,
     fill: u32,
@@ -178,7 +205,7 @@ impl Writer<'_> {
 
     /// Appends `count` <= 64 bits; those of `bits` beyond them are 0.
     #[inline(always)]
-    fn put(&mut self, bits: u64, count: u32) {
+    pub fn put(&mut self, bits: u64, count: u32) {
         let open = self.open | (bits << self.fill);
         self.words[self.at % WORDS] = open;
         let fill = self.fill + count;
@@ -208,6 +235,8 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
         let end = out.position() + spec.bits;
         match exponent {
             0 => out.put(0, 1),
+            _ if spec.size == 4 && spec.width == 32 => short::put_block::<32>(spec, m, block, exponent, &mut out),
+            _ if spec.size == 4 => short::put_block::<64>(spec, m, block, exponent, &mut out),
             _ => put_block::<T>(spec, m, spec.lane(block), exponent, end, &mut out),
         }
         out.close(end);
@@ -216,11 +245,7 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
 
 #[inline(always)]
 fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
-    let (head, head_bits) = (1 | u64::from(exponent) << 1, 1 + spec.exponent);
-    if spec.size == 4 {
-        return put_short(spec, m, lane, exponent, (head, head_bits), out);
-    }
-    out.put(head, head_bits);
+    out.put(1 | u64::from(exponent) << 1, 1 + spec.exponent);
     let mut n = 0;
     for plane in (spec.lowest(exponent)..spec.width).rev() {
         let x = lane.plane(m, plane) & low(spec.size);
@@ -237,27 +262,6 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
             break;
         }
     }
-}
-
-/// `put_block` of 4 values. `bits` and their `count` are what comes first.
-#[inline(always)]
-fn put_short(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, (mut bits, mut count): (u64, u32), out: &mut Writer<'_>) {
-    let (mut n, mut all) = (0, count);
-    for plane in (spec.lowest(exponent)..spec.width).rev() {
-        if all >= spec.bits {
-            break;
-        }
-        if count > 64 - short::MOST {
-            out.put(bits, count);
-            (bits, count) = (0, 0);
-        }
-        let coded = short::CODES[n as usize][lane.plane(m, plane) as usize % 16];
-        bits |= u64::from(coded.bits) << count;
-        count += u32::from(coded.count);
-        all += u32::from(coded.count);
-        n = coded.n;
-    }
-    out.put(bits, count);
 }
 
 /// Writes the group tests of `left` bits, not all 0, behind the first 1. Returns how many coefficients they make known.
@@ -280,8 +284,13 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
-    if spec.size == 4 {
-        return short::decode(spec, words, exponents, m);
+    let few = spec.left() <= short::MOST;
+    match (spec.size, spec.width) {
+        (4, 32) if few => return short::decode_few::<32>(spec, words, exponents, m),
+        (4, _) if few => return short::decode_few::<64>(spec, words, exponents, m),
+        (4, 32) => return short::decode::<32>(spec, words, exponents, m),
+        (4, _) => return short::decode::<64>(spec, words, exponents, m),
+        _ => {}
     }
     for (block, exponent) in exponents.iter_mut().enumerate() {
         *exponent = get_block::<T>(spec, words, block as u32 * spec.bits, m, spec.lane(block));

@@ -1,7 +1,7 @@
 //! A batch of coefficients as bit planes: a 64 x 512 bit matrix, transposed.
 
 /// 64 rows of 64 bytes. As coefficients: row i is coefficient i, word k of it the lanes that lie in these 8 bytes. As bit planes: row
-/// 8c + b is bit b of byte c of every word, bit i of its word k being that of coefficient i.
+/// 8c + b is bit b of byte c of every word, bit i of its word k being that of coefficient i. Blocks of 4 are nibbles: see `split_short`.
 pub type Matrix = [[u64; 8]; 64];
 
 /// Coefficients to bit planes. The coefficients are lost.
@@ -37,6 +37,70 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
             store(to, 8 * tile, 1, k, swap_bytes(swap_bits(rows)));
         }
     }
+}
+
+/// Coefficients of blocks of 4 to strings of nibbles: of rows 4g to 4g + 3, nibble 15 - j of word k of row 4g + i is bit 16i + j of the four
+/// words k. A row's words are the nibbles of 16 planes, the top one lowest.
+#[inline(always)]
+pub fn split_short(from: &Matrix, to: &mut Matrix) {
+    for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
+        for k in 0..8 {
+            let [a, b, c, d] = swap_quarters([from[0][k], from[1][k], from[2][k], from[3][k]]);
+            [to[0][k], to[1][k], to[2][k], to[3][k]] = [to_nibbles(a), to_nibbles(b), to_nibbles(c), to_nibbles(d)];
+        }
+    }
+}
+
+/// The reverse.
+#[inline(always)]
+pub fn join_short(from: &Matrix, to: &mut Matrix) {
+    for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
+        for k in 0..8 {
+            let nibbles = [from[0][k], from[1][k], from[2][k], from[3][k]].map(of_nibbles);
+            [to[0][k], to[1][k], to[2][k], to[3][k]] = swap_quarters(nibbles);
+        }
+    }
+}
+
+/// Transposes 4 x 4 quarters of words.
+#[inline(always)]
+fn swap_quarters([a, b, c, d]: [u64; 4]) -> [u64; 4] {
+    let [(a, c), (b, d)] = [exchange::<4>(a, c), exchange::<4>(b, d)];
+    let [(a, b), (c, d)] = [exchange::<2>(a, b), exchange::<2>(c, d)];
+    [a, b, c, d]
+}
+
+/// Bit j of quarter r becomes bit r of nibble 15 - j.
+#[inline(always)]
+fn to_nibbles(x: u64) -> u64 {
+    let x = swap_within::<24>(x, 0x0000_0000_ff00_ff00);
+    let x = swap_within::<12>(x, 0x0000_f0f0_0000_f0f0);
+    let x = swap_within::<6>(x, 0x00cc_00cc_00cc_00cc);
+    let x = swap_within::<3>(x, 0x0a0a_0a0a_0a0a_0a0a);
+    reverse_nibbles(x)
+}
+
+/// The reverse.
+#[inline(always)]
+fn of_nibbles(x: u64) -> u64 {
+    let x = swap_within::<3>(reverse_nibbles(x), 0x0a0a_0a0a_0a0a_0a0a);
+    let x = swap_within::<6>(x, 0x00cc_00cc_00cc_00cc);
+    let x = swap_within::<12>(x, 0x0000_f0f0_0000_f0f0);
+    swap_within::<24>(x, 0x0000_0000_ff00_ff00)
+}
+
+#[inline(always)]
+fn reverse_nibbles(x: u64) -> u64 {
+    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    let x = x.swap_bytes();
+    (x >> 4 & LOW) | (x & LOW) << 4
+}
+
+/// Swaps the bits of a mask with those `BY` above them.
+#[inline(always)]
+fn swap_within<const BY: u32>(x: u64, mask: u64) -> u64 {
+    let moved = (x ^ (x >> BY)) & mask;
+    x ^ moved ^ (moved << BY)
 }
 
 /// Word k of 8 rows.
@@ -95,27 +159,43 @@ fn swap_bits([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
 
 #[inline(always)]
 fn bits(x: u64) -> u64 {
-    let moved = (x ^ (x >> 7)) & 0x00aa_00aa_00aa_00aa;
-    let x = x ^ moved ^ (moved << 7);
-    let moved = (x ^ (x >> 14)) & 0x0000_cccc_0000_cccc;
-    let x = x ^ moved ^ (moved << 14);
-    let moved = (x ^ (x >> 28)) & 0x0000_0000_f0f0_f0f0;
-    x ^ moved ^ (moved << 28)
+    let x = swap_within::<7>(x, 0x00aa_00aa_00aa_00aa);
+    let x = swap_within::<14>(x, 0x0000_cccc_0000_cccc);
+    swap_within::<28>(x, 0x0000_0000_f0f0_f0f0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_plane_holds_a_bit_of_every_coefficient() {
+    fn random() -> Matrix {
         let mut state = 1u64;
-        let m: Matrix = std::array::from_fn(|_| {
+        std::array::from_fn(|_| {
             std::array::from_fn(|_| {
                 state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 state ^ (state >> 29)
             })
-        });
+        })
+    }
+
+    #[test]
+    fn a_nibble_holds_a_bit_of_four_coefficients() {
+        let m = random();
+        let (mut nibbles, mut back) = ([[0; 8]; 64], [[0; 8]; 64]);
+        split_short(&m, &mut nibbles);
+        for (first, k) in (0..64).step_by(4).flat_map(|first| (0..8).map(move |k| (first, k))) {
+            for bit in 0..64 {
+                let nibble = (0..4).fold(0, |nibble, r| nibble | (m[first + r][k] >> bit & 1) << r);
+                assert_eq!(nibbles[first + bit / 16][k] >> (4 * (15 - bit % 16)) & 15, nibble);
+            }
+        }
+        join_short(&nibbles, &mut back);
+        assert_eq!(back, m);
+    }
+
+    #[test]
+    fn a_plane_holds_a_bit_of_every_coefficient() {
+        let m = random();
         let (mut lost, mut planes) = (m, [[0; 8]; 64]);
         split(&mut lost, &mut planes);
         for byte in 0..8 {
