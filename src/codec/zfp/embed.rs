@@ -118,6 +118,40 @@ pub struct Tested {
     pub at: u32,
 }
 
+/// The group tests of a plane.
+#[derive(Clone, Copy)]
+#[repr(align(4))]
+struct Short {
+    /// The bits of the plane from the first coefficient on that was not known to count.
+    bits: u16,
+    /// How many more are known.
+    n: u8,
+    /// Bits of the code; 0 if they are more than those that were looked at.
+    count: u8,
+}
+
+/// By the bits that are next, group tests that end there before the block and its coefficients do: nearly all, and without a branch.
+static TESTS: [Short; 1 << 10] = {
+    let mut table = [Short { bits: 0, n: 0, count: 0 }; 1 << 10];
+    let mut code = 0;
+    while code < table.len() {
+        let (mut bits, mut n, mut at) = (0, 0, 0);
+        while code >> at & 1 == 1 {
+            at += 1;
+            // A 1 beyond what is looked at.
+            let zeros = ((code | table.len()) >> at).trailing_zeros();
+            bits |= 1 << (n + zeros);
+            n += zeros + 1;
+            at += zeros + 1;
+        }
+        if at < 10 {
+            table[code] = Short { bits, n: n as u8, count: at as u8 + 1 };
+        }
+        code += 1;
+    }
+    table
+};
+
 /// For every machine.
 pub struct Portable;
 
@@ -315,9 +349,16 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
         let mut bits = peek(words, at) & low(known);
         at += known;
         if n < spec.size && at < end {
-            let tested = T::read(words, at, end, n, spec.size);
-            bits |= tested.bits;
-            (n, at) = (tested.n, tested.at);
+            let short = TESTS[peek(words, at) as usize % TESTS.len()];
+            if short.count > 0 && at + u32::from(short.count) <= end && n + u32::from(short.n) < spec.size {
+                bits |= u64::from(short.bits) << n;
+                n += u32::from(short.n);
+                at += u32::from(short.count);
+            } else {
+                let tested = T::read(words, at, end, n, spec.size);
+                bits |= tested.bits;
+                (n, at) = (tested.n, tested.at);
+            }
         }
         lane.set(m, plane, bits);
     }
