@@ -130,9 +130,12 @@ struct Short {
     count: u8,
 }
 
+/// Bits of group tests that are looked at.
+const TEST_BITS: u32 = 10;
+
 /// By the bits that are next, group tests that end there before the block and its coefficients do: nearly all, and without a branch.
-static TESTS: [Short; 1 << 10] = {
-    let mut table = [Short { bits: 0, n: 0, count: 0 }; 1 << 10];
+static TESTS: [Short; 1 << TEST_BITS] = {
+    let mut table = [Short { bits: 0, n: 0, count: 0 }; 1 << TEST_BITS];
     let mut code = 0;
     while code < table.len() {
         let (mut bits, mut n, mut at) = (0, 0, 0);
@@ -144,7 +147,7 @@ static TESTS: [Short; 1 << 10] = {
             n += zeros + 1;
             at += zeros + 1;
         }
-        if at < 10 {
+        if at < TEST_BITS {
             table[code] = Short { bits, n: n as u8, count: at as u8 + 1 };
         }
         code += 1;
@@ -346,10 +349,13 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
             break;
         }
         let known = n.min(end - at);
-        let mut bits = peek(words, at) & low(known);
+        let from = peek(words, at);
+        let mut bits = from & low(known);
         at += known;
         if n < spec.size && at < end {
-            let short = TESTS[peek(words, at) as usize % TESTS.len()];
+            // Mostly in what was looked at already.
+            let next = if known <= 64 - TEST_BITS { from >> known } else { peek(words, at) };
+            let short = TESTS[next as usize % TESTS.len()];
             if short.count > 0 && at + u32::from(short.count) <= end && n + u32::from(short.n) < spec.size {
                 bits |= u64::from(short.bits) << n;
                 n += u32::from(short.n);
