@@ -20,7 +20,7 @@ impl Tiers {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         c.packer.make(&mut *self.device, stage, fields)?;
         c.made.push_back(Made { stage, step, ts, call: c.calls });
-        self.place_made(|made, lag| made >= lag + 1)
+        self.place_made(|made, lag| made > lag)
     }
 
     /// Counts a save or restore. Which snapshots get a place depends on these numbers alone.
