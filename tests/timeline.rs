@@ -56,8 +56,11 @@ fn unplaced() -> Vec<AppField> {
     shapes().into_iter().map(|field| AppField { field, memory: None }).collect()
 }
 
+/// A shot as the file has it, its actions with their last steps, and its statistics.
+type Traced = (Shot, Vec<(Action, u32)>, Stats);
+
 /// Runs `count` shots, and gives what the file has of each.
-fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<(Shot, Vec<(Action, u32)>, Stats)> {
+fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> {
     let mut session = Session::new(Config { trace_out: Some(path.into()), ..config }, steps, &unplaced()).unwrap();
     let plan = session.plan().unwrap().counts;
     let mut runs = Vec::new();
@@ -152,8 +155,8 @@ fn a_shot_broken_off_is_not_counted() {
     let config = Config { trace_out: Some(path.clone()), ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
     let mut session = Session::new(config, 20, &unplaced()).unwrap();
     let field = &mut [1f32; 3000];
-    // SAFETY: the array outlives the call.
     let at = field.as_mut_ptr();
+    // SAFETY: the array outlives the call.
     let memory = |bytes: usize| unsafe { AppMemory::new(at.cast(), bytes) };
     let fields: Vec<AppField> =
         shapes().into_iter().map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) }).collect();
