@@ -75,7 +75,7 @@ fn shots_that_are_measured_are_right() {
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
         for profile in &profiles {
             assert_eq!((profile.backend, profile.codecs.len()), (2, usize::from(job.config.compression.method != Method::None)));
-            assert!(profile.codecs.iter().all(|codec| codec.ratio > 1.0 && codec.ratio < 2.1), "seed {seed}: {profile:?}");
+            assert!(profile.codecs.iter().all(|codec| codec.ratio > 1.0 && codec.ratio < 4.0), "seed {seed}: {profile:?}");
         }
     }
 }
