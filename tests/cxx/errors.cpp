@@ -55,7 +55,7 @@ static void builders() {
   config = revolve();
   expect_true("no compressor", !CompressorBuilder(&config, 4, 4, 1));
   config.compressor = 15;
-  expect("auto", GPUZIP_ERR_UNSUPPORTED, "compressor = 15", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  expect("auto", GPUZIP_ERR_CONFIG, "compressor = 15", [&] { CompressorBuilder(&config, 4, 4, 1); });
   config.compressor = 8;
   expect("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CompressorBuilder(&config, 4, 4, 1); });
   expect("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CheckpointingBuilder(&config, 10); });
