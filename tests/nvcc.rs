@@ -195,7 +195,7 @@ fn stall_compares_codecs() {
         assert!(error > 0.0 && error < 0.05 && number(run, "ratio") > 3.5, "{run}");
         assert!(number(run, "filtered_psnr") > 40.0, "{run}");
     }
-    let bad = Command::new(&stall).args(["52", "9", "3", "1", "1", "2:lru:no-such"]).output().unwrap();
+    let bad = Command::new(&stall).args(["52", "9", "3", "1", "1000", "2:lru:no-such"]).output().unwrap();
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
 }
 
