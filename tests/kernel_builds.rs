@@ -64,7 +64,9 @@ fn nvcc_takes_all_kernels_and_none_spills() {
         let file = dir.join(format!("{}-{}-{architecture}.cu", source.name, source.double));
         std::fs::write(&file, source.text()).unwrap();
         let mut command = Command::new(&nvcc);
-        command.args(["-cubin", "-Xptxas", "-v", "--diag-suppress", "177,186", "-Werror", "all-warnings"]).args(source.options(architecture));
+        command
+            .args(["-cubin", "-Xptxas", "-v", "--diag-suppress", "177,186", "-Werror", "all-warnings"])
+            .args(source.options(architecture));
         let output = common::run(command.arg(&file).arg("-o").arg(file.with_extension("cubin")));
         look_at(&(stdout(&output) + &String::from_utf8_lossy(&output.stderr)), source, architecture);
     });
