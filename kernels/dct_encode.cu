@@ -203,7 +203,7 @@ static __device__ __forceinline__ void next_step(const Job *job, Control *contro
  * other by the odd ones. Round 8 is a pass over the array; how many that takes nobody can say beforehand, so that round 9, by a single
  * block, makes as many as are left when a few have been made by all. The last block that comes to its end decides.
  */
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, ENCODERS)
     dct_mean(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 round)
 {
     __shared__ Shared s;
@@ -340,7 +340,7 @@ template <int S> static __device__ __forceinline__ void encode(Shared *s, const 
 }
 
 /* The sample with both sides, one by the even blocks, the other by the odd ones; or the array. */
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, ENCODERS)
     dct_encode(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u64 *status, u32 *lengths, u32 *table, u32 sample)
 {
     __shared__ Shared s;
