@@ -23,7 +23,7 @@
 #endif
 /* So many blocks at least are to fit into a multiprocessor's registers: that decode, and that compress, which need more of them. */
 #define BLOCKS (FP64 ? 2 : 4)
-#define ENCODERS (FP64 ? 2 : 3)
+#define ENCODERS ((FP64 ? 2 : 3) - (DIMS == 3))
 
 /* Values of a piece, and of it those of a thread and of a warp. */
 #define PIECE 4096
