@@ -447,8 +447,8 @@ typedef struct gpuzip_config_t {
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
    A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
-   the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks GPUZIP_DEFAULT(0);
-   so does `-<k>` for the k-th session of a process from the second on. Older files are replaced. It is written at the end of every shot,
+   the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
+   and so does `-<k>` for the k-th session of a process from the second on. Older files are replaced. It is written at the end of every shot,
    for which TERMINATE then waits; what cannot be written is a warning and nothing more.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
