@@ -226,9 +226,9 @@ module gpuzip
     type(c_ptr) :: profile_path = c_null_ptr
     ! A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r`
     ! is the MPI rank, `%p` the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the
-    ! extension where a launcher has started several ranks; so does `-<k>` for the k-th session of a process from the
-    ! second on. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits; what
-    ! cannot be written is a warning and nothing more.
+    ! extension where a launcher has started several ranks, and so does `-<k>` for the k-th session of a process from
+    ! the second on. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits;
+    ! what cannot be written is a warning and nothing more.
     type(c_ptr) :: trace_out = c_null_ptr
     ! A directory for restart files (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr
