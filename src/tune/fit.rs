@@ -30,7 +30,7 @@ impl Fit {
         self.seconds += seconds;
     }
 
-    /// Seconds of a forward and of a backward step; the mean where the stretches do not tell one from the other. `None` without any.
+    /// Seconds of a forward and of a backward step; the mean of both where the stretches do not tell one from the other. `None` without any.
     pub fn solve(&self) -> Option<(f64, f64)> {
         if self.steps == 0.0 {
             return None;
@@ -42,11 +42,8 @@ impl Fit {
         }
         let forward = (self.ft * self.bb - self.bt * self.fb) / determinant;
         let backward = (self.bt * self.ff - self.ft * self.fb) / determinant;
-        Some(match (forward >= 0.0, backward >= 0.0) {
-            (true, true) => (forward, backward),
-            (true, false) => ((self.ft / self.ff).max(0.0), 0.0),
-            _ => (0.0, (self.bt / self.bb).max(0.0)),
-        })
+        // Noise beyond the difference of the two: steps that take no time would be taken without end.
+        Some(if forward > 0.0 && backward > 0.0 { (forward, backward) } else { (mean, mean) })
     }
 }
 
