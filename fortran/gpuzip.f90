@@ -32,7 +32,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_unsupported = -103
   ! The fields differ in number, shape or type from those given at init.
   integer(c_int32_t), parameter, public :: gpuzip_err_shape = -104
-  ! A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+  ! A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what
+  ! `shared_levels = 1` says.
   integer(c_int32_t), parameter, public :: gpuzip_err_values = -105
   ! The call does not fit the current action. Nothing has changed.
   integer(c_int32_t), parameter, public :: gpuzip_err_state = -201
@@ -236,8 +237,15 @@ module gpuzip
     real(c_double) :: persist_overhead = 0
     ! Seconds that a requested stop may take.
     real(c_double) :: stop_budget_s = 0
+    ! 1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of
+    ! u(t+1) is the field of u(t). It is compared at every save; where it is another one, since the application changed
+    ! it after the step, the save fails with GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with
+    ! `zero_copy`, policy lru or a codec by name.
+    integer(c_int32_t) :: shared_levels = 0
     ! Zero.
-    integer(c_int64_t) :: reserved(16) = 0
+    integer(c_int32_t) :: reserved_32 = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(15) = 0
   end type
 
   ! What the application has to do next.

@@ -45,7 +45,7 @@
 #define GPUZIP_ERR_SHAPE -104
 
 /*
- A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+ A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what `shared_levels = 1` says.
  */
 #define GPUZIP_ERR_VALUES -105
 
@@ -465,9 +465,19 @@ typedef struct gpuzip_config_t {
    */
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
+   1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of u(t+1) is the field of
+   u(t). It is compared at every save; where it is another one, since the application changed it after the step, the save fails with
+   GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with `zero_copy`, policy lru or a codec by name.
+   */
+  int32_t shared_levels GPUZIP_DEFAULT(0);
+  /*
    Zero.
    */
-  uint64_t reserved[16] GPUZIP_DEFAULT({0});
+  int32_t reserved_32 GPUZIP_DEFAULT(0);
+  /*
+   Zero.
+   */
+  uint64_t reserved[15] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {

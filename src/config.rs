@@ -56,6 +56,8 @@ pub struct Config {
     pub compression: Settings,
     /// The planner chooses whether and how, among the codecs that keep the bound of `compression`.
     pub any_codec: bool,
+    /// Raw snapshots of consecutive states share the time level that both have.
+    pub shared_levels: bool,
     /// The ratio that is expected of compressed snapshots; at most 1: none is.
     pub compression_factor: f64,
     /// What steps, copies and codecs cost, for `auto`; `None`: what is typical of the backend.
@@ -91,6 +93,7 @@ impl Default for Config {
             link_bandwidth: 0.0,
             compression: Settings::default(),
             any_codec: false,
+            shared_levels: false,
             compression_factor: 0.0,
             profile: None,
             profile_file: None,

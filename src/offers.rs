@@ -3,8 +3,8 @@
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::Config;
 use crate::error::{fail, Result};
-use crate::plan::{Sizes, SPARE_SLOTS};
-use crate::snapshot::Layout;
+use crate::plan::{Policy, Sizes, SPARE_SLOTS};
+use crate::snapshot::{Layout, Levels};
 
 /// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was not measured may be larger.
 const MARGIN: f64 = 1.125;
@@ -14,6 +14,8 @@ const MARGIN: f64 = 1.125;
 pub struct Offer {
     /// How they are compressed.
     pub compression: Settings,
+    /// Raw ones share time levels.
+    pub levels: Option<Levels>,
     /// Their sizes and costs.
     pub sizes: Sizes,
 }
@@ -24,8 +26,10 @@ pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
     if config.zero_copy && (1..spare).contains(&config.device_budget) {
         return fail!(Budget, "device_budget = {}: zero_copy = 1 needs at least {spare} bytes, for two states", config.device_budget);
     }
+    let mut offers = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
-        return Ok(vec![offer(config, &config.compression, layout)?]);
+        offers.push(offer(config, &config.compression, layout)?);
+        return Ok(offers);
     }
     let raw = config.compression.with(Method::None);
     let known = candidates(config).into_iter().filter(|settings| config.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
@@ -36,7 +40,18 @@ pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
     if codecs.is_empty() {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
     }
-    std::iter::once(raw).chain(codecs).map(|settings| offer(config, &settings, layout)).collect()
+    for settings in std::iter::once(raw).chain(codecs) {
+        offers.push(offer(config, &settings, layout)?);
+    }
+    Ok(offers)
+}
+
+/// Raw snapshots that share time levels, where the configuration lets them and states have any.
+fn shared(config: &Config, layout: &Layout) -> Option<Offer> {
+    let possible = config.compression.method == Method::None && !config.zero_copy && config.policy == Policy::Clairvoyant;
+    let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
+    let sizes = Sizes::sharing(config, &levels, layout.slot_bytes);
+    Some(Offer { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
 }
 
 /// The codecs that a configuration leaves to choose from, or has.
@@ -50,7 +65,7 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
 
 fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Offer> {
     let expected = expected_bytes(config, compression, layout)?;
-    Ok(Offer { compression: compression.clone(), sizes: Sizes::stored(config, compression, expected, layout.slot_bytes) })
+    Ok(Offer { compression: compression.clone(), levels: None, sizes: Sizes::stored(config, compression, expected, layout.slot_bytes) })
 }
 
 /// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else those of raw snapshots.

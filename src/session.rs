@@ -15,9 +15,9 @@ use crate::offers::{offers_of, Offer};
 use crate::perf_log;
 use crate::plan::{Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
-use crate::snapshot::{Layout, ALIGNMENT};
+use crate::snapshot::{Layout, Levels, ALIGNMENT};
 use crate::stats::Stats;
-use crate::tier::{Packer, Saved, Tiers};
+use crate::tier::{Packer, Pasts, Saved, Tiers};
 use crate::trace::nvtx;
 use crate::trace::Trace;
 use crate::tune::Tuner;
@@ -38,6 +38,7 @@ pub struct Session {
     /// The decision that what follows is of.
     decision: Option<u64>,
     compression: Settings,
+    levels: Option<Levels>,
     sizes: Sizes,
     /// What compresses, until the tiers have it; `None`: snapshots are raw.
     codec: Option<SnapshotCodec>,
@@ -104,7 +105,9 @@ impl Session {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         let target = settle(&mut config, fields)?;
         let offers = offers_of(&config, &layout)?;
-        let Some(Offer { compression, sizes }) = offers.first().cloned() else { return fail!(Config, "no way to store snapshots") };
+        let Some(Offer { compression, levels, sizes }) = offers.first().cloned() else {
+            return fail!(Config, "no way to store snapshots");
+        };
         let codec = codec_of(&compression, &layout)?;
         if config.device_budget > 0 && sizes.cache == Some(0) {
             log::warn!("device_budget = {} is less than a snapshot of {} bytes: no device cache", config.device_budget, sizes.slot_bytes);
@@ -119,6 +122,7 @@ impl Session {
             offers,
             decision: None,
             compression,
+            levels,
             sizes,
             codec,
             target,
@@ -161,13 +165,13 @@ impl Session {
         if self.decision == Some(decision) {
             return Ok(());
         }
-        let Some(Offer { compression, sizes }) = self.offers.get(alternative).or(self.offers.last()).cloned() else {
+        let Some(Offer { compression, levels, sizes }) = self.offers.get(alternative).or(self.offers.last()).cloned() else {
             return fail!(Config, "no way to store snapshots");
         };
         if self.compression != compression {
             self.codec = None;
         }
-        (self.compression, self.sizes, self.decision) = (compression, sizes, Some(decision));
+        (self.compression, self.levels, self.sizes, self.decision) = (compression, levels, sizes, Some(decision));
         Ok(())
     }
 
@@ -179,6 +183,11 @@ impl Session {
     /// Bytes of one snapshot, as planned with.
     pub fn slot_bytes(&self) -> u64 {
         self.sizes.slot_bytes
+    }
+
+    /// The tiers as they are planned with.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 
     /// Settles the device by the fields, if it is not yet, and refuses fields that are not its.
@@ -202,6 +211,9 @@ impl Session {
             tuning::check_backend(profile, Some(target))?;
         }
         self.settle()?;
+        if self.levels.is_some() && target != Target::Host {
+            return fail!(Unsupported, "shared_levels = 1: on the host backend only in this version; use 0 on CUDA");
+        }
         if self.codec.is_none() {
             // Tiers that could not be made took it with them, or it is chosen only now.
             self.codec = codec_of(&self.compression, &self.layout)?;
@@ -221,7 +233,10 @@ impl Session {
             }
         };
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
-        let tiers = Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?;
+        let tiers = match self.levels.clone() {
+            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels)?,
+            None => Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?,
+        };
         self.engine = Some(Engine {
             decision: self.decision.unwrap_or(0),
             plan,
@@ -267,6 +282,7 @@ impl Session {
             let cache = match (most, self.config.cache) {
                 (Some(_), 0) if budget > 0 => budget / ALIGNMENT * ALIGNMENT,
                 (Some(most), cap) if budget > 0 => budget.min(times(cap, most)) / ALIGNMENT * ALIGNMENT,
+                _ if self.levels.is_some() => self.sizes.bytes_of(&plan).0,
                 _ => times(plan.device_slots, self.sizes.slot_bytes.next_multiple_of(ALIGNMENT)),
             };
             match device.reserve_device(cache.saturating_add(spare).saturating_add(stages)) {
@@ -278,7 +294,7 @@ impl Session {
                 result => {
                     result?;
                     let pool = match (most, self.config.host_budget) {
-                        (None, _) => times(plan.host_slots, self.sizes.slot_bytes),
+                        (None, _) => self.sizes.bytes_of(&plan).1,
                         (Some(most), 0) => times(plan.host_slots.saturating_add(plan.device_slots), most.next_multiple_of(ALIGNMENT)),
                         (Some(_), budget) => budget,
                     };
@@ -489,7 +505,7 @@ impl Session {
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         self.open()?;
-        self.store(tick, stream, &memory, |tiers, step, _| tiers.save(step, ts, &memory))
+        self.store(tick, stream, &memory, |tiers, step, pasts, _| tiers.save(step, pasts, ts, &memory))
     }
 
     /// Makes u(ts) live in the fields.
@@ -498,7 +514,7 @@ impl Session {
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(tick, stream, |tiers, step, _| Ok(((), tiers.restore(step, ts, last, &memory)?)))
+        self.fetch(tick, stream, |tiers, step, pasts, _| Ok(((), tiers.restore(step, pasts, ts, last, &memory)?)))
     }
 
     /// Memory, field by field, in which the application computes u(ts), the state that is saved next. On its stream it may write there from
@@ -531,7 +547,7 @@ impl Session {
             Some((event, memory)) if *event == tick.event => memory.clone(),
             _ => return fail!(State, "save_commit of state {ts} without save_begin"),
         };
-        self.store(tick, stream, &memory, |tiers, step, spare| tiers.commit_save(step, ts, spare))
+        self.store(tick, stream, &memory, |tiers, step, _, spare| tiers.commit_save(step, ts, spare))
     }
 
     /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done, or until `retrieve_release`. It must
@@ -541,7 +557,7 @@ impl Session {
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        let pointers = self.fetch(tick, stream, |tiers, step, spare| tiers.acquire(step, ts, last, spare))?;
+        let pointers = self.fetch(tick, stream, |tiers, step, _, spare| tiers.acquire(step, ts, last, spare))?;
         self.engine()?.acquired = Some((tick.event, ts));
         Ok(pointers)
     }
@@ -587,14 +603,15 @@ impl Session {
         tick: Tick,
         stream: Stream,
         fields: &[AppMemory],
-        body: impl FnOnce(&mut Tiers, Step, u32) -> Result<()>,
+        body: impl FnOnce(&mut Tiers, Step, Pasts, u32) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine()?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
+        let pasts = engine.plan.pasts(tick.event);
         engine.call(stream, "save", |engine| {
-            body(&mut engine.tiers, step, spare)?;
+            body(&mut engine.tiers, step, pasts, spare)?;
             engine.issue_after(tick.event)
         })?;
         engine.acquired = None;
@@ -622,7 +639,7 @@ impl Session {
     }
 
     /// A RESTORE, done by `body` on its step and spare slot.
-    fn fetch<R>(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, u32) -> Result<(R, bool)>) -> Result<R> {
+    fn fetch<R>(&mut self, tick: Tick, stream: Stream, body: impl FnOnce(&mut Tiers, Step, Pasts, u32) -> Result<(R, bool)>) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
@@ -630,7 +647,8 @@ impl Session {
         let ((result, moved), late) = engine.call(stream, "restore", |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
-            let result = body(&mut engine.tiers, step, spare)?;
+            let pasts = engine.plan.pasts(tick.event);
+            let result = body(&mut engine.tiers, step, pasts, spare)?;
             engine.issue_after(tick.event)?;
             Ok((result, late))
         })?;
@@ -837,7 +855,7 @@ impl Engine {
 
     fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
         while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
-            self.tiers.fetch(self.plan.steps[fetch.event as usize])?;
+            self.tiers.fetch(self.plan.steps[fetch.event as usize], self.plan.pasts(fetch.event as usize))?;
             self.next_fetch += 1;
         }
         Ok(())

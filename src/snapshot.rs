@@ -60,7 +60,37 @@ pub struct Layout {
     pub slot_bytes: u64,
 }
 
+/// How the fields of a state are kept where snapshots share time levels: each slot has the state's own fields, and those that are the
+/// previous level of one of them are the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// Own fields, by number, with their offsets in a slot.
+    pub own: Vec<(usize, u64)>,
+    /// Past fields, with their offsets in a place of their own, and that of the field in a slot whose previous level they are.
+    pub past: Vec<(usize, u64, u64)>,
+    /// Bytes of a slot.
+    pub own_bytes: u64,
+    /// Bytes of a place.
+    pub past_bytes: u64,
+}
+
 impl Layout {
+    /// The time levels, if there are any to share.
+    pub fn levels(&self) -> Option<Levels> {
+        let is_past = |field: &Field| field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
+        let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, past_bytes: 0 };
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
+            levels.own.push((i, levels.own_bytes));
+            levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
+        }
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
+            let (_, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
+            levels.past.push((i, levels.past_bytes, of));
+            levels.past_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
+        }
+        (levels.past_bytes > 0).then_some(levels)
+    }
+
     /// Places the fields one after the other.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         if fields.is_empty() || fields.len() > MAX_FIELDS {

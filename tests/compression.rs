@@ -474,6 +474,7 @@ fn bytes_of_the_cache_wait_for_their_download() {
         steps: Vec::new(),
         fetches: Vec::new(),
         counts: Counts::default(),
+        shares: None,
     };
     let (cache, pool) = (102_400, 600_000);
     let mut device = Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
@@ -488,9 +489,9 @@ fn bytes_of_the_cache_wait_for_their_download() {
     let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
     // The fourth is the last one to go down; the fifth takes its slot but does not fit, the sixth takes its bytes.
     for (ts, slot, tiles) in [(0, 0, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)] {
-        tiers.save(Step { slot, host: ts as u32 }, ts, &memory(&mut state(ts, tiles))).unwrap();
+        tiers.save(Step { slot, host: ts as u32 }, Default::default(), ts, &memory(&mut state(ts, tiles))).unwrap();
     }
     let mut restored = vec![0xEE; 4 * 10 * 2048];
-    tiers.restore(Step { slot: NONE, host: 3 }, 3, true, &memory(&mut restored)).unwrap();
+    tiers.restore(Step { slot: NONE, host: 3 }, Default::default(), 3, true, &memory(&mut restored)).unwrap();
     assert!(restored == state(3, 5));
 }

@@ -105,6 +105,47 @@ fn a_small_3d_job_and_a_published_uniform() {
     }
 }
 
+/// The past of a wavefield is its present one step before, bit for bit, so that it is stored once; the image knows nothing of it.
+#[test]
+fn shared_time_levels_give_the_same_image() {
+    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6"];
+    for (algorithm, cache) in [("store-all", "0"), ("store-all", "4"), ("zcut", "3"), ("revolve", "2")] {
+        let config = [("CHECKPOINTING_ALGORITHM", algorithm), ("CACHE_CAPACITY", cache)];
+        let plain = verify(&args, "levels", &config);
+        let shared = verify(&args, "levels", &[&config[..], &[("SHARED_LEVELS", "1")]].concat());
+        assert_eq!(value(&shared, "image_hash"), value(&plain, "image_hash"));
+        let bytes = |json: &str, key: &str| value(json, key).parse::<u64>().unwrap() as f64;
+        for key in ["stored_bytes", "peak_host_bytes"] {
+            let ratio = bytes(&shared, key) / bytes(&plain, key);
+            assert!(ratio <= 1.0 && (algorithm != "store-all" || ratio < 0.55), "{key}: {ratio} with {algorithm}, {cache} slots");
+        }
+    }
+}
+
+/// A shot that is measured has the image of any other, and the shots behind it are planned by what was found, which a file keeps.
+#[test]
+fn tuned_migrations_have_the_same_image() {
+    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "3", "--border", "6"];
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm3d.profile");
+    let _ = std::fs::remove_file(&file);
+    let config = [("DEVICE_BUDGET", "1M"), ("HOST_BUDGET", "3M"), ("PROFILE_PATH", file.to_str().unwrap())];
+    let plain = verify(&args, "tuned", &config);
+    assert!(!file.exists());
+    let tuned = verify(&[&args[..], &["--tune"]].concat(), "tuned", &config);
+    assert_eq!(value(&tuned, "image_hash"), value(&plain, "image_hash"));
+    let hex: String = std::fs::read(&file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(value(&tuned, "profile"), hex);
+    assert!(value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0 && value(&tuned, "d2h_gbs").parse::<f64>().unwrap() > 0.0);
+    // A run that reads the file plans all its shots as the tuned one planned those behind the first.
+    let read = verify(&args, "tuned", &config);
+    for key in ["algorithm", "snapshots", "cache"] {
+        assert_eq!(value(&read, key), value(&tuned, key), "{key}");
+    }
+    let text =
+        stdout(&run(rtm3d().args(args).args(["--tune", "--out"]).arg(file.with_extension("out")).envs([("GPUZIP_DEVICE_BUDGET", "1M")])));
+    assert!(text.contains("a forward step") && text.contains("planned before") && text.contains("and by this"), "{text}");
+}
+
 #[test]
 fn a_recorded_schedule_gives_the_same_image() {
     let args = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "50", "--shots", "1", "--border", "6"];

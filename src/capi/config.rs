@@ -57,7 +57,9 @@ const ZERO: gpuzip_config_t = gpuzip_config_t {
     persist_dir: null(),
     persist_overhead: 0.0,
     stop_budget_s: 0.0,
-    reserved: [0; 16],
+    shared_levels: 0,
+    reserved_32: 0,
+    reserved: [0; 15],
 };
 
 const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
@@ -65,7 +67,7 @@ const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZ
 /// Strings that loaded configurations point to, by the number that each keeps in its last reserved word.
 static OWNED: Mutex<BTreeMap<u64, Vec<CString>>> = Mutex::new(BTreeMap::new());
 static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
-const OWNER: usize = 15;
+const OWNER: usize = 14;
 
 /// Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no compression, log level WARN.
 ///
@@ -191,7 +193,7 @@ macro_rules! keys {
 keys! {
     Int: checkpointing_algorithm, checkpointing_snaps, cache_capacity, compressor, log_level, enable_performance_log,
          enable_compression_rate_log, revolve_log_level, zfp_bit_rate, bitcomp_delta_config, bitcomp_algorithm, backend, device, policy,
-         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading, zero_copy;
+         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading, zero_copy, shared_levels;
     Float: compression_factor;
     Double: cuszp_err_bound, bitcomp_range_fraction, bitcomp_num_sigma, bitcomp_delta, error_bound, link_bandwidth, persist_overhead,
             stop_budget_s;
@@ -376,6 +378,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         compression: compression(&given)?,
+        shared_levels: shared_levels(&given)?,
         compression_factor: factor(given.compression_factor)?,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
@@ -440,6 +443,20 @@ fn zero_copy(c: &gpuzip_config_t) -> Result<bool> {
         return fail!(Config, "zero_copy = 1 with policy = {}: the published policy copies; use policy 0 or zero_copy 0", c.policy);
     }
     Ok(c.zero_copy == 1)
+}
+
+fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
+    if !one_of("shared_levels", c.shared_levels, "0 or 1")? {
+        return Ok(false);
+    }
+    let named = if c.compressor == GPUZIP_COMPRESSOR_AUTO { 0 } else { c.compressor };
+    let others = [("zero_copy", c.zero_copy), ("policy", c.policy), ("compressor", named)];
+    match others.into_iter().find(|(_, value)| *value != 0) {
+        Some((name, value)) => {
+            fail!(Unsupported, "shared_levels = 1 with {name} = {value}: it is for raw snapshots that are copied; use 0")
+        }
+        None => Ok(true),
+    }
 }
 
 fn bandwidth(value: f64) -> Result<f64> {
@@ -529,5 +546,6 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
+    zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
     zero_words("config->reserved", &c.reserved[..OWNER], Code::Config)
 }

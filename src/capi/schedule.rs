@@ -7,7 +7,7 @@ use super::types::*;
 use crate::codec::Settings;
 use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
-use crate::plan::{Plan, SPARE_SLOTS};
+use crate::plan::{Plan, Sizes, SPARE_SLOTS};
 use crate::schedule::{validate, Ranges, Schedule};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
 
 /// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots that are stored like this in
 /// `slot_bytes`.
-pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, &Settings, u64)>) -> Result<gpuzip_summary_t> {
+pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, &Settings, &Sizes)>) -> Result<gpuzip_summary_t> {
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
@@ -34,7 +34,8 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         actions: if ranges { Ranges::new(schedule.actions(), true).count() as u64 } else { counts.actions },
         ..Default::default()
     };
-    if let Some((plan, compression, slot_bytes)) = plan {
+    if let Some((plan, compression, sizes)) = plan {
+        let slot_bytes = sizes.slot_bytes;
         summary.compressor = compression.method.number().into();
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);
@@ -51,8 +52,10 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         };
         summary.slot_bytes = slot_bytes;
         let spare = if plan.hands_over { SPARE_SLOTS } else { 0 };
-        summary.device_bytes = bytes(plan.device_slots + spare)?;
-        summary.host_bytes = bytes(plan.host_slots)?;
+        let past = sizes.shared.as_ref().map_or(0, |shared| shared.past_bytes);
+        let (device, host) = plan.places();
+        summary.device_bytes = bytes(plan.device_slots + spare)?.saturating_add(past.saturating_mul(device.into()));
+        summary.host_bytes = bytes(plan.host_slots)?.saturating_add(past.saturating_mul(host.into()));
     }
     Ok(summary)
 }

@@ -322,7 +322,7 @@ pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpu
         let value = with_session(handle, |session| {
             let plan = session.plan()?;
             let cursor = session.cursor();
-            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.compression(), session.slot_bytes())))
+            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.compression(), session.sizes())))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         let sizes = offers.iter().map(|offer| offer.sizes.clone()).collect();
         let choice = choose_among(&config, check_steps(steps as i64)?, &[sizes])?;
         let planned = choice.plans.first().zip(offers.get(choice.alternative));
-        let planned = planned.map(|(plan, offer)| (&**plan, &offer.compression, offer.sizes.slot_bytes));
+        let planned = planned.map(|(plan, offer)| (&**plan, &offer.compression, &offer.sizes));
         let value = summarize(&choice.schedule, config.range_actions, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }

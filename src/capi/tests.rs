@@ -226,7 +226,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 40] = [
+    let cases: [(Change, i32, &str); 42] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -257,6 +257,8 @@ fn bad_configurations_name_the_field() {
         (|c| c.range_actions = 2, GPUZIP_ERR_CONFIG, "range_actions = 2"),
         (|c| c.link_bandwidth = f64::NAN, GPUZIP_ERR_CONFIG, "link_bandwidth = NaN"),
         (|c| c.nonfinite = 1, GPUZIP_ERR_UNSUPPORTED, "nonfinite = 1"),
+        (|c| (c.shared_levels, c.policy) = (1, 1), GPUZIP_ERR_UNSUPPORTED, "policy = 1"),
+        (|c| c.shared_levels = 2, GPUZIP_ERR_CONFIG, "shared_levels = 2"),
         (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
         (|c| c.stop_budget_s = 1.5, GPUZIP_ERR_UNSUPPORTED, "stop_budget_s = 1.5"),
         (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_UNSUPPORTED, "persist_overhead"),

@@ -16,7 +16,7 @@ pub const GPUZIP_ERR_CONFIG: i32 = -102;
 pub const GPUZIP_ERR_UNSUPPORTED: i32 = -103;
 /// The fields differ in number, shape or type from those given at init.
 pub const GPUZIP_ERR_SHAPE: i32 = -104;
-/// A field holds NaN or infinities, and `nonfinite = 1` makes that an error.
+/// A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what `shared_levels = 1` says.
 pub const GPUZIP_ERR_VALUES: i32 = -105;
 /// The call does not fit the current action. Nothing has changed.
 pub const GPUZIP_ERR_STATE: i32 = -201;
@@ -255,8 +255,14 @@ pub struct gpuzip_config_t {
     pub persist_overhead: f64,
     /// Seconds that a requested stop may take.
     pub stop_budget_s: f64,
+    /// 1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of u(t+1) is the field of
+    /// u(t). It is compared at every save; where it is another one, since the application changed it after the step, the save fails with
+    /// GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with `zero_copy`, policy lru or a codec by name.
+    pub shared_levels: i32,
     /// Zero.
-    pub reserved: [u64; 16],
+    pub reserved_32: i32,
+    /// Zero.
+    pub reserved: [u64; 15],
 }
 
 /// What one session counted and timed since the last setup.

@@ -2,10 +2,11 @@
 
 use super::search::{search, Keep};
 use super::{simulate, Budgets, CodecProfile, Costs, Index, Plan, Policy, Profile};
-use crate::codec::Settings;
+use crate::codec::{Method, Settings};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
 use crate::schedule::{adjust, Algorithm, Schedule, Trace};
+use crate::snapshot::Levels;
 use std::sync::Arc;
 
 /// Slots beside the cache for an application that works in the slots: for the state of an event without a slot, and the one before it.
@@ -28,7 +29,23 @@ pub struct Sizes {
     pub costs: Costs,
     /// The tiers in bytes, where they are limited.
     pub budgets: Budgets,
+    /// Snapshots share time levels.
+    pub shared: Option<Shared>,
 }
+
+/// What a plan with shared time levels must fit: a slot has a state's own fields, a place those of the previous level that are not shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shared {
+    /// Bytes of a place.
+    pub past_bytes: u64,
+    /// Bytes of the device cache and of the host pool, where they are limited.
+    pub device: Option<u64>,
+    /// The same of the pool.
+    pub host: Option<u64>,
+}
+
+/// Places that slots leave room for: of the state at rest, and of the first one that is evicted or fetched.
+const LEAST_PLACES: u64 = 2;
 
 impl Sizes {
     /// Tiers that fill `budgets` with snapshots of `state_bytes` bytes, raw or through a codec, under the clairvoyant policy.
@@ -37,7 +54,7 @@ impl Sizes {
         let slot_bytes = costs.slot_bytes;
         let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let host = Some(budgets.slots_outside(slot_bytes));
-        Sizes { slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false, costs, budgets }
+        Sizes { slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false, costs, budgets, shared: None }
     }
 
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
@@ -66,7 +83,22 @@ impl Sizes {
             budget => Some(slots(budget)),
         };
         let costs = costs(config, compression, slot_bytes, raw);
-        Sizes { slot_bytes, cache, host, policy: config.policy, hands_over: config.zero_copy, costs, budgets: Budgets::NONE }
+        let (policy, hands_over) = (config.policy, config.zero_copy);
+        Sizes { slot_bytes, cache, host, policy, hands_over, costs, budgets: Budgets::NONE, shared: None }
+    }
+
+    /// The same with raw snapshots that share time levels.
+    pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
+        let least = LEAST_PLACES.saturating_mul(levels.past_bytes);
+        let left = |budget: u64| if budget == 0 { 0 } else { budget.saturating_sub(least).max(1) };
+        let within = Config { device_budget: left(config.device_budget), host_budget: left(config.host_budget), ..config.clone() };
+        let mut sizes = Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw);
+        // Consecutive snapshots go to the host without their past.
+        sizes.costs.download *= levels.own_bytes as f64 / raw.max(1) as f64;
+        let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
+        let (device, host) = (limit(config.device_budget), limit(config.host_budget));
+        sizes.shared = Some(Shared { past_bytes: levels.past_bytes, device, host });
+        sizes
     }
 
     /// Most snapshots that the tiers hold, if that is less than `most`.
@@ -93,12 +125,18 @@ impl Sizes {
         if self.hands_over {
             return Plan::handing_over(index, cache);
         }
+        if self.shared.is_some() {
+            return Plan::sharing(index, cache);
+        }
         Plan::of(index, cache, self.policy)
     }
 
     /// Whether a plan is the one that these sizes ask for.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
-        plan.cache == self.cache.unwrap_or(snapshots) && plan.policy == self.policy && plan.hands_over == self.hands_over
+        plan.cache == self.cache.unwrap_or(snapshots)
+            && plan.policy == self.policy
+            && plan.hands_over == self.hands_over
+            && plan.shares.is_some() == self.shared.is_some()
     }
 
     /// The plan for these sizes: one of `plans`, or a new one.
@@ -110,13 +148,33 @@ impl Sizes {
     }
 
     fn admits(&self, plan: &Plan) -> bool {
-        self.host.is_none_or(|slots| plan.host_slots <= slots)
+        let (device, host) = self.bytes_of(plan);
+        let within = |limit: fn(&Shared) -> Option<u64>, bytes: u64| self.shared.as_ref().and_then(limit).is_none_or(|most| bytes <= most);
+        self.host.is_none_or(|slots| plan.host_slots <= slots) && within(|s| s.device, device) && within(|s| s.host, host)
+    }
+
+    /// Bytes of the cache and of the pool that a plan needs.
+    pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
+        let past = self.shared.as_ref().map_or(0, |shared| shared.past_bytes);
+        let bytes = |slots: u32, places: u32| {
+            let places = u64::from(places).saturating_mul(past);
+            u64::from(slots).saturating_mul(self.slot_bytes).saturating_add(places)
+        };
+        let (device, host) = plan.places();
+        (bytes(plan.device_slots, device), bytes(plan.host_slots, host))
     }
 
     /// An error that says what the plan needs, if it does not fit.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         if self.admits(plan) {
             return Ok(());
+        }
+        let (device, host) = self.bytes_of(plan);
+        if self.host.is_none_or(|slots| plan.host_slots <= slots) {
+            return fail!(
+                Budget,
+                "with shared_levels = 1 the plan needs {device} bytes of the device and {host} of the host: raise the budgets"
+            );
         }
         fail!(
             Budget,

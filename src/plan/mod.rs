@@ -20,6 +20,7 @@ mod profile;
 mod published;
 mod replace;
 mod search;
+mod share;
 mod simulate;
 mod survey;
 mod timeline;
@@ -29,12 +30,13 @@ use crate::room::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use choose::{choose, choose_among, Choice, Sizes, SPARE_SLOTS};
+pub use choose::{choose, choose_among, Choice, Shared, Sizes, SPARE_SLOTS};
 pub use costs::{Costs, Times};
 pub use index::{Event, Index};
 pub use profile::{CodecProfile, Profile};
 pub use published::published;
 pub use search::{search, Candidate, Keep};
+pub use share::{Past, Shares};
 pub use simulate::{simulate, simulate_timeline, Budgets, Simulation};
 pub use survey::Survey;
 pub use timeline::{Row, Timeline};
@@ -131,6 +133,8 @@ pub struct Plan {
     pub fetches: Vec<Fetch>,
     /// Its totals.
     pub counts: Counts,
+    /// Where snapshots have their past from, if time levels are shared.
+    pub shares: Option<Shares>,
 }
 
 impl Plan {
@@ -148,6 +152,23 @@ impl Plan {
     /// is done.
     pub fn handing_over(index: &Index, cache: u32) -> Result<Self> {
         Self::made(index, cache, Policy::Clairvoyant, true)
+    }
+
+    /// Plans an indexed schedule for states whose previous time levels are shared between snapshots.
+    pub fn sharing(index: &Index, cache: u32) -> Result<Self> {
+        let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
+        plan.shares = Some(share::share(index, &plan.steps, &plan.fetches)?);
+        Ok(plan)
+    }
+
+    /// Where the SAVE or RESTORE `event` has its past, in the cache and in the host pool.
+    pub fn pasts(&self, event: usize) -> (Past, Past) {
+        self.shares.as_ref().map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
+    }
+
+    /// Places for pasts, in the cache and in the host pool.
+    pub fn places(&self) -> (u32, u32) {
+        self.shares.as_ref().map_or((0, 0), |shares| (shares.device_places, shares.host_places))
     }
 
     fn made(index: &Index, cache: u32, policy: Policy, hands_over: bool) -> Result<Self> {

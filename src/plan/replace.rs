@@ -63,6 +63,7 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, hands_over: 
         steps,
         fetches: cache.fetches,
         counts: Counts::default(),
+        shares: None,
     })
 }
 

@@ -6,13 +6,16 @@
 
 mod arena;
 mod compressed;
+mod levels;
 mod packer;
 
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
-use crate::snapshot::{Field, Layout};
+use crate::snapshot::{Field, Layout, Levels};
 use arena::Arena;
+pub use levels::Pasts;
+use levels::Sharing;
 pub use packer::Packer;
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -100,6 +103,8 @@ pub struct Tiers {
     device: Box<dyn Device>,
     layout: Layout,
     compression: Option<Compression>,
+    /// Shared time levels of raw snapshots.
+    sharing: Option<Sharing>,
     /// Saves of which it is known what they did, and not told yet.
     saved: Vec<Saved>,
     cache: Vec<DeviceSlot>,
@@ -127,7 +132,16 @@ impl Tiers {
             largest: 0,
         });
         let (saved, cached, pooled) = (Vec::new(), Vec::new(), Vec::new());
-        let mut tiers = Tiers { device, layout, compression, saved, cache: cached, pool: pooled, downloads: 0, spare: cache, app };
+        let (sharing, downloads, spare) = (None, 0, cache);
+        let mut tiers = Tiers { device, layout, compression, sharing, saved, cache: cached, pool: pooled, downloads, spare, app };
+        tiers.fit(plan)?;
+        Ok(tiers)
+    }
+
+    /// The same for raw snapshots that share these time levels.
+    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels) -> Result<Self> {
+        let mut tiers = Self::new(device, layout, plan, None, 0, 0)?;
+        tiers.sharing = Some(Sharing::new(levels));
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -141,6 +155,9 @@ impl Tiers {
         for _ in self.pool.len()..plan.host_slots as usize {
             let written = self.device.event()?;
             self.pool.push(HostSlot { at: 0..0, ts: -1, written, download: 0 });
+        }
+        if let Some(sharing) = &mut self.sharing {
+            sharing.fit(plan, &mut || self.device.event())?;
         }
         self.empty();
         Ok(())
@@ -177,7 +194,8 @@ impl Tiers {
     }
 
     fn empty(&mut self) {
-        let slot_bytes = self.layout.slot_bytes;
+        let slot_bytes = self.sharing.as_ref().map_or(self.layout.slot_bytes, Sharing::own_bytes);
+        self.sharing.iter_mut().for_each(Sharing::empty);
         let fixed = |k: usize| k as u64 * slot_bytes..(k as u64 + 1) * slot_bytes;
         for (k, slot) in self.cache.iter_mut().enumerate() {
             slot.held = if self.compression.is_none() { Held::InCache(fixed(k)) } else { Held::Nowhere };
@@ -204,11 +222,14 @@ impl Tiers {
     /// The most bytes of device memory and pool that compressed snapshots have reached to, with what the codec works in on a GPU; `None` if
     /// snapshots are raw.
     pub fn peaks(&self) -> Option<(u64, u64)> {
+        if let Some(sharing) = &self.sharing {
+            return Some(sharing.bytes());
+        }
         self.compression.as_ref().map(|c| (c.cache.peak() + c.packer.device_bytes() + c.packer.own_bytes(), c.pool.peak()))
     }
 
     /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.
-    pub fn save(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    pub fn save(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
         if step.slot == NONE && step.host == NONE {
             self.saved.push(Saved { ts, bytes: 0, written: false });
             return Ok(());
@@ -216,6 +237,9 @@ impl Tiers {
         self.device.concerns(ts);
         if self.compression.is_some() {
             return self.save_compressed(step, ts, fields);
+        }
+        if self.sharing.is_some() {
+            return self.save_shared(step, pasts, ts, fields);
         }
         self.clear_for_save(step)?;
         let to = if step.slot == NONE { self.in_pool(step.host) } else { self.in_slot(step.slot, 0) };
@@ -286,7 +310,7 @@ impl Tiers {
     pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<()> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
-            return self.save(step, ts, &fields);
+            return self.save(step, Pasts::default(), ts, &fields);
         }
         self.device.concerns(ts);
         let stored = step.slot != NONE || step.host != NONE;
@@ -305,7 +329,7 @@ impl Tiers {
     pub fn acquire(&mut self, step: Step, ts: i64, last: bool, spare: u32) -> Result<(Vec<*mut c_void>, bool)> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
-            let moved = self.restore(step, ts, last, &fields)?;
+            let moved = self.restore(step, Pasts::default(), ts, last, &fields)?;
             return Ok((self.pointers(NONE, spare)?, moved));
         }
         self.device.concerns(ts);
@@ -332,7 +356,10 @@ impl Tiers {
     }
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
-    pub fn fetch(&mut self, step: Step) -> Result<()> {
+    pub fn fetch(&mut self, step: Step, pasts: Pasts) -> Result<()> {
+        if self.sharing.is_some() {
+            return self.fetch_shared(step, pasts);
+        }
         self.place_made_for(step)?;
         let host = self.pool[step.host as usize].clone();
         let bytes = host.at.end - host.at.start;
@@ -369,10 +396,13 @@ impl Tiers {
 
     /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that snapshot any more. They hold the state when
     /// the application's lane gets past this. Returns whether the snapshot had to cross the link.
-    pub fn restore(&mut self, step: Step, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+    pub fn restore(&mut self, step: Step, pasts: Pasts, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
         self.device.concerns(ts);
         if self.compression.is_some() {
             return self.restore_compressed(step, ts, last, fields);
+        }
+        if self.sharing.is_some() {
+            return self.restore_shared(step, pasts, fields);
         }
         let from = if step.slot == NONE {
             // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
