@@ -25,8 +25,17 @@ pub fn scratch(name: &str) -> PathBuf {
     dir
 }
 
+/// What `cargo test` puts in front of it would be loaded instead of what programs were linked with: a library that `cargo build` left there.
+fn library_path() -> std::ffi::OsString {
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::join_paths(std::env::split_paths(&path).filter(|folder| !folder.starts_with(target()))).unwrap()
+}
+
 /// Runs a command that must succeed.
 pub fn run(command: &mut Command) -> Output {
+    if command.get_envs().all(|(name, _)| name != "LD_LIBRARY_PATH") {
+        command.env("LD_LIBRARY_PATH", library_path());
+    }
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
