@@ -148,7 +148,7 @@ module gpuzip
     integer(c_int32_t) :: checkpointing_snaps = 0
     ! Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
     integer(c_int32_t) :: cache_capacity = 0
-    ! GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
+    ! GPUZIP_COMPRESSOR_*; 0: none.
     integer(c_int32_t) :: compressor = 0
     ! What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
     integer(c_int32_t) :: log_level = 0
@@ -238,9 +238,9 @@ module gpuzip
     ! Seconds that a requested stop may take.
     real(c_double) :: stop_budget_s = 0
     ! 1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of
-    ! u(t+1) is the field of u(t). It is compared at every save; where it is another one, since the application changed
-    ! it after the step, the save fails with GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with
-    ! `zero_copy`, policy lru or a codec by name.
+    ! u(t+1) is the field of u(t). Every save compares their checksums; where the application changed it after the step,
+    ! the save fails with GPUZIP_ERR_VALUES, on a GPU the call that would give TERMINATE, and the shot cannot go on. Not
+    ! with `zero_copy`, policy lru or a codec by name.
     integer(c_int32_t) :: shared_levels = 0
     ! Zero.
     integer(c_int32_t) :: reserved_32 = 0

@@ -308,7 +308,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
-   GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
+   GPUZIP_COMPRESSOR_*; 0: none.
    */
   int32_t compressor GPUZIP_DEFAULT(0);
   /*
@@ -466,8 +466,8 @@ typedef struct gpuzip_config_t {
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
    1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of u(t+1) is the field of
-   u(t). It is compared at every save; where it is another one, since the application changed it after the step, the save fails with
-   GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with `zero_copy`, policy lru or a codec by name.
+   u(t). Every save compares their checksums; where the application changed it after the step, the save fails with GPUZIP_ERR_VALUES, on
+   a GPU the call that would give TERMINATE, and the shot cannot go on. Not with `zero_copy`, policy lru or a codec by name.
    */
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*

@@ -17,7 +17,7 @@ use crate::plan::{Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, trace, Action, Kind};
 use crate::snapshot::{Layout, Levels, ALIGNMENT};
 use crate::stats::Stats;
-use crate::tier::{Packer, Pasts, Saved, Tiers};
+use crate::tier::{Packer, Pasts, Saved, Sums, Tiers};
 use crate::trace::nvtx;
 use crate::trace::Trace;
 use crate::tune::Tuner;
@@ -211,9 +211,6 @@ impl Session {
             tuning::check_backend(profile, Some(target))?;
         }
         self.settle()?;
-        if self.levels.is_some() && target != Target::Host {
-            return fail!(Unsupported, "shared_levels = 1: on the host backend only in this version; use 0 on CUDA");
-        }
         if self.codec.is_none() {
             // Tiers that could not be made took it with them, or it is chosen only now.
             self.codec = codec_of(&self.compression, &self.layout)?;
@@ -224,17 +221,22 @@ impl Session {
             (Some(codec), Target::Host) => Some(Packer::on_host(codec)?),
             (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.compression, &self.layout)?),
         };
-        let reserved = self.reserve(&mut *device, packer.as_mut());
+        let mut sums = match target {
+            Target::Cuda(_) if self.levels.is_some() => Sums::on_gpu(&mut *device)?,
+            _ => Sums::Host,
+        };
+        let reserved = self.reserve(&mut *device, packer.as_mut(), &mut sums);
         let (plan, cache, pool) = match reserved {
             Ok(reserved) => reserved,
             Err(error) => {
                 packer.iter_mut().for_each(|packer| packer.close(&mut *device));
+                sums.close(&mut *device);
                 return Err(error);
             }
         };
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.sizes.slot_bytes);
         let tiers = match self.levels.clone() {
-            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels)?,
+            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, sums)?,
             None => Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?,
         };
         self.engine = Some(Engine {
@@ -266,7 +268,7 @@ impl Session {
 
     /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device has less than the cache wants, the cache
     /// shrinks.
-    fn reserve(&mut self, device: &mut dyn Device, packer: Option<&mut Packer>) -> Result<(Arc<Plan>, u64, u64)> {
+    fn reserve(&mut self, device: &mut dyn Device, packer: Option<&mut Packer>, sums: &mut Sums) -> Result<(Arc<Plan>, u64, u64)> {
         let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
         let most = packer.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // What the codec works in is of the budget, too.
@@ -285,7 +287,7 @@ impl Session {
                 _ if self.levels.is_some() => self.sizes.bytes_of(&plan).0,
                 _ => times(plan.device_slots, self.sizes.slot_bytes.next_multiple_of(ALIGNMENT)),
             };
-            match device.reserve_device(cache.saturating_add(spare).saturating_add(stages)) {
+            match device.reserve_device(cache.saturating_add(spare).saturating_add(stages).saturating_add(sums.device_bytes())) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
@@ -300,6 +302,7 @@ impl Session {
                     };
                     device.reserve_host(pool)?;
                     packer.into_iter().for_each(|packer| packer.settle_at(cache + spare));
+                    sums.settle_at(device, cache + spare + stages)?;
                     return Ok((plan, cache, pool));
                 }
             }

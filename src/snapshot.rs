@@ -64,14 +64,34 @@ pub struct Layout {
 /// previous level of one of them are the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// Own fields, by number, with their offsets in a slot.
+    /// Own fields, by number, with their offsets in a slot; checksums come behind them.
     pub own: Vec<(usize, u64)>,
-    /// Past fields, with their offsets in a place of their own, and that of the field in a slot whose previous level they are.
-    pub past: Vec<(usize, u64, u64)>,
+    /// Past fields.
+    pub past: Vec<PastField>,
     /// Bytes of a slot.
     pub own_bytes: u64,
     /// Bytes of a place.
     pub past_bytes: u64,
+}
+
+impl Levels {
+    /// Bytes of the device beside slots and places, in which levels are compared.
+    pub const WORK_BYTES: u64 = ALIGNMENT;
+}
+
+/// A field that is the previous time level of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastField {
+    /// Its number.
+    pub field: usize,
+    /// Its offset in a place.
+    pub at: u64,
+    /// The number of that other one.
+    pub present: usize,
+    /// The other one's offset in a slot.
+    pub of: u64,
+    /// The offset of the other one's checksum in a slot.
+    pub sum: u64,
 }
 
 impl Layout {
@@ -84,10 +104,12 @@ impl Layout {
             levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
-            let (_, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
-            levels.past.push((i, levels.past_bytes, of));
+            let (present, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
+            let sum = levels.own_bytes + 8 * levels.past.len() as u64;
+            levels.past.push(PastField { field: i, at: levels.past_bytes, present, of, sum });
             levels.past_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
+        levels.own_bytes += (8 * levels.past.len() as u64).next_multiple_of(ALIGNMENT);
         (levels.past_bytes > 0).then_some(levels)
     }
 

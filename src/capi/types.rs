@@ -172,7 +172,7 @@ pub struct gpuzip_config_t {
     pub checkpointing_snaps: i32,
     /// Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
     pub cache_capacity: i32,
-    /// GPUZIP_COMPRESSOR_*; 0: none. On the host backend in this version.
+    /// GPUZIP_COMPRESSOR_*; 0: none.
     pub compressor: i32,
     /// What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
     pub log_level: i32,
@@ -256,8 +256,8 @@ pub struct gpuzip_config_t {
     /// Seconds that a requested stop may take.
     pub stop_budget_s: f64,
     /// 1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of u(t+1) is the field of
-    /// u(t). It is compared at every save; where it is another one, since the application changed it after the step, the save fails with
-    /// GPUZIP_ERR_VALUES and the shot cannot go on. Host backend; not with `zero_copy`, policy lru or a codec by name.
+    /// u(t). Every save compares their checksums; where the application changed it after the step, the save fails with GPUZIP_ERR_VALUES, on
+    /// a GPU the call that would give TERMINATE, and the shot cannot go on. Not with `zero_copy`, policy lru or a codec by name.
     pub shared_levels: i32,
     /// Zero.
     pub reserved_32: i32,

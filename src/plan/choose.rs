@@ -90,13 +90,14 @@ impl Sizes {
     /// The same with raw snapshots that share time levels.
     pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
         let least = LEAST_PLACES.saturating_mul(levels.past_bytes);
-        let left = |budget: u64| if budget == 0 { 0 } else { budget.saturating_sub(least).max(1) };
-        let within = Config { device_budget: left(config.device_budget), host_budget: left(config.host_budget), ..config.clone() };
+        let left = |budget: u64, aside: u64| if budget == 0 { 0 } else { budget.saturating_sub(aside).max(1) };
+        let slots = left(config.device_budget, Levels::WORK_BYTES);
+        let within = Config { device_budget: left(slots, least), host_budget: left(config.host_budget, least), ..config.clone() };
         let mut sizes = Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw);
         // Consecutive snapshots go to the host without their past.
         sizes.costs.download *= levels.own_bytes as f64 / raw.max(1) as f64;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
-        let (device, host) = (limit(config.device_budget), limit(config.host_budget));
+        let (device, host) = (limit(slots), limit(config.host_budget));
         sizes.shared = Some(Shared { past_bytes: levels.past_bytes, device, host });
         sizes
     }

@@ -1,18 +1,20 @@
 //! Raw snapshots that share time levels: a slot has a state's own fields, and its past, the previous time level, is in a place beside the
 //! slots or, unwritten, in the slot of the snapshot one step before. The plan says which.
 //!
-//! That the past is the other one's present is the application's word. It is compared at every SAVE: a shot in which it does not hold ends
-//! there, and no wrong state is ever restored.
+//! That the past is the other one's present is the application's word. Every SAVE compares their checksums, of which a slot has that of its
+//! present: a shot in which it does not hold fails, on the host at that SAVE, on a GPU before TERMINATE.
 
+use super::sums::Sums;
 use super::{Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Past, Plan, Step, NONE};
-use crate::snapshot::Levels;
+use crate::snapshot::{Levels, PastField};
 
 /// What tiers with shared time levels have beside slots.
 pub(super) struct Sharing {
     levels: Levels,
+    pub(super) sums: Sums,
     /// Where places begin in the cache and in the pool.
     device: u64,
     host: u64,
@@ -26,8 +28,8 @@ pub(super) struct Sharing {
 pub type Pasts = (Past, Past);
 
 impl Sharing {
-    pub fn new(levels: Levels) -> Self {
-        Sharing { levels, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
+    pub fn new(levels: Levels, sums: Sums) -> Self {
+        Sharing { levels, sums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
     }
 
     /// Bytes of a slot.
@@ -49,7 +51,7 @@ impl Sharing {
         let of = |count: u32, bytes: u64| u64::from(count) * bytes;
         let Levels { own_bytes, past_bytes, .. } = self.levels;
         (self.device, self.host) = (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
-        self.bytes = (self.device + of(device, past_bytes), self.host + of(host, past_bytes));
+        self.bytes = (self.device + of(device, past_bytes) + self.sums.device_bytes(), self.host + of(host, past_bytes));
         Ok(())
     }
 
@@ -59,22 +61,21 @@ impl Sharing {
 
     /// Where the past of a snapshot in the cache is, field by field: number of the field, and place.
     fn in_cache(&self, past: Past) -> Vec<(usize, Place)> {
-        let Levels { own_bytes, past_bytes, past: fields, .. } = &self.levels;
-        let place = |&(i, at, of): &(usize, u64, u64)| match past {
-            Past::Nowhere => None,
-            Past::Place(k) => Some((i, Place::Device(self.device + u64::from(k) * past_bytes + at))),
-            Past::Slot(k) => Some((i, Place::Device(u64::from(k) * own_bytes + of))),
-        };
-        fields.iter().filter_map(place).collect()
+        self.places_of(past, Place::Device(self.device), Place::Device(0))
     }
 
     /// The same in the pool.
     fn in_pool(&self, past: Past) -> Vec<(usize, Place)> {
+        self.places_of(past, Place::Host(self.host), Place::Host(0))
+    }
+
+    /// The same in the tier whose places and slots begin there.
+    fn places_of(&self, past: Past, places: Place, slots: Place) -> Vec<(usize, Place)> {
         let Levels { own_bytes, past_bytes, past: fields, .. } = &self.levels;
-        let place = |&(i, at, of): &(usize, u64, u64)| match past {
+        let place = |field: &PastField| match past {
             Past::Nowhere => None,
-            Past::Place(k) => Some((i, Place::Host(self.host + u64::from(k) * past_bytes + at))),
-            Past::Slot(k) => Some((i, Place::Host(u64::from(k) * own_bytes + of))),
+            Past::Place(k) => Some((field.field, places.plus(u64::from(k) * past_bytes + field.at))),
+            Past::Slot(k) => Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of))),
         };
         fields.iter().filter_map(place).collect()
     }
@@ -111,11 +112,14 @@ impl Tiers {
         let cached = step.slot != NONE;
         let slot = if cached { self.in_slot(step.slot, 0) } else { self.in_pool(step.host) };
         self.copy_own(fields, slot, true)?;
-        let (past, to) = if cached { (pasts.0, self.sharing()?.in_cache(pasts.0)) } else { (pasts.1, self.sharing()?.in_pool(pasts.1)) };
-        for (i, to) in to {
-            match past {
-                Past::Slot(other) => self.compare(ts, i, fields[i], to, (!cached).then_some(other))?,
-                _ => self.device.copy(Lane::App, to, Place::App(fields[i]), self.field_bytes(i))?,
+        self.keep_sums(fields, slot)?;
+        match if cached { pasts.0 } else { pasts.1 } {
+            Past::Slot(other) => self.compare(ts, fields, other, cached)?,
+            past => {
+                let to = if cached { self.sharing()?.in_cache(past) } else { self.sharing()?.in_pool(past) };
+                for (i, to) in to {
+                    self.device.copy(Lane::App, to, Place::App(fields[i]), self.field_bytes(i))?;
+                }
             }
         }
         if cached && step.host != NONE {
@@ -142,34 +146,30 @@ impl Tiers {
         Ok(())
     }
 
-    /// Refuses a state whose past is not what the snapshot one step before has, which for a slot of the pool may still be on its way.
-    fn compare(&mut self, ts: i64, i: usize, field: AppMemory, with: Place, on_host: Option<u32>) -> Result<()> {
-        if let Some(slot) = on_host {
-            self.device.wait(Lane::App, self.pool[slot as usize].written)?;
+    /// Keeps the checksums of the fields of which the next state may have the past.
+    fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
+        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
+        levels.past.iter().try_for_each(|past| sums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum)))
+    }
+
+    /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the cache or of the pool, where it may still be
+    /// on its way.
+    fn compare(&mut self, ts: i64, fields: &[AppMemory], other: u32, in_cache: bool) -> Result<()> {
+        if !in_cache {
+            self.device.wait(Lane::App, self.pool[other as usize].written)?;
         }
-        let bytes = field.bytes();
-        let other = self.device.pointer(with, bytes as u64)?;
-        // SAFETY: host memory, on the only backend that shares time levels: the application's, as promised for `AppMemory`, and the slot's,
-        // which no lane writes now.
-        let same = unsafe { std::slice::from_raw_parts(field.address(), bytes) == std::slice::from_raw_parts(other.cast::<u8>(), bytes) };
-        if !same {
-            return fail!(
-                Values,
-                "shared_levels = 1: field {i} of state {ts} is not what the field that it is the previous level of was in state {}; use 0 if \
-                 steps or sources change it afterwards",
-                ts - 1
-            );
-        }
-        Ok(())
+        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
+        let at = u64::from(other) * levels.own_bytes;
+        let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
+        let device = &mut *self.device;
+        levels.past.iter().try_for_each(|past| sums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field))
     }
 
     /// Sends the snapshot in a slot on to the host, its past only if it is not there.
     fn write_back_shared(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
         let (from, to) = (self.sharing()?.in_cache(pasts.0), self.sharing()?.in_pool(pasts.1));
-        if let Past::Slot(other) = pasts.1 {
-            for &(i, at) in to.iter().filter(|_| !matches!(pasts.0, Past::Slot(_))) {
-                self.compare(ts, i, fields[i], at, Some(other))?;
-            }
+        if let (Past::Slot(other), false) = (pasts.1, matches!(pasts.0, Past::Slot(_))) {
+            self.compare(ts, fields, other, false)?;
         }
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Download, self.app)?;

@@ -8,6 +8,7 @@ mod arena;
 mod compressed;
 mod levels;
 mod packer;
+mod sums;
 
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
@@ -20,6 +21,7 @@ pub use packer::Packer;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
+pub use sums::Sums;
 
 /// A device cache slot.
 #[derive(Clone)]
@@ -139,9 +141,9 @@ impl Tiers {
     }
 
     /// The same for raw snapshots that share these time levels.
-    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels) -> Result<Self> {
+    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels, sums: Sums) -> Result<Self> {
         let mut tiers = Self::new(device, layout, plan, None, 0, 0)?;
-        tiers.sharing = Some(Sharing::new(levels));
+        tiers.sharing = Some(Sharing::new(levels, sums));
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -172,20 +174,26 @@ impl Tiers {
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
         self.device.forget_stream();
-        let checked = self.compression.as_mut().map_or(Ok(()), |c| c.packer.check());
+        let checked = self.check();
         self.empty();
         checked
     }
 
+    /// Fails if a call so far gave or took what it must not; the device must be done with them.
+    fn check(&mut self) -> Result<()> {
+        self.compression.as_mut().map_or(Ok(()), |c| c.packer.check())?;
+        self.sharing.as_mut().map_or(Ok(()), |s| s.sums.check(&mut *self.device))
+    }
+
     /// Whether restores may turn out later to have failed.
     pub fn is_checked_later(&self) -> bool {
-        self.compression.as_ref().is_some_and(|c| c.packer.lag() > 0)
+        self.compression.as_ref().is_some_and(|c| c.packer.lag() > 0) || matches!(self.sharing, Some(Sharing { sums: Sums::Gpu(_), .. }))
     }
 
     /// Waits for all calls, and fails if one of them gave what it must not.
     pub fn finish(&mut self) -> Result<()> {
         self.device.finish_calls()?;
-        self.compression.as_mut().map_or(Ok(()), |c| c.packer.check())
+        self.check()
     }
 
     /// What saves did, of those of which it is known since this was asked last.
@@ -434,6 +442,9 @@ impl Drop for Tiers {
     fn drop(&mut self) {
         if let Some(c) = &mut self.compression {
             c.packer.close(&mut *self.device);
+        }
+        if let Some(s) = &mut self.sharing {
+            s.sums.close(&mut *self.device);
         }
     }
 }

@@ -17,6 +17,7 @@ use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 macro_rules! ok {
@@ -75,8 +76,32 @@ pub fn shapes() -> Vec<Field> {
     vec![field([24, 4, 1], Scalar::F32), field([33, 1, 1], Scalar::F64)]
 }
 
+/// Those of a job: with levels to share, also what the first one was in the state before.
+fn shapes_of(job: &Job) -> Vec<Field> {
+    let mut shapes = shapes();
+    if job.config.shared_levels {
+        shapes.insert(1, Field { previous_of: Some(0), ..shapes[0] });
+    }
+    shapes
+}
+
+/// The state whose second field is not that, if it is not 0.
+pub static SPOILED: AtomicU32 = AtomicU32::new(0);
+
+/// Makes of random states such whose second field is what the first one was in the state before.
+fn chain_levels(shapes: &[Field], states: &mut [u8]) {
+    let level = shapes[0].bytes().unwrap() as usize;
+    let bytes: usize = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum();
+    (bytes..states.len()).step_by(bytes).for_each(|at| states.copy_within(at - bytes..at - bytes + level, at + level));
+    let spoiled = SPOILED.load(Ordering::Relaxed) as usize;
+    if spoiled > 0 {
+        states[spoiled * bytes + 2 * level - 1] ^= 1;
+    }
+}
+
 /// One device's part of the application.
 struct Part {
+    state_bytes: usize,
     ordinal: i32,
     context: CUcontext,
     streams: Vec<CUstream>,
@@ -155,6 +180,8 @@ fn state_bytes() -> usize {
 
 impl Part {
     fn new(ordinal: i32, job: &Job, seed: u64) -> Self {
+        let shapes = shapes_of(job);
+        let state_bytes = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum::<usize>();
         let (mut context, mut device) = (std::ptr::null_mut(), 0);
         ok!(cuInit(0));
         ok!(cuDeviceGet(&mut device, ordinal));
@@ -180,27 +207,31 @@ impl Part {
             (field, address)
         };
         let sets = if job.streams == Streams::Independent { 2 } else { 1 };
-        let fields: Vec<Vec<_>> = (0..sets).map(|_| shapes().into_iter().map(alloc).collect()).collect();
+        let fields: Vec<Vec<_>> = (0..sets).map(|_| shapes.iter().copied().map(alloc).collect()).collect();
         let own = fields.iter().flatten().map(|(_, address)| *address).collect();
         let pinned = |bytes: usize| {
             let mut address: *mut c_void = std::ptr::null_mut();
             ok!(cuMemHostAlloc(&mut address, bytes, 0));
             address.cast::<u8>()
         };
-        let states = pinned(state_bytes() * job.steps as usize);
+        let states = pinned(state_bytes * job.steps as usize);
         let compression = &job.config.compression;
-        let values: Vec<u8> = if compression.method == Method::None {
-            (0..state_bytes() * job.steps as usize)
+        let mut values: Vec<u8> = if compression.method == Method::None {
+            (0..state_bytes * job.steps as usize)
                 .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()[6])
                 .collect()
         } else {
             (0..job.steps).flat_map(|ts| numbers(ts, seed)).collect()
         };
+        if job.config.shared_levels {
+            chain_levels(&shapes, &mut values);
+        }
         // SAFETY: the allocation has as many.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), states, values.len()) };
         let decoded = (compression.method != Method::None).then(|| decoded(compression, &values));
-        let seen = pinned(state_bytes() * LOOKS_PER_STEP * job.steps as usize);
+        let seen = pinned(state_bytes * LOOKS_PER_STEP * job.steps as usize);
         Part {
+            state_bytes,
             ordinal,
             context,
             streams,
@@ -220,7 +251,7 @@ impl Part {
     /// Where what is looked at is copied to.
     fn seen(&self) -> std::ops::Range<u64> {
         let start = self.seen as u64;
-        start..start + (state_bytes() * self.room) as u64
+        start..start + (self.state_bytes * self.room) as u64
     }
 
     fn enter(&self) {
@@ -249,7 +280,7 @@ impl Part {
 
     fn forward(&mut self, ts: u32) {
         self.restored = false;
-        let mut from = self.states as usize + state_bytes() * ts as usize;
+        let mut from = self.states as usize + self.state_bytes * ts as usize;
         for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
             ok!(cuMemcpyHtoDAsync_v2(*address, from as *const c_void, bytes, self.stream()));
@@ -265,7 +296,7 @@ impl Part {
 
     /// Copies the fields out, to be compared with state `ts` at the end.
     fn look(&mut self, ts: u32) {
-        let mut to = self.seen as usize + state_bytes() * self.expected.len();
+        let mut to = self.seen as usize + self.state_bytes * self.expected.len();
         assert!(self.expected.len() < self.room, "too many looks");
         for (field, address) in self.set() {
             let bytes = field.bytes().unwrap() as usize;
@@ -292,10 +323,10 @@ impl Part {
         }
         let state = |base: *mut u8, i: usize| {
             // SAFETY: within the allocation, which no copy touches any more.
-            unsafe { std::slice::from_raw_parts(base.add(state_bytes() * i), state_bytes()) }
+            unsafe { std::slice::from_raw_parts(base.add(self.state_bytes * i), self.state_bytes) }
         };
         let right = |ts: u32, restored: bool| match &self.decoded {
-            Some(decoded) if restored => &decoded[state_bytes() * ts as usize..][..state_bytes()],
+            Some(decoded) if restored => &decoded[self.state_bytes * ts as usize..][..self.state_bytes],
             _ => state(self.states, ts as usize),
         };
         let wrong = self.expected.iter().enumerate().filter(|(i, &(ts, restored))| state(self.seen, *i) != right(ts, restored)).count();
@@ -510,8 +541,8 @@ pub fn run_tuned(
             let looks = part.expected.len() as u64;
             outcome.wrong += part.wrong_states();
             let stats = session.stats()?;
-            outcome.own_bytes.0 += (stats.forward_steps + 1) * state_bytes() as u64;
-            outcome.own_bytes.1 += looks * state_bytes() as u64;
+            outcome.own_bytes.0 += (stats.forward_steps + 1) * part.state_bytes as u64;
+            outcome.own_bytes.1 += looks * part.state_bytes as u64;
             outcome.stats.push(stats);
             after_shot(session)?;
         }

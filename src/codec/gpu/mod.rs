@@ -10,9 +10,11 @@ mod half;
 mod lorenzo;
 mod quantize;
 mod snapshot;
+mod sum;
 mod zfp;
 
 pub use snapshot::{GpuCodec, Report};
+pub use sum::FieldSum;
 
 use super::{ErrorBound, Method, Settings, Shape};
 use crate::device::cuda::{Function, Module, Queue, Source};
@@ -90,7 +92,7 @@ impl Modules {
 pub fn sources() -> Vec<Source> {
     let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
     let all = [snapshot::source, half::source, bfp::source, zfp::source, cuszp::source, lorenzo::source];
-    all.into_iter().flat_map(both).chain(dct::sources()).collect()
+    all.into_iter().flat_map(both).chain(dct::sources()).chain([sum::source()]).collect()
 }
 
 fn coder(settings: &Settings, shape: Shape, modules: &mut Modules) -> Result<Option<Box<dyn GpuCoder>>> {

@@ -79,7 +79,7 @@ macro_rules! arguments {
         })*
     };
 }
-arguments! { i32 u32 u64 f64 [u64; 3] [u64; 8] }
+arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] }
 
 /// A stream that kernels are enqueued on, in the current context.
 #[derive(Clone, Copy)]
