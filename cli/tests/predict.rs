@@ -142,3 +142,43 @@ fn impossible_costs_are_refused() {
         assert!(message.contains(part), "{line}: {message}");
     }
 }
+
+/// What an application measured, in place of options; options that are given come first.
+#[test]
+fn a_measured_profile_is_planned_with() {
+    use gpuzip::plan::{CodecProfile, Profile};
+    let codec = CodecProfile {
+        compressor: 5,
+        bound: 1e-3,
+        ratio: 20.0,
+        worst_ratio: 15.0,
+        compress_gbs: 600.0,
+        decompress_gbs: 700.0,
+        ..Default::default()
+    };
+    let profile = Profile {
+        forward_ms: 10.0,
+        backward_ms: 10.0,
+        h2d_gbs: 8.9478485,
+        d2h_gbs: 8.9478485,
+        d2d_gbs: 223.69621,
+        codecs: vec![codec],
+        ..Profile::typical_gpu(1 << 30)
+    };
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plan.profile");
+    std::fs::write(&file, profile.to_bytes()).unwrap();
+    let budgets = "--device-budget 4G --host-budget 149G";
+    let by_profile = json(&format!("plan --steps 3751 --profile {} {budgets}", file.display()));
+    let by_options = json(&format!("{RAW} --ratio 20,15 --codec-gbs 600,700"));
+    for key in ["makespan_s", "stall_s", "device_peak", "host_peak"] {
+        assert_eq!(by_profile[key], by_options[key], "{key}");
+    }
+    assert_eq!((&by_profile["configuration"]["stored"], &by_options["configuration"]["stored"]), (&"dct 0.001".into(), &"ratio 20".into()));
+    let slower = json(&format!("plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20", file.display()));
+    assert!(number(&slower, "makespan_s") > 1.5 * number(&by_profile, "makespan_s"));
+    std::fs::write(&file, "no profile").unwrap();
+    for wrong in [file.display().to_string(), "nowhere.profile".into()] {
+        let output = gpuzip(&format!("plan --steps 10 --profile {wrong} {budgets}"));
+        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(&wrong), "{output:?}");
+    }
+}

@@ -2,42 +2,46 @@
 
 use crate::options::refuse;
 use clap::Args;
-use gpuzip::error::Result;
+use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Budgets, CodecProfile, Profile, Sizes, Survey};
+use std::path::{Path, PathBuf};
 
-/// Costs and budgets. What is not given is what the library assumes of a GPU behind PCIe 4.
+/// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU behind PCIe 4.
 #[derive(Args)]
 #[command(next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)")]
 pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    pub state_bytes: Option<u64>,
+    #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state")]
+    state_bytes: Option<u64>,
+    /// What an application has measured, the file of its profile_path: steps, copies, codecs and bytes of a state
+    #[arg(long, value_name = "FILE", group = "state")]
+    profile: Option<PathBuf>,
     /// Milliseconds of a forward step
-    #[arg(long, value_name = "MS", requires = "state_bytes", value_parser = positive)]
+    #[arg(long, value_name = "MS", requires = "state", value_parser = positive)]
     forward_ms: Option<f64>,
     /// Milliseconds of a backward step; as a forward step if only that is given
-    #[arg(long, value_name = "MS", requires = "state_bytes", value_parser = positive)]
+    #[arg(long, value_name = "MS", requires = "state", value_parser = positive)]
     backward_ms: Option<f64>,
     /// GB/s of the link: both ways, or to the device and to the host
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state_bytes", value_parser = pair)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
     link_gbs: Option<Pair>,
     /// GB/s of copies within the device
-    #[arg(long, value_name = "GB/S", requires = "state_bytes", value_parser = positive)]
+    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive)]
     d2d_gbs: Option<f64>,
     /// GB/s of the disk: both ways, or of reading and of writing
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state_bytes", value_parser = pair)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
     disk_gbs: Option<Pair>,
     /// Bytes of device memory for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state_bytes", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     device_budget: Option<u64>,
     /// Bytes of host memory for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state_bytes", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     host_budget: Option<u64>,
     /// Bytes of disk for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state_bytes", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     disk_budget: Option<u64>,
     /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked beside
-    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state_bytes", value_parser = pair)]
+    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair)]
     ratio: Option<Pair>,
     /// GB/s of the codec on raw bytes: both ways, or of compression and of decompression
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratio", value_parser = pair)]
@@ -49,7 +53,7 @@ pub struct CostOptions {
 #[command(next_help_heading = "Surveys (budgets, link and disk are then a node's, --device-budget a rank's)")]
 pub struct SurveyOptions {
     /// Ranks in all, one device each
-    #[arg(long, value_name = "N", requires = "state_bytes", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
     /// Ranks of one node
     #[arg(long, value_name = "M", requires = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
@@ -109,14 +113,22 @@ pub struct Machine {
     pub profile: Profile,
     pub budgets: Budgets,
     pub state_bytes: u64,
-    pub codec: Option<CodecProfile>,
+    /// Codecs beside none at all, by what they are called.
+    pub codecs: Vec<(String, CodecProfile)>,
     /// Device slots, at most.
     pub cache: Option<u32>,
 }
 
 impl CostOptions {
+    /// Whether there are any.
+    pub fn are_given(&self) -> bool {
+        self.state_bytes.is_some() || self.profile.is_some()
+    }
+
     /// The machine of one rank.
-    pub fn machine(&self, state_bytes: u64, cache: Option<u32>, survey: Option<Survey>) -> Result<Machine> {
+    pub fn machine(&self, cache: Option<u32>, survey: Option<Survey>) -> Result<Machine> {
+        let measured = self.profile.as_deref().map(read_profile).transpose()?;
+        let state_bytes = self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
@@ -126,41 +138,64 @@ impl CostOptions {
             (None, None) => return refuse("how much memory is there for snapshots? give --device-budget, or --cache".into()),
         };
         let budgets = Budgets { device, host: self.host_budget.unwrap_or(0), disk: self.disk_budget.unwrap_or(0) };
-        let profile = self.profile(state_bytes);
+        let codecs = self.codecs(measured.as_ref());
+        let profile = self.speeds(measured, state_bytes);
         let (profile, budgets) = survey.map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        Ok(Machine { profile, budgets, state_bytes, codec: self.codec(), cache })
+        Ok(Machine { profile, budgets, state_bytes, codecs, cache })
     }
 
-    fn profile(&self, state_bytes: u64) -> Profile {
-        let typical = Profile::typical_gpu(state_bytes);
-        let forward_ms = self.forward_ms.unwrap_or(typical.forward_ms);
-        let backward = self.forward_ms.map_or(typical.backward_ms, |_| forward_ms);
-        let link = self.link_gbs.unwrap_or(Pair(typical.h2d_gbs, typical.d2h_gbs));
-        let disk = self.disk_gbs.unwrap_or(Pair(typical.disk_read_gbs, typical.disk_write_gbs));
+    fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Profile {
+        let known = match measured {
+            Some(profile) => {
+                let scale = profile.scale(state_bytes);
+                Profile { state_bytes, forward_ms: profile.forward_ms * scale, backward_ms: profile.backward_ms * scale, ..profile }
+            }
+            None => Profile::typical_gpu(state_bytes),
+        };
+        let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
+        let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
+        let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
+        let disk = self.disk_gbs.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
         Profile {
             forward_ms,
             backward_ms: self.backward_ms.unwrap_or(backward),
             h2d_gbs: link.0,
             d2h_gbs: link.1,
-            d2d_gbs: self.d2d_gbs.unwrap_or(typical.d2d_gbs),
+            d2d_gbs: self.d2d_gbs.unwrap_or(known.d2d_gbs),
             disk_read_gbs: disk.0,
             disk_write_gbs: disk.1,
-            ..typical
+            ..known
         }
     }
 
-    fn codec(&self) -> Option<CodecProfile> {
-        let Pair(ratio, worst_ratio) = self.ratio?;
-        let typical = CodecProfile::typical(0, ratio, false);
-        let Pair(compress_gbs, decompress_gbs) = self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
-        Some(CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical })
+    /// The codec that is described, and those that were measured.
+    fn codecs(&self, measured: Option<&Profile>) -> Vec<(String, CodecProfile)> {
+        let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
+            let typical = CodecProfile::typical(0, ratio, false);
+            let Pair(compress_gbs, decompress_gbs) = self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
+            (format!("ratio {ratio}"), CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical })
+        });
+        let named = |codec: &CodecProfile| {
+            let name = usize::try_from(codec.compressor).ok().and_then(|k| COMPRESSORS.get(k));
+            let name = name.map_or_else(|| format!("compressor {}", codec.compressor), |name| name.to_string());
+            (if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name }, codec.clone())
+        };
+        described.into_iter().chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named)).collect()
     }
 }
 
+/// By their numbers in a configuration.
+const COMPRESSORS: [&str; 8] = ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"];
+
+fn read_profile(file: &Path) -> Result<Profile> {
+    let bytes = std::fs::read(file).map_err(|e| Error::new(Code::Io, format!("--profile {}: {e}", file.display())))?;
+    Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
+}
+
 impl Machine {
-    /// The tiers for raw snapshots and, if there is a codec, for compressed ones.
+    /// The tiers for raw snapshots and, for each codec, for compressed ones.
     pub fn alternatives(&self) -> Vec<Vec<Sizes>> {
-        let codecs = std::iter::once(None).chain(self.codec.as_ref().map(Some));
+        let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
         codecs.map(|codec| vec![self.sizes(codec)]).collect()
     }
 
@@ -172,9 +207,7 @@ impl Machine {
 
     /// What snapshots are in an alternative.
     pub fn stored(&self, alternative: usize) -> String {
-        match &self.codec {
-            Some(codec) if alternative > 0 => format!("ratio {}", codec.ratio),
-            _ => "raw".into(),
-        }
+        let codec = alternative.checked_sub(1).and_then(|k| self.codecs.get(k));
+        codec.map_or("raw".into(), |(name, _)| name.clone())
     }
 }

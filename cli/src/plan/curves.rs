@@ -73,7 +73,8 @@ fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f6
 
 fn plot(steps: u32, machine: &Machine, devices: &[u64], curves: &[Curve], recipe: &[(u64, f64)]) -> String {
     let mut page = Page::new(LEFT + WIDTH + 230.0, TOP + HEIGHT + 70.0);
-    let codec = machine.codec.as_ref().map_or("raw snapshots".into(), |codec| format!("raw or compressed, ratio {}", codec.ratio));
+    let codecs: Vec<&str> = machine.codecs.iter().map(|(name, _)| name.as_str()).collect();
+    let codec = if codecs.is_empty() { "raw snapshots".into() } else { format!("raw or compressed, {}", codecs.join(", ")) };
     let title = format!("Time of the best plan over memory: n = {steps}, states of {}, {codec}", size(machine.state_bytes));
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
     let times = curves.iter().flat_map(|c| &c.points).chain(recipe).map(|point| point.1);

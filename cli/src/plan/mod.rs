@@ -15,7 +15,7 @@ use clap::Args;
 use gpuzip::plan::Policy;
 pub use predict::{seconds, size};
 
-/// Plan where a schedule's snapshots live and when they move: count the transfers, or, with --state-bytes, predict times and find the best plan
+/// Plan where a schedule's snapshots live and when they move: count the transfers, or, with --state-bytes or --profile, predict times and find the best plan
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     survey: costs::SurveyOptions,
     /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and memory.svg
-    #[arg(long, value_name = "DIR", requires = "state_bytes")]
+    #[arg(long, value_name = "DIR", requires = "state")]
     svg: Option<std::path::PathBuf>,
     #[command(flatten)]
     output: OutputOptions,
@@ -44,8 +44,8 @@ fn policies() -> impl TypedValueParser<Value = Policy> {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match arguments.costs.state_bytes {
-        Some(state_bytes) => predict::run(arguments, state_bytes),
-        None => count::run(arguments),
+    match arguments.costs.are_given() {
+        true => predict::run(arguments),
+        false => count::run(arguments),
     }
 }

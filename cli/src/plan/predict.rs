@@ -13,9 +13,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 /// Finds or takes a plan, and says what it would take.
-pub fn run(arguments: &Arguments, state_bytes: u64) -> std::result::Result<(), Failure> {
+pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let survey = arguments.survey.survey();
-    let machine = arguments.costs.machine(state_bytes, arguments.cache, survey)?;
+    let machine = arguments.costs.machine(arguments.cache, survey)?;
     let ranked = match arguments.schedule.algorithm {
         Some(_) => given(arguments, &machine)?,
         None => found(arguments, &machine)?,
