@@ -55,6 +55,12 @@ bench-codecs: bench-fields
 	sh benches/codecs.sh $(FIELDS)
 	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
 
+# `auto` beside a grid of configurations made by hand, rtm3d over a simulated link: some twenty minutes, and a drawing. GRID: rtm3d's options.
+GRID ?= --n1 120 --n2 400 --n3 1 --border 40
+bench-grid: build
+	$(RTM3D)
+	$(CARGO) bench -p gpuzip-cli --bench grid -- $(abspath build)/rtm3d $(abspath build)/grid.svg $(GRID)
+
 # Rewrites include/gpuzip.h from src/capi/, and what fortran/gpuzip.f90 has from it.
 header:
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
@@ -76,4 +82,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs header abi lint gpu-bundle clean
+.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs bench-grid header abi lint gpu-bundle clean

@@ -1,8 +1,7 @@
-//! The planner: how long a search takes, how near its predictions come to runs, and how near its choice to the best of many made by hand.
+//! The planner: how long a search takes, and how near its predictions come to runs. `make bench-grid` has how near its choice comes to the best.
 //!
 //! Runs are on the host backend with a *simulated link*: transfers take the time that a link of a given bandwidth would need, and a step
 //! computes for a given time, so that the balance is an accelerator's while the sessions, plans and copies are the real ones.
-//! `GPUZIP_BENCH_GRID=1` runs the grid too, some minutes.
 
 mod common;
 
@@ -10,7 +9,7 @@ use common::{app_field, field, machine, median, HOST};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::plan::{search, simulate, Budgets, Keep, Plan, Policy, Profile, Sizes};
-use gpuzip::schedule::{adjust, Algorithm, Kind, Schedule};
+use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
 use std::time::{Duration, Instant};
 
@@ -167,56 +166,6 @@ fn accuracy(profile: &Profile) {
     println!("largest error {:.1} % <= {:.0} %\n", worst * 100.0, ERROR * 100.0);
 }
 
-/// The raw balance of schedules as GPUZIP's users have it, scaled to `steps`: 4 device slots, host memory for a 25th of the states.
-fn grid(profile: &Profile) {
-    let (steps, device) = (400u32, 4u32);
-    let host = steps / 25;
-    let most = host + device;
-    let mut entries = Vec::new();
-    for s in 2..=most {
-        entries.push(entry(format!("revolve {s}"), Some(Algorithm::Revolve), s, 0, device, Policy::Clairvoyant));
-        if s % 2 == 0 {
-            entries.push(entry(format!("uniform {s}"), Some(Algorithm::Uniform), s, 0, device, Policy::Clairvoyant));
-        }
-    }
-    for chunk in [20, 21, 22, 23, 24, 25, 26, 27, 28, 30, 32, 34, 37, 40, 43, 46, 50, 55, 60, 67, 75, 80, 90, 100] {
-        let starts = steps.div_ceil(chunk) - 1;
-        for cache in [3, 4].into_iter().filter(|c| starts + c <= most) {
-            let name = format!("two-level {chunk}, {cache} slots");
-            entries.push(entry(name, Some(Algorithm::TwoLevel), starts + cache, chunk, cache, Policy::Clairvoyant));
-        }
-    }
-    let recipe = entry("GPUZIP revolve".into(), Some(Algorithm::Revolve), adjust(steps.into()), 0, device, Policy::Lru);
-    let mut auto = entry("auto".into(), None, 0, 0, 0, Policy::Clairvoyant);
-    let bytes = |slots: u32| slots as u64 * STATE as u64;
-    auto.config = Config { device_budget: bytes(device), host_budget: bytes(host), profile: Some(profile.clone()), ..auto.config };
-    println!(
-        "grid: n = {steps}, {device} device and {host} host slots, {} configurations; each over auto in its round, median of 3",
-        entries.len()
-    );
-    let auto = |_| run(&auto, steps, 1);
-    let rounds: Vec<(f64, Vec<f64>)> =
-        (0..3).map(|k| (auto(k), entries.iter().chain([&recipe]).map(|entry| run(entry, steps, 1)).collect())).collect();
-    let mut results: Vec<(f64, f64, String)> = Vec::new();
-    for (k, entry) in entries.iter().chain([&recipe]).enumerate() {
-        let ratio = median(rounds.iter().map(|(auto, all)| all[k] / auto).collect());
-        results.push((ratio, median(rounds.iter().map(|(_, all)| all[k]).collect()), entry.name.clone()));
-    }
-    let recipe = results.pop().unwrap();
-    results.sort_by(|a, b| a.0.total_cmp(&b.0));
-    println!("{:<24} {:>8}  {:>8}  over auto", "configuration", "seconds", "x ideal");
-    let ideal = 2.0 * steps as f64 * STEP;
-    for (ratio, seconds, name) in results.iter().chain([&recipe]) {
-        println!("{name:<24} {seconds:>8.3}  {:>8.3}  {ratio:.3}", seconds / ideal);
-    }
-    let best = results[0].0;
-    println!(
-        "auto takes {:.3} times as long as the best of the grid (<= 1.08), GPUZIP's recipe {:.2} times as long as auto (>= 1.6)",
-        1.0 / best,
-        recipe.0
-    );
-}
-
 fn main() {
     println!("machine: {}\n", machine());
     speed();
@@ -224,7 +173,4 @@ fn main() {
     println!("a copy of a state takes {:.0} us, {:.2} steps", copy * 1e6, copy / STEP);
     let profile = profile(copy);
     accuracy(&profile);
-    if std::env::var_os("GPUZIP_BENCH_GRID").is_some_and(|v| v == "1") {
-        grid(&profile);
-    }
 }

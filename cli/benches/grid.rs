@@ -1,6 +1,6 @@
 //! `auto` beside a grid of configurations made by hand, measured: migrations of rtm3d over a *simulated link*, all on equal memory.
 //!
-//! `grid RTM3D SVG [OPTIONS OF RTM3D]`, or `make bench-grid`; some twenty minutes on a machine that does nothing else. The balance is the raw
+//! `grid RTM3D SVG [OPTIONS OF RTM3D]`, as `make bench-grid` runs it; some twenty minutes on a machine that does nothing else. The balance is the raw
 //! one of GPUZIP's Salt data set: 3751 steps, a transfer of a snapshot takes 12 forward steps, the device holds 4 snapshots and the host 149.
 //! rtm3d computes on one core, transfers take the other; steps, copies and transfers are real, only the link's bandwidth is given.
 
