@@ -66,6 +66,9 @@ fn small_jobs() -> Vec<Job> {
     let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
     compressed.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     jobs.push(compressed.clone());
+    let mut shared = job(Policy::Clairvoyant, 2, 64, Streams::Own);
+    (shared.config.algorithm, shared.config.shared_levels) = (Some(Algorithm::StoreAll), true);
+    jobs.push(shared);
     // With a timeline, whose failures are failures of the device or warnings.
     for mut traced in [compressed, jobs[3].clone(), jobs[6].clone()] {
         traced.config.trace_out = Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
@@ -165,7 +168,8 @@ fn any_call_may_fail() {
             let mut hits = 0;
             let ways = [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
             // Every run with kernels loads them: without the long tests, one way.
-            let ways = if job.config.compression.method == Method::None || steps > 6 { &ways[..] } else { &ways[..1] };
+            let has_kernels = job.config.compression.method != Method::None || job.config.shared_levels;
+            let ways = if !has_kernels || steps > 6 { &ways[..] } else { &ways[..1] };
             for &(stubborn, code, from_on) in ways {
                 let job = Job { stubborn, steps, ..job.clone() };
                 assert_eq!(emu::reset(k, mode, job.devices, MEMORY), 0);
