@@ -98,6 +98,7 @@ impl Method {
         match self {
             Method::Zfp { rate } => *rate,
             Method::Cuszp { plain } => *plain as u32,
+            Method::Bitcomp { sparse } => *sparse as u32,
             _ => 0,
         }
     }
@@ -112,6 +113,7 @@ impl Method {
         match Method::ALL.into_iter().find(|m| m.number() == number) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
             Some(Method::Cuszp { .. }) => Ok(Method::Cuszp { plain: parameter == 1 }),
+            Some(Method::Bitcomp { .. }) => Ok(Method::Bitcomp { sparse: parameter == 1 }),
             Some(method) => Ok(method),
             None if plugin::is_registered(number) => Ok(Method::Plugin(number)),
             None => fail!(Stream, "codec {number} of a stream: not known here"),
