@@ -131,6 +131,29 @@ static __device__ __forceinline__ u64 warp_sum(u64 v)
     return v;
 }
 
+/* The sum of v over the block, added up in the same order always, for all threads; `room`: 32 numbers of shared memory. */
+static __device__ __forceinline__ double block_sum(double v, double *room)
+{
+    for (int by = 16; by > 0; by /= 2)
+        v += __shfl_xor_sync(~0u, v, by);
+    if (lane_id() == 0)
+        room[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = lane_id() < blockDim.x / 32 ? room[lane_id()] : 0;
+    for (int by = 16; by > 0; by /= 2)
+        v += __shfl_xor_sync(~0u, v, by);
+    return v;
+}
+
+/* The sum of what the blocks of a grid gave, one number each; all threads of one block. */
+static __device__ __forceinline__ double sum_of(const double *sums, u32 count, double *room)
+{
+    double sum = 0;
+    for (u32 i = threadIdx.x; i < count; i += blockDim.x)
+        sum += sums[i];
+    return block_sum(sum, room);
+}
+
 /* Adds the v of all threads to *to. */
 static __device__ __forceinline__ void add_to(u64 *to, u64 v)
 {

@@ -8,6 +8,7 @@ struct Survey {
     u64 min, max;
     u64 nonfinite;
     u64 first; /* the first value, FP64 */
+    double mean, sigma; /* of the finite values, if the bound depends on them; mean: relative to max |x| */
 };
 
 /* A field. */
@@ -31,10 +32,12 @@ struct Settings {
     u32 codec, parameter;
     u32 bounded;  /* it keeps a bound */
     u32 reject;   /* values that are not finite are an error */
-    u32 mode;     /* of the bound: 0 part of the maximum, 1 absolute, 2 part of the range, 3 root mean square as part of the range */
+    u32 mode;     /* of the bound: 0 part of the maximum, 1 absolute, 2 part of the range, 3 root mean square as part of the range; half
+                   * of Bitcomp's delta: 4 part of the maximum, 5 part of the width of +-`sigmas` standard deviations */
     u32 fields, groups;
     u32 spare;
     double value;
+    double sigmas;
 };
 
 /* What the host looks at afterwards. */
@@ -73,7 +76,7 @@ static __device__ double max_abs(const Survey *s, u64 values)
 extern "C" __global__ void snapshot_prepare(Survey *surveys, u32 count, State *state, u64 base)
 {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x)
-        surveys[i] = Survey{~0ull, 0, 0, 0};
+        surveys[i] = Survey{~0ull, 0, 0, 0, 0, 0};
     if (threadIdx.x == 0)
         *state = State{0, base, 0, 0, 0};
 }
@@ -138,18 +141,58 @@ extern "C" __global__ void snapshot_survey(const real *x, const real *later, u64
     }
 }
 
+/* The sums that the standard deviation needs: in round 0 of x / max |x|, in round 1 of the squares of what that is off its mean. */
+extern "C" __global__ void snapshot_moments(const real *x, const real *later, u64 n, const Survey *s, double *sums, u32 round)
+{
+    __shared__ double room[32];
+    const double max = max_abs(s, n), mean = s->mean;
+    double sum = 0;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+        const real v = load(x, later, i);
+        if (v - v != 0)
+            continue;
+        const double part = v / max - mean;
+        sum += round == 0 ? part : part * part;
+    }
+    sum = block_sum(sum, room);
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = sum;
+}
+
+/* Statistics::of, from the sums of so many blocks. */
+extern "C" __global__ void snapshot_sigma(Survey *s, u64 n, const double *sums, u32 blocks, u32 round)
+{
+    __shared__ double room[32];
+    const double max = max_abs(s, n), mean = sum_of(sums, blocks, room) / (double)(n - s->nonfinite);
+    if (threadIdx.x != 0 || max == 0)
+        return;
+    if (round == 0)
+        s->mean = mean;
+    else
+        s->sigma = max * sqrt(mean);
+}
+
 /* ---- Decisions ---- */
 
 static __device__ double smaller(double a, double b) { return a < b ? a : b; }
+
+/* Delta::of */
+static __device__ double delta_of(double delta, double max)
+{
+    const double least = 2.2250738585072014e-308;
+    return max == 0 ? 1 : delta > least ? delta : least;
+}
 
 /* ErrorBound::of; NaN does not occur. */
 static __device__ double bound_of(const Settings *settings, const Survey *s, u64 values)
 {
     const double most = 1.7976931348623157e308;
-    const double range = smaller(greatest(s, values) - least(s, values), most);
+    const double range = smaller(greatest(s, values) - least(s, values), most), max = max_abs(s, values);
     switch (settings->mode) {
-    case 0: return settings->value * max_abs(s, values);
+    case 0: return settings->value * max;
     case 1: return settings->value;
+    case 4: return 0.5 * delta_of(settings->value * max, max);
+    case 5: return 0.5 * delta_of((s->sigma > 0 ? smaller(2 * settings->sigmas * s->sigma, most) : max) * settings->value, max);
     default: return range * settings->value;
     }
 }

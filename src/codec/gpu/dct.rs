@@ -1,6 +1,6 @@
 //! `dct` by kernels/dct*.cu.
 
-use super::{GpuCoder, Modules, Values, COMMON};
+use super::{send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Grid};
 use crate::codec::Shape;
 use crate::device::cuda::{Argument, Function, Queue, Source};
@@ -26,6 +26,8 @@ const ROUNDS: u32 = 8;
 const CONTROL: u64 = 256;
 /// Coefficients in the order of the larger tiles, and of the smaller ones.
 const ORDER: usize = 4096;
+/// Bytes of `Tables` of kernels/dct.cuh.
+const TABLES: u64 = 8 * (2 * 17 + 6) + 2 * 2 * ORDER as u64;
 
 macro_rules! parts {
     ($($dims:literal)*) => {
@@ -167,20 +169,9 @@ impl Dct {
         text[16] = longest_directory(grid, self.shape.scalar.bytes() as usize) as u64;
         text
     }
-}
-
-/// The first pieces of the launches that so many pieces take: a block has one.
-fn parts(pieces: u64) -> impl Iterator<Item = u32> {
-    (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
-}
-
-impl GpuCoder for Dct {
-    fn scratch(&self) -> u64 {
-        self.compressing(0).end.max(self.decompressing(0).end)
-    }
 
     /// `Tables` of kernels/dct.cuh.
-    fn constants(&self) -> Result<Vec<u8>> {
+    fn tables(&self) -> Result<Vec<u8>> {
         let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
         let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
         let words = [self.describe(large), self.describe(small)].concat();
@@ -194,9 +185,25 @@ impl GpuCoder for Dct {
         }
         Ok(text)
     }
+}
 
-    fn place(&mut self, constants: u64) {
-        self.constants = constants;
+/// The first pieces of the launches that so many pieces take: a block has one.
+fn parts(pieces: u64) -> impl Iterator<Item = u32> {
+    (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
+}
+
+impl GpuCoder for Dct {
+    fn scratch(&self) -> u64 {
+        self.compressing(0).end.max(self.decompressing(0).end)
+    }
+
+    fn kept(&self) -> u64 {
+        TABLES
+    }
+
+    fn settle(&mut self, queue: &Queue, kept: u64, _: u64) -> Result<()> {
+        self.constants = kept;
+        send(queue, kept, &self.tables()?)
     }
 
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {

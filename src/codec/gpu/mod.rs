@@ -4,6 +4,7 @@
 //! known on the host, the size of a snapshot and whether something was wrong, is a [`Report`] in device memory, to be copied when it is due.
 
 mod bfp;
+mod bitcomp;
 mod cuszp;
 mod dct;
 mod half;
@@ -41,19 +42,23 @@ pub(crate) trait GpuCoder: Send {
         0
     }
 
-    /// What it needs to know on the device all the time: it is copied there once.
-    fn constants(&self) -> Result<Vec<u8>> {
-        Ok(Vec::new())
+    /// Bytes of device memory that it has for itself all the time.
+    fn kept(&self) -> u64 {
+        0
     }
 
-    /// Where that is, at a multiple of 256.
-    fn place(&mut self, _constants: u64) {}
+    /// Tells where they are, at a multiple of 256, and enqueues what has to be done once.
+    fn settle(&mut self, _queue: &Queue, _kept: u64, _scratch: u64) -> Result<()> {
+        Ok(())
+    }
 
-    /// Codes `x` into the payload of the job at this address, and puts its size there. The same bytes as `Coder::compress`.
+    /// Codes `x` into the payload of the job at this address, and puts its size there. The same bytes as `Coder::compress`, but for Bitcomp,
+    /// whose host functions may have others for the same values.
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 
     /// Decodes the payload of the job into `x`, every value of which is written, or says in the job that it is damaged. `x.later` is meant
-    /// only if the job says so. Whatever the payload is, nothing beyond it is read, and nothing but `x` written.
+    /// only if the job says so. Whatever the payload is, nothing beyond it is read, and nothing but `x` written
+    /// (of Bitcomp's payloads that can be said where the checksum is right only: what they hold is as it was made).
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 }
 
@@ -91,7 +96,7 @@ impl Modules {
 /// All sources, for those who compile them in advance.
 pub fn sources() -> Vec<Source> {
     let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
-    let all = [snapshot::source, half::source, bfp::source, zfp::source, cuszp::source, lorenzo::source];
+    let all = [snapshot::source, half::source, bfp::source, bitcomp::source, zfp::source, cuszp::source, lorenzo::source];
     all.into_iter().flat_map(both).chain(dct::sources()).chain([sum::source()]).collect()
 }
 
@@ -102,6 +107,7 @@ fn coder(settings: &Settings, shape: Shape, modules: &mut Modules) -> Result<Opt
         Method::Dct => Box::new(dct::Dct::new(shape, rms, modules)?),
         Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
         Method::Zfp { rate } => Box::new(zfp::Zfp::new(shape, *rate, modules)?),
+        Method::Bitcomp { sparse } => Box::new(bitcomp::Bitcomp::new(shape, *sparse, rms, modules)?),
         Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),
         Method::Cuszp { plain } => Box::new(cuszp::Cuszp::new(shape, *plain, modules)?),
         Method::Lorenzo => Box::new(lorenzo::Lorenzo::new(shape, modules)?),
@@ -112,4 +118,12 @@ fn coder(settings: &Settings, shape: Shape, modules: &mut Modules) -> Result<Opt
 /// Threads of a block, and how many blocks so many pieces of work want, each thread doing `each` of them.
 fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
+}
+
+/// Copies to the device; the memory is pageable: it is read before this returns.
+fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    queue.copy(to, text.as_ptr() as u64, text.len() as u64)
 }

@@ -1,8 +1,8 @@
 //! Snapshots on a device: [`SnapshotCodec`](crate::codec::SnapshotCodec), by kernels/snapshot.cu.
 
-use super::{blocks, coder, GpuCoder, Modules, Values, COMMON};
+use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::snapshot::groups_of;
-use crate::codec::{ErrorBound, Settings, Shape, SnapshotCodec};
+use crate::codec::{Delta, ErrorBound, Settings, Shape, SnapshotCodec};
 use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
 use crate::error::{fail, Result};
 use crate::snapshot::{Layout, Scalar};
@@ -14,10 +14,12 @@ const EACH: u64 = 16;
 
 /// Sizes of the structures in device memory; kernels/snapshot.cu declares them.
 const JOB: u64 = 160;
-const SURVEY: u64 = 32;
+const SURVEY: u64 = 48;
 const FIELD: usize = 48;
 const GROUP: usize = 24;
-const SETTINGS: usize = 40;
+const SETTINGS: usize = 48;
+/// Blocks that add up the moments of an array, each a sum.
+const SUMS: u64 = 1024;
 
 pub(super) fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 2] = [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
@@ -51,6 +53,7 @@ impl Report {
 #[derive(Clone, Copy)]
 struct Typed {
     survey: Function,
+    moments: Function,
     fill: Function,
     spread: Function,
 }
@@ -68,11 +71,14 @@ struct Stream {
 
 /// Codes the snapshots of one layout on one device. All memory that it needs is allocated when it is made.
 pub struct GpuCodec {
+    /// The bound depends on standard deviations.
+    statistical: bool,
     streams: Vec<Stream>,
     groups: Vec<Range<usize>>,
     coders: Vec<Box<dyn GpuCoder>>,
     modules: Modules,
     prepare: Function,
+    sigma: Function,
     decide: Function,
     seal: Function,
     open: Function,
@@ -93,13 +99,14 @@ struct Places {
     jobs: u64,
     errors: u64,
     state: u64,
-    constants: u64,
+    sums: u64,
+    kept: u64,
     scratch: u64,
     end: u64,
 }
 
 impl Places {
-    fn new(fields: u64, groups: u64, constants: u64, scratch: u64) -> Self {
+    fn new(fields: u64, groups: u64, sums: u64, kept: u64, scratch: u64) -> Self {
         let mut end = 0u64;
         let mut take = |bytes: u64| {
             let at = end;
@@ -114,7 +121,8 @@ impl Places {
             jobs: take(2 * fields * JOB),
             errors: take(8 * fields),
             state: take(size_of::<Report>() as u64),
-            constants: take(constants),
+            sums: take(8 * sums),
+            kept: take(kept),
             scratch: take(scratch),
             end: 0,
         };
@@ -142,6 +150,7 @@ impl GpuCodec {
             let source = source(shape.scalar);
             let typed = Typed {
                 survey: modules.kernel(&source, c"snapshot_survey")?,
+                moments: modules.kernel(&source, c"snapshot_moments")?,
                 fill: modules.kernel(&source, c"snapshot_fill")?,
                 spread: modules.kernel(&source, c"snapshot_spread")?,
             };
@@ -152,18 +161,21 @@ impl GpuCodec {
             return fail!(Unsupported, "compressor none: nothing to do for kernels");
         }
         let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
-        let constants = coders.iter().map(|c| c.constants()).collect::<Result<Vec<_>>>()?;
-        let at = Places::new(streams.len() as u64, groups.len() as u64, constants.iter().map(|c| aligned(c.len() as u64)).sum(), scratch);
+        let kept = coders.iter().map(|c| aligned(c.kept())).sum();
+        let statistical = matches!(settings.bound, ErrorBound::Delta(Delta::Range { .. }));
+        let at = Places::new(streams.len() as u64, groups.len() as u64, if statistical { SUMS } else { 0 }, kept, scratch);
         let plain = source(Scalar::F32);
         let mut kernel = |name| modules.kernel(&plain, name);
         let mut codec = GpuCodec {
             prepare: kernel(c"snapshot_prepare")?,
+            sigma: kernel(c"snapshot_sigma")?,
             decide: kernel(c"snapshot_decide")?,
             seal: kernel(c"snapshot_seal")?,
             open: kernel(c"snapshot_open")?,
             verify: kernel(c"snapshot_verify")?,
             judge: kernel(c"snapshot_judge")?,
             conclude: kernel(c"snapshot_conclude")?,
+            statistical,
             streams,
             groups,
             coders,
@@ -180,15 +192,15 @@ impl GpuCodec {
             jobs: base + at.jobs,
             errors: base + at.errors,
             state: base + at.state,
-            constants: base + at.constants,
+            sums: base + at.sums,
+            kept: base + at.kept,
             scratch: base + at.scratch,
             end: at.end,
         };
-        let mut place = codec.at.constants;
-        for (coder, constants) in codec.coders.iter_mut().zip(&constants) {
-            send(queue, place, constants)?;
-            coder.place(place);
-            place += aligned(constants.len() as u64);
+        let mut place = codec.at.kept;
+        for coder in &mut codec.coders {
+            coder.settle(queue, place, codec.at.scratch)?;
+            place += aligned(coder.kept());
         }
         codec.describe(settings, queue)?;
         Ok(codec)
@@ -211,19 +223,21 @@ impl GpuCodec {
 
     /// Copies to the device what the kernels have to know of settings and layout. The memory is pageable: it is read before this returns.
     fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
-        let (mode, value) = match settings.bound {
-            ErrorBound::OfMax(part) => (0u32, part),
-            ErrorBound::Absolute(bound) => (1, bound),
-            ErrorBound::OfRange(part) => (2, part),
-            ErrorBound::Psnr(db) => (3, ErrorBound::psnr_factor(db)),
-            ErrorBound::Delta(_) => return fail!(Unsupported, "GPUZIP's bounds for Bitcomp are for that codec"),
+        let (mode, value, sigmas) = match settings.bound {
+            ErrorBound::OfMax(part) => (0u32, part, 0.0),
+            ErrorBound::Absolute(bound) => (1, bound, 0.0),
+            ErrorBound::OfRange(part) => (2, part, 0.0),
+            ErrorBound::Psnr(db) => (3, ErrorBound::psnr_factor(db), 0.0),
+            ErrorBound::Delta(Delta::Fraction(fraction)) => (4, fraction, 0.0),
+            ErrorBound::Delta(Delta::Range { fraction, sigmas }) => (5, fraction, sigmas),
+            ErrorBound::Delta(Delta::Static(delta)) => (1, delta / 2.0, 0.0),
         };
         let method = &settings.method;
         let mut text = Vec::new();
         let words = [method.number() as u32, method.parameter(), method.is_bounded() as u32, settings.reject_nonfinite as u32, mode];
         put(&mut text, &words);
         put(&mut text, &[self.streams.len() as u32, self.groups.len() as u32, 0]);
-        text.extend(value.to_le_bytes());
+        text.extend([value, sigmas].into_iter().flat_map(f64::to_le_bytes));
         send(queue, self.at.settings, &text)?;
         let mut text = Vec::new();
         for (k, stream) in self.streams.iter().enumerate() {
@@ -251,6 +265,9 @@ impl GpuCodec {
         let count = self.streams.len();
         queue.launch(self.prepare, 1, 32, 0, &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage])?;
         self.survey(queue, fields)?;
+        if self.statistical {
+            self.deviations(queue, fields)?;
+        }
         let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
         queue.launch(self.decide, 1, 32, 0, &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state])?;
         let parts = self.parts();
@@ -290,6 +307,24 @@ impl GpuCodec {
         Ok(())
     }
 
+    /// Standard deviations of the fields, and of the differences.
+    fn deviations(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
+        let arrays = |(k, stream): (usize, &Stream)| {
+            let difference = stream.later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
+            [Some((k, 0)), difference].into_iter().flatten().map(move |(at, later)| (k, at, later))
+        };
+        for (k, at, later) in self.streams.iter().enumerate().flat_map(arrays) {
+            let Stream { field, shape, typed, .. } = &self.streams[k];
+            let (values, survey, sums) = (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
+            let count = blocks(values, THREADS, EACH).min(SUMS);
+            for round in [0u32, 1] {
+                queue.launch(typed.moments, count, THREADS, 0, &[&fields[*field], &later, &values, &survey, &sums, &round])?;
+                queue.launch(self.sigma, 1, THREADS, 0, &[&survey, &values, &sums, &(count as u32), &round])?;
+            }
+        }
+        Ok(())
+    }
+
     fn stream(&self, queue: &Queue, fields: &[u64], k: usize, apart: bool, next: u32) -> Result<()> {
         let stream = &self.streams[k];
         let (x, values) = (fields[stream.field], stream.shape.values() as u64);
@@ -320,8 +355,9 @@ impl GpuCodec {
         queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
     }
 
-    /// Leaves device memory and modules to the process that owns them.
+    /// Leaves device memory, modules and what coders have to the process that owns them.
     pub fn forget(self) {
+        std::mem::forget(self.coders);
         self.memory.forget();
         self.modules.forget();
     }
@@ -334,11 +370,4 @@ fn aligned(bytes: u64) -> u64 {
 
 fn put(text: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| text.extend(word.to_le_bytes()));
-}
-
-fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    queue.copy(to, text.as_ptr() as u64, text.len() as u64)
 }

@@ -91,6 +91,11 @@ impl Queue {
         Queue(stream.0.cast())
     }
 
+    /// The stream.
+    pub fn stream(&self) -> Stream {
+        Stream(self.0.cast())
+    }
+
     /// Enqueues a kernel of `blocks` blocks, at least one, of `threads` threads, with so many bytes of dynamic shared memory. The arguments
     /// must be those that the kernel declares, in number and type.
     pub fn launch(&self, function: Function, blocks: u64, threads: u32, shared: u32, arguments: &[&dyn Argument]) -> Result<()> {

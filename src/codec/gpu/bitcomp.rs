@@ -1,0 +1,111 @@
+//! `bitcomp` by libnvcomp's kernels, between those of kernels/bitcomp.cu.
+
+use super::{blocks, GpuCoder, Modules, Values, COMMON};
+use crate::codec::bitcomp::{Library, Plan, SLACK};
+use crate::codec::Shape;
+use crate::device::cuda::{Function, Queue, Source};
+use crate::error::Result;
+use crate::snapshot::Scalar;
+
+const THREADS: u32 = 256;
+/// Values that a thread of a pass over an array looks at, and most blocks of a pass: each has a sum.
+const EACH: u64 = 8;
+const BLOCKS: u64 = 4096;
+/// The beginning of the scratch memory: the bytes of a stream, behind them the sums, behind those an array of values.
+const SUMS: u64 = 256;
+const ARRAY: u64 = SUMS + 8 * BLOCKS;
+
+pub(super) fn source(scalar: Scalar) -> Source {
+    const PARTS: [(&str, &str); 2] = [COMMON, ("bitcomp.cu", include_str!("../../../kernels/bitcomp.cu"))];
+    Source { name: "bitcomp", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+/// Nobody on the host knows whether there is something to code or to decode: Bitcomp does it in any case, with what its array and its stream
+/// hold then. The stream is that of the array before until a payload without damage replaces it.
+pub(super) struct Bitcomp {
+    shape: Shape,
+    /// Bounds are on the mean square.
+    rms: bool,
+    plan: Plan,
+    /// Where Bitcomp's stream is.
+    stream: u64,
+    errors: Function,
+    judge: Function,
+    scale: Function,
+    take: Function,
+    give: Function,
+    store: Function,
+}
+
+impl Bitcomp {
+    pub fn new(shape: Shape, sparse: bool, rms: bool, modules: &mut Modules) -> Result<Self> {
+        let plan = Plan::new(Library::get()?, shape, sparse as i32)?;
+        let source = source(shape.scalar);
+        let mut kernel = |name| modules.kernel(&source, name);
+        Ok(Bitcomp {
+            shape,
+            rms,
+            plan,
+            stream: 0,
+            errors: kernel(c"bitcomp_errors")?,
+            judge: kernel(c"bitcomp_judge")?,
+            scale: kernel(c"bitcomp_scale")?,
+            take: kernel(c"bitcomp_take")?,
+            give: kernel(c"bitcomp_give")?,
+            store: kernel(c"bitcomp_store")?,
+        })
+    }
+
+    fn values(&self) -> u64 {
+        self.shape.values() as u64
+    }
+
+    fn blocks(&self) -> u64 {
+        blocks(self.values(), THREADS, EACH).min(BLOCKS)
+    }
+
+    /// Finds out whether the bound is kept: by the array `y` that came back in `bytes`, or, both being 0, by values that are only rounded.
+    fn check(&self, queue: &Queue, x: Values, y: u64, bytes: u64, job: u64, scratch: u64) -> Result<()> {
+        let (values, sums) = (self.values(), scratch + SUMS);
+        queue.launch(self.errors, self.blocks(), THREADS, 0, &[&x.x, &x.later, &values, &y, &job, &sums])?;
+        queue.launch(self.judge, 1, THREADS, 0, &[&job, &values, &sums, &(self.blocks() as u32), &bytes])
+    }
+}
+
+impl GpuCoder for Bitcomp {
+    fn scratch(&self) -> u64 {
+        ARRAY + self.shape.bytes() as u64
+    }
+
+    fn kept(&self) -> u64 {
+        8 * (self.plan.most_words() + SLACK) as u64
+    }
+
+    /// Zeros make the first stream, and Bitcomp loads its kernels.
+    fn settle(&mut self, queue: &Queue, at: u64, scratch: u64) -> Result<()> {
+        let array = scratch + ARRAY;
+        self.stream = at;
+        queue.fill(array, 0, self.shape.bytes() as u64)?;
+        self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)
+    }
+
+    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        let array = scratch + ARRAY;
+        if self.rms {
+            self.check(queue, x, 0, 0, job, scratch)?;
+        }
+        queue.launch(self.scale, self.blocks(), THREADS, 0, &[&x.x, &x.later, &self.values(), &array, &job])?;
+        self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
+        self.check(queue, x, array, scratch, job, scratch)?;
+        queue.launch(self.take, self.blocks(), THREADS, 0, &[&job, &self.stream])
+    }
+
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+        let (array, most) = (scratch + ARRAY, 8 * self.plan.most_words() as u64);
+        queue.launch(self.give, self.blocks(), THREADS, 0, &[&job, &self.stream, &most])?;
+        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
+        queue.launch(self.store, self.blocks(), THREADS, 0, &[&x.x, &x.later, &self.values(), &array, &job])
+    }
+}
