@@ -8,6 +8,8 @@ mod common;
 #[path = "cuda/emu.rs"]
 #[allow(dead_code)] // As above.
 mod emu;
+#[path = "cuda/nvcomp.rs"]
+mod nvcomp;
 
 use app::{config, host_syncs, run, Draw, Job, Streams};
 use gpuzip::codec::{ErrorBound, Method, Settings};
@@ -18,7 +20,9 @@ use gpuzip::schedule::Algorithm;
 /// Stages, what kernels work in, slots and the application's own.
 const MEMORY: u64 = 1 << 26;
 
-const METHODS: [Method; 7] = [
+const METHODS: [Method; 9] = [
+    Method::Bitcomp { sparse: false },
+    Method::Bitcomp { sparse: true },
     Method::Fp16,
     Method::Bfp,
     Method::Zfp { rate: 11 },
@@ -47,7 +51,9 @@ fn draw_job(seed: u64) -> Job {
 }
 
 fn inside(name: &str) -> bool {
-    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+    let kernels = common::scratch("kernels");
+    common::have("c++")
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, &nvcomp::stand_in("whole", "-DWHOLE"))])
 }
 
 #[test]
@@ -77,9 +83,17 @@ fn steady_state_never_waits() {
     if !inside("steady_state_never_waits") {
         return;
     }
-    for (cache, compression_factor) in [(0, 0.0), (1, 0.0), (3, 0.0), (3, 2.0)] {
+    let bitcomp = Method::Bitcomp { sparse: false };
+    for (method, cache, compression_factor) in [
+        (Method::Fp16, 0, 0.0),
+        (Method::Fp16, 1, 0.0),
+        (Method::Fp16, 3, 0.0),
+        (Method::Fp16, 3, 2.0),
+        (bitcomp.clone(), 0, 0.0),
+        (bitcomp, 3, 2.0),
+    ] {
         let base = app::reference(Policy::Clairvoyant, cache);
-        let compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        let compression = Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
         // Room enough that no piece of it is too small.
         let job = Job { config: Config { compression, compression_factor, host_budget: 1 << 18, ..base.config }, ..base };
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
@@ -88,9 +102,26 @@ fn steady_state_never_waits() {
         // Four when the kernels are loaded and told of the fields, and one at TERMINATE, to be sure of the last restores.
         assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
         // The codec is told of settings, two fields and two groups.
-        let tables = 40 + 2 * 48 + 2 * 24;
+        let tables = 48 + 2 * 48 + 2 * 24;
         assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes + tables);
         assert!(stats.stored_bytes < stats.raw_bytes && stats.d2h_bytes < stats.raw_bytes, "{stats:?}");
         assert_eq!(stats.saves, stats.d2h + stats.write_backs_avoided);
     }
+}
+
+/// A library that is not there, or that cannot do it, is an error when the session is set up.
+#[test]
+fn bitcomp_without_its_library() {
+    let name = "bitcomp_without_its_library";
+    let kernels = common::scratch("kernels");
+    let lacking = nvcomp::stand_in("lacking", "-DLACKING");
+    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, &lacking)]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    let base = app::reference(Policy::Clairvoyant, 1);
+    let compression = Settings { method: Method::Bitcomp { sparse: false }, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let job = Job { config: Config { compression, host_budget: 1 << 18, ..base.config }, ..base };
+    let error = run(&job, 1, host_syncs).err().unwrap();
+    assert!(error.message.contains("lacks bitcompGetCompressedSizeAsync"), "{error}");
 }

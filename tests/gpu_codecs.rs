@@ -1,9 +1,13 @@
 //! The kernels of the codecs on the software driver: the bytes of the host codecs, and their values back.
 
+#[path = "gpu_codecs/bitcomp.rs"]
+mod bitcomp;
 mod common;
 #[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
+#[path = "cuda/nvcomp.rs"]
+mod nvcomp;
 #[path = "gpu_codecs/rig.rs"]
 mod rig;
 

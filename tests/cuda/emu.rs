@@ -75,7 +75,8 @@ pub fn driver() -> PathBuf {
 
 /// A folder in which `library` is libcuda and libnvrtc.
 pub fn folder_with(name: &str, library: &Path) -> PathBuf {
-    let folder = tempdir(&format!("cuda-{name}"));
+    // A colon would part the folders of a path.
+    let folder = tempdir(&format!("cuda-{}", name.replace("::", "-")));
     for link in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(library, folder.join(link)).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys;
 use gpuzip::codec::gpu::{GpuCodec, Report};
-use gpuzip::codec::{Settings, SnapshotCodec};
+use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
 use gpuzip::device::cuda::Queue;
 use gpuzip::device::{AppMemory, Stream};
 use gpuzip::error::Result;
@@ -317,6 +317,66 @@ impl Rig {
         read.is_ok()
     }
 
+    /// Each reads what the other one makes of the same fields, and the bounds are kept. Strictly, both make the same decisions and have the
+    /// same values back. How many arrays are coded.
+    pub fn exchange(&mut self, kind: Kind, seed: u64, strict: bool) -> usize {
+        let mut fields = self.host_fields(kind, seed);
+        let what = format!("{:?} of {:?}, {kind:?}, seed {seed}", self.settings, self.layout.fields);
+        let mut theirs = vec![0xA5; self.room];
+        let memory = Self::memory(&mut fields);
+        // SAFETY: the fields are as the layout says.
+        let bytes = unsafe { self.host.compress(&memory, &mut theirs) }.unwrap();
+        theirs.truncate(bytes);
+        let ours = self.make(&fields);
+        let mut back = Vec::new();
+        for stream in [&ours, &theirs] {
+            let (on_host, on_device) = (self.host_read(stream).unwrap(), self.read(stream).unwrap());
+            for ((a, b), of) in on_host.iter().zip(&on_device).zip(&self.layout.fields) {
+                assert!(same(a, b, of.scalar), "{what}: host and device decode one stream to other values");
+            }
+            self.check_bounds(&what, stream, &fields, &on_host);
+            back.push(on_host);
+        }
+        let (ours, theirs) = (headers(&ours), headers(&theirs));
+        if strict {
+            let decisions = |headers: &[Header]| headers.iter().map(|h| (h.field, h.content as u8, h.reference)).collect::<Vec<_>>();
+            assert_eq!(decisions(&ours), decisions(&theirs), "{what}");
+            for ((a, b), of) in back[0].iter().zip(&back[1]).zip(&self.layout.fields) {
+                assert!(same(a, b, of.scalar), "{what}: host and device make other values");
+            }
+        }
+        for (a, b) in ours.iter().zip(&theirs) {
+            assert!(a.reference != b.reference || (a.bound - b.bound).abs() <= 1e-12 * b.bound, "{what}: {} and {}", a.bound, b.bound);
+        }
+        ours.iter().filter(|header| header.content == Content::Coded).count()
+    }
+
+    /// Every array of a stream came back within the bound of its header, and what is not finite with its bits.
+    fn check_bounds(&self, what: &str, stream: &[u8], fields: &[Vec<u8>], back: &[Vec<u8>]) {
+        for header in headers(stream) {
+            let numbers = |of: &[u8]| numbers(of, header.shape.scalar);
+            let of = |all: &[Vec<u8>]| {
+                let values = numbers(&all[header.field as usize]);
+                match header.reference {
+                    Some(later) => numbers(&all[later as usize]).iter().zip(values).map(|(later, x)| later - x).collect(),
+                    None => values,
+                }
+            };
+            let (x, y) = (of(fields), of(back));
+            let slack = x.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs())) * 1e-15;
+            let errors: Vec<f64> = x.iter().zip(&y).map(|(x, y)| if x.is_finite() { (x - y).abs() } else { 0.0 }).collect();
+            let exact = x.iter().zip(&y).all(|(x, y)| x.is_finite() || x.to_bits() == y.to_bits());
+            let error = match self.settings.bound {
+                ErrorBound::Psnr(_) => {
+                    let most = errors.iter().fold(f64::MIN_POSITIVE, |most, &error| most.max(error));
+                    most * (errors.iter().map(|error| (error / most).powi(2)).sum::<f64>() / errors.len() as f64).sqrt()
+                }
+                _ => errors.iter().fold(0.0, |most, &error| error.max(most)),
+            };
+            assert!(exact && error <= header.bound * (1.0 + 1e-12) + slack, "{what}: off by {error}, not {}", header.bound);
+        }
+    }
+
     /// Both make the same stream of the same fields, and the same fields of it. Returns the stream.
     pub fn check(&mut self, kind: Kind, seed: u64) -> Vec<u8> {
         let fields = self.host_fields(kind, seed);
@@ -343,6 +403,24 @@ impl Rig {
             assert!(same(read, back, self.layout.fields[i].scalar), "{what}: field {i} is decoded to other values");
         }
         stream
+    }
+}
+
+/// The headers of a snapshot.
+fn headers(mut stream: &[u8]) -> Vec<Header> {
+    let mut headers = Vec::new();
+    while !stream.is_empty() {
+        let (header, _, bytes) = Header::open(stream).unwrap();
+        headers.push(header);
+        stream = &stream[bytes..];
+    }
+    headers
+}
+
+fn numbers(bytes: &[u8], scalar: Scalar) -> Vec<f64> {
+    match scalar {
+        Scalar::F32 => bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b).into()).collect(),
+        Scalar::F64 => bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
     }
 }
 

@@ -1,0 +1,131 @@
+//! Bitcomp on a device: libnvcomp's streams between our kernels. What it packs, and in what order, is its own affair; that host and device
+//! read each other's payloads within the bound is ours.
+
+use crate::rig::{Kind, Rig, KINDS};
+use crate::{common, emu, nvcomp, settings, BOUNDS, SHAPES};
+use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
+use gpuzip::snapshot::Scalar;
+
+const DELTAS: [Delta; 3] = [Delta::Fraction(2e-3), Delta::Range { fraction: 1e-3, sigmas: 3.0 }, Delta::Static(1e-3)];
+
+fn bitcomp(sparse: bool) -> Method {
+    Method::Bitcomp { sparse }
+}
+
+/// True in the process that has the software driver and the stand-in.
+fn inside(name: &str) -> bool {
+    let kernels = common::scratch("kernels");
+    let variables = |library: &str| emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)]);
+    let inside = common::have("c++") && variables(&nvcomp::stand_in("whole", "-DWHOLE"));
+    if inside {
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    }
+    inside
+}
+
+/// All shapes, both types, all kinds of values, one field and a pair, under all bounds; how many arrays were coded.
+fn exchange_all(strict: bool) -> usize {
+    let (mut seed, mut coded) = (0, 0);
+    for n in SHAPES {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            for (b, bound) in BOUNDS.into_iter().chain(DELTAS.map(ErrorBound::Delta)).enumerate() {
+                let settings = settings(bitcomp(b % 3 == 1), bound);
+                let mut one = Rig::skewed(settings.clone(), &[(n, scalar, None)], seed / 8 % 2);
+                let mut pair = Rig::skewed(settings, &[(n, scalar, None), (n, scalar, Some(0))], seed / 16 % 2);
+                // Every kind with the first bound, some with the others.
+                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4) {
+                    seed += 1;
+                    coded += one.exchange(kind, seed + k as u64, strict) + pair.exchange(kind, seed + k as u64, strict);
+                }
+            }
+        }
+    }
+    coded
+}
+
+#[test]
+fn host_and_device_read_each_other() {
+    if inside("bitcomp::host_and_device_read_each_other") {
+        let coded = exchange_all(true);
+        assert!(coded > 300, "{coded} arrays coded");
+    }
+}
+
+/// Shapes of their own, and three time levels: every shape has its stream, and all of them one array to work in.
+#[test]
+fn groups() {
+    if !inside("bitcomp::groups") {
+        return;
+    }
+    let (a, b) = ([52, 9, 1], [400, 1, 1]);
+    let fields =
+        [(a, Scalar::F64, Some(2)), (b, Scalar::F32, None), (a, Scalar::F64, None), (a, Scalar::F64, Some(0)), (b, Scalar::F32, Some(1))];
+    for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(60.0), ErrorBound::Delta(DELTAS[1])] {
+        let mut rig = Rig::new(settings(bitcomp(false), bound), &fields);
+        for (seed, &kind) in KINDS.iter().enumerate() {
+            rig.exchange(kind, seed as u64, true);
+        }
+    }
+}
+
+/// Bitcomp never sees a byte of a payload that is not whole: the stand-in would end the process.
+#[test]
+fn damaged_streams() {
+    if !inside("bitcomp::damaged_streams") {
+        return;
+    }
+    for scalar in [Scalar::F32, Scalar::F64] {
+        let mut rig = Rig::new(settings(bitcomp(false), ErrorBound::OfMax(1e-3)), &[([300, 1, 1], scalar, None)]);
+        let stream = rig.made(Kind::Smooth, 3);
+        let (header, ..) = Header::open(&stream).unwrap();
+        assert_eq!(header.content, Content::Coded);
+        let mut bad = stream.clone();
+        for bit in (0..8 * (64 + header.payload)).step_by(7) {
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(rig.read(&bad).is_err(), "bit {bit}");
+            bad[bit / 8] = stream[bit / 8];
+        }
+        for cut in (0..stream.len()).step_by(8) {
+            assert!(rig.read(&stream[..cut]).is_err(), "cut at {cut}");
+        }
+        // Under a checksum that is right: units that are no numbers, and payloads that are too short or too long.
+        for unit in [i64::MIN, -1023, 1024, i64::MAX] {
+            bad[64..72].copy_from_slice(&unit.to_le_bytes());
+            let bytes = header.seal(&mut bad);
+            assert!(!rig.survives(&bad[..bytes], true, true), "2^{unit}");
+        }
+        for payload in [1, 7, 8] {
+            let mut bad = stream.clone();
+            let bytes = Header { payload, ..header }.seal(&mut bad);
+            assert!(!rig.survives(&bad[..bytes], false, true), "{payload} bytes");
+        }
+        let mut long = [stream.clone(), vec![0; 1 << 16]].concat();
+        let bytes = Header { payload: 1 << 16, ..header }.seal(&mut long);
+        assert!(!rig.survives(&long[..bytes], true, true));
+        assert!(rig.read(&stream).is_ok());
+    }
+}
+
+/// With NVIDIA's library and a GPU, as the bundle has it.
+#[test]
+fn on_the_real_driver() {
+    let wanted = |name| std::env::var_os(name).is_some_and(|value| value == "1");
+    if !wanted("GPUZIP_TEST_GPU") || !wanted("GPUZIP_TEST_BITCOMP") {
+        println!("skipped: GPUZIP_TEST_GPU and GPUZIP_TEST_BITCOMP are not 1");
+        return;
+    }
+    if let Some(reason) = bitcomp(false).missing() {
+        println!("skipped: {reason}");
+        return;
+    }
+    println!("bitcomp: {} arrays coded", exchange_all(false));
+    let large = [([131, 97, 113], Scalar::F32), ([700, 333, 1], Scalar::F64), ([300_007, 1, 1], Scalar::F32)];
+    for (n, scalar) in large {
+        for sparse in [false, true] {
+            let mut rig = Rig::new(settings(bitcomp(sparse), ErrorBound::OfMax(1e-3)), &[(n, scalar, None), (n, scalar, Some(0))]);
+            for (seed, &kind) in KINDS.iter().enumerate() {
+                rig.exchange(kind, seed as u64, false);
+            }
+        }
+    }
+}
