@@ -13,9 +13,11 @@ mod nvcomp;
 
 use app::{config, host_syncs, run, Draw, Job, Streams};
 use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::Config;
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::AppField;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::Algorithm;
+use gpuzip::session::Session;
 
 /// Stages, what kernels work in, slots and the application's own.
 const MEMORY: u64 = 1 << 26;
@@ -51,9 +53,7 @@ fn draw_job(seed: u64) -> Job {
 }
 
 fn inside(name: &str) -> bool {
-    let kernels = common::scratch("kernels");
-    common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, &nvcomp::stand_in("whole", "-DWHOLE"))])
+    inside_with(name, &nvcomp::stand_in("whole", "-DWHOLE"))
 }
 
 #[test]
@@ -109,19 +109,50 @@ fn steady_state_never_waits() {
     }
 }
 
-/// A library that is not there, or that cannot do it, is an error when the session is set up.
-#[test]
-fn bitcomp_without_its_library() {
-    let name = "bitcomp_without_its_library";
+/// Whether this is the process with the software driver and this libnvcomp.
+fn inside_with(name: &str, library: &str) -> bool {
     let kernels = common::scratch("kernels");
-    let lacking = nvcomp::stand_in("lacking", "-DLACKING");
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, &lacking)]) {
-        return;
+    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)]);
+    if inside {
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
     }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    inside
+}
+
+fn bitcomp() -> Job {
     let base = app::reference(Policy::Clairvoyant, 1);
     let compression = Settings { method: Method::Bitcomp { sparse: false }, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
-    let job = Job { config: Config { compression, host_budget: 1 << 18, ..base.config }, ..base };
-    let error = run(&job, 1, host_syncs).err().unwrap();
-    assert!(error.message.contains("lacks bitcompGetCompressedSizeAsync"), "{error}");
+    Job { config: Config { compression, host_budget: 1 << 18, ..base.config }, ..base }
+}
+
+#[test]
+fn bitcomp_without_its_library() {
+    if inside_with("bitcomp_without_its_library", "/nowhere/libnvcomp.so.5") {
+        let fields: Vec<_> = app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+        let config = Config { backend: Backend::Cuda, device: Some(0), ..bitcomp().config };
+        let error = Session::new(config, 30, &fields).err().unwrap().message;
+        assert!(error.contains("/nowhere/libnvcomp.so.5: ") && error.contains(nvcomp::PATH), "{error}");
+    }
+}
+
+#[test]
+fn bitcomp_of_a_library_that_lacks_a_function() {
+    if inside_with("bitcomp_of_a_library_that_lacks_a_function", &nvcomp::stand_in("lacking", "-DLACKING")) {
+        let error = run(&bitcomp(), 1, host_syncs).err().unwrap().message;
+        assert!(error.contains("lacking.so lacks bitcompGetCompressedSizeAsync"), "{error}");
+    }
+}
+
+/// When the session is set up, and later.
+#[test]
+fn bitcomp_that_fails() {
+    if !inside_with("bitcomp_that_fails", &nvcomp::stand_in("whole", "-DWHOLE")) {
+        return;
+    }
+    for (k, call) in [(1, "bitcompCompressLossy"), (3, "bitcompUncompress"), (8, "bitcompGetCompressedSizeAsync")] {
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+        emu::fail("cuLaunchHostFunc", k, 801);
+        let error = run(&bitcomp(), 1, host_syncs).err().unwrap().message;
+        assert!(error.contains(call) && error.contains("failed with status 801"), "{error}");
+    }
 }

@@ -212,13 +212,6 @@ static void uncompress(void *data)
     free(task);
 }
 
-static void tell_size(void *data)
-{
-    Task *task = data;
-    memcpy(task->to, &((const Head *)task->from)->stored, 8);
-    free(task);
-}
-
 int bitcompCompressLossy_fp32(const Plan *plan, const float *x, void *to, float delta)
 {
     return enqueue(compress, plan, x, to, delta, plan->stream);
@@ -232,5 +225,12 @@ int bitcompCompressLossy_fp64(const Plan *plan, const double *x, void *to, doubl
 int bitcompUncompress(const Plan *plan, const void *from, void *x) { return enqueue(uncompress, plan, from, x, 0, plan->stream); }
 
 #ifndef LACKING
+static void tell_size(void *data)
+{
+    Task *task = data;
+    memcpy(task->to, &((const Head *)task->from)->stored, 8);
+    free(task);
+}
+
 int bitcompGetCompressedSizeAsync(const void *from, size_t *size, void *stream) { return enqueue(tell_size, NULL, from, size, 0, stream); }
 #endif
