@@ -5,10 +5,11 @@
 # runs too long does not stop the others; the exit code then is 1. It changes no setting of the GPU.
 #   GPUZIP_EXTENT (400), GPUZIP_STEPS (3000), GPUZIP_SNAPSHOTS (20): the grid, steps and snapshots of the stall tables
 #   GPUZIP_LIMIT (280): seconds for one stall table
+#   GPUZIP_NVCOMP: the file of libnvcomp, for Bitcomp, if it is not on the library path
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -ge 1 ] || { sed -n '2,8s/^# //p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,9s/^# //p' "$0"; exit 2; }
 mkdir -p "$1" || exit 2
 out=$(cd "$1" && pwd)
 shift
@@ -33,8 +34,13 @@ part_device() {
 }
 part_suite() { GPUZIP_TEST_GPU=1 within 300 "$here/cuda-tests" on_the_real_driver --exact --nocapture --test-threads=1; }
 # The bytes of the host codecs, and how fast they are made: needs NVRTC, or kernels that `gpuzip kernels --prebuild` has made.
-part_codecs() { GPUZIP_TEST_GPU=1 within 500 "$here/gpu-codecs-tests" on_the_real_driver --exact --nocapture --test-threads=1; }
-part_kernels() { GPUZIP_TEST_GPU=1 within 300 "$here/gpu-codecs-tests" throughput --exact --nocapture --test-threads=1; }
+# Bitcomp, where libnvcomp is installed (or GPUZIP_NVCOMP names it): what host and device read of each other.
+part_codecs() {
+    GPUZIP_TEST_GPU=1 within 500 "$here/gpu-codecs-tests" on_the_real_driver --exact --nocapture --test-threads=1 &&
+        GPUZIP_TEST_GPU=1 GPUZIP_TEST_BITCOMP=1 within 200 "$here/gpu-codecs-tests" bitcomp::on_the_real_driver --exact --nocapture \
+            --test-threads=1
+}
+part_kernels() { GPUZIP_TEST_GPU=1 GPUZIP_TEST_BITCOMP=1 within 300 "$here/gpu-codecs-tests" throughput --exact --nocapture --test-threads=1; }
 part_minimal() { within 60 "$here/minimal_cuda"; }
 part_sanitizer() {
     if ! command -v compute-sanitizer >/dev/null; then

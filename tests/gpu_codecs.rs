@@ -403,12 +403,13 @@ fn throughput() {
     if !on_a_gpu() && !inside("throughput") {
         return;
     }
+    let bitcomp = (on_a_gpu() && bitcomp::is_there()).then_some(Method::Bitcomp { sparse: false });
     for &extent in extents {
         let n = [extent as u64; 3];
         for (fill, reach) in [("half", 0.3), ("filled", 1.2)] {
             let fields = wave(extent, reach);
             let raw = fields.iter().map(Vec::len).sum::<usize>() as f64;
-            for method in METHODS {
+            for method in METHODS.into_iter().chain(bitcomp.clone()) {
                 let bounds = if method.is_bounded() { &[1e-2, 1e-3, 1e-4][..] } else { &[1e-3] };
                 for &bound in bounds {
                     let settings = settings(method.clone(), ErrorBound::OfMax(bound));

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How many deltas the values that are coded on a stream are rounded to. */
+#ifndef COARSE
+#define COARSE 1
+#endif
+
 #define MAGIC 0x7069636d70636f6dull
 #define BLOCK 64
 #define FP32 9
@@ -201,7 +206,7 @@ static int enqueue(void (*function)(void *), const Plan *plan, const void *from,
 static void compress(void *data)
 {
     Task *task = data;
-    encode(&task->plan, task->from, task->to, task->delta, 1);
+    encode(&task->plan, task->from, task->to, task->delta * COARSE, 1);
     free(task);
 }
 

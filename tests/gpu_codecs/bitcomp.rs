@@ -2,7 +2,7 @@
 //! read each other's payloads within the bound is ours.
 
 use crate::rig::{Kind, Rig, KINDS};
-use crate::{common, emu, nvcomp, settings, BOUNDS, SHAPES};
+use crate::{common, emu, nvcomp, on_a_gpu, settings, BOUNDS, SHAPES};
 use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
 use gpuzip::snapshot::Scalar;
 
@@ -14,9 +14,13 @@ fn bitcomp(sparse: bool) -> Method {
 
 /// True in the process that has the software driver and the stand-in.
 fn inside(name: &str) -> bool {
+    inside_with(name, "whole", "-DWHOLE")
+}
+
+fn inside_with(name: &str, library: &str, define: &str) -> bool {
     let kernels = common::scratch("kernels");
     let variables = |library: &str| emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)]);
-    let inside = common::have("c++") && variables(&nvcomp::stand_in("whole", "-DWHOLE"));
+    let inside = common::have("c++") && variables(&nvcomp::stand_in(library, define));
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     }
@@ -68,6 +72,24 @@ fn groups() {
     }
 }
 
+/// A library that rounds more coarsely than it is told to.
+#[test]
+fn what_breaks_the_bound_is_stored_as_it_is() {
+    if !inside_with("bitcomp::what_breaks_the_bound_is_stored_as_it_is", "coarse", "-DCOARSE=2") {
+        return;
+    }
+    for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(70.0), ErrorBound::Delta(DELTAS[0])] {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            let mut rig = Rig::new(settings(bitcomp(false), bound), &[([300, 1, 1], scalar, None), ([300, 1, 1], scalar, Some(0))]);
+            for kind in [Kind::Smooth, Kind::Noise] {
+                let stream = rig.made(kind, 3);
+                let (header, ..) = Header::open(&stream).unwrap();
+                assert_eq!(header.content, Content::Raw, "{bound:?}, {kind:?}");
+            }
+        }
+    }
+}
+
 /// Bitcomp never sees a byte of a payload that is not whole: the stand-in would end the process.
 #[test]
 fn damaged_streams() {
@@ -106,16 +128,18 @@ fn damaged_streams() {
     }
 }
 
+/// Whether NVIDIA's library is to be tested, and is there; says why not.
+pub fn is_there() -> bool {
+    let wanted = std::env::var_os("GPUZIP_TEST_BITCOMP").is_some_and(|value| value == "1");
+    let missing = if wanted { bitcomp(false).missing() } else { Some("GPUZIP_TEST_BITCOMP is not 1".into()) };
+    missing.iter().for_each(|reason| println!("skipped: bitcomp, {reason}"));
+    missing.is_none()
+}
+
 /// With NVIDIA's library and a GPU, as the bundle has it.
 #[test]
 fn on_the_real_driver() {
-    let wanted = |name| std::env::var_os(name).is_some_and(|value| value == "1");
-    if !wanted("GPUZIP_TEST_GPU") || !wanted("GPUZIP_TEST_BITCOMP") {
-        println!("skipped: GPUZIP_TEST_GPU and GPUZIP_TEST_BITCOMP are not 1");
-        return;
-    }
-    if let Some(reason) = bitcomp(false).missing() {
-        println!("skipped: {reason}");
+    if !on_a_gpu() || !is_there() {
         return;
     }
     println!("bitcomp: {} arrays coded", exchange_all(false));
