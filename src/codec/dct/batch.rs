@@ -3,7 +3,7 @@
 use super::grid::{mirror, Grid};
 use super::lanes::{square, square_mut, transpose, Lanes};
 use super::quantiser::{Number, Quantiser, ENERGY};
-use super::rows::{Correction, Opened, Strings, LIMIT};
+use super::rows::{Correction, Opened, Room, Strings, LIMIT};
 use super::transform::transform;
 use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
@@ -38,7 +38,7 @@ pub(super) struct Batch<T, const L: usize> {
     /// Sums of squared errors.
     pub energy: [u64; L],
     strings: Strings<L>,
-    modes: Vec<u8>,
+    opened: Vec<Room>,
 }
 
 /// What became of a tile.
@@ -72,7 +72,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             raw: [false; L],
             energy: [0; L],
             strings: Strings::new(values)?,
-            modes: room::filled(0, L * values / 8)?,
+            opened: room::filled(Room::new(values)?, L)?,
         })
     }
 
@@ -364,7 +364,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let values = grid.values();
         let room = most_corrections(values);
         self.level = level();
-        self.x[..grid.room()].fill(Lanes([T::default(); L]));
         let end = if values == 4096 { self.read_rows::<16>(grid, q, bytes)? } else { self.read_rows::<8>(grid, q, bytes)? };
         let (columns, stride) = (values / S, grid.stride());
         let mut used = 0;
@@ -390,22 +389,22 @@ impl<T: Number, const L: usize> Batch<T, L> {
     #[inline(always)]
     fn read_rows<const R: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>]) -> Option<usize> {
         let values = grid.values();
-        let (room, most) = (most_corrections(values), values / R);
+        let room = most_corrections(values);
         let mut tiles = [Opened::empty(); L];
-        for (l, bytes) in bytes.iter().enumerate().take(L) {
+        for ((tile, bytes), room) in tiles.iter_mut().zip(bytes).zip(&mut self.opened) {
             if let Some(bytes) = bytes {
-                tiles[l] = Opened::new::<R>(values, bytes, &mut self.modes[l * most..(l + 1) * most])?;
+                *tile = Opened::new::<R>(values, bytes, room)?;
             }
         }
         let end = tiles.iter().map(|tile| tile.rows).max().unwrap_or(0);
-        for (block, places) in grid.order.chunks_exact(BLOCK).enumerate().take((end * R).div_ceil(BLOCK)) {
+        let (stored, zeros) = grid.order.split_at((end * R).next_multiple_of(BLOCK));
+        for (block, places) in stored.chunks_exact(BLOCK).enumerate() {
             let mut rows = [[0u32; BLOCK]; L];
-            let mut signs = [Lanes([0u32; L]); BLOCK];
             for l in 0..L {
                 for (part, row) in rows[l].chunks_exact_mut(R).enumerate() {
                     let r = block * (BLOCK / R) + part;
                     if let (true, Some(row)) = (r < tiles[l].rows, row.first_chunk_mut::<R>()) {
-                        signs[part].0[l] = tiles[l].row(u32::from(self.modes[l * most + r]), row)?;
+                        tiles[l].row(r, row)?;
                     }
                 }
             }
@@ -417,19 +416,27 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 }
                 transpose(&from, square_mut(to, 0), self.level);
             }
-            for ((places, magnitudes), signs) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)).zip(&signs) {
-                let mut signs = *signs;
+            for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
+                let mut signs = Lanes::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
+                let mut nonzero = Lanes([0u32; L]);
                 for (&p, magnitude) in places.iter().zip(magnitudes) {
                     let mut x = Lanes([T::default(); L]);
                     for l in 0..L {
                         let a = magnitude.0[l];
                         let negative = -((signs.0[l] & 1) as i32);
                         signs.0[l] >>= u32::from(a != 0);
+                        nonzero.0[l] += u32::from(a != 0);
                         x.0[l] = T::from_i32((a as i32 ^ negative) - negative) * q.step;
                     }
                     self.x[p as usize] = x;
                 }
+                for l in 0..L {
+                    tiles[l].skip_signs(nonzero.0[l]);
+                }
             }
+        }
+        for &p in zeros {
+            self.x[p as usize] = Lanes([T::default(); L]);
         }
         self.count = [0; L];
         for l in 0..L {

@@ -61,6 +61,39 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Bits of a unary string that are read at a time.
+const WINDOW: u32 = 56;
+/// Items that `unaries` may write behind the last number.
+pub(super) const MORE: usize = WINDOW as usize + 8;
+
+/// The unary numbers that end in a byte, the zeros of the first one being those in this byte.
+static UNARIES: [[u8; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bits, mut count) = (byte as u32, 0);
+        let mut begin = 0;
+        while bits != 0 {
+            let at = bits.trailing_zeros();
+            table[byte][count] = (at - begin) as u8;
+            begin = at + 1;
+            bits &= bits - 1;
+            count += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// The place of the `count`-th one.
+#[inline(always)]
+fn place_of(mut bits: u64, count: usize) -> u32 {
+    for _ in 1..count {
+        bits &= bits - 1;
+    }
+    bits.trailing_zeros()
+}
+
 /// Reads bits; behind the last one there are zeros.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
@@ -86,14 +119,21 @@ impl<'a> Reader<'a> {
         word >> (self.at % 8)
     }
 
+    /// What stands from byte `at` on, less than 8 bytes.
+    #[inline(always)]
+    fn last(&self, at: usize) -> u64 {
+        let missing = at.saturating_add(8) - self.bytes.len();
+        match self.bytes.last_chunk::<8>() {
+            Some(&chunk) if missing < 8 => u64::from_le_bytes(chunk) >> (8 * missing),
+            Some(_) => 0,
+            None => self.few(at),
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn last(&self, at: usize) -> u64 {
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(self.bytes.iter().skip(at)) {
-            *to = *from;
-        }
-        u64::from_le_bytes(word)
+    fn few(&self, at: usize) -> u64 {
+        self.bytes.iter().skip(at).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 
     /// The next 57 bits or more, and whatever is above them.
@@ -102,46 +142,31 @@ impl<'a> Reader<'a> {
         self.peek()
     }
 
-    /// A unary number into each item.
+    /// Reads `count` unary numbers into the first items of `to`, which has `MORE` items more. `None`: there are no so many ones any more,
+    /// or a number is 2^15 or more.
     #[inline(always)]
-    pub fn unaries<const R: usize>(&mut self, to: &mut [u32; R]) -> Option<()> {
-        let mut bits = self.peek() & ((1 << 57) - 1);
-        if bits.count_ones() < R as u32 {
-            for to in to {
-                *to = self.unary()?;
+    pub fn unaries(&mut self, count: usize, to: &mut [u16]) -> Option<()> {
+        let (mut found, mut zeros) = (0, 0);
+        while found < count {
+            let bits = self.peek() & ((1 << WINDOW) - 1);
+            let end = found + bits.count_ones() as usize;
+            let mut next = found;
+            for byte in bits.to_le_bytes().into_iter().take(WINDOW as usize / 8) {
+                let (numbers, to) = (UNARIES[byte as usize], to.get_mut(next..)?.first_chunk_mut::<8>()?);
+                *to = numbers.map(u16::from);
+                to[0] += zeros;
+                next += byte.count_ones() as usize;
+                zeros = if byte == 0 { zeros + 8 } else { byte.leading_zeros() as u16 };
             }
-            return Some(());
-        }
-        let mut next = 0;
-        for to in to {
-            let at = bits.trailing_zeros();
-            *to = at - next;
-            next = at + 1;
-            bits &= bits - 1;
-        }
-        self.at += u64::from(next);
-        Some(())
-    }
-
-    /// Goes behind the next `count` ones.
-    #[inline(always)]
-    pub fn skip_ones(&mut self, count: u32) -> Option<()> {
-        let mut left = count;
-        while left > 0 {
-            let mut bits = self.peek() & ((1 << 56) - 1);
-            let ones = bits.count_ones();
-            if ones >= left {
-                for _ in 1..left {
-                    bits &= bits - 1;
-                }
-                self.at += u64::from(bits.trailing_zeros()) + 1;
-                return Some(());
+            if end >= count {
+                self.at += u64::from(place_of(bits, count - found)) + 1;
+                break;
             }
-            if self.at > 8 * self.bytes.len() as u64 {
+            if zeros >= 1 << 15 || self.at > 8 * self.bytes.len() as u64 {
                 return None;
             }
-            left -= ones;
-            self.at += 56;
+            found = end;
+            self.at += u64::from(WINDOW);
         }
         Some(())
     }

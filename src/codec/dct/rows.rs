@@ -1,6 +1,6 @@
 //! The bits of a tile: its integer coefficients by rows, then its corrections. The format is described in the module `dct`.
 
-use super::bits::{Reader, Writer};
+use super::bits::{Reader, Writer, MORE};
 use super::lanes::Lanes;
 use crate::error::Result;
 use crate::room;
@@ -265,12 +265,9 @@ impl<const L: usize> Strings<L> {
 /// Fixed bits of a row of `R` in a mode.
 #[inline(always)]
 fn fixed_bits<const R: usize>(mode: u32) -> u32 {
-    match mode {
-        0 => 0,
-        ONE => R.ilog2(),
-        GROUPS => R as u32 / 4,
-        _ => R as u32 * (mode - RICE),
-    }
+    let few = if mode == ONE { R.ilog2() } else { R as u32 / 4 };
+    let rice = R as u32 * mode.saturating_sub(RICE);
+    rice + if mode == ONE || mode == GROUPS { few } else { 0 }
 }
 
 /// The number whose unary code says how the mode changes: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4, ...
@@ -280,12 +277,10 @@ fn change(from: u32, to: u32) -> u32 {
     ((2 * up) ^ (up >> 31)) as u32
 }
 
-/// The inverse of `change`.
+/// The inverse of `change`. What is no mode stays none.
 #[inline(always)]
-fn changed(from: u32, change: u32) -> Option<u32> {
-    let by = change / 2;
-    let mode = if change % 2 == 1 { from.checked_sub(by + 1)? } else { from.checked_add(by)? };
-    (mode <= LAST).then_some(mode)
+fn changed(from: u32, change: u32) -> u32 {
+    from.wrapping_add(change / 2 ^ (change % 2).wrapping_neg())
 }
 
 /// The mode for a row whose magnitudes have this sum, `named` being its groups of four that are not zero: the one that would take least
@@ -334,14 +329,64 @@ fn write_corrections(values: usize, corrections: &[Correction], to: &mut Writer<
     }
 }
 
+/// What is known of a row before its numbers are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Head {
+    mode: u8,
+    /// The groups of four that have numbers; the place of the coefficient of mode `ONE`.
+    named: u8,
+}
+
+impl Head {
+    /// Of a row of `R` in a mode; `fixed`: the fixed bits, and what is behind them.
+    #[inline(always)]
+    fn new<const R: usize>(mode: u8, fixed: u64) -> Self {
+        let (fixed, all) = (fixed as u8, (1 << (R / 4)) - 1);
+        let named = match u32::from(mode) {
+            0 => 0,
+            ONE => fixed & (R as u8 - 1),
+            GROUPS => fixed & all,
+            _ => all,
+        };
+        Head { mode, named }
+    }
+
+    /// Its unary numbers.
+    #[inline(always)]
+    fn numbers(self) -> usize {
+        if u32::from(self.mode) == ONE {
+            0
+        } else {
+            4 * self.named.count_ones() as usize
+        }
+    }
+}
+
+/// Room to open tiles in.
+#[derive(Clone)]
+pub(super) struct Room {
+    heads: Vec<Head>,
+    numbers: Vec<u16>,
+}
+
+impl Room {
+    /// For tiles of up to so many values.
+    pub fn new(values: usize) -> Result<Self> {
+        Ok(Room { heads: room::filled(Head::default(), values / 8)?, numbers: room::filled(0, values + MORE)? })
+    }
+}
+
 /// Reads a tile row by row.
 #[derive(Clone, Copy)]
 pub(super) struct Opened<'a> {
     /// Rows that are stored; further ones are zeros.
     pub rows: usize,
     corrections: usize,
+    heads: &'a [Head],
+    /// The unary numbers, and the next one.
+    numbers: &'a [u16],
+    next: usize,
     fixed: Reader<'a>,
-    unary: Reader<'a>,
     signs: Reader<'a>,
 }
 
@@ -349,12 +394,12 @@ impl<'a> Opened<'a> {
     /// A tile of zeros.
     pub fn empty() -> Self {
         let nothing = Reader::new(&[], 0);
-        Opened { rows: 0, corrections: 0, fixed: nothing, unary: nothing, signs: nothing }
+        Opened { rows: 0, corrections: 0, heads: &[], numbers: &[], next: 0, fixed: nothing, signs: nothing }
     }
 
-    /// Begins to read a tile of `values` values. Puts the modes of its rows into `modes`. `None`: this is no tile.
+    /// Begins to read a tile of `values` values. `None`: this is no tile.
     #[inline(always)]
-    pub fn new<const R: usize>(values: usize, from: &'a [u8], modes: &mut [u8]) -> Option<Self> {
+    pub fn new<const R: usize>(values: usize, from: &'a [u8], room: &'a mut Room) -> Option<Self> {
         let mut head = Reader::new(from, 0);
         let rows = head.get((values / R).ilog2() + 1) as usize;
         let size = head.unary()? + 2;
@@ -362,64 +407,55 @@ impl<'a> Opened<'a> {
             return None;
         }
         let corrections = (head.get(size) as usize | 1 << size) - 4;
-        let modes = modes.get_mut(..rows)?;
-        let mut bits = 0;
-        let mut mode = 0;
-        for (r, to) in modes.iter_mut().enumerate() {
-            mode = if r == 0 { head.get(5) as u32 } else { changed(mode, head.unary()?)? };
-            *to = mode as u8;
-            bits += u64::from(fixed_bits::<R>(mode));
-        }
+        let heads = room.heads.get_mut(..rows)?;
+        let numbers = &mut room.numbers[..];
+        read_modes(&mut head, heads, numbers)?;
         let fixed = head;
-        let unary = Reader::new(from, fixed.at + bits);
-        let mut numbers = 0;
-        let mut peek = fixed;
-        for &mode in modes.iter() {
-            let mode = u32::from(mode);
-            if mode == GROUPS {
-                numbers += 4 * peek.get(R as u32 / 4).count_ones();
-            } else {
-                peek.at += u64::from(fixed_bits::<R>(mode));
-                numbers += if mode < RICE { 0 } else { R as u32 };
-            }
+        let mut count = 0;
+        for row in heads.iter_mut() {
+            *row = Head::new::<R>(row.mode, head.ahead());
+            head.at += u64::from(fixed_bits::<R>(row.mode.into()));
+            count += row.numbers();
         }
-        let mut signs = unary;
-        signs.skip_ones(numbers)?;
-        Some(Opened { rows, corrections, fixed, unary, signs })
+        head.unaries(count, numbers)?;
+        Some(Opened { rows, corrections, heads, numbers, next: 0, fixed, signs: head })
     }
 
-    /// Reads the next row, which has this mode: the magnitudes into `row`. Returns the signs of those that are not zero.
+    /// Reads the magnitudes of row `r`, which is the next one, into `row`.
     #[inline(always)]
-    pub fn row<const R: usize>(&mut self, mode: u32, row: &mut [u32; R]) -> Option<u32> {
-        *row = [0; R];
-        match mode {
-            0 => return Some(0),
-            ONE => row[self.fixed.get(R.ilog2()) as usize % R] = 1,
-            GROUPS => {
-                let named = self.fixed.get(R as u32 / 4);
-                for g in 0..R / 4 {
-                    if named >> g & 1 != 0 {
-                        let mut four = [0; 4];
-                        self.unary.unaries(&mut four)?;
-                        row[4 * g..4 * g + 4].copy_from_slice(&four);
-                    }
+    pub fn row<const R: usize>(&mut self, r: usize, row: &mut [u32; R]) -> Option<()> {
+        let head = self.heads[r];
+        let mode = u32::from(head.mode);
+        if mode == ONE {
+            *row = [0; R];
+            row[usize::from(head.named) % R] = 1;
+        } else {
+            for (g, row) in row.chunks_exact_mut(4).enumerate() {
+                let some = head.named >> g & 1;
+                let four = self.numbers.get(self.next..)?.first_chunk::<4>()?;
+                for (to, &number) in row.iter_mut().zip(four) {
+                    *to = u32::from(number & u16::from(some).wrapping_neg());
                 }
-            }
-            _ => {
-                self.unary.unaries(row)?;
-                if mode > RICE {
-                    low_bits::<R>(row, mode - RICE, &mut self.fixed)?;
-                }
+                self.next += 4 * usize::from(some);
             }
         }
-        let (mut nonzero, mut all) = (0, 0);
-        for &a in row.iter() {
-            nonzero += u32::from(a != 0);
-            all |= a;
+        if mode > RICE {
+            return low_bits::<R>(row, mode - RICE, &mut self.fixed);
         }
-        let signs = self.signs.ahead() as u32;
-        self.signs.at += u64::from(nonzero);
-        (all < LIMIT).then_some(signs)
+        self.fixed.at += u64::from(fixed_bits::<R>(mode));
+        Some(())
+    }
+
+    /// The signs of what comes next, the first one lowest.
+    #[inline(always)]
+    pub fn signs(&self) -> u32 {
+        self.signs.ahead() as u32
+    }
+
+    /// Goes behind so many signs.
+    #[inline(always)]
+    pub fn skip_signs(&mut self, count: u32) {
+        self.signs.at += u64::from(count);
     }
 
     /// Reads the corrections when all rows are read, and returns how many there are.
@@ -429,6 +465,23 @@ impl<'a> Opened<'a> {
         read_corrections(values, self.signs, to)?;
         Some(to.len())
     }
+}
+
+/// Reads the modes of rows; `numbers` is room for that.
+#[inline(always)]
+fn read_modes(from: &mut Reader<'_>, heads: &mut [Head], numbers: &mut [u16]) -> Option<()> {
+    let Some((first, further)) = heads.split_first_mut() else { return Some(()) };
+    let mut mode = from.get(5) as u32;
+    first.mode = mode as u8;
+    from.unaries(further.len(), numbers)?;
+    for (row, &mut change) in further.iter_mut().zip(numbers) {
+        mode = changed(mode, change.into());
+        if mode > LAST {
+            return None;
+        }
+        row.mode = mode as u8;
+    }
+    Some(())
 }
 
 /// Puts `k` fixed bits below each item.
