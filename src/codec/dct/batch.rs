@@ -1,5 +1,6 @@
 //! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does not depend on the others.
 
+use super::bits::MORE;
 use super::grid::{mirror, Grid};
 use super::lanes::{square, square_mut, transpose, Lanes};
 use super::quantiser::{Number, Quantiser, ENERGY};
@@ -39,6 +40,8 @@ pub(super) struct Batch<T, const L: usize> {
     pub energy: [u64; L],
     strings: Strings<L>,
     opened: Vec<Room>,
+    /// Unary numbers of corrections.
+    numbers: Vec<u16>,
 }
 
 /// What became of a tile.
@@ -73,6 +76,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             energy: [0; L],
             strings: Strings::new(values)?,
             opened: room::filled(Room::new(values)?, L)?,
+            numbers: room::filled(0, most_corrections(values) + MORE)?,
         })
     }
 
@@ -374,14 +378,33 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 store(&mut self.x, c, stride, &line);
             }
         }
-        back::<T, L, S>(&mut self.x, grid, used);
-        for l in 0..ids.len().min(L) {
-            for c in &self.corrections[l * room..l * room + self.count[l]] {
-                let value = &mut self.x[grid.at(c.at as usize)].0[l];
-                *value += T::from_i32(c.level) * q.unit;
+        let tiles = Tiles::new(grid, ids);
+        for p in (0..WRITE_AHEAD * L).step_by(L) {
+            tiles.prefetch::<T, S>(grid, p, x);
+        }
+        // Plane by plane, as that is what the nearest cache holds.
+        let plane = if grid.dims == 1 { values } else { columns };
+        let mut corrected = [0; L];
+        for first in (0..values).step_by(plane) {
+            if grid.dims > 1 {
+                back_plane::<T, L, S>(&mut self.x[grid.at(first)..][..columns], grid, used);
+            }
+            for l in 0..ids.len().min(L) {
+                for c in &self.corrections[l * room + corrected[l]..l * room + self.count[l]] {
+                    if c.at as usize >= first + plane {
+                        break;
+                    }
+                    self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
+                    corrected[l] += 1;
+                }
+            }
+            for p in (first..first + plane).step_by(L) {
+                tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
+                let mut rows = [Lanes([T::default(); L]); L];
+                transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
+                tiles.store::<T, S>(grid, p, &rows, x);
             }
         }
-        self.scatter::<S>(grid, ids, x);
         Some(())
     }
 
@@ -440,59 +463,81 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         self.count = [0; L];
         for l in 0..L {
-            self.count[l] = tiles[l].corrections(values, &mut self.corrections[l * room..(l + 1) * room])?;
+            self.count[l] = tiles[l].corrections(values, &mut self.corrections[l * room..(l + 1) * room], &mut self.numbers)?;
         }
         Some(end * R)
     }
+}
 
-    /// Stores tiles.
+/// Tiles of an array that are written.
+struct Tiles<const L: usize> {
+    count: usize,
+    /// Where in the array they begin, and the extents of what is in the array.
+    begin: [usize; L],
+    inside: [[usize; 3]; L],
+    /// All of them are in the array as a whole.
+    whole: bool,
+}
+
+impl<const L: usize> Tiles<L> {
     #[inline(always)]
-    fn scatter<const S: usize>(&self, grid: &Grid, ids: &[usize], x: &mut [T]) {
-        let [n1, n2, _] = grid.n;
-        let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
-        let whole = |id: usize| grid.inside(id).1 == grid.t && grid.t[0] == S;
-        let all_whole = ids.iter().all(|&id| whole(id));
-        let mut tiles = [([0; 3], [0; 3], 0); L];
-        for (tile, &id) in tiles.iter_mut().zip(ids) {
+    fn new(grid: &Grid, ids: &[usize]) -> Self {
+        let mut tiles = Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
+        for (l, &id) in ids.iter().enumerate().take(L) {
             let (first, inside) = grid.inside(id);
-            *tile = (first, inside, begin(first));
+            tiles.begin[l] = index(grid, first);
+            tiles.inside[l] = inside;
+            tiles.whole &= inside == grid.t;
         }
-        for p in (0..grid.values()).step_by(L) {
-            let mut rows = [Lanes([T::default(); L]); L];
-            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
-            if all_whole {
-                let piece = S.min(L);
-                // The lines that are to be written soon: a store that waits for its line holds up all that follow.
-                let soon = p + WRITE_AHEAD * L;
-                if soon < grid.values() {
-                    for i in (0..L).step_by(piece) {
-                        let ahead = begin(grid.coordinates(soon + i));
-                        for tile in &tiles[..ids.len()] {
-                            prefetch::<_, true>(x, tile.2 + ahead);
-                        }
-                    }
-                }
-                for i in (0..L).step_by(piece) {
-                    let ahead = begin(grid.coordinates(p + i));
-                    for (row, tile) in rows.iter().zip(&tiles[..ids.len()]) {
-                        x[tile.2 + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
-                    }
-                }
-                continue;
+        tiles
+    }
+
+    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its line holds up all that follow.
+    #[inline(always)]
+    fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
+        if !self.whole || p >= grid.values() {
+            return;
+        }
+        for i in (0..L).step_by(S.min(L)) {
+            let ahead = index(grid, grid.coordinates(p + i));
+            for begin in &self.begin[..self.count] {
+                prefetch::<_, true>(x, begin + ahead);
             }
-            let piece = grid.t[0].min(L);
+        }
+    }
+
+    /// Stores values `p` to `p + L` of each tile.
+    #[inline(always)]
+    fn store<T: Copy, const S: usize>(&self, grid: &Grid, p: usize, rows: &[Lanes<T, L>; L], x: &mut [T]) {
+        let piece = S.min(L);
+        if self.whole && grid.t[0] == S {
             for i in (0..L).step_by(piece) {
-                let at = grid.coordinates(p + i);
-                let ahead = begin(at);
-                for (row, (_, inside, first)) in rows.iter().zip(&tiles[..ids.len()]) {
-                    if (0..3).all(|a| at[a] < inside[a]) {
-                        let count = piece.min(inside[0] - at[0]);
-                        x[first + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
-                    }
+                let ahead = index(grid, grid.coordinates(p + i));
+                for (row, begin) in rows.iter().zip(&self.begin[..self.count]) {
+                    x[begin + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
+                }
+            }
+            return;
+        }
+        let piece = grid.t[0].min(L);
+        for i in (0..L).step_by(piece) {
+            let at = grid.coordinates(p + i);
+            let ahead = index(grid, at);
+            for (l, row) in rows.iter().enumerate().take(self.count) {
+                let inside = self.inside[l];
+                if (0..3).all(|a| at[a] < inside[a]) {
+                    let count = piece.min(inside[0] - at[0]);
+                    x[self.begin[l] + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
                 }
             }
         }
     }
+}
+
+/// The index of a value of the array.
+#[inline(always)]
+fn index(grid: &Grid, at: [usize; 3]) -> usize {
+    (at[2] * grid.n[1] + at[1]) * grid.n[0] + at[0]
 }
 
 /// `Batch::encode`, to be dispatched.
@@ -571,20 +616,29 @@ fn ahead<T: Number, const L: usize, const S: usize>(from: &[Lanes<T, L>], to: &m
 /// The inverse of `ahead`. Behind the first `used` coefficients along the first axis all are zero.
 #[inline(always)]
 fn back<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
-    if grid.dims == 1 || used == 0 {
+    if grid.dims == 1 {
         return;
     }
     for x in x.chunks_exact_mut(grid.stride()).take(S) {
-        if grid.dims == 3 {
-            for first in 0..used {
-                let line = transform::<T, L, S, true>(&load(x, first, S));
-                store(x, first, S, &line);
-            }
+        back_plane::<T, L, S>(x, grid, used);
+    }
+}
+
+/// `back` for the values at one place of the last axis.
+#[inline(always)]
+fn back_plane<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
+    if used == 0 {
+        return;
+    }
+    if grid.dims == 3 {
+        for first in 0..used {
+            let line = transform::<T, L, S, true>(&load(x, first, S));
+            store(x, first, S, &line);
         }
-        for first in (0..grid.values() / S).step_by(S) {
-            let line = transform::<T, L, S, true>(&load(x, first, 1));
-            store(x, first, 1, &line);
-        }
+    }
+    for first in (0..grid.values() / S).step_by(S) {
+        let line = transform::<T, L, S, true>(&load(x, first, 1));
+        store(x, first, 1, &line);
     }
 }
 

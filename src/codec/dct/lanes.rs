@@ -60,25 +60,30 @@ mod x86 {
             // SAFETY: row i of 16.
             *a = unsafe { _mm512_load_si512(from.add(i)) };
         }
-        let index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        // The lanes and the rows whose numbers differ in one bit change places, one bit after the other.
-        for bit in [8, 4, 2, 1] {
-            let d = _mm512_set1_epi32(bit);
-            let odd = _mm512_test_epi32_mask(index, d);
-            let low = _mm512_mask_add_epi32(index, odd, index, _mm512_set1_epi32(16 - bit));
-            let high = _mm512_mask_add_epi32(_mm512_add_epi32(index, d), odd, index, _mm512_set1_epi32(16));
-            for i in 0..16 {
-                if i & bit as usize == 0 {
-                    let j = i + bit as usize;
-                    let (x, y) = (a[i], a[j]);
-                    a[i] = _mm512_permutex2var_epi32(x, low, y);
-                    a[j] = _mm512_permutex2var_epi32(x, high, y);
-                }
-            }
-        }
+        exchange_16::<8>(&mut a);
+        exchange_16::<4>(&mut a);
+        exchange_16::<2>(&mut a);
+        exchange_16::<1>(&mut a);
         for (i, a) in a.iter().enumerate() {
             // SAFETY: row i of 16.
             unsafe { _mm512_store_si512(to.add(i), *a) };
+        }
+    }
+
+    /// The lanes and the rows whose numbers differ in this bit change places. (A bit that is known keeps the rows in registers.)
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn exchange_16<const BIT: usize>(a: &mut [__m512i; 16]) {
+        let index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let bit = _mm512_set1_epi32(BIT as i32);
+        let odd = _mm512_test_epi32_mask(index, bit);
+        let low = _mm512_mask_add_epi32(index, odd, index, _mm512_set1_epi32(16 - BIT as i32));
+        let high = _mm512_mask_add_epi32(_mm512_add_epi32(index, bit), odd, index, _mm512_set1_epi32(16));
+        for k in 0..8 {
+            let i = k + (k & BIT.wrapping_neg());
+            let (x, y) = (a[i], a[i + BIT]);
+            a[i] = _mm512_permutex2var_epi32(x, low, y);
+            a[i + BIT] = _mm512_permutex2var_epi32(x, high, y);
         }
     }
 
@@ -92,24 +97,29 @@ mod x86 {
             // SAFETY: row i of 8.
             *a = unsafe { _mm512_load_si512(from.add(i)) };
         }
-        let index = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-        for bit in [4, 2, 1] {
-            let d = _mm512_set1_epi64(bit);
-            let odd = _mm512_test_epi64_mask(index, d);
-            let low = _mm512_mask_add_epi64(index, odd, index, _mm512_set1_epi64(8 - bit));
-            let high = _mm512_mask_add_epi64(_mm512_add_epi64(index, d), odd, index, _mm512_set1_epi64(8));
-            for i in 0..8 {
-                if i & bit as usize == 0 {
-                    let j = i + bit as usize;
-                    let (x, y) = (a[i], a[j]);
-                    a[i] = _mm512_permutex2var_epi64(x, low, y);
-                    a[j] = _mm512_permutex2var_epi64(x, high, y);
-                }
-            }
-        }
+        exchange_8::<4>(&mut a);
+        exchange_8::<2>(&mut a);
+        exchange_8::<1>(&mut a);
         for (i, a) in a.iter().enumerate() {
             // SAFETY: row i of 8.
             unsafe { _mm512_store_si512(to.add(i), *a) };
+        }
+    }
+
+    /// As `exchange_16`.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn exchange_8<const BIT: usize>(a: &mut [__m512i; 8]) {
+        let index = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+        let bit = _mm512_set1_epi64(BIT as i64);
+        let odd = _mm512_test_epi64_mask(index, bit);
+        let low = _mm512_mask_add_epi64(index, odd, index, _mm512_set1_epi64(8 - BIT as i64));
+        let high = _mm512_mask_add_epi64(_mm512_add_epi64(index, bit), odd, index, _mm512_set1_epi64(8));
+        for k in 0..4 {
+            let i = k + (k & BIT.wrapping_neg());
+            let (x, y) = (a[i], a[i + BIT]);
+            a[i] = _mm512_permutex2var_epi64(x, low, y);
+            a[i + BIT] = _mm512_permutex2var_epi64(x, high, y);
         }
     }
 

@@ -460,9 +460,9 @@ impl<'a> Opened<'a> {
 
     /// Reads the corrections when all rows are read, and returns how many there are.
     #[inline(always)]
-    pub fn corrections(self, values: usize, to: &mut [Correction]) -> Option<usize> {
+    pub fn corrections(self, values: usize, to: &mut [Correction], numbers: &mut [u16]) -> Option<usize> {
         let to = to.get_mut(..self.corrections)?;
-        read_corrections(values, self.signs, to)?;
+        read_corrections(values, self.signs, to, numbers)?;
         Some(to.len())
     }
 }
@@ -510,30 +510,27 @@ fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) 
 }
 
 #[inline(always)]
-fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Correction]) -> Option<()> {
+fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Correction], numbers: &mut [u16]) -> Option<()> {
+    if corrections.is_empty() {
+        return Some(());
+    }
     let k = distance_bits(values, corrections.len());
     for c in corrections.iter_mut() {
         c.at = from.get(k) as u32;
     }
+    from.unaries(corrections.len(), numbers)?;
     let mut next = 0;
-    for c in corrections.iter_mut() {
-        let high = from.unary()?;
-        if high as usize > values {
-            return None;
-        }
-        c.at += next + (high << k);
+    for (c, &high) in corrections.iter_mut().zip(&*numbers) {
+        c.at += next + (u32::from(high) << k);
         next = c.at + 1;
         if c.at as usize >= values {
             return None;
         }
     }
-    for c in corrections.iter_mut() {
-        c.level = i32::try_from(from.unary()?).ok()?.checked_add(1)?;
-    }
-    for c in corrections.iter_mut() {
-        if from.get(1) != 0 {
-            c.level = -c.level;
-        }
+    from.unaries(corrections.len(), numbers)?;
+    for (c, &more) in corrections.iter_mut().zip(&*numbers) {
+        let magnitude = i32::from(more) + 1;
+        c.level = if from.get(1) != 0 { -magnitude } else { magnitude };
     }
     Some(())
 }

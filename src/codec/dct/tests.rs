@@ -180,7 +180,7 @@ fn random_tiles() {
                 tile.row(r, &mut row)?;
                 tile.skip_signs(row.iter().filter(|&&a| a != 0).count() as u32);
             }
-            tile.corrections(512, &mut [rows::Correction::default(); 128])
+            tile.corrections(512, &mut [rows::Correction::default(); 128], &mut [0; 128 + bits::MORE])
         };
         read += usize::from(all().is_some());
     }
