@@ -39,6 +39,7 @@ mod blocks;
 #[cfg(target_arch = "x86_64")]
 mod bmi;
 mod embed;
+mod few;
 mod lanes;
 mod planes;
 mod short;
@@ -129,6 +130,8 @@ struct Job {
     dims: u32,
     spec: Spec,
     bmi: bool,
+    /// The machine has wide vectors.
+    wide: bool,
 }
 
 impl Job {
@@ -185,6 +188,9 @@ impl Job {
     }
 
     fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
+        if self.spec.size == 16 && self.spec.left() <= few::MOST && self.wide {
+            return simd::dispatch(few::Decode { spec: &self.spec, words, exponents, planes });
+        }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: the machine has it.
@@ -208,7 +214,7 @@ fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: 
 
 impl Zfp {
     fn job(&self) -> Job {
-        Job { grid: self.grid, dims: self.dims, spec: self.spec, bmi: simd::level() == Level::Avx512 }
+        Job { grid: self.grid, dims: self.dims, spec: self.spec, bmi: simd::level() == Level::Avx512, wide: simd::level() != Level::Portable }
     }
 
     /// Dimensions of the blocks.

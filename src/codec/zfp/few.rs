@@ -1,0 +1,125 @@
+//! Blocks of 16 values of which the stream has few bits: 16 blocks in step, a lane of 32 bits each.
+
+use super::embed::{low, peek, Head, Spec, WORDS};
+use super::planes::Matrix;
+use crate::codec::simd::Kernel;
+
+/// Most bits of the planes of a block.
+pub const MOST: u32 = 31;
+
+/// Blocks in step.
+const STEP: usize = 16;
+/// Values of a block.
+const SIZE: u32 = 16;
+
+/// `embed::decode` of such blocks.
+pub struct Decode<'a> {
+    /// How they are coded.
+    pub spec: &'a Spec,
+    /// The bits of a batch.
+    pub words: &'a [u64; WORDS],
+    /// Where their biased exponents go.
+    pub exponents: &'a mut [u32],
+    /// Where their planes go.
+    pub planes: &'a mut Matrix,
+}
+
+impl Kernel for Decode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Decode { spec, words, exponents, planes } = self;
+        *planes = [[0; 8]; 64];
+        for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
+            // Blocks behind the last one are decoded, too, and not used.
+            let (mut blocks, mut lowest) = (Blocks::default(), [0; STEP]);
+            for l in 0..STEP {
+                let head = Head::read(spec, words, STEP * step + l);
+                blocks.bits[l] = (peek(words, head.at) & low(head.left)) as u32;
+                blocks.left[l] = head.left;
+                lowest[l] = spec.lowest(head.exponent);
+                if let Some(exponent) = exponents.get_mut(l) {
+                    *exponent = head.exponent;
+                }
+            }
+            for plane in (0..spec.width).rev() {
+                for l in 0..STEP {
+                    blocks.left[l] = if plane < lowest[l] { 0 } else { blocks.left[l] };
+                }
+                if blocks.left == [0; STEP] {
+                    break;
+                }
+                set_plane(spec, planes, step, plane as usize, &blocks.plane());
+            }
+        }
+    }
+}
+
+/// Puts a plane of the blocks of a step where `Spec::lane` says.
+#[inline(always)]
+fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; STEP]) {
+    if spec.width == 32 {
+        for k in 0..8 {
+            m[plane % 32][k] |= u64::from(x[2 * k]) << (16 * step % 64);
+            m[plane % 32 + 32][k] |= u64::from(x[2 * k + 1]) << (16 * step % 64);
+        }
+    } else {
+        for k in 0..8 {
+            m[plane % 64][k] |= (u64::from(x[k]) | u64::from(x[8 + k]) << 16) << (32 * step % 64);
+        }
+    }
+}
+
+/// What is left of the blocks of a step.
+#[derive(Default)]
+struct Blocks {
+    /// Their bits, and zeros behind them.
+    bits: [u32; STEP],
+    /// How many these are.
+    left: [u32; STEP],
+    /// Coefficients known to count.
+    n: [u32; STEP],
+}
+
+impl Blocks {
+    /// Reads a plane of all blocks.
+    #[inline(always)]
+    fn plane(&mut self) -> [u32; STEP] {
+        let Blocks { bits, left, n } = self;
+        let (mut x, mut open) = ([0; STEP], [0; STEP]);
+        for l in 0..STEP {
+            let known = n[l].min(left[l]);
+            x[l] = bits[l] & ((1 << known) - 1);
+            bits[l] >>= known;
+            left[l] -= known;
+            open[l] = u32::from(left[l] > 0) & u32::from(n[l] < SIZE);
+        }
+        while open != [0; STEP] {
+            for l in 0..STEP {
+                let test = bits[l] & open[l];
+                bits[l] >>= open[l];
+                left[l] -= open[l];
+                // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1 is not there.
+                let most = (SIZE - 1).wrapping_sub(n[l]).min(left[l]);
+                let zeros = trailing_zeros(bits[l]).min(most);
+                let taken = zeros + u32::from(zeros < most);
+                let (taken, known) = if test != 0 { (taken, zeros + 1) } else { (0, 0) };
+                bits[l] >>= taken;
+                left[l] -= taken;
+                n[l] += known;
+                x[l] |= (test << n[l]) >> 1;
+                open[l] = test & u32::from(left[l] > 0) & u32::from(n[l] < SIZE);
+            }
+        }
+        x
+    }
+}
+
+/// Those of `x`, or a large number if there is no one. The exponent of a number tells, as it does on machines that count no zeros of
+/// several numbers at once.
+#[inline(always)]
+fn trailing_zeros(x: u32) -> u32 {
+    let lowest = (x & x.wrapping_neg()) as i32;
+    ((lowest as f32).to_bits() >> 23).wrapping_sub(127)
+}
