@@ -105,9 +105,11 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
 #[inline(always)]
 fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: &mut [u32; N]) -> bool {
     let mut largest = [T::Int::default(); N];
-    for row in values.iter() {
+    for four in values.as_chunks::<4>().0 {
         for l in 0..N {
-            largest[l] = largest[l].max(row[l].magnitude());
+            for row in four {
+                largest[l] = largest[l].max(row[l].magnitude());
+            }
         }
     }
     let mut scale = [T::default(); N];
@@ -122,10 +124,12 @@ fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: 
     if highest >= 1 << T::EXPONENT {
         return false;
     }
-    for row in values.iter_mut() {
+    for four in values.as_chunks_mut::<4>().0 {
         for l in 0..N {
-            // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
-            row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
+            for row in &mut *four {
+                // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
+                row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
+            }
         }
     }
     if tiny {
@@ -266,9 +270,11 @@ impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
             for l in 0..N {
                 scale[l] = from_fixed::<T, N>(exponents[(N * group + l) % 256]);
             }
-            for row in &mut work[4 * rows_of * group..][..4 * rows_of] {
+            for four in work[4 * rows_of * group..][..4 * rows_of].as_chunks_mut::<4>().0 {
                 for l in 0..N {
-                    row[l] = T::value(row[l], scale[l]).int_bits();
+                    for row in &mut *four {
+                        row[l] = T::value(row[l], scale[l]).int_bits();
+                    }
                 }
             }
         }
