@@ -43,7 +43,8 @@ impl Kernel for Decode<'_> {
                     *exponent = head.exponent;
                 }
             }
-            for plane in (0..spec.width).rev() {
+            let zeros = blocks.skip_zeros();
+            for plane in (0..spec.width.saturating_sub(zeros)).rev() {
                 for l in 0..STEP {
                     blocks.left[l] = if plane < lowest[l] { 0 } else { blocks.left[l] };
                 }
@@ -83,6 +84,18 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// Goes behind the planes that are zero in all blocks, and returns how many there are: at the top some always are.
+    #[inline(always)]
+    fn skip_zeros(&mut self) -> u32 {
+        let any = self.bits.iter().fold(0, |any, bits| any | bits);
+        let zeros = any.trailing_zeros();
+        for l in 0..STEP {
+            self.bits[l] = self.bits[l].checked_shr(zeros).unwrap_or(0);
+            self.left[l] = self.left[l].saturating_sub(zeros);
+        }
+        zeros
+    }
+
     /// Reads a plane of all blocks.
     #[inline(always)]
     fn plane(&mut self) -> [u32; STEP] {

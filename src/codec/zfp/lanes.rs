@@ -64,6 +64,8 @@ pub struct Forward<'a, T: Value<N>, const N: usize> {
     pub batch: &'a mut Batch<T, N>,
     /// Dimensions of the blocks.
     pub dims: u32,
+    /// The stream has bits of the planes: if not, these are not made.
+    pub coded: bool,
 }
 
 impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
@@ -83,6 +85,9 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
             if !quantize::<T, N>(work, exponents) {
                 return false;
             }
+        }
+        if !self.coded {
+            return true;
         }
         decorrelate(work, self.dims);
         for (to, row) in coefficients.iter_mut().enumerate() {

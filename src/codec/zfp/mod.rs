@@ -146,7 +146,7 @@ impl Job {
         let (mut at, mut begin) = (Cursor::default(), 0);
         for count in self.batches() {
             gather(&self.grid, x, &mut at, count, &mut room.batch);
-            if !simd::dispatch(Forward { batch: &mut room.batch, dims: self.dims }) {
+            if !simd::dispatch(Forward { batch: &mut room.batch, dims: self.dims, coded: self.spec.left() > 0 }) {
                 return false;
             }
             let Batch { planes, exponents, .. } = &room.batch;
@@ -161,6 +161,10 @@ impl Job {
     }
 
     fn decompress<T: Value<N>, const N: usize>(&self, from: &[u8], room: &mut Room<T, N>, x: &mut [T]) {
+        if self.spec.left() == 0 {
+            // Blocks are their exponents, and coefficients without bits are zeros.
+            return x.fill(T::default());
+        }
         let (mut at, mut begin) = (Cursor::default(), 0);
         for count in self.batches() {
             let end = (begin + (count * self.spec.bits as usize).div_ceil(64) * 8).min(from.len());

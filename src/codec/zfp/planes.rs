@@ -26,6 +26,13 @@ pub fn split(from: &mut Matrix, to: &mut Matrix) {
 #[inline(always)]
 pub fn join(from: &Matrix, to: &mut Matrix) {
     for byte in 0..8 {
+        // Where blocks have few bits, most bytes have no planes.
+        if from[8 * byte..8 * byte + 8] == [[0; 8]; 8] {
+            for tile in 0..8 {
+                to[byte + 8 * tile] = [0; 8];
+            }
+            continue;
+        }
         for k in 0..8 {
             let rows = load(from, 8 * byte, 1, k);
             store(to, byte, 8, k, swap_bytes(rows));
