@@ -1,4 +1,4 @@
-//! Blocks of 16 values of which the stream has few bits: 16 blocks in step, a lane of 32 bits each.
+//! Blocks of 16 values of which the stream has few bits: 32 blocks in step, a lane of 32 bits each.
 
 use super::embed::{low, peek, Head, Spec, WORDS};
 use super::planes::Matrix;
@@ -8,7 +8,7 @@ use crate::codec::simd::Kernel;
 pub const MOST: u32 = 31;
 
 /// Blocks in step.
-const STEP: usize = 16;
+const STEP: usize = 32;
 /// Values of a block.
 const SIZE: u32 = 16;
 
@@ -33,7 +33,7 @@ impl Kernel for Decode<'_> {
         *planes = [[0; 8]; 64];
         for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
             // Blocks behind the last one are decoded, too, and not used.
-            let (mut blocks, mut lowest) = (Blocks::default(), [0; STEP]);
+            let (mut blocks, mut lowest) = (Blocks { bits: [0; STEP], left: [0; STEP], n: [0; STEP] }, [0; STEP]);
             for l in 0..STEP {
                 let head = Head::read(spec, words, STEP * step + l);
                 blocks.bits[l] = (peek(words, head.at) & low(head.left)) as u32;
@@ -62,18 +62,17 @@ impl Kernel for Decode<'_> {
 fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; STEP]) {
     if spec.width == 32 {
         for k in 0..8 {
-            m[plane % 32][k] |= u64::from(x[2 * k]) << (16 * step % 64);
-            m[plane % 32 + 32][k] |= u64::from(x[2 * k + 1]) << (16 * step % 64);
+            m[plane % 32][k] |= u64::from(x[2 * k] | x[16 + 2 * k] << 16) << (32 * step % 64);
+            m[plane % 32 + 32][k] |= u64::from(x[2 * k + 1] | x[17 + 2 * k] << 16) << (32 * step % 64);
         }
     } else {
         for k in 0..8 {
-            m[plane % 64][k] |= (u64::from(x[k]) | u64::from(x[8 + k]) << 16) << (32 * step % 64);
+            m[plane % 64][k] |= u64::from(x[k] | x[8 + k] << 16) | u64::from(x[16 + k] | x[24 + k] << 16) << 32;
         }
     }
 }
 
 /// What is left of the blocks of a step.
-#[derive(Default)]
 struct Blocks {
     /// Their bits, and zeros behind them.
     bits: [u32; STEP],
