@@ -234,7 +234,13 @@ pub struct Writer<'a> {
     open: u64,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    /// Writes from the first word on.
+    #[inline(always)]
+    pub fn new(words: &'a mut [u64; WORDS]) -> Self {
+        Writer { words, at: 0, fill: 0, open: 0 }
+    }
+
     #[inline(always)]
     fn position(&self) -> u32 {
         64 * self.at as u32 + self.fill
@@ -267,7 +273,7 @@ impl Writer<'_> {
 /// Writes the blocks of a batch that have these biased exponents; 0 is a block of zeros.
 #[inline(always)]
 pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
-    let mut out = Writer { words, at: 0, fill: 0, open: 0 };
+    let mut out = Writer::new(words);
     for (block, &exponent) in exponents.iter().enumerate() {
         let end = out.position() + spec.bits;
         match exponent {

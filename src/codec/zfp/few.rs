@@ -1,6 +1,6 @@
 //! Blocks of 16 values of which the stream has few bits: 32 blocks in step, a lane of 32 bits each.
 
-use super::embed::{low, peek, Head, Spec, WORDS};
+use super::embed::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 use crate::codec::simd::Kernel;
 
@@ -11,6 +11,91 @@ pub const MOST: u32 = 31;
 const STEP: usize = 32;
 /// Values of a block.
 const SIZE: u32 = 16;
+
+/// `embed::encode` of such blocks.
+pub struct Encode<'a> {
+    /// How they are coded.
+    pub spec: &'a Spec,
+    /// Their planes.
+    pub planes: &'a Matrix,
+    /// Their biased exponents.
+    pub exponents: &'a [u32],
+    /// Where the bits of the batch go.
+    pub words: &'a mut [u64; WORDS],
+}
+
+impl Kernel for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Encode { spec, planes, exponents, words } = self;
+        let mut out = Writer::new(words);
+        for (step, exponents) in exponents.chunks(STEP).enumerate() {
+            let mut codes = Codes { bits: [0; STEP], at: [0; STEP], end: [0; STEP], n: [0; STEP] };
+            let mut lowest = [0; STEP];
+            for (l, &exponent) in exponents.iter().enumerate() {
+                codes.end[l] = if exponent == 0 { 0 } else { spec.left() };
+                lowest[l] = spec.lowest(exponent);
+            }
+            for plane in (0..spec.width).rev() {
+                for l in 0..STEP {
+                    codes.end[l] = if plane < lowest[l] { codes.end[l].min(codes.at[l]) } else { codes.end[l] };
+                }
+                if (0..STEP).all(|l| codes.at[l] >= codes.end[l]) {
+                    break;
+                }
+                codes.plane(get_plane(spec, planes, step, plane as usize));
+            }
+            for (l, &exponent) in exponents.iter().enumerate() {
+                let head = u64::from(exponent != 0) | u64::from(exponent) << 1;
+                out.put(head | (u64::from(codes.bits[l]) & low(codes.end[l])) << (1 + spec.exponent), spec.bits);
+            }
+        }
+    }
+}
+
+/// The planes of the blocks of a step so far.
+struct Codes {
+    /// Their bits, and what is cut behind them.
+    bits: [u32; STEP],
+    /// How many these are, up to `MOST`.
+    at: [u32; STEP],
+    /// How many there may be.
+    end: [u32; STEP],
+    /// Coefficients known to count.
+    n: [u32; STEP],
+}
+
+impl Codes {
+    /// Appends a plane of all blocks.
+    #[inline(always)]
+    fn plane(&mut self, x: [u32; STEP]) {
+        let Codes { bits, at, end, n } = self;
+        let (mut rest, mut open) = ([0; STEP], [0; STEP]);
+        for l in 0..STEP {
+            bits[l] |= (x[l] & ((1 << n[l]) - 1)) << at[l];
+            at[l] = (at[l] + n[l]).min(MOST);
+            rest[l] = x[l] >> n[l];
+            open[l] = u32::from(at[l] < end[l]) & u32::from(n[l] < SIZE);
+        }
+        while open != [0; STEP] {
+            for l in 0..STEP {
+                let test = u32::from(rest[l] != 0) & open[l];
+                // A run of zeros and its 1, which is not there where one coefficient is left.
+                let most = (SIZE - 1).wrapping_sub(n[l]);
+                let zeros = trailing_zeros(rest[l]).min(most);
+                let one = u32::from(zeros < most);
+                let (taken, known) = if test != 0 { (zeros + one, zeros + 1) } else { (0, 0) };
+                bits[l] |= (test | (test & one) << taken) << at[l];
+                at[l] = (at[l] + open[l] + taken).min(MOST);
+                rest[l] >>= known;
+                n[l] += known;
+                open[l] = test & u32::from(at[l] < end[l]) & u32::from(n[l] < SIZE);
+            }
+        }
+    }
+}
 
 /// `embed::decode` of such blocks.
 pub struct Decode<'a> {
@@ -55,6 +140,30 @@ impl Kernel for Decode<'_> {
             }
         }
     }
+}
+
+/// A plane of the blocks of a step, from where `Spec::lane` says.
+#[inline(always)]
+fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] {
+    let mut x = [0; STEP];
+    if spec.width == 32 {
+        for k in 0..8 {
+            let (even, odd) = (m[plane % 32][k] >> (32 * step % 64), m[plane % 32 + 32][k] >> (32 * step % 64));
+            x[2 * k] = even as u32 & 0xffff;
+            x[2 * k + 1] = odd as u32 & 0xffff;
+            x[2 * k + 16] = even as u32 >> 16;
+            x[2 * k + 17] = odd as u32 >> 16;
+        }
+    } else {
+        for k in 0..8 {
+            let word = m[plane % 64][k];
+            x[k] = word as u32 & 0xffff;
+            x[8 + k] = word as u32 >> 16;
+            x[16 + k] = (word >> 32) as u32 & 0xffff;
+            x[24 + k] = (word >> 48) as u32;
+        }
+    }
+    x
 }
 
 /// Puts a plane of the blocks of a step where `Spec::lane` says.

@@ -130,8 +130,8 @@ struct Job {
     dims: u32,
     spec: Spec,
     bmi: bool,
-    /// The machine has wide vectors.
-    wide: bool,
+    /// Blocks are coded many in step, which the machine has vectors for.
+    few: bool,
 }
 
 impl Job {
@@ -183,6 +183,9 @@ impl Job {
     }
 
     fn encode(&self, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+        if self.few {
+            return simd::dispatch(few::Encode { spec: &self.spec, planes, exponents, words });
+        }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: the machine has it.
@@ -192,7 +195,7 @@ impl Job {
     }
 
     fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
-        if self.spec.size == 16 && self.spec.left() <= few::MOST && self.wide {
+        if self.few {
             return simd::dispatch(few::Decode { spec: &self.spec, words, exponents, planes });
         }
         #[cfg(target_arch = "x86_64")]
@@ -218,7 +221,9 @@ fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: 
 
 impl Zfp {
     fn job(&self) -> Job {
-        Job { grid: self.grid, dims: self.dims, spec: self.spec, bmi: simd::level() == Level::Avx512, wide: simd::level() != Level::Portable }
+        let (level, spec) = (simd::level(), self.spec);
+        let few = spec.size == 16 && spec.left() <= few::MOST && level != Level::Portable;
+        Job { grid: self.grid, dims: self.dims, spec, bmi: level == Level::Avx512, few }
     }
 
     /// Dimensions of the blocks.
