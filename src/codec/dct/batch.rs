@@ -3,8 +3,10 @@
 use super::bits::MORE;
 use super::grid::{mirror, Grid};
 use super::lanes::{square, square_mut, transpose, Lanes};
+use super::open::{Opened, Room};
 use super::quantiser::{Number, Quantiser, ENERGY};
-use super::rows::{Correction, Opened, Room, Strings, LIMIT};
+use super::rows::{Correction, Strings, LIMIT};
+use super::tiles::Tiles;
 use super::transform::transform;
 use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
@@ -366,7 +368,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
         x: &mut [T],
     ) -> Option<()> {
         let values = grid.values();
-        let room = most_corrections(values);
         self.level = level();
         let end = if values == 4096 { self.read_rows::<16>(grid, q, bytes)? } else { self.read_rows::<8>(grid, q, bytes)? };
         let (columns, stride) = (values / S, grid.stride());
@@ -382,22 +383,14 @@ impl<T: Number, const L: usize> Batch<T, L> {
         for p in (0..WRITE_AHEAD * L).step_by(L) {
             tiles.prefetch::<T, S>(grid, p, x);
         }
-        // Plane by plane, as that is what the nearest cache holds.
+        // Plane by plane, which the nearest cache holds.
         let plane = if grid.dims == 1 { values } else { columns };
         let mut corrected = [0; L];
         for first in (0..values).step_by(plane) {
             if grid.dims > 1 {
                 back_plane::<T, L, S>(&mut self.x[grid.at(first)..][..columns], grid, used);
             }
-            for l in 0..ids.len().min(L) {
-                for c in &self.corrections[l * room + corrected[l]..l * room + self.count[l]] {
-                    if c.at as usize >= first + plane {
-                        break;
-                    }
-                    self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
-                    corrected[l] += 1;
-                }
-            }
+            self.correct_to(grid, q, first + plane, &mut corrected);
             for p in (first..first + plane).step_by(L) {
                 tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
                 let mut rows = [Lanes([T::default(); L]); L];
@@ -406,6 +399,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
             }
         }
         Some(())
+    }
+
+    /// Corrects values up to `end` of the tiles; `done`: how many corrections of each tile were made.
+    #[inline(always)]
+    fn correct_to(&mut self, grid: &Grid, q: &Quantiser<T>, end: usize, done: &mut [usize; L]) {
+        let room = most_corrections(grid.values());
+        for l in 0..L {
+            let corrections = &self.corrections[l * room + done[l]..l * room + self.count[l]];
+            for c in corrections.iter().take_while(|c| (c.at as usize) < end) {
+                self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
+                done[l] += 1;
+            }
+        }
     }
 
     /// Reads coefficients and corrections. Returns behind how many coefficients in the order of rows all are zero.
@@ -467,77 +473,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         Some(end * R)
     }
-}
-
-/// Tiles of an array that are written.
-struct Tiles<const L: usize> {
-    count: usize,
-    /// Where in the array they begin, and the extents of what is in the array.
-    begin: [usize; L],
-    inside: [[usize; 3]; L],
-    /// All of them are in the array as a whole.
-    whole: bool,
-}
-
-impl<const L: usize> Tiles<L> {
-    #[inline(always)]
-    fn new(grid: &Grid, ids: &[usize]) -> Self {
-        let mut tiles = Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
-        for (l, &id) in ids.iter().enumerate().take(L) {
-            let (first, inside) = grid.inside(id);
-            tiles.begin[l] = index(grid, first);
-            tiles.inside[l] = inside;
-            tiles.whole &= inside == grid.t;
-        }
-        tiles
-    }
-
-    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its line holds up all that follow.
-    #[inline(always)]
-    fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
-        if !self.whole || p >= grid.values() {
-            return;
-        }
-        for i in (0..L).step_by(S.min(L)) {
-            let ahead = index(grid, grid.coordinates(p + i));
-            for begin in &self.begin[..self.count] {
-                prefetch::<_, true>(x, begin + ahead);
-            }
-        }
-    }
-
-    /// Stores values `p` to `p + L` of each tile.
-    #[inline(always)]
-    fn store<T: Copy, const S: usize>(&self, grid: &Grid, p: usize, rows: &[Lanes<T, L>; L], x: &mut [T]) {
-        let piece = S.min(L);
-        if self.whole && grid.t[0] == S {
-            for i in (0..L).step_by(piece) {
-                let ahead = index(grid, grid.coordinates(p + i));
-                for (row, begin) in rows.iter().zip(&self.begin[..self.count]) {
-                    x[begin + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
-                }
-            }
-            return;
-        }
-        let piece = grid.t[0].min(L);
-        for i in (0..L).step_by(piece) {
-            let at = grid.coordinates(p + i);
-            let ahead = index(grid, at);
-            for (l, row) in rows.iter().enumerate().take(self.count) {
-                let inside = self.inside[l];
-                if (0..3).all(|a| at[a] < inside[a]) {
-                    let count = piece.min(inside[0] - at[0]);
-                    x[self.begin[l] + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
-                }
-            }
-        }
-    }
-}
-
-/// The index of a value of the array.
-#[inline(always)]
-fn index(grid: &Grid, at: [usize; 3]) -> usize {
-    (at[2] * grid.n[1] + at[1]) * grid.n[0] + at[0]
 }
 
 /// `Batch::encode`, to be dispatched.

@@ -170,11 +170,11 @@ proptest! {
 #[test]
 fn random_tiles() {
     let (mut state, mut read) = (3, 0);
-    let mut room = rows::Room::new(512).unwrap();
+    let mut room = open::Room::new(512).unwrap();
     for _ in 0..20_000 {
         let bytes: Vec<u8> = (0..(random(&mut state).abs() * 400.0) as usize).map(|_| (random(&mut state) * 255.9) as i32 as u8).collect();
         let mut all = || {
-            let mut tile = rows::Opened::new::<8>(512, &bytes, &mut room)?;
+            let mut tile = open::Opened::new::<8>(512, &bytes, &mut room)?;
             for r in 0..tile.rows {
                 let mut row = [0; 8];
                 tile.row(r, &mut row)?;

@@ -1,0 +1,76 @@
+//! Where decoded tiles are put.
+
+use super::grid::Grid;
+use super::lanes::Lanes;
+use crate::codec::simd::prefetch;
+
+/// Tiles of an array that are written.
+pub(super) struct Tiles<const L: usize> {
+    pub count: usize,
+    /// Where in the array they begin, and the extents of what is in the array.
+    begin: [usize; L],
+    inside: [[usize; 3]; L],
+    /// All of them are in the array as a whole.
+    whole: bool,
+}
+
+impl<const L: usize> Tiles<L> {
+    #[inline(always)]
+    pub fn new(grid: &Grid, ids: &[usize]) -> Self {
+        let mut tiles = Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
+        for (l, &id) in ids.iter().enumerate().take(L) {
+            let (first, inside) = grid.inside(id);
+            tiles.begin[l] = index(grid, first);
+            tiles.inside[l] = inside;
+            tiles.whole &= inside == grid.t;
+        }
+        tiles
+    }
+
+    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its line holds up all that follow.
+    #[inline(always)]
+    pub fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
+        if !self.whole || p >= grid.values() {
+            return;
+        }
+        for i in (0..L).step_by(S.min(L)) {
+            let ahead = index(grid, grid.coordinates(p + i));
+            for begin in &self.begin[..self.count] {
+                prefetch::<_, true>(x, begin + ahead);
+            }
+        }
+    }
+
+    /// Stores values `p` to `p + L` of each tile.
+    #[inline(always)]
+    pub fn store<T: Copy, const S: usize>(&self, grid: &Grid, p: usize, rows: &[Lanes<T, L>; L], x: &mut [T]) {
+        let piece = S.min(L);
+        if self.whole && grid.t[0] == S {
+            for i in (0..L).step_by(piece) {
+                let ahead = index(grid, grid.coordinates(p + i));
+                for (row, begin) in rows.iter().zip(&self.begin[..self.count]) {
+                    x[begin + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
+                }
+            }
+            return;
+        }
+        let piece = grid.t[0].min(L);
+        for i in (0..L).step_by(piece) {
+            let at = grid.coordinates(p + i);
+            let ahead = index(grid, at);
+            for (l, row) in rows.iter().enumerate().take(self.count) {
+                let inside = self.inside[l];
+                if (0..3).all(|a| at[a] < inside[a]) {
+                    let count = piece.min(inside[0] - at[0]);
+                    x[self.begin[l] + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
+                }
+            }
+        }
+    }
+}
+
+/// The index of a value of the array.
+#[inline(always)]
+fn index(grid: &Grid, at: [usize; 3]) -> usize {
+    (at[2] * grid.n[1] + at[1]) * grid.n[0] + at[0]
+}
