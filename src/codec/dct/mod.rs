@@ -55,7 +55,8 @@
 //! | | for each correction its magnitude less 1 in unary |
 //! | 1 each | for each correction its sign, 1: negative |
 //!
-//! A number in unary is so many zeros, less than 2^15, and a one. The distance of a correction is the number of values between it and the one before.
+//! A number in unary is so many zeros, less than 2^15, and a one. The distance of a correction is the number of values between it and the
+//! one before.
 //!
 //! | mode | fixed bits | unary |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! The bits of a tile: its integer coefficients by rows, then its corrections. The format is described in the module `dct`; `open` reads it.
+//! The bits of a tile: its integer coefficients by rows, then its corrections. The format is described in the module `dct`; what reads it
+//! is in `open`.
 
 use super::bits::Writer;
 use super::lanes::Lanes;
