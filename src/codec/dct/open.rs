@@ -163,7 +163,7 @@ fn read_modes(from: &mut Reader<'_>, heads: &mut [Head], numbers: &mut [u16]) ->
 /// The inverse of `change`. What is no mode stays none.
 #[inline(always)]
 fn changed(from: u32, change: u32) -> u32 {
-    from.wrapping_add(change / 2 ^ (change % 2).wrapping_neg())
+    from.wrapping_add((change / 2) ^ (change % 2).wrapping_neg())
 }
 
 /// Puts `k` fixed bits below each item.

@@ -166,6 +166,29 @@ proptest! {
     }
 }
 
+/// Read one by one and all at once, short and long ones.
+#[test]
+fn unary_numbers() {
+    let mut state = 5;
+    for count in [0, 1, 7, 8, 60, 500] {
+        let numbers: Vec<u16> = (0..count).map(|_| ((2.0 * random(&mut state)).powi(8) * 2000.0) as u16).collect();
+        let (mut bytes, mut to) = (vec![0; 1 << 17], vec![0; count + 1 + bits::MORE]);
+        let mut writer = bits::Writer::new(&mut bytes);
+        numbers.iter().for_each(|&n| writer.unary(n.into()));
+        let len = writer.bits();
+        bytes.truncate(len.div_ceil(8) as usize);
+        let mut reader = bits::Reader::new(&bytes, 0);
+        reader.unaries(count, &mut to).unwrap();
+        assert_eq!((reader.at, &to[..count]), (len, &numbers[..]));
+        assert!(bits::Reader::new(&bytes, 0).unaries(count + 1, &mut to).is_none());
+        let mut reader = bits::Reader::new(&bytes, 0);
+        assert!(numbers.iter().all(|&n| reader.unary() == Some(n.into())));
+    }
+    let (zeros, mut to) = (vec![0; 1 << 13], [0; 1 + bits::MORE]);
+    let long = [&zeros[..], &[1]].concat();
+    assert!(bits::Reader::new(&long, 0).unaries(1, &mut to).is_none());
+}
+
 /// A tile alone: whatever its bits are, they are read or refused.
 #[test]
 fn random_tiles() {

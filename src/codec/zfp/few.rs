@@ -1,5 +1,8 @@
 //! Blocks of 16 values of which the stream has few bits: 32 blocks in step, a lane of 32 bits each.
 
+// Lanes are counted.
+#![allow(clippy::needless_range_loop)]
+
 use super::embed::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 use crate::codec::simd::Kernel;

@@ -33,7 +33,8 @@
 //! # Here
 //! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4 such vectors: 16 (8) blocks of 3-D, four
 //! times as many of 2-D. A batch's coefficients become bit planes by one transposition of 64 x 512 bits, those of 1-D strings of nibbles.
-//! Every batch begins at a whole word of the stream, since it is 1024 (512) values.
+//! 2-D blocks of few bits are coded 32 in step, and of 1-D ones that are no more than their exponents no planes are made. Every batch begins
+//! at a whole word of the stream, since it is 1024 (512) values.
 
 mod blocks;
 #[cfg(target_arch = "x86_64")]
