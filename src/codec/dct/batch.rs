@@ -379,37 +379,27 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 store(&mut self.x, c, stride, &line);
             }
         }
+        back::<T, L, S>(&mut self.x, grid, used);
+        self.apply_corrections(grid, q);
         let tiles = Tiles::new(grid, ids);
         for p in (0..WRITE_AHEAD * L).step_by(L) {
             tiles.prefetch::<T, S>(grid, p, x);
         }
-        // Plane by plane, which the nearest cache holds.
-        let plane = if grid.dims == 1 { values } else { columns };
-        let mut corrected = [0; L];
-        for first in (0..values).step_by(plane) {
-            if grid.dims > 1 {
-                back_plane::<T, L, S>(&mut self.x[grid.at(first)..][..columns], grid, used);
-            }
-            self.correct_to(grid, q, first + plane, &mut corrected);
-            for p in (first..first + plane).step_by(L) {
-                tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
-                let mut rows = [Lanes([T::default(); L]); L];
-                transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
-                tiles.store::<T, S>(grid, p, &rows, x);
-            }
+        for p in (0..values).step_by(L) {
+            tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
+            let mut rows = [Lanes([T::default(); L]); L];
+            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
+            tiles.store::<T, S>(grid, p, &rows, x);
         }
         Some(())
     }
 
-    /// Corrects values up to `end` of the tiles; `done`: how many corrections of each tile were made.
     #[inline(always)]
-    fn correct_to(&mut self, grid: &Grid, q: &Quantiser<T>, end: usize, done: &mut [usize; L]) {
+    fn apply_corrections(&mut self, grid: &Grid, q: &Quantiser<T>) {
         let room = most_corrections(grid.values());
         for l in 0..L {
-            let corrections = &self.corrections[l * room + done[l]..l * room + self.count[l]];
-            for c in corrections.iter().take_while(|c| (c.at as usize) < end) {
+            for c in &self.corrections[l * room..l * room + self.count[l]] {
                 self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
-                done[l] += 1;
             }
         }
     }
@@ -551,29 +541,20 @@ fn ahead<T: Number, const L: usize, const S: usize>(from: &[Lanes<T, L>], to: &m
 /// The inverse of `ahead`. Behind the first `used` coefficients along the first axis all are zero.
 #[inline(always)]
 fn back<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
-    if grid.dims == 1 {
+    if grid.dims == 1 || used == 0 {
         return;
     }
     for x in x.chunks_exact_mut(grid.stride()).take(S) {
-        back_plane::<T, L, S>(x, grid, used);
-    }
-}
-
-/// `back` for the values at one place of the last axis.
-#[inline(always)]
-fn back_plane<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
-    if used == 0 {
-        return;
-    }
-    if grid.dims == 3 {
-        for first in 0..used {
-            let line = transform::<T, L, S, true>(&load(x, first, S));
-            store(x, first, S, &line);
+        if grid.dims == 3 {
+            for first in 0..used {
+                let line = transform::<T, L, S, true>(&load(x, first, S));
+                store(x, first, S, &line);
+            }
         }
-    }
-    for first in (0..grid.values() / S).step_by(S) {
-        let line = transform::<T, L, S, true>(&load(x, first, 1));
-        store(x, first, 1, &line);
+        for first in (0..grid.values() / S).step_by(S) {
+            let line = transform::<T, L, S, true>(&load(x, first, 1));
+            store(x, first, 1, &line);
+        }
     }
 }
 
