@@ -55,8 +55,8 @@ bench-codecs: bench-fields
 	sh benches/codecs.sh $(FIELDS)
 	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
 
-# `auto` beside a grid of configurations made by hand, rtm3d over a simulated link: some twenty minutes, and a drawing. GRID: rtm3d's options.
-GRID ?= --n1 120 --n2 400 --n3 1 --border 40
+# `auto` beside a grid of configurations made by hand, rtm3d over a simulated link: some twenty minutes, and a drawing. GRID: steps and rtm3d's options.
+GRID ?= 3751 --n1 120 --n2 400 --n3 1 --border 40
 bench-grid: build
 	$(RTM3D)
 	$(CARGO) bench -p gpuzip-cli --bench grid -- $(abspath build)/rtm3d $(abspath build)/grid.svg $(GRID)

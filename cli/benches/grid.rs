@@ -1,25 +1,27 @@
 //! `auto` beside a grid of configurations made by hand, measured: migrations of rtm3d over a *simulated link*, all on equal memory.
 //!
-//! `grid RTM3D SVG [OPTIONS OF RTM3D]`, as `make bench-grid` runs it; some twenty minutes on a machine that does nothing else. The balance is the raw
-//! one of GPUZIP's Salt data set: 3751 steps, a transfer of a snapshot takes 12 forward steps, the device holds 4 snapshots and the host 149.
-//! rtm3d computes on one core, transfers take the other; steps, copies and transfers are real, only the link's bandwidth is given.
+//! `grid RTM3D SVG STEPS [OPTIONS OF RTM3D]`, as `make bench-grid` runs it; some twenty minutes on a machine that does nothing else. The balance is
+//! the raw one of GPUZIP's Salt data set: a transfer of a snapshot takes 12 forward steps, the device holds 4 snapshots, the host one for every
+//! 25 steps. rtm3d computes on one core, transfers take the other; steps, copies and transfers are real, only the link's bandwidth is given.
 
 #[path = "../src/plan/svg.rs"]
 #[allow(dead_code)]
 mod svg;
 
+use gpuzip::schedule::adjust;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED};
 
-const STEPS: u32 = 3751;
-/// Forward steps that a transfer takes; snapshots that the device and the host hold.
+/// Forward steps that a transfer takes, snapshots that the device holds, and steps for each that the host holds.
 const TRANSFER: f64 = 12.0;
 const DEVICE: u32 = 4;
-const HOST: u32 = 149;
-const ROUNDS: usize = 3;
+const STEPS_OF_HOST: u32 = 25;
+/// Rounds after the first one, and how many of the fastest entries are in them.
+const ROUNDS: usize = 4;
+const FASTEST: usize = 12;
 
 /// `checkpointing_algorithm` in the C ABI.
 const REVOLVE: u32 = 1;
@@ -34,6 +36,7 @@ const AHEAD: f64 = 1.6;
 
 struct Bench {
     rtm3d: String,
+    steps: u32,
     options: Vec<String>,
     folder: PathBuf,
 }
@@ -55,11 +58,17 @@ impl Bench {
         serde_json::from_slice(&output.stdout).expect("rtm3d writes JSON")
     }
 
+    /// Snapshots that the host holds.
+    fn host(&self) -> u32 {
+        self.steps / STEPS_OF_HOST
+    }
+
     fn seconds(&self, config: &str) -> f64 {
-        let result = self.run(config, &["--steps", &STEPS.to_string()]);
+        let result = self.run(config, &["--steps", &self.steps.to_string()]);
         let (device, host) = (number(&result, "peak_device_bytes"), number(&result, "peak_host_bytes"));
         let state = number(&result, "raw_bytes") / number(&result, "saves");
-        assert!(device < (DEVICE + 1) as f64 * state && host < (HOST + 1) as f64 * state, "{config}: {device} and {host} bytes");
+        let (most_device, most_host) = (DEVICE + 1, self.host() + 1);
+        assert!(device < f64::from(most_device) * state && host < f64::from(most_host) * state, "{config}: {device} and {host} bytes");
         number(&result, "migration_seconds")
     }
 }
@@ -88,22 +97,25 @@ fn entry(name: String, ink: &'static str, algorithm: u32, snapshots: u32, chunk:
 }
 
 /// Every algorithm over its parameters, as a user would try them: nothing in it takes more memory than `auto` may.
-fn entries() -> Vec<Entry> {
-    const MOST: u32 = DEVICE + HOST;
+fn entries(steps: u32, host: u32) -> Vec<Entry> {
+    let most = DEVICE + host;
+    // About a tenth apart.
+    let ladder = |low: u32, high: u32| std::iter::successors(Some(low), |x| Some(x + (x / 10).max(1))).take_while(move |&x| x < high);
     let mut entries = Vec::new();
-    for s in [4, 8, 10, 12, 16, 20, 24, 32, 40, 50, 64, 80, 100, 120, 140, MOST] {
+    for s in ladder(4, most).step_by(2).chain([most]) {
         entries.push(entry(format!("Revolve, {s} snapshots"), BLUE, REVOLVE, s, 0, DEVICE));
     }
-    for s in [8, 16, 24, 32, 48, 64, 80, 100, 120, MOST] {
+    for s in ladder(6, most).step_by(4).chain([most]) {
         entries.push(entry(format!("uniform, {s} snapshots"), ORANGE, UNIFORM, s, 0, DEVICE));
     }
-    for chunk in [34, 45, 60, 80] {
-        entries.push(entry(format!("zCut, chunks of {chunk}"), PURPLE, ZCUT, 0, chunk, DEVICE));
-    }
-    for chunk in [26, 27, 28, 30, 32, 35, 38, 42, 46, 50, 56, 64, 72, 80, 95, 110, 130, 160, 200] {
+    for chunk in ladder(20, steps / 4) {
+        let starts = steps.div_ceil(chunk) - 1;
+        if starts + chunk <= host {
+            entries.push(entry(format!("zCut, chunks of {chunk}"), PURPLE, ZCUT, 0, chunk, DEVICE));
+        }
         for cache in [3, DEVICE] {
-            let snapshots = STEPS.div_ceil(chunk) - 1 + cache;
-            if snapshots <= MOST {
+            let snapshots = starts + cache;
+            if starts <= host {
                 entries.push(entry(format!("two levels, intervals of {chunk}, {cache} slots"), GREEN, TWO_LEVEL, snapshots, chunk, cache));
             }
         }
@@ -120,14 +132,19 @@ struct Outcome {
 
 fn measure(bench: &Bench, link: &str, auto: &str, entries: Vec<Entry>) -> (f64, Vec<Outcome>) {
     let (mut autos, mut all) = (Vec::new(), vec![(Vec::new(), Vec::new()); entries.len()]);
-    for round in 1..=ROUNDS {
-        for (entry, (seconds, over_auto)) in entries.iter().zip(&mut all) {
-            let (auto, own) = (bench.seconds(auto), bench.seconds(&format!("{}{link}", entry.config)));
-            eprintln!("round {round}: auto {auto:.3} s, {} {own:.3} s", entry.name);
+    let mut again: Vec<usize> = (0..entries.len()).collect();
+    for round in 0..=ROUNDS {
+        for &k in &again {
+            let (auto, own) = (bench.seconds(auto), bench.seconds(&format!("{}{link}", entries[k].config)));
+            eprintln!("round {round}: auto {auto:.3} s, {} {own:.3} s", entries[k].name);
             autos.push(auto);
-            seconds.push(own);
-            over_auto.push(own / auto);
+            all[k].0.push(own);
+            all[k].1.push(own / auto);
         }
+        // The last one is the recipe.
+        let over = |k: &usize| if *k + 1 == entries.len() { 0.0 } else { median(all[*k].1.clone()) };
+        again.sort_by(|a, b| over(a).total_cmp(&over(b)));
+        again.truncate(FASTEST + 1);
     }
     let outcomes = entries.into_iter().zip(all).map(|(entry, (seconds, over_auto))| Outcome {
         entry,
@@ -177,13 +194,14 @@ fn draw(title: &str, outcomes: &[Outcome], recipe: f64, ideal: f64) -> String {
 fn main() {
     // `cargo bench` appends --bench.
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let (Some(rtm3d), Some(svg)) = (arguments.next(), arguments.next()) else {
+    let (Some(rtm3d), Some(svg), Some(steps)) = (arguments.next(), arguments.next(), arguments.next()) else {
         println!("grid: not run; it takes some twenty minutes: make bench-grid");
         return;
     };
     let folder = std::env::temp_dir().join(format!("gpuzip-grid-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder is made");
-    let bench = Bench { rtm3d, options: arguments.collect(), folder };
+    let steps = steps.parse().expect("a number of steps");
+    let bench = Bench { rtm3d, steps, options: arguments.collect(), folder };
 
     // A step's time and a state's bytes, then the link, then what auto measures with that.
     let plain = format!("backend = 1\ncheckpointing_algorithm = {REVOLVE}\ncheckpointing_snaps = 30\ncache_capacity = {DEVICE}\n");
@@ -193,14 +211,14 @@ fn main() {
     let state = (number(&tuned[0], "h2d_bytes") / number(&tuned[0], "h2d")) as u64;
     let link = format!("backend = 1\nlink_bandwidth = {:.0}\n", state as f64 / (TRANSFER * forward));
     let profile = bench.folder.join("profile");
-    let budgets = format!("device_budget = {}\nhost_budget = {}\n", u64::from(DEVICE) * state, u64::from(HOST) * state);
+    let budgets = format!("device_budget = {}\nhost_budget = {}\n", u64::from(DEVICE) * state, u64::from(bench.host()) * state);
     let auto = format!("{link}{budgets}checkpointing_algorithm = {AUTO}\nprofile_path = {}\n", profile.display());
-    let chosen = bench.run(&auto, &["--tune", "--steps", &STEPS.to_string()]);
+    let chosen = bench.run(&auto, &["--tune", "--steps", &steps.to_string()]);
 
-    let ideal = STEPS as f64 * (forward + backward);
+    let ideal = f64::from(steps) * (forward + backward);
     let text = |key: &str| chosen[key].as_str().unwrap_or("?").to_string();
     let mut title = format!(
-        "Simulated link; {}, {} x {} x {}, {STEPS} steps of {:.0} and {:.0} us; ",
+        "Simulated link; {}, {} x {} x {}, {steps} steps of {:.0} and {:.0} us; ",
         text("model").rsplit('/').next().unwrap_or_default(),
         chosen["n1"],
         chosen["n2"],
@@ -208,13 +226,14 @@ fn main() {
         forward * 1e6,
         backward * 1e6
     );
-    let _ = write!(title, "a transfer takes {TRANSFER} steps; {DEVICE} snapshots on the device, {HOST} on the host");
+    let _ = write!(title, "a transfer takes {TRANSFER} steps; {DEVICE} snapshots on the device, {} on the host", bench.host());
     println!("{title}");
     println!("auto: {}, {} snapshots, cache of {}", text("algorithm"), chosen["snapshots"], chosen["cache"]);
 
-    let recipe = entry("GPUZIP's recipe".into(), GREY, REVOLVE, 8, 0, DEVICE);
+    let recipe = entry("GPUZIP's recipe".into(), GREY, REVOLVE, adjust(steps.into()), 0, DEVICE);
     let recipe = Entry { config: format!("{}policy = 1\n", recipe.config), ..recipe };
-    let (auto, mut outcomes) = measure(&bench, &link, &auto, entries().into_iter().chain([recipe]).collect());
+    let entries = entries(steps, bench.host());
+    let (auto, mut outcomes) = measure(&bench, &link, &auto, entries.into_iter().chain([recipe]).collect());
     let recipe = outcomes.pop().expect("the recipe was measured last");
     outcomes.sort_by(|a, b| a.over_auto.total_cmp(&b.over_auto));
     println!("{:<44} {:>8} {:>8} {:>10}", "configuration", "seconds", "x ideal", "over auto");
