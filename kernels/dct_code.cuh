@@ -64,18 +64,40 @@ template <int S> static __device__ __forceinline__ int counts(const Shared *s, u
 }
 
 /* Its value, if it is. */
-template <int S> static __device__ __forceinline__ real inside_value(const Shared *s, const Source *from, u64 offset, u32 i)
+template <int S> static __device__ __forceinline__ real inside_value(const Shared *s, const Source *from, u32 i)
 {
-    return load(from->x, from->later, index_of<S>(from->grid, own_place<S>(s, i), offset, i));
+    return load(from->x, from->later, index_of<S>(from->grid, own_place<S>(s, i), offset_of<S>(from->grid, own_first<S>()), i));
 }
 
-/* This thread's values from the i-th on; instead of those that are not in the array zeros. */
-template <int S> static __device__ __forceinline__ void load_batch(const Shared *s, const Source *from, int whole, u32 i, real *v)
+/* Which of this thread's values from the i-th on are in the array: bit j, the (i + j)-th. */
+template <int S> static __device__ __forceinline__ u32 batch_mask(const Shared *s, int whole, u32 i)
 {
-    const u64 offset = offset_of<S>(from->grid, own_first<S>());
+    if (whole)
+        return ~0u;
+    u32 mask = 0;
+#pragma unroll 1
+    for (u32 j = 0; j < BATCH; j++)
+        mask |= (u32)counts<S>(s, i + j) << j;
+    return mask;
+}
+
+/* These values; zeros instead of those that are not in the array. i is a multiple of 8. */
+template <int S> static __device__ __forceinline__ void load_batch(const Shared *s, const Source *from, u32 mask, u32 i, real *v)
+{
+    const u32 values = Tile<S>::values;
+    const u64 offset = offset_of<S>(from->grid, own_first<S>()) + offset_of<S>(from->grid, 32 * i % values);
+    u64 index[values == 32 ? BATCH : 1];
+#pragma unroll
+    for (u32 j = 0; j < (values == 32 ? BATCH : 1); j++)
+        index[j] = own_place<S>(s, i + j)->first + offset;
 #pragma unroll
     for (u32 j = 0; j < BATCH; j++)
-        v[j] = whole || counts<S>(s, i + j) ? inside_value<S>(s, from, offset, i + j) : 0;
+        v[j] = mask >> j & 1 ? from->x[index[values == 32 ? j : 0] + offset_of<S>(from->grid, 32 * j % values)] : 0;
+    if (!from->later)
+        return;
+#pragma unroll
+    for (u32 j = 0; j < BATCH; j++)
+        v[j] = mask >> j & 1 ? from->later[index[values == 32 ? j : 0] + offset_of<S>(from->grid, 32 * j % values)] - v[j] : 0;
 }
 
 /* Puts the mirror image of the array where it does not reach. */
@@ -105,7 +127,7 @@ template <int S> static __device__ __forceinline__ int gather(Shared *s, const S
 #pragma unroll 1
     for (u32 i = 0; i < EACH; i += BATCH) {
         real v[BATCH];
-        load_batch<S>(s, from, whole, i, v);
+        load_batch<S>(s, from, batch_mask<S>(s, whole, i), i, v);
 #pragma unroll
         for (u32 j = 0; j < BATCH; j++) {
             s->room[at<S>(own(i + j))] = v[j];
@@ -183,13 +205,14 @@ template <int S> static __device__ __forceinline__ void measure(Shared *s, const
 #pragma unroll 1
     for (u32 first = 0; first < EACH; first += BATCH) {
         real v[BATCH];
-        load_batch<S>(s, from, whole, first, v);
+        const u32 inside = batch_mask<S>(s, whole, first);
+        load_batch<S>(s, from, inside, first, v);
 #pragma unroll
         for (u32 j = 0; j < BATCH; j++) {
             const u32 i = first + j, tile = own(i) / Tile<S>::values;
             const real u = (v[j] - s->room[at<S>(own(i))]) * per_step, square = u * u;
             const int fits = square < (real)1024;
-            if (whole || counts<S>(s, i)) {
+            if (inside >> j & 1) {
                 sum += (u32)(i32)((fits ? square : 0) * (real)16384) + 1;
                 if (!fits)
                     s->raw[tile] = 1;
@@ -215,12 +238,13 @@ template <int S> static __device__ __forceinline__ u32 misses(Shared *s, const S
 #pragma unroll 1
     for (u32 first = 0; first < EACH; first += BATCH) {
         real v[BATCH];
-        load_batch<S>(s, from, whole, first, v);
+        const u32 inside = batch_mask<S>(s, whole, first);
+        load_batch<S>(s, from, inside, first, v);
 #pragma unroll
         for (u32 j = 0; j < BATCH; j++) {
             const u32 i = first + j;
             const real error = v[j] - s->room[at<S>(own(i))], u = error * per_step;
-            const int miss = (rms ? !(u * u < (real)1024) : !(magnitude_of(error) <= most)) && (whole || counts<S>(s, i));
+            const int miss = (rms ? !(u * u < (real)1024) : !(magnitude_of(error) <= most)) && (inside >> j & 1);
             const u32 word = __ballot_sync(~0u, miss);
             if (lane_id() == i)
                 mask = word;
@@ -261,7 +285,7 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
         if (word >> lane_id() & 1) {
             const u32 b = own(i), tile = b / Tile<S>::values, p = b % Tile<S>::values;
             int fits;
-            const u32 item = correction(&s->q, inside_value<S>(s, from, offset_of<S>(from->grid, own_first<S>()), i), s->room[at<S>(b)], p, &fits);
+            const u32 item = correction(&s->q, inside_value<S>(s, from, i), s->room[at<S>(b)], p, &fits);
             s->list[tile * Tile<S>::most + rank + __popc(word & ((1u << lane_id()) - 1))] = item;
             if (!fits)
                 s->raw[tile] = 1;
@@ -407,10 +431,10 @@ template <int S> static __device__ __forceinline__ void code_rows(Shared *s, con
     for (u32 k = 0; k < rows; k++) {
         sums[k] = named[k] = 0;
 #pragma unroll
-        for (u32 i = 0; i < R; i++) {
-            const u32 a = (u32)abs(c->values[k * R + i]);
-            sums[k] += a;
-            named[k] |= (u32)(a != 0) << i / 4;
+        for (u32 i = 0; i < R; i += 4) {
+            const i32 *v = c->values + k * R + i;
+            sums[k] += (u32)abs(v[0]) + (u32)abs(v[1]) + (u32)abs(v[2]) + (u32)abs(v[3]);
+            named[k] |= (u32)((v[0] | v[1] | v[2] | v[3]) != 0) << i / 4;
         }
         end = sums[k] != 0 ? first + k + 1 : end;
     }
@@ -489,18 +513,6 @@ static __device__ __forceinline__ void flush(Pen *pen)
         atomicOr(pen->words, pen->word);
 }
 
-/* Goes on by so many zeros, which have been used up to a word of 32 bits at most. */
-static __device__ __forceinline__ void skip(Pen *pen, u32 count)
-{
-    pen->used += count;
-    if (pen->used >= 32) {
-        flush(pen);
-        pen->words += pen->used / 32;
-        pen->used %= 32;
-        pen->word = 0;
-    }
-}
-
 /* Appends the lowest `count` < 32 bits, of which there are no others. */
 static __device__ __forceinline__ void put(Pen *pen, u32 value, u32 count)
 {
@@ -515,10 +527,28 @@ static __device__ __forceinline__ void put(Pen *pen, u32 value, u32 count)
     }
 }
 
+/* Appends so many zeros and a one. A word that is full then waits for the next. */
 static __device__ __forceinline__ void unary(Pen *pen, u32 zeros)
 {
-    skip(pen, zeros);
-    put(pen, 1, 1);
+    pen->used += zeros;
+    if (pen->used >= 32) {
+        flush(pen);
+        pen->words += pen->used / 32;
+        pen->used %= 32;
+        pen->word = 0;
+    }
+    pen->word |= 1u << pen->used++;
+}
+
+/* The lowest bits of four magnitudes. */
+static __device__ __forceinline__ void put_four(Pen *pen, const u32 *a, u32 count)
+{
+    const u32 mask = (1u << count) - 1;
+    if (count < 8)
+        return put(pen, (a[0] & mask) | (a[1] & mask) << count | (a[2] & mask) << 2 * count | (a[3] & mask) << 3 * count, 4 * count);
+#pragma unroll
+    for (u32 j = 0; j < 4; j++)
+        put(pen, a[j] & mask, count);
 }
 
 /* This thread's rows. `begin`: the first bit of the tile. */
@@ -554,12 +584,18 @@ template <int S> static __device__ __forceinline__ void write_rows(Shared *s, co
             put(&fixed, mode == ONE ? place : named, fixed_of<R>(mode));
         const u32 low = mode >= RICE ? mode - RICE : 0, used = mode >= RICE ? 15 : mode == GROUPS ? named : 0;
 #pragma unroll
-        for (u32 i = 0; i < R; i++) {
-            const u32 a = (u32)abs(c->values[k * R + i]);
+        for (u32 i = 0; i < R; i += 4) {
+            u32 a[4];
+#pragma unroll
+            for (u32 j = 0; j < 4; j++)
+                a[j] = (u32)abs(c->values[k * R + i + j]);
             if (low > 0)
-                put(&fixed, a & ((1u << low) - 1), low);
-            if (used >> i / 4 & 1)
-                unary(&numbers, a >> low);
+                put_four(&fixed, a, low);
+            if (used >> i / 4 & 1) {
+#pragma unroll
+                for (u32 j = 0; j < 4; j++)
+                    unary(&numbers, a[j] >> low);
+            }
         }
         put(&signs, negative, nonzero);
     }
@@ -600,7 +636,7 @@ template <int S> static __device__ __forceinline__ void write_raw(Shared *s, con
         const Place *place = &s->places[tile];
         if (!s->raw[tile] || !within<S>(place, p))
             continue;
-        const bits value = bits_of(inside_value<S>(s, from, offset_of<S>(from->grid, own_first<S>()), i));
+        const bits value = bits_of(inside_value<S>(s, from, i));
         Pen pen = pen_at(s->words, 8 * (s->offsets[tile] + rank_inside<S>(place, p) * (u32)sizeof(real)));
         for (u32 part = 0; part < 2 * sizeof(real); part += 4)
             put(&pen, (u32)(value >> 4 * part) & 0xFFFF, 16);
