@@ -221,10 +221,24 @@ extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *argument
     }
 }
 
-/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy. */
+/* The first 8 bytes of a kernel's arguments. */
+struct emu_words {
+    void *arguments;
+    uint64_t count, at[32];
+};
+template <class T> static inline void emu_add_word(emu_words *words, const T &v)
+{
+    if (words->count < 32)
+        memcpy(&words->at[words->count++], &v, sizeof v < 8 ? sizeof v : 8);
+}
+
+/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells what the arguments are. */
 template <class... A> static void *emu_kernel(void (*f)(A...), int what, void *p)
 {
     typedef std::tuple<A...> arguments;
+    emu_words *words = (emu_words *)p;
+    if (what == 3)
+        std::apply([words](const A &...a) { (void)words, (emu_add_word(words, a), ...); }, *(arguments *)words->arguments);
     if (what == 1)
         std::apply(f, *(arguments *)p);
     if (what == 2)
