@@ -188,7 +188,7 @@ module gpuzip
     integer(c_int32_t) :: backend = 0
     ! 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
     integer(c_int32_t) :: device = 0
-    ! Bytes of device memory for the cache; 0: `cache_capacity` decides.
+    ! Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
     integer(c_int64_t) :: device_budget = 0
     ! Bytes of host memory for snapshots; 0: what the plan needs.
     integer(c_int64_t) :: host_budget = 0
@@ -308,7 +308,7 @@ module gpuzip
     real(c_double) :: mean_lead = 0
     ! Bytes of one snapshot.
     integer(c_int64_t) :: slot_bytes = 0
-    ! Device memory of the cache.
+    ! Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work in.
     integer(c_int64_t) :: device_bytes = 0
     ! Host memory of the snapshots.
     integer(c_int64_t) :: host_bytes = 0

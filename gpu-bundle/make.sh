@@ -28,4 +28,9 @@ gomp=$(ldd "$bundle/rtm3d_cuda" | sed -n 's/.*libgomp.* => \([^ ]*\).*/\1/p')
 for program in "$bundle"/libgpuzip.so "$bundle/gpuzip" "$bundle/rtm3d_cuda" "$bundle/stall" "$bundle/minimal_cuda" "$bundle"/*-tests; do
     strip --strip-unneeded "$program"
 done
+# The library's kernels, for machines without NVRTC; others compile them for themselves.
+if nvrtc=$(sh "$here/../tests/nvrtc.sh"); then
+    # shellcheck disable=SC2046,SC2086 # one word per option
+    LD_LIBRARY_PATH=$nvrtc "$bundle/gpuzip" kernels --prebuild --dir "$bundle/kernels" $(printf -- '--arch %s ' $archs)
+fi
 du -sh "$bundle"

@@ -17,6 +17,8 @@ shift
     stall-recipe
 
 export LD_LIBRARY_PATH=$here${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} OMP_WAIT_POLICY=passive
+# Compiled kernels for the architectures that the bundle was made for.
+export GPUZIP_CACHE_DIR=${GPUZIP_CACHE_DIR:-$here/kernels}
 extent=${GPUZIP_EXTENT:-400} steps=${GPUZIP_STEPS:-3000} snapshots=${GPUZIP_SNAPSHOTS:-20} limit=${GPUZIP_LIMIT:-280}
 
 # The ending state of a part whose output is no JSON.
@@ -33,7 +35,7 @@ part_device() {
     within 60 "$here/gpuzip" info
 }
 part_suite() { GPUZIP_TEST_GPU=1 within 300 "$here/cuda-tests" on_the_real_driver --exact --nocapture --test-threads=1; }
-# The bytes of the host codecs, and how fast they are made: needs NVRTC, or kernels that `gpuzip kernels --prebuild` has made.
+# The bytes of the host codecs, and how fast they are made: needs NVRTC, or a GPU that the bundle has kernels for.
 # Bitcomp, where libnvcomp is installed (or GPUZIP_NVCOMP names it): what host and device read of each other.
 part_codecs() {
     GPUZIP_TEST_GPU=1 within 500 "$here/gpu-codecs-tests" on_the_real_driver --exact --nocapture --test-threads=1 &&

@@ -382,7 +382,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t device GPUZIP_DEFAULT(0);
   /*
-   Bytes of device memory for the cache; 0: `cache_capacity` decides.
+   Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
    */
   uint64_t device_budget GPUZIP_DEFAULT(0);
   /*
@@ -607,7 +607,7 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t slot_bytes;
   /*
-   Device memory of the cache.
+   Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work in.
    */
   uint64_t device_bytes;
   /*
@@ -1329,7 +1329,9 @@ gpuzip_status_t gpuzip_summary(struct gpuzip_t *handle,
                                struct gpuzip_summary_t *summary);
 
 /*
- What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
+ What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`. `device_bytes` is what it takes of the
+ device, and enough as `device_budget`, if the backend is named or the fields' memory tells it; `host_bytes` is what snapshots of the
+ expected sizes have.
 
  Pointers:
  As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.

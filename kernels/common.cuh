@@ -102,12 +102,12 @@ static __device__ __forceinline__ u32 warp_scan(u32 v, u32 *all)
     return sum - v;
 }
 
-/* The same over the block; `room`: 33 words of shared memory, free again when all threads have passed the next barrier. */
+/* The same over the block; `room`: 33 words of shared memory, free again when all threads have passed the next barrier, or for another scan
+ * at once: what a warp reads at the end of one, no other writes before all are in the next. */
 static __device__ __forceinline__ u32 block_scan(u32 v, u32 *all, u32 *room)
 {
     u32 of_warp, before = warp_scan(v, &of_warp);
     const u32 warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
-    __syncthreads();
     if (lane_id() == 0)
         room[warp] = of_warp;
     __syncthreads();

@@ -253,6 +253,21 @@ template <int S> static __device__ __forceinline__ u64 mirrored(const Grid *grid
 
 static __device__ __forceinline__ real magnitude_of(real x) { return real_of(bits_of(x) & ~((bits)1 << (8 * sizeof(real) - 1))); }
 
+/* ---- Strings of bits ---- */
+
+/* Fixed bits of a row of R in a mode. */
+template <int R> static __device__ __forceinline__ u32 fixed_of(u32 mode)
+{
+    return mode >= RICE ? R * (mode - RICE) : mode == GROUPS ? R / 4 : mode == ONE ? (R == 16 ? 4 : 3) : 0;
+}
+
+/* log2 of the divisor for the distances of corrections. */
+template <int S> static __device__ __forceinline__ u32 distance_bits(u32 count)
+{
+    const u32 mean = Tile<S>::values * 11 / 16 / (count > 1 ? count : 1);
+    return 31 - __clz(mean > 1 ? mean : 1);
+}
+
 /* ---- Quantiser ---- */
 
 /* quantiser.rs */

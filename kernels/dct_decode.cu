@@ -233,11 +233,6 @@ template <int S> static __device__ __forceinline__ u32 read_modes(Shared *s, con
     return behind;
 }
 
-template <int R> static __device__ __forceinline__ u32 fixed_of(u32 mode)
-{
-    return mode >= RICE ? R * (mode - RICE) : mode == GROUPS ? R / 4 : mode == ONE ? (R == 16 ? 4 : 3) : 0;
-}
-
 /* The magnitudes of this thread's rows, whose modes are known. `at`: where the fixed bits begin. Returns where the signs do. */
 template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s, const Bits *from, u32 at, const u32 *modes, u32 *values, u32 *bad)
 {
@@ -338,13 +333,6 @@ template <int S> static __device__ __forceinline__ Opened read_rows(Shared *s, c
     }
     sync<S>();
     return tile;
-}
-
-/* log2 of the divisor for the distances of corrections. */
-template <int S> static __device__ __forceinline__ u32 distance_bits(u32 count)
-{
-    const u32 mean = Tile<S>::values * 11 / 16 / (count > 1 ? count : 1);
-    return 31 - __clz(mean > 1 ? mean : 1);
 }
 
 /* Adds the corrections to the decoded values. */

@@ -1,10 +1,11 @@
 //! The ways in which a session may store its snapshots: the one that is configured, or those that the planner chooses from.
 
 use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::config::Config;
-use crate::error::{fail, Result};
+use crate::config::{Backend, Config};
+use crate::error::{fail, Code, Result};
 use crate::plan::{Policy, Sizes, SPARE_SLOTS};
-use crate::snapshot::{Layout, Levels};
+use crate::snapshot::{Layout, Levels, ALIGNMENT};
+use crate::tier::Packer;
 
 /// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was not measured may be larger.
 const MARGIN: f64 = 1.125;
@@ -22,10 +23,6 @@ pub struct Offer {
 
 /// What a configuration offers for states of this layout: a pure function of it and its profile.
 pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
-    let spare = (SPARE_SLOTS as u64).saturating_mul(layout.slot_bytes);
-    if config.zero_copy && (1..spare).contains(&config.device_budget) {
-        return fail!(Budget, "device_budget = {}: zero_copy = 1 needs at least {spare} bytes, for two states", config.device_budget);
-    }
     let mut offers = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
         offers.push(offer(config, &config.compression, layout)?);
@@ -40,8 +37,14 @@ pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
     if codecs.is_empty() {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
     }
-    for settings in std::iter::once(raw).chain(codecs) {
-        offers.push(offer(config, &settings, layout)?);
+    offers.push(offer(config, &raw, layout)?);
+    for settings in codecs {
+        match offer(config, &settings, layout) {
+            Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
+                log::info!("{} is not offered: {error}", settings.method.name())
+            }
+            offer => offers.push(offer?),
+        }
     }
     Ok(offers)
 }
@@ -64,8 +67,38 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
 }
 
 fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Offer> {
-    let expected = expected_bytes(config, compression, layout)?;
-    Ok(Offer { compression: compression.clone(), levels: None, sizes: Sizes::stored(config, compression, expected, layout.slot_bytes) })
+    let aside = aside(config, compression, layout)?;
+    if (1..aside).contains(&config.device_budget) {
+        return fail!(Budget, "device_budget = {}: it needs {aside} bytes for other things than the cache", config.device_budget);
+    }
+    let expected = aligned(expected_bytes(config, compression, layout)?);
+    Ok(Offer { compression: compression.clone(), levels: None, sizes: sizes_of(config, compression, layout, expected, aside) })
+}
+
+/// What a snapshot takes of a tier.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
+}
+
+/// Bytes of device memory beside the cache: two states if the application works in its slots, and what a codec works in.
+fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
+    let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
+    let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
+    Ok(spare.saturating_add(if by_kernels { Packer::gpu_bytes(compression, layout)? } else { 0 }))
+}
+
+/// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the cache. Compressed snapshots have all of the
+/// budget, or as much as so many of them as there may be slots can take.
+pub fn sizes_of(config: &Config, compression: &Settings, layout: &Layout, slot_bytes: u64, aside: u64) -> Sizes {
+    let mut sizes = Sizes::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
+    if compression.method != Method::None && config.device_budget > aside {
+        let most = match config.cache {
+            0 => u64::MAX,
+            cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
+        };
+        sizes.room = Some(most.min(config.device_budget - aside) / ALIGNMENT * ALIGNMENT);
+    }
+    sizes
 }
 
 /// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else those of raw snapshots.

@@ -11,10 +11,10 @@ use crate::cursor::{Cursor, Tick};
 use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
-use crate::offers::{offers_of, Offer};
+use crate::offers::{aligned, offers_of, sizes_of, Offer};
 use crate::perf_log;
-use crate::plan::{Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
-use crate::schedule::{flags, trace, Action, Kind};
+use crate::plan::{choose_among, Choice, Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
+use crate::schedule::{check_steps, flags, trace, Action, Kind};
 use crate::snapshot::{Layout, Levels, ALIGNMENT};
 use crate::stats::Stats;
 use crate::tier::{Packer, Pasts, Saved, Sums, Tiers};
@@ -273,25 +273,26 @@ impl Session {
         let most = packer.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // What the codec works in is of the budget, too.
         let (stages, own) = packer.as_ref().map_or((0, 0), |packer| (packer.device_bytes(), packer.own_bytes()));
-        let aside = spare.saturating_add(stages).saturating_add(own);
+        let aside = spare.saturating_add(stages).saturating_add(own).saturating_add(sums.device_bytes());
         if (1..aside).contains(&self.config.device_budget) && stages > 0 {
             return fail!(Budget, "device_budget = {}: compression on this device works in {aside} bytes", self.config.device_budget);
         }
-        let mut budget = self.config.device_budget.saturating_sub(aside);
+        if self.levels.is_some() {
+            self.sizes.aside = aside;
+        } else if self.sizes.aside != aside {
+            // The backend was not known when the sizes were offered.
+            let sizes = sizes_of(&self.config, &self.compression, &self.layout, self.sizes.slot_bytes, aside);
+            self.sizes = Sizes { cache: self.sizes.cache, ..sizes };
+        }
         loop {
             let plan = self.cursor.plan(&self.sizes)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
-            let cache = match (most, self.config.cache) {
-                (Some(_), 0) if budget > 0 => budget / ALIGNMENT * ALIGNMENT,
-                (Some(most), cap) if budget > 0 => budget.min(times(cap, most)) / ALIGNMENT * ALIGNMENT,
-                _ if self.levels.is_some() => self.sizes.bytes_of(&plan).0,
-                _ => times(plan.device_slots, self.sizes.slot_bytes.next_multiple_of(ALIGNMENT)),
-            };
-            match device.reserve_device(cache.saturating_add(spare).saturating_add(stages).saturating_add(sums.device_bytes())) {
+            let cache = self.sizes.cache_bytes(&plan);
+            match device.reserve_device(cache.saturating_add(aside - own)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
-                    (self.sizes.cache, budget) = (Some(fewer), 0);
+                    (self.sizes.cache, self.sizes.room) = (Some(fewer), None);
                 }
                 result => {
                     result?;
@@ -346,7 +347,8 @@ impl Session {
         if largest == 0 || self.config.device_budget == 0 {
             return Ok(());
         }
-        let sizes = Sizes { host: self.sizes.host, ..Sizes::stored(&self.config, &self.compression, largest, self.layout.slot_bytes) };
+        let sizes = sizes_of(&self.config, &self.compression, &self.layout, aligned(largest), self.sizes.aside);
+        let sizes = Sizes { host: self.sizes.host, ..sizes };
         if sizes.cache != self.sizes.cache {
             if let Ok(plan) = self.cursor.plan(&sizes) {
                 log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);
@@ -763,11 +765,24 @@ impl Session {
     }
 }
 
-/// The device of these fields, if it is known; that it is the host is noted in the configuration, whose costs depend on it.
-pub fn settle(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
+/// What a session by itself would decide, without making one: the schedule with its plan, and how snapshots are stored.
+pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<(Choice, Offer)> {
+    settle(&mut config, fields)?;
+    let mut offers = offers_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
+    let sizes = offers.iter().map(|offer| offer.sizes.clone()).collect();
+    let choice = choose_among(&config, check_steps(steps)?, &[sizes])?;
+    let offer = offers.swap_remove(choice.alternative);
+    Ok((choice, offer))
+}
+
+/// The device of these fields, if it is known; which backend that is is noted in the configuration: costs and what a codec works in depend
+/// on it.
+fn settle(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
     let target = Target::of(config, fields)?;
-    if target == Some(Target::Host) {
-        config.backend = Backend::Host;
+    match target {
+        Some(Target::Host) => config.backend = Backend::Host,
+        Some(Target::Cuda(_)) => config.backend = Backend::Cuda,
+        None => {}
     }
     Ok(target)
 }

@@ -21,7 +21,7 @@ use gpuzip::plan::{choose, Policy, Sizes};
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::snapshot::{Field, Scalar};
-use order::sites;
+use order::{sites, Roles};
 use std::ptr::null_mut;
 
 /// Room for the actions of the longest run here.
@@ -204,7 +204,8 @@ fn every_mark_is_needed() {
     };
     assert_eq!(lost(0), 4);
     let plan = choose(&config, 20, &[Sizes::new(&config, 512, 512)]).unwrap().plans[0].clone();
-    let records = sites(&emu::history(), plan.device_slots, plan.host_slots).records;
+    let history = emu::history();
+    let records = sites(&history, &Roles::new(&history, plan.device_slots, plan.host_slots, false), false).records;
     let mut marks: Vec<u64> = (1..).zip(&records).filter(|(_, site)| **site == Some("mark between actions")).map(|(k, _)| k).collect();
     // Nobody comes back to the last ones.
     marks.truncate(marks.len() - 3);

@@ -10,10 +10,13 @@ mod emu;
 
 use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
 use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::Config;
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::AppField;
 use gpuzip::error::{Code, Result};
 use gpuzip::plan::{choose, Policy, Sizes, SPARE_SLOTS};
 use gpuzip::schedule::Algorithm;
+use gpuzip::session::{estimate, Session};
+use gpuzip::snapshot::{Field, Scalar};
 use std::cell::Cell;
 
 /// Bytes of a snapshot.
@@ -159,4 +162,93 @@ fn compression_keeps_the_budgets() {
     }
     println!("{kept} runs within their budgets, {refused} refused");
     assert!(kept > refused && refused > 0);
+}
+
+const METHODS: [Method; 8] = [
+    Method::None,
+    Method::Fp16,
+    Method::Bfp,
+    Method::Zfp { rate: 11 },
+    Method::Cuszp { plain: false },
+    Method::Cuszp { plain: true },
+    Method::Lorenzo,
+    Method::Dct,
+];
+
+/// Fields of all ranks and types, pairs among them, in memory that is not known yet.
+fn states() -> Vec<Vec<AppField>> {
+    let state = |fields: &[([u64; 3], Scalar, Option<u32>)]| {
+        let field = |&(n, scalar, previous_of)| AppField { field: Field { n, scalar, previous_of }, memory: None };
+        fields.iter().map(field).collect()
+    };
+    vec![
+        state(&[([5, 1, 1], Scalar::F32, None)]),
+        state(&[([33, 31, 1], Scalar::F64, None), ([33, 31, 1], Scalar::F64, Some(0))]),
+        state(&[([40, 9, 17], Scalar::F32, None), ([2100, 1, 1], Scalar::F64, None), ([40, 9, 17], Scalar::F32, Some(0))]),
+    ]
+}
+
+/// What a session takes of the device when it is made, and its slots there.
+fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 30), 0);
+    let mut session = Session::new(config.clone(), 20, state)?;
+    let slots = session.plan()?.device_slots;
+    drop(session);
+    Ok((emu::counters().peak_device_bytes, slots))
+}
+
+fn estimated(config: &Config, state: &[AppField]) -> u64 {
+    let (choice, offer) = estimate(config.clone(), 20, state).unwrap();
+    offer.sizes.device_bytes(&choice.plans[0])
+}
+
+/// What is estimated is what is taken; a budget of it is enough, and one byte less is not, or is a slot less.
+#[test]
+fn estimates_are_exact() {
+    let images = common::scratch("kernels").display().to_string();
+    if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)]) {
+        return;
+    }
+    let (mut refused, mut fewer) = (0, 0);
+    for (k, state) in states().iter().enumerate() {
+        for (m, method) in METHODS.into_iter().enumerate() {
+            for cache in [0, 3] {
+                let config = Config {
+                    algorithm: Some(Algorithm::Revolve),
+                    backend: Backend::Cuda,
+                    device: Some(0),
+                    snapshots: 6,
+                    cache,
+                    zero_copy: (k + m + cache as usize) % 3 == 0,
+                    compression: Settings { method: method.clone(), bound: ErrorBound::DEFAULT, reject_nonfinite: false },
+                    compression_factor: [0.0, 2.7][m % 2],
+                    ..Config::default()
+                };
+                let bytes = estimated(&config, state);
+                let slots = taken(&config, state).unwrap().1;
+                assert_eq!(taken(&config, state).unwrap(), (bytes, slots), "{config:?}");
+                if bytes == 0 {
+                    continue;
+                }
+                let exact = Config { device_budget: bytes, ..config.clone() };
+                assert_eq!((estimated(&exact, state), taken(&exact, state).unwrap()), (bytes, (bytes, slots)), "{exact:?}");
+                match taken(&Config { device_budget: bytes - 1, ..config.clone() }, state) {
+                    Err(error) => {
+                        assert_eq!((error.code, cache), (Code::Budget, 0), "{error}");
+                        refused += 1;
+                    }
+                    Ok((less, left)) => {
+                        assert!(less < bytes && left < slots, "{less} of {bytes} bytes, {left} of {slots} slots: {config:?}");
+                        fewer += 1;
+                    }
+                }
+                // All of a budget, if nothing else says how many slots there are.
+                let some = Config { device_budget: bytes + 70_000, cache: 0, ..config };
+                let bytes = estimated(&some, state);
+                assert!(bytes <= some.device_budget);
+                assert_eq!(taken(&some, state).unwrap().0, bytes, "{some:?}");
+            }
+        }
+    }
+    assert!(refused > 20 && fewer > 20, "{refused} refused, {fewer} with fewer slots");
 }

@@ -166,7 +166,11 @@ fn every_wait_and_every_record_is_needed_or_implied() {
         };
         for seed in 0..10 {
             let outcome = look(seed, "wait", 0).unwrap();
-            assert_eq!((outcome.wrong, order::races(&emu::history(), &outcome.seen)), (0, vec![]), "{job:?}");
+            assert_eq!(
+                (outcome.wrong, order::races(&emu::history(), &order::Roles::default(), None, &outcome.seen)),
+                (0, vec![]),
+                "{job:?}"
+            );
         }
         let history = emu::history();
         for (kind, of) in [("wait", emu::WAIT), ("record", emu::RECORD)] {
@@ -174,7 +178,7 @@ fn every_wait_and_every_record_is_needed_or_implied() {
                 let mut unordered = false;
                 let is_seen = (0..4000u64).find_map(|seed| {
                     let Ok(outcome) = look(seed, kind, k) else { return Some(true) };
-                    unordered |= seed < 10 && !order::races(&emu::history(), &outcome.seen).is_empty();
+                    unordered |= seed < 10 && !order::races(&emu::history(), &order::Roles::default(), None, &outcome.seen).is_empty();
                     (outcome.wrong > 0 || seed == 9 && !unordered).then_some(outcome.wrong > 0)
                 });
                 seen += u64::from(is_seen.unwrap_or_else(|| panic!("{kind} {k} of {job:?} is not explained")));

@@ -7,7 +7,7 @@ use super::types::*;
 use crate::codec::Settings;
 use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
-use crate::plan::{Plan, Sizes, SPARE_SLOTS};
+use crate::plan::{Plan, Sizes};
 use crate::schedule::{validate, Ranges, Schedule};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
 }
 
 /// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots that are stored like this in
-/// `slot_bytes`.
+/// tiers of these sizes.
 pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, &Settings, &Sizes)>) -> Result<gpuzip_summary_t> {
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
@@ -35,7 +35,6 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         ..Default::default()
     };
     if let Some((plan, compression, sizes)) = plan {
-        let slot_bytes = sizes.slot_bytes;
         summary.compressor = compression.method.number().into();
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);
@@ -46,16 +45,12 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         summary.prefetches = plan.counts.prefetches;
         summary.min_lead = plan.counts.min_lead;
         summary.mean_lead = plan.counts.mean_lead;
-        let bytes = |slots: u32| match slot_bytes.checked_mul(slots as u64) {
-            Some(bytes) => Ok(bytes),
-            None => fail!(Memory, "{slots} snapshots of {slot_bytes} bytes do not fit any memory"),
-        };
-        summary.slot_bytes = slot_bytes;
-        let spare = if plan.hands_over { SPARE_SLOTS } else { 0 };
-        let past = sizes.shared.as_ref().map_or(0, |shared| shared.past_bytes);
-        let (device, host) = plan.places();
-        summary.device_bytes = bytes(plan.device_slots + spare)?.saturating_add(past.saturating_mul(device.into()));
-        summary.host_bytes = bytes(plan.host_slots)?.saturating_add(past.saturating_mul(host.into()));
+        summary.slot_bytes = sizes.slot_bytes;
+        summary.device_bytes = sizes.device_bytes(plan);
+        summary.host_bytes = sizes.bytes_of(plan).1;
+        if summary.device_bytes.max(summary.host_bytes) == u64::MAX {
+            return fail!(Memory, "snapshots of {} bytes do not fit any memory", sizes.slot_bytes);
+        }
     }
     Ok(summary)
 }

@@ -7,11 +7,8 @@ use super::schedule::{action_of, summarize};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Stream};
 use crate::error::{fail, Code, Result};
-use crate::offers::offers_of;
-use crate::plan::choose_among;
-use crate::schedule::check_steps;
-use crate::session::{settle, Session};
-use crate::snapshot::{Field, Layout, Scalar, MAX_FIELDS};
+use crate::session::{estimate, Session};
+use crate::snapshot::{Field, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
 
@@ -329,7 +326,9 @@ pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpu
     })
 }
 
-/// What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
+/// What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`. `device_bytes` is what it takes of the
+/// device, and enough as `device_budget`, if the backend is named or the fields' memory tells it; `host_bytes` is what snapshots of the
+/// expected sizes have.
 ///
 /// # Safety
 /// As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -343,14 +342,11 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 ) -> gpuzip_status_t {
     entry("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
-        let (mut config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        settle(&mut config, &fields)?;
-        let offers = offers_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
-        let sizes = offers.iter().map(|offer| offer.sizes.clone()).collect();
-        let choice = choose_among(&config, check_steps(steps as i64)?, &[sizes])?;
-        let planned = choice.plans.first().zip(offers.get(choice.alternative));
-        let planned = planned.map(|(plan, offer)| (&**plan, &offer.compression, &offer.sizes));
-        let value = summarize(&choice.schedule, config.range_actions, planned)?;
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let ranges = config.range_actions;
+        let (choice, offer) = estimate(config, steps as i64, &fields)?;
+        let planned = choice.plans.first().map(|plan| (&**plan, &offer.compression, &offer.sizes));
+        let value = summarize(&choice.schedule, ranges, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

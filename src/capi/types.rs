@@ -210,7 +210,7 @@ pub struct gpuzip_config_t {
     pub backend: i32,
     /// 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
     pub device: i32,
-    /// Bytes of device memory for the cache; 0: `cache_capacity` decides.
+    /// Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
     pub device_budget: u64,
     /// Bytes of host memory for snapshots; 0: what the plan needs.
     pub host_budget: u64,
@@ -373,7 +373,7 @@ pub struct gpuzip_summary_t {
     pub mean_lead: f64,
     /// Bytes of one snapshot.
     pub slot_bytes: u64,
-    /// Device memory of the cache.
+    /// Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work in.
     pub device_bytes: u64,
     /// Host memory of the snapshots.
     pub host_bytes: u64,

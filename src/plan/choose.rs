@@ -25,6 +25,10 @@ pub struct Sizes {
     pub policy: Policy,
     /// The application works in the slots.
     pub hands_over: bool,
+    /// Bytes of the device cache, if they do not depend on the slots.
+    pub room: Option<u64>,
+    /// Bytes of device memory for other things, of the budget, too.
+    pub aside: u64,
     /// What steps, copies and transfers cost.
     pub costs: Costs,
     /// The tiers in bytes, where they are limited.
@@ -54,7 +58,8 @@ impl Sizes {
         let slot_bytes = costs.slot_bytes;
         let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let host = Some(budgets.slots_outside(slot_bytes));
-        Sizes { slot_bytes, cache: Some(cache), host, policy: Policy::Clairvoyant, hands_over: false, costs, budgets, shared: None }
+        let (policy, hands_over, room, aside) = (Policy::Clairvoyant, false, None, 0);
+        Sizes { slot_bytes, cache: Some(cache), host, policy, hands_over, room, aside, costs, budgets, shared: None }
     }
 
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
@@ -64,18 +69,18 @@ impl Sizes {
     /// nothing if only a device budget decides the snapshots. An application that works in the slots needs two of the budget beside the
     /// cache, for states that have no slot.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
-        Self::stored(config, &config.compression, slot_bytes, raw)
+        let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
+        Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 
-    /// The same with snapshots that are compressed like this.
-    pub fn stored(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64) -> Self {
+    /// The same with snapshots that are compressed like this, and so many bytes of the device budget for other things than the cache.
+    pub fn stored(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64, aside: u64) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
-        let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
         let cache = match (config.device_budget, config.cache) {
             (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
             (0, cache) => Some(cache),
-            (budget, 0) => Some(slots(budget.saturating_sub(spare))),
-            (budget, most) => Some(slots(budget.saturating_sub(spare)).min(most)),
+            (budget, 0) => Some(slots(budget.saturating_sub(aside))),
+            (budget, most) => Some(slots(budget.saturating_sub(aside)).min(most)),
         };
         let host = match config.host_budget {
             0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => Some(0),
@@ -83,8 +88,8 @@ impl Sizes {
             budget => Some(slots(budget)),
         };
         let costs = costs(config, compression, slot_bytes, raw);
-        let (policy, hands_over) = (config.policy, config.zero_copy);
-        Sizes { slot_bytes, cache, host, policy, hands_over, costs, budgets: Budgets::NONE, shared: None }
+        let (policy, hands_over, budgets) = (config.policy, config.zero_copy, Budgets::NONE);
+        Sizes { slot_bytes, cache, host, policy, hands_over, room: None, aside, costs, budgets, shared: None }
     }
 
     /// The same with raw snapshots that share time levels.
@@ -93,13 +98,24 @@ impl Sizes {
         let left = |budget: u64, aside: u64| if budget == 0 { 0 } else { budget.saturating_sub(aside).max(1) };
         let slots = left(config.device_budget, Levels::WORK_BYTES);
         let within = Config { device_budget: left(slots, least), host_budget: left(config.host_budget, least), ..config.clone() };
-        let mut sizes = Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw);
+        let mut sizes = Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw, 0);
         // Consecutive snapshots go to the host without their past.
         sizes.costs.download *= levels.own_bytes as f64 / raw.max(1) as f64;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(config.host_budget));
+        sizes.aside = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
         sizes.shared = Some(Shared { past_bytes: levels.past_bytes, device, host });
         sizes
+    }
+
+    /// Bytes of device memory that a plan takes.
+    pub fn device_bytes(&self, plan: &Plan) -> u64 {
+        self.cache_bytes(plan).saturating_add(self.aside)
+    }
+
+    /// Bytes of the device cache of a plan.
+    pub fn cache_bytes(&self, plan: &Plan) -> u64 {
+        self.room.unwrap_or(self.bytes_of(plan).0)
     }
 
     /// Most snapshots that the tiers hold, if that is less than `most`.

@@ -12,16 +12,8 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
 /// Tiers of `cache` and `host` slots of one byte.
 fn tiers(costs: Costs, cache: u32, host: u32) -> Sizes {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
-    Sizes {
-        slot_bytes: 1,
-        cache: Some(cache),
-        host: Some(host),
-        policy: Policy::Clairvoyant,
-        hands_over: false,
-        costs,
-        budgets,
-        shared: None,
-    }
+    let (policy, hands_over, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
+    Sizes { slot_bytes: 1, cache: Some(cache), host: Some(host), policy, hands_over, room, aside, costs, budgets, shared }
 }
 
 fn best(steps: u32, sizes: Sizes) -> Candidate {

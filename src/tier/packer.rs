@@ -78,6 +78,12 @@ impl Packer {
         Ok((SnapshotCodec::new(settings.clone(), layout)?.room() as u64).next_multiple_of(ALIGNMENT))
     }
 
+    /// Bytes of device memory that one on a GPU has.
+    pub fn gpu_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
+        let stages = Self::stage_bytes(settings, layout)?.saturating_mul(STAGES as u64);
+        Ok(stages.saturating_add(GpuCodec::bytes_for(settings, layout)?))
+    }
+
     /// Bytes of the device slab that it needs.
     pub fn device_bytes(&self) -> u64 {
         match self {

@@ -71,6 +71,8 @@ int32_t emu_drop(const char *kind, uint64_t k);
 #define EMU_SYNC 5   /* the host has waited for the operation `after`: so has all that is asked for later */
 #define EMU_EVENT 6  /* a new event */
 #define EMU_STREAM 7 /* a new stream */
+#define EMU_ARGUMENT 8 /* argument number `from` of the kernel that is the operation `after`: its first 8 bytes are `to`, FNV-1a of the kernel's name is `event` */
+#define EMU_DONE 9   /* `event` was asked whether it is done and is: so is the operation `after`, its record, if there is one */
 typedef struct emu_entry_t {
     int32_t kind;
     uint32_t stream;    /* a number of its own, default streams included */

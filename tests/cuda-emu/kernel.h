@@ -53,6 +53,7 @@ static unsigned emu_threads, emu_current;
 static char *emu_stacks;
 static jmp_buf emu_block;
 static uint64_t emu_dice;
+static unsigned emu_late; /* a bit per warp: between two barriers it is slow */
 static const char *emu_error;
 /* Where the linker puts all static shared memory. */
 extern "C" unsigned char __start_emu_shared[] __attribute__((weak, visibility("hidden")));
@@ -65,6 +66,18 @@ static inline unsigned emu_random(unsigned n)
 {
     emu_dice = emu_dice * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(emu_dice >> 33) % n;
+}
+
+/* In three of four cases one warp, or all but one, or any. */
+static inline unsigned emu_draw_late()
+{
+    const unsigned one = 1u << emu_random((emu_threads + 31) / 32);
+    switch (emu_threads > 32 ? emu_random(4) : 3) {
+    case 0: return one;
+    case 1: return ~one;
+    case 2: return emu_random(~0u);
+    default: return 0;
+    }
 }
 
 /* Goes back to the scheduler until it chooses this fibre again. */
@@ -132,16 +145,15 @@ static void emu_release_warp(unsigned first, unsigned i)
     }
 }
 
-/* Every thread that can run does, from a random one on, up or down. */
+/* Every thread that can run does, from a random one on, up or down; those of slow warps now and then, so that others get far ahead. */
 static void emu_round()
 {
-    const unsigned start = emu_random(emu_threads), down = emu_random(2);
+    const unsigned start = emu_random(emu_threads), down = emu_random(2), held = emu_random(16) > 0 ? emu_late : 0;
 
     for (unsigned k = 0; k < emu_threads && !emu_error; k++) {
         const unsigned i = (start + (down ? emu_threads - k : k)) % emu_threads;
-        if (emu_fibres[i].state != EMU_READY)
-            continue;
-        emu_resume(i);
+        if (emu_fibres[i].state == EMU_READY && !(held >> i / 32 & 1))
+            emu_resume(i);
     }
     for (unsigned i = 0; i < emu_threads; i++)
         if (emu_fibres[i].state == EMU_WARP)
@@ -165,6 +177,7 @@ static bool emu_open_barrier()
     for (unsigned i = 0; i < emu_threads; i++)
         if (emu_fibres[i].state == EMU_BARRIER)
             emu_fibres[i].state = EMU_READY, emu_fibres[i].seen[0] = count;
+    emu_late = emu_draw_late();
     return line != 0;
 }
 
@@ -189,6 +202,7 @@ extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *argument
     gridDim = dim3(g[0], g[1], g[2]), blockDim = dim3(g[3], g[4], g[5]), blockIdx = dim3(g[6], g[7], g[8]);
     emu_threads = g[3] * g[4] * g[5];
     emu_kernel_entry = entry, emu_arguments = arguments, emu_dice = seed, emu_error = NULL;
+    emu_late = emu_draw_late();
     memset(emu_dynamic_shared, 0xa5, shared);
     memset(__start_emu_shared, 0xa5, (size_t)(__stop_emu_shared - __start_emu_shared));
     for (unsigned i = 0; i < emu_threads; i++) {
@@ -207,10 +221,24 @@ extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *argument
     }
 }
 
-/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy. */
+/* The first 8 bytes of a kernel's arguments. */
+struct emu_words {
+    void *arguments;
+    uint64_t count, at[32];
+};
+template <class T> static inline void emu_add_word(emu_words *words, const T &v)
+{
+    if (words->count < 32)
+        memcpy(&words->at[words->count++], &v, sizeof v < 8 ? sizeof v : 8);
+}
+
+/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells what the arguments are. */
 template <class... A> static void *emu_kernel(void (*f)(A...), int what, void *p)
 {
     typedef std::tuple<A...> arguments;
+    emu_words *words = (emu_words *)p;
+    if (what == 3)
+        std::apply([words](const A &...a) { (void)words, (emu_add_word(words, a), ...); }, *(arguments *)words->arguments);
     if (what == 1)
         std::apply(f, *(arguments *)p);
     if (what == 2)

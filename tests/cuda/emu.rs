@@ -41,11 +41,14 @@ pub struct Counters {
     pub host_wait_s: f64,
 }
 
+pub const COPY: i32 = 1;
 pub const RECORD: i32 = 3;
 pub const WAIT: i32 = 4;
 pub const SYNC: i32 = 5;
 pub const EVENT: i32 = 6;
 pub const STREAM: i32 = 7;
+pub const ARGUMENT: i32 = 8;
+pub const DONE: i32 = 9;
 
 /// `emu_entry_t`.
 #[repr(C)]

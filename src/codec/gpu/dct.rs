@@ -19,7 +19,9 @@ const AT_ONCE: u64 = 1 << 20;
 /// Blocks that move bytes until none are left.
 const MOVING: u64 = 1024;
 /// Passes over the array that are enqueued to find the step that keeps a bound on the mean square, before a single block goes on alone.
-const PASSES: u32 = 4;
+const PASSES: u32 = 8;
+/// Where there are no more pieces a single block does it all: launches take longer than it does.
+const FEW: u64 = 4;
 /// Bisections of the table of steps.
 const ROUNDS: u32 = 8;
 /// Room for `Control` of either direction.
@@ -36,7 +38,8 @@ macro_rules! parts {
                 COMMON,
                 ("dct", concat!("#define DIMS ", $dims)),
                 ("dct.cuh", include_str!("../../../kernels/dct.cuh")),
-                ("dct_code.cuh", include_str!("../../../kernels/dct_code.cuh")),
+                ("dct_values.cuh", include_str!("../../../kernels/dct_values.cuh")),
+                ("dct_rows.cuh", include_str!("../../../kernels/dct_rows.cuh")),
                 ("dct_encode.cu", include_str!("../../../kernels/dct_encode.cu")),
                 ("dct_finish.cu", include_str!("../../../kernels/dct_finish.cu")),
             ],
@@ -224,7 +227,8 @@ impl GpuCoder for Dct {
             encode(1, sample)?;
         }
         if self.rms {
-            (0..PASSES).try_for_each(|_| mean(ROUNDS, pieces))?;
+            let passes = if pieces > FEW { PASSES } else { 0 };
+            (0..passes).try_for_each(|_| mean(ROUNDS, pieces))?;
             mean(ROUNDS + 1, 1)?;
         }
         parts(pieces).try_for_each(|first| encode(0, (pieces - first as u64).min(AT_ONCE)))?;

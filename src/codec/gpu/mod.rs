@@ -62,7 +62,7 @@ pub(crate) trait GpuCoder: Send {
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 }
 
-/// The modules of one device that are loaded, each once.
+/// The modules of one device that are loaded, each once. By default those of none, for coders that are only asked how much memory they need.
 #[derive(Default)]
 pub(crate) struct Modules {
     architecture: u32,
@@ -77,6 +77,9 @@ impl Modules {
 
     /// A kernel of a source, compiled and loaded if it is not yet.
     pub fn kernel(&mut self, source: &Source, name: &CStr) -> Result<Function> {
+        if self.architecture == 0 {
+            return Ok(Function::none());
+        }
         let known = |(name, double, _): &&(&str, bool, Module)| (*name, *double) == (source.name, source.double);
         if let Some((_, _, module)) = self.loaded.iter().find(known) {
             return module.function(name);

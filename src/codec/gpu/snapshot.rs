@@ -5,7 +5,7 @@ use crate::codec::snapshot::groups_of;
 use crate::codec::{Delta, ErrorBound, Settings, Shape, SnapshotCodec};
 use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::{Layout, Scalar};
+use crate::snapshot::{Field, Layout, Scalar};
 use std::ops::Range;
 
 const THREADS: u32 = 256;
@@ -75,7 +75,7 @@ pub struct GpuCodec {
     statistical: bool,
     streams: Vec<Stream>,
     groups: Vec<Range<usize>>,
-    coders: Vec<Box<dyn GpuCoder>>,
+    coders: Coders,
     modules: Modules,
     prepare: Function,
     sigma: Function,
@@ -106,7 +106,11 @@ struct Places {
 }
 
 impl Places {
-    fn new(fields: u64, groups: u64, sums: u64, kept: u64, scratch: u64) -> Self {
+    fn of(layout: &Layout, coders: &[Box<dyn GpuCoder>], statistical: bool) -> Self {
+        let (fields, groups) = (layout.fields.len() as u64, groups_of(layout).1.len() as u64);
+        let sums = if statistical { SUMS } else { 0 };
+        let kept = coders.iter().map(|c| aligned(c.kept())).sum();
+        let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
         let mut end = 0u64;
         let mut take = |bytes: u64| {
             let at = end;
@@ -137,16 +141,12 @@ impl GpuCodec {
     pub fn new(settings: &Settings, layout: &Layout, architecture: u32, queue: &Queue) -> Result<Self> {
         let mut modules = Modules::new(architecture);
         let (order, groups) = groups_of(layout);
-        let (mut kinds, mut coders) = (Vec::new(), Vec::new());
+        let (shapes, coders) = coders_of(settings, layout, &mut modules)?;
         let mut streams: Vec<Stream> = Vec::new();
         for &field in &order {
             let of = &layout.fields[field];
-            let shape = Shape { n: of.n.map(|n| n as usize), scalar: of.scalar };
-            let known = kinds.iter().position(|&kind| kind == shape).unwrap_or(kinds.len());
-            if known == kinds.len() {
-                kinds.push(shape);
-                coders.extend(coder(settings, shape, &mut modules)?);
-            }
+            let shape = shape_of(of);
+            let coder = shapes.iter().position(|&known| known == shape).unwrap_or(0);
             let source = source(shape.scalar);
             let typed = Typed {
                 survey: modules.kernel(&source, c"snapshot_survey")?,
@@ -155,15 +155,10 @@ impl GpuCodec {
                 spread: modules.kernel(&source, c"snapshot_spread")?,
             };
             let later = of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
-            streams.push(Stream { field, shape, later, typed, coder: known });
+            streams.push(Stream { field, shape, later, typed, coder });
         }
-        if coders.is_empty() {
-            return fail!(Unsupported, "compressor none: nothing to do for kernels");
-        }
-        let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
-        let kept = coders.iter().map(|c| aligned(c.kept())).sum();
-        let statistical = matches!(settings.bound, ErrorBound::Delta(Delta::Range { .. }));
-        let at = Places::new(streams.len() as u64, groups.len() as u64, if statistical { SUMS } else { 0 }, kept, scratch);
+        let statistical = is_statistical(settings);
+        let at = Places::of(layout, &coders, statistical);
         let plain = source(Scalar::F32);
         let mut kernel = |name| modules.kernel(&plain, name);
         let mut codec = GpuCodec {
@@ -204,6 +199,12 @@ impl GpuCodec {
         }
         codec.describe(settings, queue)?;
         Ok(codec)
+    }
+
+    /// Bytes of device memory that one would have.
+    pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
+        let (_, coders) = coders_of(settings, layout, &mut Modules::default())?;
+        Ok(Places::of(layout, &coders, is_statistical(settings)).end)
     }
 
     /// Bytes of device memory that it has.
@@ -361,6 +362,32 @@ impl GpuCodec {
         self.memory.forget();
         self.modules.forget();
     }
+}
+
+/// Whether the bound depends on the mean and the deviation of the values.
+fn is_statistical(settings: &Settings) -> bool {
+    matches!(settings.bound, ErrorBound::Delta(Delta::Range { .. }))
+}
+
+fn shape_of(field: &Field) -> Shape {
+    Shape { n: field.n.map(|n| n as usize), scalar: field.scalar }
+}
+
+type Coders = Vec<Box<dyn GpuCoder>>;
+
+/// The shapes that fields have, and a coder for each.
+fn coders_of(settings: &Settings, layout: &Layout, modules: &mut Modules) -> Result<(Vec<Shape>, Coders)> {
+    let (mut shapes, mut coders) = (Vec::new(), Vec::new());
+    for shape in layout.fields.iter().map(shape_of) {
+        if !shapes.contains(&shape) {
+            shapes.push(shape);
+            coders.extend(coder(settings, shape, modules)?);
+        }
+    }
+    if coders.is_empty() {
+        return fail!(Unsupported, "compressor none: nothing to do for kernels");
+    }
+    Ok((shapes, coders))
 }
 
 /// What begins behind so many bytes does so at a multiple of 256.

@@ -61,6 +61,13 @@ impl Drop for Module {
 #[derive(Clone, Copy)]
 pub struct Function(CUfunction);
 
+impl Function {
+    /// None, which cannot be launched.
+    pub fn none() -> Self {
+        Function(std::ptr::null_mut())
+    }
+}
+
 // SAFETY: as above.
 unsafe impl Send for Function {}
 

@@ -74,6 +74,8 @@ impl Driver {
         if let Some(record) = self.events[event].record {
             self.query(record).then_some(()).ok_or(NOT_READY)?;
         }
+        let after = self.events[event].record.map_or(0, |record| record.op);
+        self.note(Entry { kind: Kind::Done, after, event: handle as u64, ..Entry::default() });
         self.healthy(self.events[event].context)
     }
 

@@ -25,6 +25,10 @@ pub enum Kind {
     Event = 6,
     /// A new stream.
     Stream = 7,
+    /// An argument of a kernel.
+    Argument = 8,
+    /// An event was asked whether it is done, and is.
+    Done = 9,
 }
 
 /// One entry, as `emu_history` hands it out; the layout is that of `emu_entry_t`.
@@ -72,6 +76,22 @@ impl Driver {
             Action::Host(..) | Action::Launch(_) | Action::Work(_) => (Kind::Other, 0, 0, 0, 0),
         };
         self.note(Entry { kind, stream: stream as u32, operation, after: 0, event, to, from, bytes });
+    }
+
+    /// What a kernel was given.
+    pub fn note_arguments(&mut self, stream: usize, operation: u64, name: u64, words: &[u64]) {
+        for (k, &word) in words.iter().enumerate() {
+            self.note(Entry {
+                kind: Kind::Argument,
+                stream: stream as u32,
+                operation: 0,
+                after: operation,
+                event: name,
+                to: word,
+                from: k as u64,
+                bytes: 0,
+            });
+        }
     }
 
     /// The host waits for operations.

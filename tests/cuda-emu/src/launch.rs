@@ -15,7 +15,15 @@ const THREADS: u64 = 1024;
 const SHARED: u32 = 48 << 10;
 const MOST_SHARED: u32 = 163 << 10;
 
-/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy.
+/// `emu_words` of `kernel.h`: the first 8 bytes of a kernel's arguments.
+#[repr(C)]
+struct Words {
+    arguments: *mut c_void,
+    count: u64,
+    at: [u64; 32],
+}
+
+/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells what the arguments are.
 type Entry = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
 /// `emu_run_block` of `kernel.h`.
 type RunBlock = unsafe extern "C" fn(Entry, *mut c_void, *const u32, u32, u64) -> *const c_char;
@@ -91,6 +99,8 @@ pub struct Function {
     /// Index of its module.
     module: usize,
     entry: Entry,
+    /// FNV-1a of its name.
+    name: u64,
     shared: u32,
 }
 
@@ -164,7 +174,7 @@ impl Driver {
         self.current()?;
         let module = self.modules.find(module).ok_or(INVALID_HANDLE)?;
         let entry = self.modules[module].library.kernel(name).ok_or(NOT_FOUND)?;
-        let index = self.functions.insert(Function { module, entry, shared: SHARED });
+        let index = self.functions.insert(Function { module, entry, name: fnv(name), shared: SHARED });
         Ok(self.functions.handle(index))
     }
 
@@ -207,7 +217,7 @@ impl Driver {
     ) -> Result {
         let stream = self.stream(stream)?;
         let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
-        let Function { module, entry, shared: most } = self.functions[function];
+        let Function { module, entry, name, shared: most } = self.functions[function];
         if self.modules[module].context != self.streams[stream].context {
             return Err(INVALID_HANDLE);
         }
@@ -229,7 +239,11 @@ impl Driver {
                 launch.stride += 1;
             }
         }
-        self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
+        let mut words = Words { arguments, count: 0, at: [0; 32] };
+        // SAFETY: the arguments are those that `entry` copied.
+        unsafe { entry(3, (&raw mut words).cast()) };
+        let operation = self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
+        self.note_arguments(stream, operation, name, &words.at[..words.count as usize]);
         Ok(())
     }
 
@@ -267,6 +281,11 @@ fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
     let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy();
     eprintln!("cuda-emu: block ({i}, {j}, {k}) of a kernel failed: {text}");
     Err(LAUNCH_FAILED)
+}
+
+/// FNV-1a of 64 bits.
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn common_divisor(a: usize, b: usize) -> usize {

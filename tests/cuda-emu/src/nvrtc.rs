@@ -14,6 +14,23 @@ pub const LOWERED: &str = "emu_name_";
 /// The headers that give CUDA's words their meaning.
 const HEADERS: [(&str, &str); 2] =
     [("kernel.h", include_str!("../kernel.h")), ("kernel_intrinsics.h", include_str!("../kernel_intrinsics.h"))];
+
+/// The minor version of the compiler: a sum of what is compiled with every kernel.
+pub const MINOR: i32 = {
+    let mut sum = 0;
+    let mut h = 0;
+    while h < HEADERS.len() {
+        let text = HEADERS[h].1.as_bytes();
+        let mut i = 0;
+        while i < text.len() {
+            sum = (sum * 31 + text[i] as i32) % 100_003;
+            i += 1;
+        }
+        h += 1;
+    }
+    sum
+};
+
 /// Jumps between stacks are what a fortified `longjmp` refuses.
 const FLAGS: [&str; 10] = [
     "-O1",

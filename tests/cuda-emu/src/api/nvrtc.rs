@@ -1,7 +1,7 @@
 //! The entry points of `libnvrtc`. They touch nothing of the driver.
 
 use super::{Handle, Out};
-use crate::nvrtc::{Program, LOWERED};
+use crate::nvrtc::{Program, LOWERED, MINOR};
 use crate::table::Table;
 use std::ffi::{c_char, CStr, CString};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -82,8 +82,8 @@ macro_rules! nvrtc {
 }
 
 nvrtc! {
-    /// 12.4.
-    fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) put(&major, 12).and_then(|()| put(&minor, 4)).err().unwrap_or(0);
+    /// 12.x: images that were compiled with other headers are another version's.
+    fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) put(&major, 12).and_then(|()| put(&minor, MINOR)).err().unwrap_or(0);
     /// Copies a source and its headers.
     fn nvrtcCreateProgram(
         program: Out<Handle>, source: *const c_char, name: *const c_char, count: i32, headers: *const *const c_char, names: *const *const c_char
