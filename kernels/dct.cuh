@@ -38,6 +38,8 @@
 #define HEAD 24
 /* |coefficients| are below this. */
 #define LIMIT (1 << 28)
+/* Unary numbers are less than this. */
+#define LONGEST (1 << 15)
 /* A tile that is stored as it is, among lengths. */
 #define RAW (~0u)
 /* Modes of rows; behind RICE those with 1, 2, ... fixed bits per coefficient. */

@@ -188,6 +188,9 @@ template <int S, class T> static __device__ __forceinline__ u32 find_ones(Shared
     return s->behind[tile];
 }
 
+/* Is a string found, `end` not being 0, and so short that 16 bits tell all places in it apart? */
+static __device__ __forceinline__ int is_short(u32 begin, u32 end) { return end - begin < 1u << 16; }
+
 /* The i-th number of a unary string that begins at bit `at`. */
 template <class T> static __device__ __forceinline__ T number_at(const T *ends, u32 at, u32 i)
 {
@@ -208,7 +211,7 @@ template <int S> static __device__ __forceinline__ u32 read_modes(Shared *s, con
     u16 *ends = s->ends + threadIdx.x / Tile<S>::threads * Tile<S>::values;
     const u32 initial = rows > 0 ? peek(from, at, 5) : 0, unaries = at + (rows > 0 ? 5 : 0);
     const u32 behind = find_ones<S>(s, from, unaries, rows > 0 ? rows - 1 : 0, ends);
-    *bad |= behind == 0 && from->size != 0;
+    *bad |= !is_short(unaries, behind);
     u32 sum = 0, all;
 #pragma unroll
     for (u32 k = 0; k < own_rows; k++) {
@@ -251,7 +254,7 @@ template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s
     }
     u32 number = tile_scan<S>(numbers, &numbers_all, s->scan);
     const u32 unaries = at + fixed_all, signs = find_ones<S>(s, from, unaries, numbers_all, s->ends + (ends - s->ends));
-    *bad |= signs == 0 && from->size != 0;
+    *bad |= !is_short(unaries, signs);
     u32 four = 0;
 #pragma unroll
     for (u32 k = 0; k < rows; k++) {
@@ -264,7 +267,7 @@ template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s
             u32 v = 0;
             if ((used[k] >> i / 4 & 1) && !*bad) {
                 v = number_at(ends, unaries, number++);
-                *bad |= v >= LIMIT >> low;
+                *bad |= v >= LONGEST || v >= LIMIT >> low;
                 v = v << low | (four >> (low > 8 ? 0 : i % 4 * low) & ((1u << low) - 1));
             }
             values[k * R + i] = v;
@@ -313,6 +316,7 @@ template <int S> static __device__ __forceinline__ Opened read_rows(Shared *s, c
         nonzero += values[i] != 0;
     u32 sign = signs + tile_scan<S>(nonzero, &all, s->scan);
     tile.corrections = signs + all;
+    tile.bad |= tile.corrections > from->size;
     const uint4 *places = (const uint4 *)(order + first * R);
     const real step = s->q.step;
     u32 negative = 0;
@@ -344,7 +348,7 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
     if (!any<S>(count > 0))
         return 0;
     const u32 signs = find_ones<S>(s, from, at_rest, 2 * count, ends);
-    u32 bad = signs == 0 && from->size != 0 && !tile.bad;
+    u32 bad = count > 0 && (signs == 0 || signs + count > from->size);
     /* Each thread has some that follow each other. */
     const u32 each = (count + threads - 1) / threads, first = threadIdx.x % threads * each;
     u32 sum = 0, all;
@@ -354,7 +358,7 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
     for (u32 i = first; i < first + each && i < count && !bad; i++) {
         const u32 high = number_at(ends, at_rest, i), magnitude = number_at(ends, at_rest, count + i) + 1;
         const u32 place = next + (high << k | peek(from, tile.corrections + i * k, k));
-        bad |= high > Tile<S>::values || place >= Tile<S>::values;
+        bad |= high >= LONGEST || magnitude > LONGEST || place >= Tile<S>::values;
         if (bad)
             break;
         next = place + 1;

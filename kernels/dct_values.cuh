@@ -251,7 +251,7 @@ template <int S> static __device__ __forceinline__ u32 misses(Shared *s, const S
 static __device__ __forceinline__ u32 correction(const Quantiser *q, real o, real d, u32 p, int *fits)
 {
     const real units = magnitude_of(o - d) * q->per_unit;
-    const int few = units < (real)(1 << 20);
+    const int few = units < (real)LONGEST;
     const i32 magnitude = (i32)((few ? units : 0) + (real)0.5), level = o < d ? -magnitude : magnitude;
     const real corrected = d + (real)level * q->unit;
     /* The unary number of one that is larger is longer than any tile. */

@@ -98,7 +98,7 @@ fn check_damaged(name: &str, method: Method) {
             if header.content != Content::Coded {
                 continue;
             }
-            assert!(rig.survives(&stream, false, true));
+            assert!(rig.survives(&stream, false));
             for time in 0..times {
                 let (mut bad, mut header) = (stream.clone(), header);
                 for _ in 0..1 + time % 3 {
@@ -111,8 +111,14 @@ fn check_damaged(name: &str, method: Method) {
                 if time % 8 == 7 {
                     header.payload = draw.bits() as usize % header.payload;
                 }
+                if time % 8 == 3 {
+                    // Behind the directory, more or less: numbers in unary that are very large, or many.
+                    let begin = draw.bits() as usize % header.payload;
+                    let end = (begin + (1 << ((draw.bits() >> 33) % 15))).min(header.payload);
+                    bad[64 + begin..64 + end].fill([0, 0xFF][time / 8 % 2]);
+                }
                 let bytes = header.seal(&mut bad);
-                *if rig.survives(&bad[..bytes], time % 2 == 0, method != Method::Dct) { &mut read } else { &mut refused } += 1;
+                *if rig.survives(&bad[..bytes], time % 2 == 0) { &mut read } else { &mut refused } += 1;
             }
         }
     }
@@ -292,6 +298,46 @@ fn dct_on_wavefields() {
 #[test]
 fn dct_of_damaged_streams() {
     check_damaged("dct_of_damaged_streams", Method::Dct);
+}
+
+/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has one row, whose first coefficient is
+/// `number` in unary, or, with a `change` of the mode, two.
+fn dct_payload(change: Option<usize>, number: usize, bytes: Option<usize>) -> Vec<u8> {
+    let rows = if change.is_some() { 2 } else { 1 };
+    let mut text = vec![b"100000000", b"010000000"][rows - 1].to_vec();
+    // No corrections; the mode of numbers that are all unary.
+    text.extend(b"10011000");
+    text.extend(change.map_or(Vec::new(), |change| [vec![b'0'; change], vec![b'1']].concat()));
+    text.extend(vec![b'0'; number]);
+    text.extend(vec![b'1'; 16 * rows + 1]);
+    let bytes = bytes.unwrap_or(text.len().div_ceil(8));
+    text.resize(8 * bytes, b'0');
+    let tile = text.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| 2 * byte + (bit - b'0')));
+    let numbers = [1.0f64; 2].into_iter().flat_map(f64::to_le_bytes);
+    let length = (bytes as u32).to_le_bytes();
+    [16, 24, 0, 0, 0, 0, 0, 0].into_iter().chain(numbers).chain([1]).chain(length[..3].to_vec()).chain(tile).collect()
+}
+
+/// Numbers in unary of more bits than kernels tell apart, and tiles of more bytes than values have.
+#[test]
+fn dct_of_strings_that_are_too_long() {
+    if !inside("dct_of_strings_that_are_too_long") {
+        return;
+    }
+    let mut rig = Rig::new(settings(Method::Dct, ErrorBound::OfMax(1e-3)), &[([16; 3], Scalar::F64, None)]);
+    let (header, ..) = Header::open(&rig.made(Kind::Smooth, 5)).unwrap();
+    assert_eq!(header.content, Content::Coded);
+    let mut reads = |change, number, bytes| {
+        let payload = dct_payload(change, number, bytes);
+        let mut stream = [vec![0; 64], payload.clone(), vec![0; 64]].concat();
+        let mut header = header;
+        header.payload = payload.len();
+        let bytes = header.seal(&mut stream);
+        rig.survives(&stream[..bytes], true)
+    };
+    assert!(reads(None, 3, None) && reads(None, 3, Some(1 << 15)) && !reads(None, 3, Some(1 + (1 << 15))));
+    assert!(reads(None, (1 << 16) - 17, None) && !reads(None, (1 << 16) - 16, None) && !reads(None, 3 + (1 << 16), None));
+    assert!(reads(Some(0), 3, None) && !reads(Some(1 << 16), 3, None));
 }
 
 /// True in the process that has the software driver, when there is a compiler for it.

@@ -1,6 +1,6 @@
 //! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does not depend on the others.
 
-use super::bits::MORE;
+use super::bits::{LONGEST, MORE};
 use super::grid::{mirror, Grid};
 use super::lanes::{square, square_mut, transpose, Lanes};
 use super::open::{Opened, Room};
@@ -209,7 +209,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
         let units = (o - d).abs() * q.per_unit;
         let room = most_corrections(grid.values());
-        let few = units < T::from_i32(1 << 20);
+        let few = units < T::from_i32(LONGEST.into());
         if self.count[l] == room || !few {
             self.raw[l] = true;
             return;

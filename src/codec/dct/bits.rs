@@ -63,6 +63,9 @@ impl<'a> Writer<'a> {
 
 /// Bits of a unary string that are read at a time.
 const WINDOW: u32 = 56;
+/// Unary numbers are less than this.
+pub const LONGEST: u16 = 1 << 15;
+
 /// Items that `unaries` may write behind the last number.
 pub(super) const MORE: usize = WINDOW as usize + 8;
 
@@ -143,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads `count` unary numbers into the first items of `to`, which has `MORE` items more. `None`: there are no so many ones any more,
-    /// or a number is 2^15 or more.
+    /// or a number is `LONGEST` or more.
     #[inline(always)]
     pub fn unaries(&mut self, count: usize, to: &mut [u16]) -> Option<()> {
         let (mut found, mut zeros) = (0, 0);
@@ -158,11 +161,15 @@ impl<'a> Reader<'a> {
                 next += byte.count_ones() as usize;
                 zeros = if byte == 0 { zeros + 8 } else { byte.leading_zeros() as u16 };
             }
+            // Of the numbers that end here only the first one can have begun before.
+            if to[found] >= LONGEST && end > found {
+                return None;
+            }
             if end >= count {
                 self.at += u64::from(place_of(bits, count - found)) + 1;
                 break;
             }
-            if zeros >= 1 << 15 || self.at > 8 * self.bytes.len() as u64 {
+            if zeros >= LONGEST || self.at > 8 * self.bytes.len() as u64 {
                 return None;
             }
             found = end;

@@ -244,6 +244,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
             if map[tile / 8] >> (tile % 8) & 1 != 0 {
                 *length = match get(table, at, u32::from(width)) {
                     0 => RAW,
+                    length if length as usize > grid.values() * T::BYTES => return None,
                     length => length,
                 };
                 at += u64::from(width);

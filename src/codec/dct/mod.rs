@@ -65,6 +65,9 @@
 //! | 2: groups of four | R/4: which are not zero, the first lowest | the magnitudes in those |
 //! | 3+k | k each: the lowest bits of the magnitudes | the rest of each magnitude (shifted down by k) |
 //!
+//! All of that is within the tile's bytes, which are no more than N values take, and the numbers of its coefficients in unary are fewer than
+//! 2^16 bits. A decoder refuses what is not.
+//!
 //! So every part of a tile can be found in parallel: the modes by a prefix sum over the ones of a string, fixed bits by one over the
 //! modes, unary numbers and signs again by ones. `rows::choose` has the rule for the modes, of which a decoder knows nothing.
 

@@ -5,6 +5,9 @@ use super::rows::{distance_bits, fixed_bits, Correction, GROUPS, LAST, LIMIT, ON
 use crate::error::Result;
 use crate::room;
 
+/// A tile's unary numbers of coefficients take fewer bits.
+const UNARY: u64 = 1 << 16;
+
 /// What is known of a row before its numbers are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head {
@@ -58,6 +61,8 @@ pub(super) struct Opened<'a> {
     /// Rows that are stored; further ones are zeros.
     pub rows: usize,
     corrections: usize,
+    /// All bits of the tile.
+    bits: u64,
     heads: &'a [Head],
     /// The unary numbers, and the next one.
     numbers: &'a [u16],
@@ -70,7 +75,7 @@ impl<'a> Opened<'a> {
     /// A tile of zeros.
     pub fn empty() -> Self {
         let nothing = Reader::new(&[], 0);
-        Opened { rows: 0, corrections: 0, heads: &[], numbers: &[], next: 0, fixed: nothing, signs: nothing }
+        Opened { rows: 0, corrections: 0, bits: 0, heads: &[], numbers: &[], next: 0, fixed: nothing, signs: nothing }
     }
 
     /// Begins to read a tile of `values` values. `None`: this is no tile.
@@ -93,8 +98,10 @@ impl<'a> Opened<'a> {
             head.at += u64::from(fixed_bits::<R>(row.mode.into()));
             count += row.numbers();
         }
+        let begin = head.at;
         head.unaries(count, numbers)?;
-        Some(Opened { rows, corrections, heads, numbers, next: 0, fixed, signs: head })
+        let bits = 8 * from.len() as u64;
+        (head.at - begin < UNARY).then_some(Opened { rows, corrections, bits, heads, numbers, next: 0, fixed, signs: head })
     }
 
     /// Reads the magnitudes of row `r`, which is the next one, into `row`.
@@ -134,12 +141,12 @@ impl<'a> Opened<'a> {
         self.signs.at += u64::from(count);
     }
 
-    /// Reads the corrections when all rows are read, and returns how many there are.
+    /// Reads the corrections when all rows are read, and returns how many there are. What is behind the tile was read as zeros until here.
     #[inline(always)]
     pub fn corrections(self, values: usize, to: &mut [Correction], numbers: &mut [u16]) -> Option<usize> {
         let to = to.get_mut(..self.corrections)?;
-        read_corrections(values, self.signs, to, numbers)?;
-        Some(to.len())
+        let end = read_corrections(values, self.signs, to, numbers)?;
+        (end <= self.bits).then_some(to.len())
     }
 }
 
@@ -191,10 +198,11 @@ fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) 
     Some(())
 }
 
+/// Returns the first bit behind them.
 #[inline(always)]
-fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Correction], numbers: &mut [u16]) -> Option<()> {
+fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Correction], numbers: &mut [u16]) -> Option<u64> {
     if corrections.is_empty() {
-        return Some(());
+        return Some(from.at);
     }
     let k = distance_bits(values, corrections.len());
     for c in corrections.iter_mut() {
@@ -214,5 +222,5 @@ fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Corr
         let magnitude = i32::from(more) + 1;
         c.level = if from.get(1) != 0 { -magnitude } else { magnitude };
     }
-    Some(())
+    Some(from.at)
 }
