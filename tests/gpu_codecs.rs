@@ -300,16 +300,18 @@ fn dct_of_damaged_streams() {
     check_damaged("dct_of_damaged_streams", Method::Dct);
 }
 
-/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has one row, whose first coefficient is
-/// `number` in unary, or, with a `change` of the mode, two.
-fn dct_payload(change: Option<usize>, number: usize, bytes: Option<usize>) -> Vec<u8> {
+/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has one row, whose first coefficients are
+/// these numbers in unary, or, with a `change` of the mode, two.
+fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -> Vec<u8> {
     let rows = if change.is_some() { 2 } else { 1 };
     let mut text = vec![b"100000000", b"010000000"][rows - 1].to_vec();
     // No corrections; the mode of numbers that are all unary.
     text.extend(b"10011000");
     text.extend(change.map_or(Vec::new(), |change| [vec![b'0'; change], vec![b'1']].concat()));
-    text.extend(vec![b'0'; number]);
-    text.extend(vec![b'1'; 16 * rows + 1]);
+    numbers.iter().for_each(|&number| text.extend([vec![b'0'; number], vec![b'1']].concat()));
+    // The others are zeros; and signs.
+    text.extend(vec![b'1'; 16 * rows - numbers.len()]);
+    text.extend(vec![b'1'; numbers.len()]);
     let bytes = bytes.unwrap_or(text.len().div_ceil(8));
     text.resize(8 * bytes, b'0');
     let tile = text.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| 2 * byte + (bit - b'0')));
@@ -318,7 +320,7 @@ fn dct_payload(change: Option<usize>, number: usize, bytes: Option<usize>) -> Ve
     [16, 24, 0, 0, 0, 0, 0, 0].into_iter().chain(numbers).chain([1]).chain(length[..3].to_vec()).chain(tile).collect()
 }
 
-/// Numbers in unary of more bits than kernels tell apart, and tiles of more bytes than values have.
+/// Numbers in unary that are too long, of more bits than kernels tell apart in all, and tiles of more bytes than values have.
 #[test]
 fn dct_of_strings_that_are_too_long() {
     if !inside("dct_of_strings_that_are_too_long") {
@@ -327,17 +329,20 @@ fn dct_of_strings_that_are_too_long() {
     let mut rig = Rig::new(settings(Method::Dct, ErrorBound::OfMax(1e-3)), &[([16; 3], Scalar::F64, None)]);
     let (header, ..) = Header::open(&rig.made(Kind::Smooth, 5)).unwrap();
     assert_eq!(header.content, Content::Coded);
-    let mut reads = |change, number, bytes| {
-        let payload = dct_payload(change, number, bytes);
+    let mut reads = |change, numbers: &[usize], bytes| {
+        let payload = dct_payload(change, numbers, bytes);
         let mut stream = [vec![0; 64], payload.clone(), vec![0; 64]].concat();
         let mut header = header;
         header.payload = payload.len();
         let bytes = header.seal(&mut stream);
         rig.survives(&stream[..bytes], true)
     };
-    assert!(reads(None, 3, None) && reads(None, 3, Some(1 << 15)) && !reads(None, 3, Some(1 + (1 << 15))));
-    assert!(reads(None, (1 << 16) - 17, None) && !reads(None, (1 << 16) - 16, None) && !reads(None, 3 + (1 << 16), None));
-    assert!(reads(Some(0), 3, None) && !reads(Some(1 << 16), 3, None));
+    assert!(reads(None, &[3], None) && reads(None, &[3], Some(1 << 15)) && !reads(None, &[3], Some(1 + (1 << 15))));
+    let longest = (1 << 15) - 1;
+    assert!(reads(None, &[longest], None) && !reads(None, &[longest + 1], None) && !reads(None, &[3 + (1 << 16)], None));
+    // 14 other numbers of one bit, and fewer than 2^16 bits in all.
+    assert!(reads(None, &[longest, longest - 15], None) && !reads(None, &[longest, longest - 14], None));
+    assert!(reads(Some(0), &[3], None) && !reads(Some(1 << 16), &[3], None));
 }
 
 /// True in the process that has the software driver, when there is a compiler for it.

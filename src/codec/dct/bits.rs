@@ -64,7 +64,7 @@ impl<'a> Writer<'a> {
 /// Bits of a unary string that are read at a time.
 const WINDOW: u32 = 56;
 /// Unary numbers are less than this.
-pub const LONGEST: u16 = 1 << 15;
+pub(super) const LONGEST: u16 = 1 << 15;
 
 /// Items that `unaries` may write behind the last number.
 pub(super) const MORE: usize = WINDOW as usize + 8;

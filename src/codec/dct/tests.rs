@@ -184,9 +184,17 @@ fn unary_numbers() {
         let mut reader = bits::Reader::new(&bytes, 0);
         assert!(numbers.iter().all(|&n| reader.unary() == Some(n.into())));
     }
-    let (zeros, mut to) = (vec![0; 1 << 13], [0; 1 + bits::MORE]);
-    let long = [&zeros[..], &[1]].concat();
-    assert!(bits::Reader::new(&long, 0).unaries(1, &mut to).is_none());
+    // Wherever the longest one stands.
+    for before in 0..64 {
+        let read = |number: u16| {
+            let (mut bytes, mut to) = (vec![0; 1 << 13], [0; 65 + bits::MORE]);
+            let mut writer = bits::Writer::new(&mut bytes);
+            (0..before).for_each(|_| writer.unary(0));
+            writer.unary(number.into());
+            bits::Reader::new(&bytes, 0).unaries(before + 1, &mut to).map(|()| to[before])
+        };
+        assert_eq!((read(bits::LONGEST - 1), read(bits::LONGEST)), (Some(bits::LONGEST - 1), None));
+    }
 }
 
 /// A tile alone: whatever its bits are, they are read or refused.
