@@ -10,7 +10,6 @@ mod svg;
 
 use gpuzip::schedule::adjust;
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED};
@@ -171,28 +170,29 @@ fn measure(bench: &Bench, link: &str, auto: &str, entries: Vec<Entry>) -> (f64, 
 }
 
 /// The outcomes as marks over their rank, with `auto` and the recipe as lines.
-fn draw(title: &str, outcomes: &[Outcome], recipe: f64, ideal: f64) -> String {
+fn draw(title: [&str; 2], outcomes: &[Outcome], recipe: f64, ideal: f64) -> String {
     const LEFT: f64 = 70.0;
-    const TOP: f64 = 90.0;
+    const TOP: f64 = 108.0;
     const WIDTH: f64 = 700.0;
     const HEIGHT: f64 = 340.0;
     let worst = outcomes.iter().map(|o| o.over_auto).fold(recipe, f64::max);
     let y = |over: f64| TOP + HEIGHT * (1.0 - over / (1.05 * worst));
     let mut page = Page::new(LEFT + WIDTH + 30.0, TOP + HEIGHT + 60.0);
     page.text(LEFT, 28.0, Anchor::Start, 16.0, "Time of a migration over that of auto, on equal memory");
-    page.text(LEFT, 48.0, Anchor::Start, 12.0, title);
+    page.text(LEFT, 48.0, Anchor::Start, 12.0, title[0]);
+    page.text(LEFT, 65.0, Anchor::Start, 12.0, title[1]);
     let inks = [(BLUE, "Revolve"), (ORANGE, "uniform"), (PURPLE, "zCut"), (GREEN, "two levels"), (RED, "auto"), (GREY, "GPUZIP's recipe")];
-    page.legend(LEFT, 74.0, &inks);
+    page.legend(LEFT, 91.0, &inks);
     let ticks = round_values(0.0, 1.05 * worst, 8);
     let step = ticks.get(1).map_or(1.0, |t| t - ticks[0]);
     let ticks: Vec<(f64, String)> = ticks.into_iter().map(|t| (t / (1.05 * worst), digits(t, step))).collect();
     page.ticks_left([LEFT, TOP + HEIGHT, WIDTH, HEIGHT], &ticks);
-    let mut line = |over: f64, ink: &str, name: &str| {
+    for (over, ink) in [(1.0, RED), (recipe, GREY)] {
         page.line([LEFT, y(over), LEFT + WIDTH, y(over)], ink);
-        page.text(LEFT + 6.0, y(over) - 5.0, Anchor::Start, 12.0, name);
-    };
-    line(1.0, RED, &format!("auto: {:.2} times the time of keeping every state at no cost", 1.0 / ideal));
-    line(recipe, GREY, &format!("GPUZIP's recipe: {recipe:.2}"));
+    }
+    let auto = format!("auto: {:.2} times the time of keeping every state at no cost", 1.0 / ideal);
+    page.text(LEFT + WIDTH, y(1.0) + 15.0, Anchor::End, 12.0, &auto);
+    page.text(LEFT + 6.0, y(recipe) - 5.0, Anchor::Start, 12.0, &format!("GPUZIP's recipe: {recipe:.2}"));
     for (k, outcome) in outcomes.iter().enumerate() {
         let x = LEFT + WIDTH * (k as f64 + 0.5) / outcomes.len() as f64;
         page.curve(&[(x, y(outcome.over_auto))], outcome.entry.ink, false);
@@ -233,17 +233,12 @@ fn main() {
 
     let ideal = f64::from(steps) * (forward + backward);
     let text = |key: &str| chosen[key].as_str().unwrap_or("?").to_string();
-    let mut title = format!(
-        "Simulated link; {}, {} x {} x {}, {steps} steps of {:.0} and {:.0} us; ",
-        text("model").rsplit('/').next().unwrap_or_default(),
-        chosen["n1"],
-        chosen["n2"],
-        chosen["n3"],
-        forward * 1e6,
-        backward * 1e6
-    );
-    let _ = write!(title, "a transfer takes {TRANSFER} steps; {DEVICE} snapshots on the device, {} on the host", bench.host());
-    println!("{title}");
+    let model = text("model").rsplit('/').next().unwrap_or_default().to_string();
+    let (n1, n2, n3) = (&chosen["n1"], &chosen["n2"], &chosen["n3"]);
+    let case = format!("{model}, {n1} x {n2} x {n3}; {steps} steps, forward {:.0} us, backward {:.0} us", forward * 1e6, backward * 1e6);
+    let host = bench.host();
+    let balance = format!("Simulated link: a transfer takes {TRANSFER} steps; {DEVICE} snapshots on the device, {host} on the host");
+    println!("{case}\n{balance}");
     println!("auto: {}, {} snapshots, cache of {}", text("algorithm"), chosen["snapshots"], chosen["cache"]);
 
     let recipe = entry("GPUZIP's recipe".into(), GREY, REVOLVE, adjust(steps.into()), 0, DEVICE);
@@ -261,6 +256,6 @@ fn main() {
         "of {} configurations the best takes {:.3} times as long as auto (auto within {:.1} %, wanted {:.0} %), GPUZIP's recipe {:.2} times (wanted {AHEAD})",
         outcomes.len(), outcomes[0].over_auto, (1.0 / outcomes[0].over_auto - 1.0) * 100.0, (NEAR_BEST - 1.0) * 100.0, recipe.over_auto
     );
-    std::fs::write(&svg, draw(&title, &outcomes, recipe.over_auto, ideal / auto)).expect("the drawing is written");
+    std::fs::write(&svg, draw([&case, &balance], &outcomes, recipe.over_auto, ideal / auto)).expect("the drawing is written");
     let _ = std::fs::remove_dir_all(&bench.folder);
 }
