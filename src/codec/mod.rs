@@ -23,7 +23,7 @@ mod survey;
 pub mod zfp;
 
 pub use bitcomp::Delta;
-pub(crate) use checksum::checksum;
+pub use checksum::checksum;
 pub use coder::{Bound, Coder, Shape};
 pub use real::{Array, ArrayMut, Real};
 pub use settings::{ErrorBound, Method, Settings};

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Fuzzes the targets of fuzz/src/ with libFuzzer: `fuzz/run.sh [TARGET...]`, all of them without arguments, one process each.
+#
+# FUZZ_SECONDS: time per target (default 60). FUZZ_JOBS: processes at a time (default: one per core). FUZZ_OUT: where grown corpora and
+# findings go (default: build/fuzz). FUZZ_TOOLCHAIN: a toolchain for cargo (default: nightly where it is installed).
+# `FUZZ_MINIMISE=1 fuzz/run.sh` runs nothing: it writes to FUZZ_OUT/TARGET/minimised what of the grown corpora covers as much as all of them.
+#
+# Coverage comes from LLVM's SanitizerCoverage, which every toolchain has. AddressSanitizer needs nightly, or RUSTC_BOOTSTRAP=1.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=${FUZZ_OUT:-$root/build/fuzz}
+seconds=${FUZZ_SECONDS:-60}
+jobs=${FUZZ_JOBS:-$(getconf _NPROCESSORS_ONLN)}
+targets=${*:-config trace profile stream calls}
+cargo=${CARGO:-cargo}
+
+toolchain=${FUZZ_TOOLCHAIN:-}
+if [ -z "$toolchain" ] && rustup toolchain list 2>/dev/null | grep -q '^nightly'; then toolchain=nightly; fi
+[ -z "$toolchain" ] || export RUSTUP_TOOLCHAIN="$toolchain"
+host=$(rustc -vV | sed -n 's/^host: //p')
+version=$(rustc --version)
+
+flags="--cfg fuzzing -Ctarget-cpu=native -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
+case "$version:${RUSTC_BOOTSTRAP:-}" in
+*nightly*) flags="$flags -Zsanitizer=address"; checks="AddressSanitizer, overflow checks" ;;
+*:1) flags="$flags -Zsanitizer=address"; checks="AddressSanitizer, overflow checks" ;;
+*) checks="overflow checks, no AddressSanitizer (install nightly, or set RUSTC_BOOTSTRAP=1)" ;;
+esac
+echo "fuzzing with $version: $checks; $seconds s per target, $jobs at a time"
+
+mkdir -p "$out"
+# A folder of its own: other flags would build everything anew each time. With --target the flags are not for build scripts.
+RUSTFLAGS="$flags" $cargo build --manifest-path "$root/fuzz/Cargo.toml" --profile fuzz --features libfuzzer --target "$host" \
+    --target-dir "$out/target" --quiet
+program=$out/target/$host/fuzz/gpuzip-fuzz
+
+for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+
+# One target, with its result in one line; the log has the rest.
+fuzz() {
+    target=$1
+    mkdir -p "$out/$target/corpus" "$out/$target/findings"
+    cd "$out/$target"
+    if [ -n "${FUZZ_MINIMISE:-}" ]; then
+        rm -rf minimised && mkdir minimised
+        FUZZ_TARGET=$target "$program" -merge=1 -max_len=4096 minimised "$root/fuzz/corpus/$target" corpus >log 2>&1
+        echo "$target: $(find minimised -type f | wc -l) inputs, $(du -sk minimised | cut -f1) KiB"
+        return 0
+    fi
+    if FUZZ_TARGET=$target "$program" corpus "$root/fuzz/corpus/$target" -artifact_prefix=findings/ -max_total_time="$seconds" -max_len=4096 \
+        -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 >log 2>&1; then result=clean; else result=FAILED; fi
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' log | tail -1)
+    echo "$target: $result, ${runs:-?} inputs run, $(find corpus -type f | wc -l) in the grown corpus, $(find findings -type f | wc -l) findings" \
+        "in $out/$target"
+    [ "$result" = clean ]
+}
+
+failed=0
+running=0
+pids=""
+for target in $targets; do
+    fuzz "$target" &
+    pids="$pids $!"
+    running=$((running + 1))
+    if [ "$running" -ge "$jobs" ]; then
+        wait "${pids%% *}" 2>/dev/null || true
+    fi
+done
+for pid in $pids; do wait "$pid" || failed=1; done
+exit "$failed"

@@ -1,0 +1,372 @@
+//! An application with its own copy of every state: what a session gives back is compared with that.
+
+use crate::abi::{checked, last_error};
+use gpuzip::capi::*;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Memory of one field, exactly as large as the field.
+enum Values {
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Values::F32(x) => x.len(),
+            Values::F64(x) => x.len(),
+        }
+    }
+
+    fn data(&mut self) -> *mut c_void {
+        match self {
+            Values::F32(x) => x.as_mut_ptr().cast(),
+            Values::F64(x) => x.as_mut_ptr().cast(),
+        }
+    }
+
+    /// The value as the field has it, widened.
+    fn get(&self, i: usize) -> f64 {
+        match self {
+            Values::F32(x) => f64::from(x[i]),
+            Values::F64(x) => x[i],
+        }
+    }
+
+    fn set(&mut self, i: usize, value: f64) {
+        match self {
+            Values::F32(x) => x[i] = value as f32,
+            Values::F64(x) => x[i] = value,
+        }
+    }
+
+    fn round(&self, value: f64) -> f64 {
+        match self {
+            Values::F32(_) => f64::from(value as f32),
+            Values::F64(_) => value,
+        }
+    }
+}
+
+/// What the values of an application are like.
+pub const KINDS: usize = 7;
+
+/// The state of an application, u(ts) for any ts, with the memory for one.
+pub struct App {
+    fields: Vec<gpuzip_field_t>,
+    memory: Vec<Values>,
+    kind: usize,
+}
+
+/// How far a restored value may be off.
+#[derive(Clone, Copy, Debug)]
+pub enum Tolerance {
+    /// The bits come back.
+    Exact,
+    /// By this part of the field's maximum.
+    OfMax(f64),
+    /// By this number.
+    Absolute(f64),
+    /// The codec promises nothing that is simple to check.
+    Any,
+}
+
+impl App {
+    /// An application whose states have these fields. `kind`, below `KINDS`, says what the values are like.
+    pub fn new(fields: &[gpuzip_field_t], kind: usize) -> Self {
+        let memory = |field: &gpuzip_field_t| {
+            let values = (field.n1 * field.n2 * field.n3) as usize;
+            if field.r#type == GPUZIP_TYPE_F32 {
+                Values::F32(vec![0.0; values])
+            } else {
+                Values::F64(vec![0.0; values])
+            }
+        };
+        App { fields: fields.to_vec(), memory: fields.iter().map(memory).collect(), kind }
+    }
+
+    /// The fields with their memory.
+    pub fn fields(&mut self) -> Vec<gpuzip_field_t> {
+        let place = |(field, memory): (&gpuzip_field_t, &mut Values)| gpuzip_field_t { data: memory.data(), ..*field };
+        self.fields.iter().zip(&mut self.memory).map(place).collect()
+    }
+
+    /// Value `i` of field `f` of u(ts). The field with the role k+1 has what field k had one time step before.
+    fn value(&self, f: usize, ts: i64, i: usize) -> f64 {
+        let (mut root, mut level) = (f, ts);
+        while let Some(later) = usize::try_from(self.fields[root].role - 1).ok().filter(|_| level > ts - 4) {
+            (root, level) = (later.min(self.fields.len() - 1), level - 1);
+        }
+        let place = (level as u64).wrapping_mul(0x9E37_79B9) ^ (i as u64).wrapping_mul(0x85EB_CA6B) ^ root as u64;
+        let hash = place.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40;
+        let phase = (i as f64 / 16.0 + (level + 4) as f64 / 40.0).fract();
+        let value = match self.kind {
+            0 => 4.0 * phase * (1.0 - phase) * (1.0 + root as f64),
+            1 => hash as f64 / 1e5 - 80.0,
+            2 => level as f64 + 0.5,
+            3 => 0.0,
+            4 => phase * f64::from(f32::MIN_POSITIVE),
+            5 => (phase - 0.5) * f64::from(f32::MAX),
+            _ if hash % 11 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][hash as usize % 4],
+            _ => phase,
+        };
+        self.memory[f].round(value)
+    }
+
+    /// Computes u(ts) in the application's memory.
+    pub fn compute(&mut self, ts: i64) {
+        for f in 0..self.fields.len() {
+            for i in 0..self.memory[f].len() {
+                let value = self.value(f, ts, i);
+                self.memory[f].set(i, value);
+            }
+        }
+    }
+
+    /// Spoils what the application's memory holds.
+    pub fn forget(&mut self) {
+        let spoil = |values: &mut Values| (0..values.len()).for_each(|i| values.set(i, -12345.0));
+        self.memory.iter_mut().for_each(spoil);
+    }
+
+    /// Fails unless the application's memory holds u(ts).
+    pub fn check(&self, ts: i64, tolerance: Tolerance) {
+        let mut bounds = Vec::new();
+        for f in 0..self.fields.len() {
+            let bound = self.bound(f, ts, tolerance);
+            bounds.push(bound);
+            for i in 0..self.memory[f].len() {
+                let (expected, got) = (self.value(f, ts, i), self.memory[f].get(i));
+                let same = expected.to_bits() == got.to_bits() || expected.is_nan() && got.is_nan();
+                let near = bound.is_some_and(|bound| (expected - got).abs() <= bound || expected == got);
+                let any = matches!(tolerance, Tolerance::Any) && expected.is_finite();
+                assert!(same || near || any, "u({ts}), field {f}, value {i}: {got} instead of {expected}, {tolerance:?}, bound {bound:?}");
+            }
+        }
+    }
+
+    /// The bound of field `f`: of a previous time level that of the later one, and that of their difference.
+    fn bound(&self, f: usize, ts: i64, tolerance: Tolerance) -> Option<f64> {
+        let later = usize::try_from(self.fields[f].role - 1).ok().filter(|&k| k < self.fields.len() && k != f);
+        let coded = |i| later.map_or(0.0, |k| self.value(k, ts, i)) - self.value(f, ts, i);
+        let most =
+            |of: &dyn Fn(usize) -> f64| (0..self.memory[f].len()).map(of).filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+        // Where the difference cannot be coded the field is, by itself.
+        let own = match tolerance {
+            Tolerance::Exact | Tolerance::Any => return None,
+            Tolerance::Absolute(bound) => bound,
+            Tolerance::OfMax(part) => part * most(&coded),
+        };
+        let before = later.map_or(Some(0.0), |k| self.bound(k, ts, tolerance))?;
+        Some((own + before) * (1.0 + 1e-6))
+    }
+
+    /// Copies u(ts) from the application's memory to where the library wants it, or back.
+    ///
+    /// # Safety
+    /// `places` are the fields' memory that the library handed out and that may be accessed now.
+    unsafe fn copy(&mut self, places: &[*mut c_void], to_places: bool) {
+        for (values, &place) in self.memory.iter_mut().zip(places) {
+            let bytes = values.len() * if matches!(values, Values::F32(_)) { 4 } else { 8 };
+            let (from, to) = if to_places { (values.data(), place) } else { (place, values.data()) };
+            // SAFETY: both have that many bytes, and are apart.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+        }
+    }
+}
+
+/// Numbers of the last action: there was none in this shot, or callbacks had it.
+const NONE_YET: i64 = -1;
+const UNKNOWN: i64 = -2;
+
+/// A session with its application, which follows the rules; `calls` breaks them beside.
+pub struct Session {
+    /// The library's handle.
+    pub handle: *mut gpuzip_t,
+    /// The application.
+    pub app: App,
+    /// The action that was handed out last, and whether it waits for a save or a retrieve.
+    pub action: gpuzip_action_t,
+    /// See `action`.
+    pub pending: bool,
+    /// The time step of the state that is live, and the last one that was reversed.
+    pub live: i64,
+    /// See `live`.
+    pub reversed: i64,
+    /// What went wrong in a permitted way, or was done to the session: it needs a setup.
+    pub broken: bool,
+    steps: i64,
+    zero_copy: bool,
+    tolerance: Tolerance,
+}
+
+impl Session {
+    /// Makes a session, with an application whose values are of that kind.
+    pub fn new(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t], kind: usize) -> Result<Self, i32> {
+        let mut handle = null_mut();
+        // SAFETY: the pointers are to live values; the configuration's strings are NULL or live.
+        checked(unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) })?;
+        Ok(Self::of(handle, config, i64::from(steps), App::new(fields, kind)))
+    }
+
+    /// The session of a handle.
+    pub fn of(handle: *mut gpuzip_t, config: &gpuzip_config_t, steps: i64, app: App) -> Self {
+        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        // SAFETY: the summary is a live value.
+        let _ = checked(unsafe { gpuzip_summary(handle, &mut summary) });
+        let bound = if config.error_bound == 0.0 { 1e-3 } else { config.error_bound };
+        let tolerance = match (summary.compressor, config.error_bound_mode) {
+            (GPUZIP_COMPRESSOR_NONE, _) => Tolerance::Exact,
+            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 0) => Tolerance::OfMax(bound),
+            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 1) => Tolerance::Absolute(bound),
+            _ => Tolerance::Any,
+        };
+        let zero_copy = config.zero_copy == 1;
+        let action = gpuzip_action_t { it: NONE_YET, ..Default::default() };
+        Session { handle, app, action, pending: false, live: 0, reversed: steps, broken: false, steps, zero_copy, tolerance }
+    }
+
+    /// How far restored values may be off.
+    pub fn tolerance(&self) -> Tolerance {
+        self.tolerance
+    }
+
+    /// Begins a shot.
+    pub fn setup(&mut self) -> Result<(), i32> {
+        checked(gpuzip_setup(self.handle))?;
+        self.action = gpuzip_action_t { it: NONE_YET, ..Default::default() };
+        (self.pending, self.live, self.reversed, self.broken) = (false, 0, self.steps, false);
+        Ok(())
+    }
+
+    /// A run by callbacks has gone to the first BACKWARD, or to the end of the shot.
+    pub fn after_run(&mut self, whole: bool) {
+        assert!(self.reversed == if whole { 0 } else { self.steps }, "a run ended at u({})", self.reversed);
+        let kind = if whole { GPUZIP_ACTION_TERMINATE } else { GPUZIP_ACTION_FORWARD };
+        self.action = gpuzip_action_t { r#type: kind, it: UNKNOWN, ..Default::default() };
+    }
+
+    /// Whether TERMINATE was handed out.
+    pub fn over(&self) -> bool {
+        self.action.it != NONE_YET && self.action.r#type == GPUZIP_ACTION_TERMINATE
+    }
+
+    /// Does the next action. True: there is none left, or the session needs a setup.
+    pub fn step(&mut self) -> bool {
+        if !self.broken && !self.over() && !self.pending {
+            let _ = self.next();
+        }
+        self.serve();
+        self.broken || self.over()
+    }
+
+    /// Asks for the next action, whatever comes of it.
+    pub fn next(&mut self) -> Result<(), i32> {
+        let mut action = gpuzip_action_t::default();
+        // SAFETY: the action is a live value.
+        let result = checked(unsafe { gpuzip_get_action(self.handle, &mut action) });
+        if result.is_err() {
+            assert!(self.pending || self.broken || self.over() || permitted(result), "get_action: {result:?}, {}", last_error());
+            self.broken |= !self.pending && !self.over();
+        } else if !self.broken {
+            assert!(!self.pending && !self.over(), "{action:?} while {:?} was not served", self.action);
+            assert!(self.action.it == UNKNOWN || action.it == self.action.it + 1);
+            self.follow(action);
+        }
+        result
+    }
+
+    /// Takes the next action of the schedule.
+    pub fn follow(&mut self, action: gpuzip_action_t) {
+        let (ts, end) = (i64::from(action.ts), i64::from(action.ts_end));
+        match action.r#type {
+            GPUZIP_ACTION_FORWARD => {
+                assert!(ts == self.live + 1 && (ts..self.steps).contains(&end), "{action:?} from u({})", self.live);
+                self.live = end;
+            }
+            GPUZIP_ACTION_SAVE => assert_eq!(ts, self.live),
+            GPUZIP_ACTION_RESTORE => assert!((0..self.steps).contains(&ts)),
+            GPUZIP_ACTION_BACKWARD => {
+                assert_eq!((ts, ts), (self.live, self.reversed - 1));
+                self.reversed = ts;
+            }
+            other => assert_eq!((other, self.reversed), (GPUZIP_ACTION_TERMINATE, 0)),
+        }
+        self.pending = matches!(action.r#type, GPUZIP_ACTION_SAVE | GPUZIP_ACTION_RESTORE);
+        self.action = action;
+    }
+
+    /// Serves the current action, if that waits for a save or a retrieve.
+    pub fn serve(&mut self) {
+        if !self.pending || self.broken {
+            return;
+        }
+        let ts = self.action.ts;
+        let result = match (self.action.r#type, self.zero_copy) {
+            (GPUZIP_ACTION_SAVE, true) => self.hand_over(ts),
+            (GPUZIP_ACTION_SAVE, false) => self.save(ts),
+            (_, true) => self.acquire(ts),
+            (_, false) => self.retrieve(ts),
+        };
+        assert!(permitted(result), "{:?}: {result:?}, {}", self.action, last_error());
+        self.broken = result.is_err();
+        self.pending = false;
+        if result.is_ok() && self.action.r#type == GPUZIP_ACTION_RESTORE {
+            self.live = i64::from(ts);
+            self.app.check(self.live, self.tolerance);
+        }
+    }
+
+    /// `gpuzip_save` of u(ts).
+    pub fn save(&mut self, ts: i32) -> Result<(), i32> {
+        self.app.compute(i64::from(ts));
+        let fields = self.app.fields();
+        // SAFETY: the fields have their memory.
+        checked(unsafe { gpuzip_save(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut()) })
+    }
+
+    /// `gpuzip_retrieve` of u(ts).
+    pub fn retrieve(&mut self, ts: i32) -> Result<(), i32> {
+        self.app.forget();
+        let fields = self.app.fields();
+        // SAFETY: as above.
+        checked(unsafe { gpuzip_retrieve(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut()) })
+    }
+
+    /// `gpuzip_save_begin` and `gpuzip_save_commit` of u(ts).
+    pub fn hand_over(&mut self, ts: i32) -> Result<(), i32> {
+        let mut places = vec![null_mut(); self.app.fields.len()];
+        self.app.compute(i64::from(ts));
+        // SAFETY: there is a place for each field, and the memory may be written to until the commit.
+        unsafe {
+            checked(gpuzip_save_begin(self.handle, ts, places.as_mut_ptr(), places.len() as u32, null_mut()))?;
+            self.app.copy(&places, true);
+        }
+        checked(gpuzip_save_commit(self.handle, ts, null_mut()))
+    }
+
+    /// `gpuzip_retrieve_acquire` of u(ts).
+    pub fn acquire(&mut self, ts: i32) -> Result<(), i32> {
+        let mut places = vec![null_mut(); self.app.fields.len()];
+        self.app.forget();
+        // SAFETY: there is a place for each field, and the memory may be read until the next save or retrieve.
+        unsafe {
+            checked(gpuzip_retrieve_acquire(self.handle, ts, places.as_mut_ptr(), places.len() as u32, null_mut()))?;
+            self.app.copy(&places, false);
+        }
+        Ok(())
+    }
+}
+
+/// What an application that follows the rules may be told: no room for a snapshot, or values that the configuration refuses.
+pub fn permitted(result: Result<(), i32>) -> bool {
+    matches!(result, Ok(()) | Err(GPUZIP_ERR_BUDGET | GPUZIP_ERR_MEMORY | GPUZIP_ERR_VALUES))
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // A session that was finalized before stays so.
+        let _ = checked(gpuzip_finalize(self.handle));
+    }
+}

@@ -1,0 +1,440 @@
+//! Sequences of calls of the C ABI: sessions that follow the rules, and calls beside them that break these. Every restored state is
+//! compared with the application's own.
+
+use crate::abi::{checked, config, field, folder, memory_required};
+use crate::app::{App, Session, KINDS};
+use crate::input::Input;
+use gpuzip::capi::*;
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+/// Sessions at a time, and calls per input.
+const SESSIONS: usize = 3;
+const MOST_CALLS: usize = 60;
+
+/// The input is a program: one byte per call, and what the call draws.
+pub fn run(data: &[u8]) {
+    folder();
+    let mut input = Input(data);
+    let mut sessions: [Option<Session>; SESSIONS] = [const { None }; SESSIONS];
+    for _ in 0..MOST_CALLS {
+        if input.is_empty() {
+            break;
+        }
+        let operation = input.byte();
+        let slot = &mut sessions[usize::from(operation >> 6) % SESSIONS];
+        match (operation & 31, slot.as_mut()) {
+            (0, _) | (1..=2, None) => *slot = init(&mut input),
+            (3, _) => shared(&mut input),
+            (4, _) => strangers(&mut input),
+            (5, _) => required(&mut input),
+            (_, Some(session)) => call(operation & 31, session, &mut input),
+            _ => {}
+        }
+    }
+}
+
+/// One call on a session, or several.
+fn call(operation: u8, session: &mut Session, input: &mut Input) {
+    match operation {
+        1..=2 | 6..=9 => drop(session.step()),
+        10..=13 => {
+            let _ = (0..input.byte()).any(|_| session.step());
+        }
+        14 => drop(session.next()),
+        15..=16 => {
+            if let Err(status) = session.setup() {
+                let permitted = matches!(status, GPUZIP_ERR_MEMORY | GPUZIP_ERR_BUDGET) || session.broken && status == GPUZIP_ERR_HANDLE;
+                assert!(permitted, "setup: {status}, {}", crate::abi::last_error());
+                session.broken = true;
+            }
+        }
+        17..=20 => stray_copy(session, input),
+        21 => stray_dispatch(session, input),
+        22 => ask(session),
+        23..=24 => by_callbacks(session, input),
+        25 => tune(session, input),
+        26 => own_schedule(session, input),
+        27 => {
+            let handle = session.handle;
+            assert!(checked(gpuzip_finalize(handle)).is_ok() || session.broken, "finalize: {}", crate::abi::last_error());
+            assert_eq!(gpuzip_finalize(handle), GPUZIP_ERR_HANDLE);
+            assert_eq!(gpuzip_setup(handle), GPUZIP_ERR_HANDLE);
+            session.broken = true;
+        }
+        _ => drop(checked(gpuzip_synchronize(session.handle))),
+    }
+}
+
+/// One to three small fields.
+fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
+    let count = 1 + input.below(3);
+    let mut fields: Vec<gpuzip_field_t> = Vec::new();
+    for _ in 0..count {
+        let drawn = input.byte();
+        let n = [1 + u64::from(drawn >> 3), 1 + u64::from(drawn & 3), 1 + u64::from(drawn >> 7)];
+        let scalar = i32::from(drawn >> 2 & 1);
+        fields.push(match input.below(4) {
+            // The previous time level of the field before.
+            0 if !fields.is_empty() => gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] },
+            _ => field(n, scalar, 0),
+        });
+    }
+    fields
+}
+
+/// A configuration that makes sense, often enough.
+fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
+    let state: u64 =
+        fields.iter().map(|f| (f.n1 * f.n2 * f.n3 * if f.r#type == GPUZIP_TYPE_F32 { 4 } else { 8 }).next_multiple_of(256)).sum();
+    let flags = input.byte();
+    let [snaps, cache, chunk, device, host] = input.take();
+    let mut config = gpuzip_config_t {
+        checkpointing_algorithm: input.of(&[1, 2, 3, 4, 5, 6, 1, 4]),
+        checkpointing_snaps: i32::from(snaps % 12),
+        cache_capacity: i32::from(cache % 7),
+        schedule_chunk: i32::from(chunk % 5),
+        compressor: input.of(&[0, 0, 0, 0, 0, 4, 5, 3, 1, 6, 7, 15]),
+        error_bound: f64::from(1 + (flags >> 6)) * 1e-3,
+        error_bound_mode: i32::from(flags >> 5 & 1),
+        device_budget: if device & 3 == 0 { u64::from(device) * state } else { 0 },
+        host_budget: if host & 3 == 0 { u64::from(host) * state } else { 0 },
+        policy: i32::from(flags & 15 == 1),
+        zero_copy: i32::from(flags & 3 == 2),
+        shared_levels: i32::from(flags & 3 == 3),
+        range_actions: i32::from(flags >> 2 & 1),
+        uniform_reading: i32::from(flags >> 3 & 1),
+        backend: i32::from(flags & 16 == 0),
+        log_level: i32::from(flags >> 7) * 2,
+        max_in_flight: i32::from(chunk >> 5),
+        link_bandwidth: if cache == 255 { 1e9 } else { 0.0 },
+        ..config()
+    };
+    if snaps >= 240 {
+        poke(&mut config, input);
+    }
+    if config.zero_copy == 1 {
+        // There are no fields in calls that would tell the backend.
+        config.backend = 1;
+    }
+    config
+}
+
+/// Puts any number anywhere, files and slow links excepted.
+fn poke(config: &mut gpuzip_config_t, input: &mut Input) {
+    let (place, value) = (input.below(20), input.i32());
+    let c = config;
+    let places = [
+        &mut c.checkpointing_algorithm,
+        &mut c.checkpointing_snaps,
+        &mut c.cache_capacity,
+        &mut c.compressor,
+        &mut c.log_level,
+        &mut c.zfp_bit_rate,
+        &mut c.policy,
+        &mut c.error_bound_mode,
+        &mut c.nonfinite,
+        &mut c.max_in_flight,
+        &mut c.range_actions,
+        &mut c.snapshot_rule,
+        &mut c.schedule_chunk,
+        &mut c.uniform_reading,
+        &mut c.zero_copy,
+        &mut c.shared_levels,
+    ];
+    match places.into_iter().nth(place) {
+        Some(member) => *member = value,
+        None if place == 16 => c.error_bound = f64::from_bits(input.u64()),
+        None if place == 17 => c.compression_factor = f32::from_bits(value as u32),
+        None if place == 18 => c.device_budget = input.u64(),
+        None => c.host_budget = input.u64(),
+    }
+}
+
+fn steps(input: &mut Input) -> i32 {
+    1 + input.below(48) as i32
+}
+
+fn init(input: &mut Input) -> Option<Session> {
+    let fields = fields(input);
+    let config = drawn(input, &fields);
+    let kind = input.below(KINDS);
+    Session::new(&config, steps(input), &fields, kind).ok()
+}
+
+/// What a session would need is what it then takes, if that is known before.
+fn required(input: &mut Input) {
+    let fields = fields(input);
+    let config = drawn(input, &fields);
+    let steps = steps(input);
+    let Ok(summary) = memory_required(&config, steps, &fields) else { return };
+    assert_eq!((summary.steps, summary.backward_steps), (steps, steps as u64));
+    if config.host_budget > 0 && summary.compressor == 0 {
+        assert!(summary.host_bytes <= config.host_budget, "{summary:?}");
+    }
+}
+
+/// Saves and retrieves that the current action does not ask for, or with other fields than the session's. Where the call is refused nothing
+/// has changed, and the session goes on.
+fn stray_copy(session: &mut Session, input: &mut Input) {
+    let (handle, ts) = (session.handle, if input.coin() { session.action.ts } else { i32::from(input.byte()) - 2 });
+    let asked = session.pending && ts == session.action.ts && !session.broken;
+    let mut fields = session.app.fields();
+    let mut count = fields.len() as u32;
+    let spoilt = input.below(8);
+    match spoilt {
+        0 => fields[0].n1 += 1,
+        1 => fields[0].r#type ^= 1,
+        2 => fields[0].data = null_mut(),
+        3 => fields[0].role = i32::from(input.byte()) - 3,
+        4 => count = count.wrapping_sub(1),
+        5 => fields[0].n3 = u64::MAX,
+        _ => {}
+    }
+    if asked && spoilt >= 3 {
+        // The call may be the right one, and then has to be done with the right values.
+        return session.serve();
+    }
+    let mut places = vec![null_mut(); fields.len()];
+    // SAFETY: the fields have their memory, or are refused before it is looked at; there is a place for each.
+    let result = checked(unsafe {
+        match input.below(7) {
+            0 => gpuzip_save(handle, ts, fields.as_ptr(), count, null_mut()),
+            1 => gpuzip_retrieve(handle, ts, fields.as_ptr(), count, null_mut()),
+            2 if !asked => gpuzip_save_begin(handle, ts, places.as_mut_ptr(), count, null_mut()),
+            3 if !asked => gpuzip_save_commit(handle, ts, null_mut()),
+            4 if !asked => gpuzip_retrieve_acquire(handle, ts, places.as_mut_ptr(), count, null_mut()),
+            5 => gpuzip_retrieve_release(handle, ts, null_mut()),
+            6 => gpuzip_save(handle, ts, null(), count, null_mut()),
+            _ => gpuzip_synchronize(handle),
+        }
+    });
+    let _ = result;
+}
+
+/// A session is where it is.
+fn stray_dispatch(session: &mut Session, input: &mut Input) {
+    let it = session.action.it + i64::from(input.byte()) - 128;
+    let result = checked(gpuzip_dispatch(session.handle, it));
+    assert!(session.broken || result.is_err() || it == session.action.it, "dispatch to {it} at {:?}", session.action);
+}
+
+/// Questions change nothing.
+fn ask(session: &Session) {
+    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let mut stats = gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    // SAFETY: both are live values.
+    let told = unsafe { (checked(gpuzip_summary(session.handle, &mut summary)), checked(gpuzip_stats(session.handle, &mut stats))) };
+    if told == (Ok(()), Ok(())) && !session.broken {
+        assert!(stats.saves <= summary.saves && stats.restores <= summary.restores && stats.backward_steps <= summary.backward_steps);
+    }
+}
+
+/// A run by callbacks: how it goes, and when and how it is stopped.
+struct Run<'a> {
+    session: &'a mut Session,
+    /// Where the session was before is known.
+    known: bool,
+    calls: u32,
+    stop_at: u32,
+    meddle: u8,
+}
+
+impl Run<'_> {
+    /// u(ts) is live, and in the application's memory.
+    fn check(&self, ts: i32) {
+        if self.known {
+            assert_eq!(i64::from(ts), self.session.live);
+            self.session.app.check(i64::from(ts), self.session.tolerance());
+        }
+    }
+
+    /// The result of a callback. Some calls do what they must not: move their own session.
+    fn result(&mut self) -> i32 {
+        self.calls += 1;
+        if self.calls != self.stop_at {
+            return 0;
+        }
+        let mut action = gpuzip_action_t::default();
+        let handle = self.session.handle;
+        match self.meddle {
+            // SAFETY: the action is a live value.
+            1 => unsafe { gpuzip_get_action(handle, &mut action) },
+            2 => gpuzip_setup(handle),
+            3 => gpuzip_finalize(handle),
+            _ => return 77,
+        };
+        0
+    }
+}
+
+/// # Safety
+/// `user` is the `Run` of this run, which nothing else uses meanwhile.
+unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
+    // SAFETY: by this function's contract.
+    let run = unsafe { &mut *user.cast::<Run>() };
+    assert!(!run.known || i64::from(ts) == run.session.live + 1 && ts_end >= ts);
+    run.session.live = i64::from(ts_end);
+    run.session.app.compute(run.session.live);
+    run.result()
+}
+
+/// # Safety
+/// As `forward`.
+unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
+    // SAFETY: by this function's contract.
+    let run = unsafe { &mut *user.cast::<Run>() };
+    assert!(!run.known || (i64::from(ts), i64::from(ts)) == (run.session.live, run.session.reversed - 1));
+    run.session.reversed = i64::from(ts);
+    run.check(ts);
+    run.result()
+}
+
+/// # Safety
+/// As `forward`.
+unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i32 {
+    // SAFETY: by this function's contract.
+    let run = unsafe { &mut *user.cast::<Run>() };
+    if kind == GPUZIP_ACTION_RESTORE {
+        run.session.live = i64::from(ts);
+    }
+    run.check(ts);
+    run.result()
+}
+
+/// The rest of the shot, or its forward sweep, by callbacks.
+fn by_callbacks(session: &mut Session, input: &mut Input) {
+    let (whole, stop_at, meddle) = (input.coin(), u32::from(input.byte()), input.byte());
+    session.app.compute(session.live);
+    let fields = session.app.fields();
+    let (handle, count, broken, pending) = (session.handle, fields.len() as u32, session.broken, session.pending);
+    let mut run = Run { session, known: !broken, calls: 0, stop_at, meddle: meddle % 5 };
+    // SAFETY: all zero is a valid value of every member.
+    let zero: gpuzip_callbacks_t = unsafe { std::mem::zeroed() };
+    let user = (&raw mut run).cast();
+    let struct_size = size_of::<gpuzip_callbacks_t>() as u64;
+    let callbacks =
+        gpuzip_callbacks_t { struct_size, user, forward: Some(forward), backward: Some(backward), observe: Some(observe), ..zero };
+    // SAFETY: the callbacks and the fields live during the call.
+    let result = checked(unsafe {
+        match whole {
+            true => gpuzip_run_reverse(handle, &callbacks, fields.as_ptr(), count, null_mut()),
+            false => gpuzip_run_forward(handle, &callbacks, fields.as_ptr(), count, null_mut()),
+        }
+    });
+    let Run { session, calls, .. } = run;
+    assert!(!pending || calls == 0, "a run went past an action that was not served");
+    match result {
+        Ok(()) if !broken => session.after_run(whole),
+        _ => session.broken = true,
+    }
+}
+
+/// Measures, exports and imports.
+fn tune(session: &mut Session, input: &mut Input) {
+    if input.coin() {
+        let _ = checked(gpuzip_autotune(session.handle));
+        return;
+    }
+    let mut size = 0;
+    // SAFETY: the size is a live value; the buffer has as many bytes as are said.
+    unsafe {
+        if checked(gpuzip_profile_export(session.handle, null_mut(), 0, &mut size)).is_err() {
+            return;
+        }
+        let mut profile = vec![0u8; size as usize];
+        let capacity = size;
+        checked(gpuzip_profile_export(session.handle, profile.as_mut_ptr().cast(), capacity, &mut size)).expect("there is a profile");
+        if input.coin() {
+            profile[input.byte() as usize % size as usize] ^= 1;
+            assert!(checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size)).is_err());
+        } else if checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size)).is_ok() {
+            // The codec may be another one now.
+            session.broken = true;
+        }
+    }
+}
+
+/// The session's own schedule as a handle: to look at, or to move away from under the session.
+fn own_schedule(session: &mut Session, input: &mut Input) {
+    let mut schedule = null_mut();
+    // SAFETY: the handle's place is a live value.
+    if checked(unsafe { gpuzip_get_schedule(session.handle, &mut schedule) }).is_err() {
+        return;
+    }
+    let mut action = gpuzip_action_t::default();
+    match input.below(4) {
+        // SAFETY: the action is a live value.
+        0 => drop(checked(unsafe { gpuzip_schedule_get_action(schedule, &mut action) })),
+        1 => drop(checked(gpuzip_schedule_rewind(schedule))),
+        _ => {}
+    }
+    session.broken = true;
+    checked(gpuzip_schedule_release(schedule)).expect("a live schedule");
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_ERR_HANDLE);
+}
+
+/// Two sessions of one schedule, which somebody else advances.
+fn shared(input: &mut Input) {
+    let of_first = fields(input);
+    let config = drawn(input, &of_first);
+    let (steps, kind, mut schedule) = (steps(input), input.below(KINDS), null_mut());
+    // SAFETY: all pointers are to live values.
+    if checked(unsafe { gpuzip_schedule_create(&config, steps, &mut schedule) }).is_err() {
+        return;
+    }
+    let mut sessions = Vec::new();
+    for fields in [of_first, fields(input)] {
+        let mut handle = null_mut();
+        // SAFETY: as above.
+        if checked(unsafe { gpuzip_attach(schedule, &config, fields.as_ptr(), fields.len() as u32, &mut handle) }).is_ok() {
+            sessions.push((handle, App::new(&fields, kind)));
+        }
+    }
+    let mut following: Vec<Session> = Vec::new();
+    let mut action = gpuzip_action_t::default();
+    // SAFETY: the action is a live value.
+    while checked(unsafe { gpuzip_schedule_get_action(schedule, &mut action) }).is_ok() {
+        for (handle, app) in sessions.drain(..) {
+            if checked(gpuzip_dispatch(handle, action.it)).is_ok() {
+                following.push(Session::of(handle, &config, i64::from(steps), app));
+            } else {
+                let _ = checked(gpuzip_finalize(handle));
+            }
+        }
+        for session in &mut following {
+            let result = checked(gpuzip_dispatch(session.handle, action.it));
+            assert!(result.is_ok() || session.broken, "dispatch: {result:?}, {}", crate::abi::last_error());
+            if !session.broken {
+                session.follow(action);
+                session.serve();
+            }
+        }
+        following.retain(|session| !session.broken);
+    }
+    for (handle, _) in sessions {
+        let _ = checked(gpuzip_finalize(handle));
+    }
+    checked(gpuzip_schedule_release(schedule)).expect("a live schedule");
+}
+
+/// Handles that are none, and NULL.
+fn strangers(input: &mut Input) {
+    let number = input.u64() as usize;
+    let handle = if number < 1 << 40 { null_mut() } else { (number | 1) as *mut gpuzip_t };
+    let (schedule, mut action) = (handle.cast::<gpuzip_schedule_t>(), gpuzip_action_t::default());
+    // SAFETY: handles are looked up, not dereferenced; the action is a live value.
+    let statuses = unsafe {
+        [
+            gpuzip_get_action(handle, &mut action),
+            gpuzip_setup(handle),
+            gpuzip_dispatch(handle, 0),
+            gpuzip_finalize(handle),
+            gpuzip_synchronize(handle),
+            gpuzip_schedule_get_action(schedule, &mut action),
+            gpuzip_schedule_rewind(schedule),
+            gpuzip_schedule_release(schedule),
+        ]
+    };
+    assert!(statuses.iter().all(|status| matches!(*status, GPUZIP_ERR_HANDLE | GPUZIP_ERR_ARGUMENT)), "{statuses:?}");
+}
