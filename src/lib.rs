@@ -12,6 +12,7 @@ pub mod config;
 pub mod cursor;
 pub mod device;
 pub mod error;
+pub mod files;
 mod fork;
 pub mod offers;
 mod perf_log;

@@ -45,11 +45,13 @@ fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
 
 /// Makes all images, and sees to it that they are kept, which a session can do without.
 fn prebuild(folder: &Path, architectures: &[u32]) -> Result<()> {
+    // A folder that is not to be trusted is named before anything is compiled.
+    images_in(folder, &[])?;
     let wanted: Vec<(Source, u32)> = architectures.iter().flat_map(|&a| sources().into_iter().map(move |source| (source, a))).collect();
     for (source, architecture) in &wanted {
         image_in(Some(folder), source, *architecture)?;
     }
-    let kept = images_in(folder, &sources());
+    let kept = images_in(folder, &sources())?;
     let is_kept = |(source, architecture): &&(Source, u32)| kept.iter().any(|image| image.is_whole && image.is_of(source, *architecture));
     if let Some((source, architecture)) = wanted.iter().find(|wanted| !is_kept(wanted)) {
         return Err(Error::new(Code::Io, format!("{}: {} for sm_{architecture} cannot be kept there", folder.display(), source.name)));
@@ -78,7 +80,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     if arguments.prebuild {
         prebuild(&folder, &architectures(&arguments.arch)?)?;
     }
-    let images = images_in(&folder, &sources());
+    let images = images_in(&folder, &sources())?;
     if arguments.json {
         emit_json(object(&folder, &images))?;
         return Ok(());

@@ -3,6 +3,7 @@
 use super::entry::entry;
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
+use crate::files::quietly;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::ffi::{c_void, CString};
 use std::sync::{LazyLock, Once, PoisonError, RwLock};
@@ -42,7 +43,8 @@ impl Log for Router {
     fn log(&self, record: &Record) {
         // Held during the call: once a callback is replaced, it does not run any more.
         let callback = CALLBACK.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Callback { function, user }) = *callback else { return self.stderr.log(record) };
+        // Where stderr is a pipe whose reader is gone, the line is lost and nothing else happens.
+        let Some(Callback { function, user }) = *callback else { return quietly(|| self.stderr.log(record)) };
         let level = match record.level() {
             Level::Error => 3,
             Level::Warn => 2,

@@ -3,6 +3,7 @@
 
 use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
 use crate::error::{fail, Result};
+use crate::files;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -21,7 +22,7 @@ impl Trace {
     /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to take it from the file.
     pub fn load(path: &Path, steps: Option<u32>) -> Result<Self> {
         let place = path.display();
-        let file = match std::fs::File::open(path) {
+        let file = match files::open(path, files::LARGEST_TRACE) {
             Ok(file) => file,
             Err(e) => return fail!(Io, "trace file {place}: {e}"),
         };

@@ -3,11 +3,11 @@
 use super::{Engine, Session};
 use crate::device::{AppMemory, Stream, Target};
 use crate::error::{fail, Result};
+use crate::files;
 use crate::offers::{candidates, offers_of};
 use crate::plan::Profile;
 use crate::schedule::Kind;
 use crate::tune::Tuner;
-use std::path::Path;
 
 impl Session {
     /// Measures the next shot, or the one that has had no action yet.
@@ -51,7 +51,7 @@ impl Session {
         let measured = tuner.finish();
         match (&measured, &self.config.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
-            (Ok(profile), Some(path)) => match write(profile, path) {
+            (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
                 Ok(()) => log::info!("the profile was written to {}", path.display()),
                 Err(error) => log::warn!("profile_path = {}: the profile could not be written: {error}", path.display()),
             },
@@ -119,13 +119,4 @@ pub(super) fn check_backend(profile: &Profile, target: Option<Target>) -> Result
         return fail!(Config, "the profile was measured on the {there} backend, and the session is on the {here} one: measure there");
     }
     Ok(())
-}
-
-/// Writes the file in one piece: whoever reads it has all of it or the one before.
-fn write(profile: &Profile, path: &Path) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    std::fs::write(&beside, profile.to_bytes())?;
-    std::fs::rename(&beside, path).inspect_err(|_| drop(std::fs::remove_file(&beside)))
 }

@@ -1,9 +1,8 @@
 //! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
 
+use crate::files;
 use std::fmt::{Arguments, Display, Write};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Bytes that are kept before they are written.
 const BUFFER: usize = 1 << 20;
@@ -12,19 +11,21 @@ const CLOSING: &str = "\n]}\n";
 /// The file.
 pub struct File {
     file: std::fs::File,
-    /// Where the closing brackets are.
+    /// Where the closing brackets are, or, before the first write, the file begins.
     end: u64,
+    /// Its size on the disk.
+    length: u64,
     buffer: String,
     /// No event is there yet.
     empty: bool,
 }
 
 impl File {
-    /// Creates a file that says `about` of itself, a JSON object, or empties it.
-    pub fn create(path: &Path, about: &str) -> io::Result<Self> {
-        let file = std::fs::File::create(path)?;
+    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds.
+    pub fn create(file: std::fs::File, about: &str) -> io::Result<Self> {
+        file.set_len(0)?;
         let buffer = format!("{{\"otherData\":{about},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-        Ok(File { file, end: 0, buffer, empty: true })
+        Ok(File { file, end: 0, length: 0, buffer, empty: true })
     }
 
     /// Adds an event, on a line of its own.
@@ -38,12 +39,15 @@ impl File {
         Ok(())
     }
 
-    /// Writes what is still in memory.
+    /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where it ended before.
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
         self.buffer += CLOSING;
-        let result = self.file.write_all_at(self.buffer.as_bytes(), self.end);
-        self.end += events;
+        let result = files::write_over_end(&self.file, self.end, self.length, self.buffer.as_bytes());
+        if result.is_ok() {
+            self.end += events;
+            self.length = self.end + CLOSING.len() as u64;
+        }
         self.buffer.clear();
         result
     }

@@ -39,10 +39,16 @@ pub struct Trace {
 impl Trace {
     /// Creates the file that `pattern` names for this session, in place of an older one; `about` is what it says of itself.
     pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
-        let (rank, path) = (name::rank(), name::path_of(pattern));
+        let (path, file) = name::open(pattern)?;
+        // A file that cannot even say what it is is no timeline.
+        Self::begin(path.clone(), file, about).inspect_err(|_| drop(std::fs::remove_file(path)))
+    }
+
+    fn begin(path: PathBuf, file: std::fs::File, about: Object) -> io::Result<Self> {
+        let rank = name::rank();
         let process = rank.unwrap_or_else(std::process::id);
         let title = rank.map_or_else(|| format!("gpuzip, process {process}"), |rank| format!("gpuzip, rank {rank}"));
-        let file = File::create(&path, &about.text())?;
+        let file = File::create(file, &about.text())?;
         let (created, free) = (Instant::now(), [0; Row::ALL.len()]);
         let mut trace = Trace { path, file, process, created, origin: 0, free, shot: None, full: false };
         trace.meta("process_name", 0, Object::new().text_of("name", &title))?;

@@ -1,7 +1,10 @@
 //! The name of a session's file: one for every rank, and for every session of a process.
 
+use crate::files;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -23,18 +26,34 @@ pub fn rank() -> Option<u32> {
     LAUNCHERS.into_iter().find_map(|(rank, size)| number(rank).filter(|_| number(size).is_some_and(|size| size > 1)))
 }
 
-/// The file for a session of this process: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are ranks and
-/// no `%r` or `%p`, `-r` and the rank come before the extension; from the second session of a process on that has the same name, `-` and its
-/// number do.
-pub fn path_of(pattern: &Path) -> PathBuf {
-    let path = expanded(pattern, rank(), std::process::id());
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let sessions = taken.entry(path.clone()).or_insert(0);
-    *sessions += 1;
-    if *sessions > 1 {
-        return before_extension(&path, &format!("-{sessions}"));
+/// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are
+/// ranks and no `%r` or `%p`, `-r` and the rank come before the extension; from the second session of a process on that has the same name, and
+/// where another process is writing a file of that name, `-` and the first number from 2 on do that is free.
+pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
+    let named = expanded(pattern, rank(), std::process::id());
+    loop {
+        let path = numbered(&named, next_number(&named));
+        let file = files::open_to_write(&path)?;
+        // Where the file system has no locks, other processes are not seen.
+        if files::try_lock(&file).unwrap_or(true) {
+            return Ok((path, file));
+        }
     }
-    path
+}
+
+/// The number of the next session of this process that asks for this name.
+fn next_number(named: &Path) -> u32 {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let sessions = taken.entry(named.to_path_buf()).or_insert(0);
+    *sessions += 1;
+    *sessions
+}
+
+fn numbered(path: &Path, session: u32) -> PathBuf {
+    match session {
+        1 => path.to_path_buf(),
+        session => before_extension(path, &format!("-{session}")),
+    }
 }
 
 fn expanded(pattern: &Path, rank: Option<u32>, process: u32) -> PathBuf {
@@ -85,8 +104,7 @@ mod tests {
         assert_eq!(name("100%%.json", None), "100%.json");
         assert_eq!(name("100%%.json", Some(2)), "100%-r2.json");
         assert_eq!(name("%x%", None), "%x%");
-        let sessions: Vec<PathBuf> = (0..3).map(|_| path_of(Path::new("sessions-of-this-test.json"))).collect();
-        let names = ["sessions-of-this-test.json", "sessions-of-this-test-2.json", "sessions-of-this-test-3.json"];
-        assert_eq!(sessions, names.map(PathBuf::from));
+        let sessions = [1, 2, 3].map(|number| numbered(Path::new("of/a session.json"), number));
+        assert_eq!(sessions, ["of/a session.json", "of/a session-2.json", "of/a session-3.json"].map(PathBuf::from));
     }
 }

@@ -20,6 +20,7 @@ struct Library {
     end: End,
 }
 
+/// Looked for once: this is asked at every action, and ranges that begin in the middle of a run help nobody.
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     LIBRARY.get_or_init(|| std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find())).as_ref()

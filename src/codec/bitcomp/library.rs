@@ -7,8 +7,8 @@ use crate::codec::coder::Shape;
 use crate::codec::real::Real;
 use crate::device::Stream;
 use crate::error::{fail, Result};
+use once_cell::sync::OnceCell;
 use std::ffi::{c_int, c_void, CStr, CString};
-use std::sync::OnceLock;
 
 /// The environment variable that names the library's file.
 pub const PATH: &str = "GPUZIP_NVCOMP";
@@ -83,14 +83,14 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library of this process, opened by the first call. Its error, too, is kept.
+    /// The library of this process, opened by the first call that finds one: where there was none, the next call looks again.
     pub fn get() -> Result<&'static Library> {
-        static LIBRARY: OnceLock<Result<Library>> = OnceLock::new();
+        static LIBRARY: OnceCell<Library> = OnceCell::new();
         let open = || match std::env::var(PATH) {
             Ok(path) => Library::open(&[&path]),
             Err(_) => Library::open(&NAMES),
         };
-        LIBRARY.get_or_init(open).as_ref().map_err(Clone::clone)
+        LIBRARY.get_or_try_init(open)
     }
 
     /// Opens the first of these files that is a libnvcomp.

@@ -2,9 +2,9 @@
 
 use crate::error::{fail, Code, Error, Result};
 use cudarc::driver::sys::{self, CUcontext, CUresult, CUstream};
+use once_cell::sync::OnceCell;
 use std::ffi::{c_char, c_void, CStr};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::OnceLock;
 
 /// The oldest driver that has all we use: CUDA 12.0's.
 const OLDEST_DRIVER: i32 = 12000;
@@ -145,12 +145,8 @@ pub fn check(result: Status, call: &str) -> Result<()> {
 
 /// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
 pub fn load() -> Result<()> {
-    static LOADED: OnceLock<()> = OnceLock::new();
-    if LOADED.get().is_none() {
-        try_load()?;
-        LOADED.get_or_init(|| ());
-    }
-    Ok(())
+    static LOADED: OnceCell<()> = OnceCell::new();
+    LOADED.get_or_try_init(try_load).copied()
 }
 
 fn try_load() -> Result<()> {
@@ -166,10 +162,10 @@ fn try_load() -> Result<()> {
     cu!(cuInit(0))
 }
 
-/// Finds the driver library, without calling it. An application's own driver has to be the same one, or it would know none of our pointers.
+/// Finds the driver library, without calling it; where there is none, every call looks again. An application's own driver has to be the same one, or it would know none of our pointers.
 pub fn library() -> Result<()> {
-    static FOUND: OnceLock<Result<()>> = OnceLock::new();
-    FOUND.get_or_init(find).clone()
+    static FOUND: OnceCell<()> = OnceCell::new();
+    FOUND.get_or_try_init(find).copied()
 }
 
 fn find() -> Result<()> {

@@ -3,14 +3,23 @@
 //! The folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME` or `~/.cache`. A file appears whole or not at all, and says itself
 //! whether it is; a folder that cannot be written is none. Ranks that start together wait for the one of a node that compiles. Where
 //! there is no NVRTC, an image that any version of it made will do: `gpuzip kernels --prebuild` makes them.
+//!
+//! An image is machine code, so that the folder, which is made with mode 0700, and the files in it are used only if they are this user's, or
+//! root's, and nobody else may write to them. Or else kernels are compiled, kept nowhere, and a warning says what to do.
 
 use super::nvrtc;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
+use crate::files::{self, Folder};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::Hasher;
-use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::Duration;
+
+/// How long one process waits for another one of the user that compiles: all kernels take a minute.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A source, complete but for what the options define.
 #[derive(Clone, Debug)]
@@ -63,29 +72,48 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     let stem = source.stem(architecture);
     let (major, minor) = match nvrtc::version() {
         Ok(version) => version,
-        Err(missing) => return folder.and_then(|folder| any(folder, &stem)).ok_or(missing),
+        Err(missing) => return folder.and_then(|path| any(&opened(Folder::trusted(path), path)?, path, &stem)).ok_or(missing),
     };
-    let Some(folder) = folder else { return source.compile(architecture) };
-    let file = folder.join(format!("{stem}{major}.{minor}.cubin"));
-    if let Some(image) = read(&file) {
+    let cache = folder.and_then(|path| opened(Folder::trusted_or_new(path), path));
+    let (Some(cache), Some(path)) = (cache, folder) else { return source.compile(architecture) };
+    let name = format!("{stem}{major}.{minor}.cubin");
+    if let Some(image) = read(&cache, name.as_ref()) {
         return Ok(image);
     }
-    let _lock = fs::create_dir_all(folder).and_then(|()| lock(folder)).inspect_err(|e| log::info!("{}: {e}", folder.display()));
-    if let Some(image) = read(&file) {
+    let _lock = lock(&cache).inspect_err(|e| log::info!("{}/{LOCK}: {e}: kernels are compiled without waiting for others", path.display()));
+    if let Some(image) = read(&cache, name.as_ref()) {
         return Ok(image);
     }
     let image = source.compile(architecture)?;
-    if let Err(e) = write(&file, &image) {
-        log::info!("compiled kernels are not kept: {}: {e}", file.display());
+    if let Err(e) = write(&cache, name.as_ref(), &image) {
+        log::info!("compiled kernels are not kept: {}: {e}", path.join(name).display());
     }
     Ok(image)
 }
 
+/// A folder to keep images in, or `None` and, once per process, a line that says why.
+fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
+    static SAID: Once = Once::new();
+    let why = match folder {
+        Ok(folder) => return Some(folder),
+        Err(why) => why,
+    };
+    let text =
+        format!("compiled kernels are not kept in {}: {why}; let GPUZIP_CACHE_DIR name a folder that is yours alone", path.display());
+    match why.kind() {
+        // What `Folder` found out; all else is what the system says of a folder that is not there or not ours to make.
+        io::ErrorKind::Other => SAID.call_once(|| log::warn!("{text}")),
+        _ => log::info!("{text}"),
+    }
+    None
+}
+
 /// Forgets an image that the driver does not take, so that it is made again.
 pub fn forget(source: &Source, architecture: u32) {
-    let Some(folder) = folder() else { return };
-    for file in files(&folder, &source.stem(architecture)) {
-        let _ = fs::remove_file(file);
+    let Some(path) = folder() else { return };
+    let Ok(folder) = Folder::trusted(&path) else { return };
+    for name in names(&path, &source.stem(architecture)) {
+        let _ = folder.remove(name.as_ref());
     }
 }
 
@@ -111,16 +139,20 @@ impl Image {
     }
 }
 
-/// The images in a folder; `sources` are those that are current.
-pub fn images_in(folder: &Path, sources: &[Source]) -> Vec<Image> {
-    let image = |file: &PathBuf| {
-        let name = file.file_name()?.to_str()?.to_owned();
+/// The images in a folder; `sources` are those that are current. A folder that is not there has none; one that others may write to is an error.
+pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
+    let folder = match Folder::trusted(path) {
+        Ok(folder) => folder,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(e) => return Err(Error::new(Code::Io, format!("{}: {e}", path.display()))),
+    };
+    let image = |name: &String| {
         let architecture = name.split("-sm").nth(1)?.split('-').next()?.parse().ok()?;
-        let (bytes, is_whole) = (fs::metadata(file).ok()?.len(), read(file).is_some());
-        let image = Image { name, architecture, bytes, is_whole, is_current: false };
+        let bytes = fs::symlink_metadata(path.join(name)).ok()?.len();
+        let image = Image { name: name.clone(), architecture, bytes, is_whole: read(&folder, name.as_ref()).is_some(), is_current: false };
         Some(Image { is_current: sources.iter().any(|source| image.is_of(source, architecture)), ..image })
     };
-    files(folder, "").iter().filter_map(image).collect()
+    Ok(names(path, "").iter().filter_map(image).collect())
 }
 
 /// Where images are kept if nobody says otherwise.
@@ -131,47 +163,39 @@ pub fn folder() -> Option<PathBuf> {
         .or_else(|| of("HOME").map(|dir| dir.join(".cache/gpuzip")))
 }
 
-fn files(folder: &Path, stem: &str) -> Vec<PathBuf> {
+/// The names of images, in order. Whoever uses one opens it in the folder that was checked.
+fn names(folder: &Path, stem: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let named = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.starts_with(stem) && name.ends_with(".cubin"));
-    let mut files: Vec<PathBuf> = entries.flatten().filter(|entry| named(&entry.file_name())).map(|entry| entry.path()).collect();
-    files.sort();
-    files
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(stem) && name.ends_with(".cubin")).collect();
+    names.sort();
+    names
 }
 
-fn any(folder: &Path, stem: &str) -> Option<Vec<u8>> {
-    files(folder, stem).iter().rev().find_map(|file| read(file))
+fn any(folder: &Folder, path: &Path, stem: &str) -> Option<Vec<u8>> {
+    names(path, stem).iter().rev().find_map(|name| read(folder, name.as_ref()))
 }
+
+const LOCK: &str = "lock";
 
 /// Held until it is dropped; other processes of this machine, and other threads, wait for it.
-fn lock(folder: &Path) -> std::io::Result<File> {
-    let file = File::options().create(true).append(true).open(folder.join("lock"))?;
-    // SAFETY: a descriptor that lives.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
-        0 => Ok(file),
-        _ => Err(std::io::Error::last_os_error()),
-    }
+fn lock(folder: &Folder) -> io::Result<File> {
+    let file = folder.lock_file(LOCK.as_ref())?;
+    files::lock(&file, PATIENCE)?;
+    Ok(file)
 }
 
-/// The image of a file that is whole: its hash stands before it.
-fn read(file: &Path) -> Option<Vec<u8>> {
-    let bytes = fs::read(file).ok()?;
+/// The image of a file that is whole: its hash stands before it. The hash tells damage, not intent; of that the owner and the mode tell.
+fn read(folder: &Folder, name: &OsStr) -> Option<Vec<u8>> {
+    let mut bytes = folder.read(name, files::LARGEST_IMAGE).ok()?;
     let (sum, image) = bytes.split_first_chunk::<8>()?;
-    (!image.is_empty() && u64::from_le_bytes(*sum) == Fnv::of(image)).then(|| image.to_vec())
+    let is_whole = !image.is_empty() && u64::from_le_bytes(*sum) == Fnv::of(image);
+    bytes.drain(..8);
+    is_whole.then_some(bytes)
 }
 
-fn write(file: &Path, image: &[u8]) -> std::io::Result<()> {
-    let part = file.with_extension(format!("{}.part", std::process::id()));
-    let written = File::create(&part).and_then(|mut to| {
-        to.write_all(&Fnv::of(image).to_le_bytes())?;
-        to.write_all(image)?;
-        to.sync_all()
-    });
-    let done = written.and_then(|()| fs::rename(&part, file));
-    if done.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    done
+fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
+    folder.replace(name, &[&Fnv::of(image).to_le_bytes(), image].concat(), None)
 }
 
 /// FNV-1a, 64 bits: the same in every build, which std's hasher does not promise.
@@ -232,26 +256,28 @@ mod tests {
 
     #[test]
     fn a_file_says_whether_it_is_whole() {
-        let folder = std::env::temp_dir().join(format!("gpuzip-images-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join(format!("{}12.4.cubin", KERNEL.stem(80)));
-        write(&file, b"an image").unwrap();
-        assert_eq!(read(&file).unwrap(), b"an image");
-        let found = images_in(&folder, &[KERNEL]);
+        let path = std::env::temp_dir().join(format!("gpuzip-images-{}", std::process::id()));
+        let folder = Folder::trusted_or_new(&path).unwrap();
+        let name = format!("{}12.4.cubin", KERNEL.stem(80));
+        let (file, name) = (path.join(&name), OsStr::new(&name));
+        let images = |sources| images_in(&path, sources).unwrap();
+        write(&folder, name, b"an image").unwrap();
+        assert_eq!(read(&folder, name).unwrap(), b"an image");
+        let found = images(&[KERNEL]);
         assert!(found.len() == 1 && found[0].is_whole && found[0].is_current && found[0].architecture == 80 && found[0].bytes == 16);
-        assert!(!images_in(&folder, &[])[0].is_current && !found[0].is_of(&KERNEL, 90));
+        assert!(!images(&[])[0].is_current && !found[0].is_of(&KERNEL, 90));
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();
-            assert!(read(&file).is_none(), "cut at {cut}");
+            assert!(read(&folder, name).is_none(), "cut at {cut}");
         }
         for bit in 0..8 * whole.len() {
             let mut bad = whole.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             fs::write(&file, bad).unwrap();
-            assert!(read(&file).is_none(), "bit {bit}");
+            assert!(read(&folder, name).is_none(), "bit {bit}");
         }
-        assert!(!images_in(&folder, &[KERNEL])[0].is_whole && any(&folder, &KERNEL.stem(80)).is_none());
-        fs::remove_dir_all(&folder).unwrap();
+        assert!(!images(&[KERNEL])[0].is_whole && any(&folder, &path, &KERNEL.stem(80)).is_none());
+        fs::remove_dir_all(&path).unwrap();
     }
 }

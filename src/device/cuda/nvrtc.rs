@@ -2,8 +2,8 @@
 
 use crate::error::{fail, Code, Error, Result};
 use cudarc::nvrtc::sys;
+use once_cell::sync::OnceCell;
 use std::ffi::{c_char, c_void, CStr, CString};
-use std::sync::OnceLock;
 
 type Program = *mut c_void;
 /// NVRTC's results are numbers here, as the driver's are: those of a newer version are no undefined behaviour.
@@ -22,16 +22,17 @@ struct Nvrtc {
     error: unsafe extern "C" fn(Status) -> *const c_char,
 }
 
+/// The library; where there is none, every call looks again.
 fn nvrtc() -> Result<&'static Nvrtc> {
-    static FOUND: OnceLock<Option<Nvrtc>> = OnceLock::new();
-    match FOUND.get_or_init(find) {
+    static FOUND: OnceCell<Nvrtc> = OnceCell::new();
+    FOUND.get_or_try_init(|| match find() {
         Some(nvrtc) => Ok(nvrtc),
         None => fail!(
             Device,
             "no NVRTC (libnvrtc.so.12 or newer) on this machine's library path to compile kernels with: install it, or run `gpuzip kernels \
              --prebuild` where it is and let GPUZIP_CACHE_DIR name the folder"
         ),
-    }
+    })
 }
 
 fn find() -> Option<Nvrtc> {

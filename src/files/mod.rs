@@ -1,0 +1,157 @@
+//! Every file that the library opens or writes: configuration, trace, profile, timeline, performance log, compiled kernels.
+//!
+//! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says so; opening one never waits.
+//! - What is read whole has a size limit, and its memory is asked for, not assumed.
+//! - No descriptor is 0, 1 or 2, even where the application has closed those: what is printed never lands in a file of ours.
+//! - A write that fails raises no signal (`quiet`), and leaves nothing behind: the file is as it was, and no temporary file is there.
+
+mod folder;
+mod quiet;
+
+pub use folder::{replace, Folder};
+pub use quiet::quietly;
+
+use std::fs::{File, FileType, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Most bytes of a configuration file: some 50 keys with a path each are 200 kB.
+pub const LARGEST_CONFIG: u64 = 1 << 20;
+/// Most bytes of a profile: 100 bytes, and 60 for each codec that was measured.
+pub const LARGEST_PROFILE: u64 = 1 << 20;
+/// Most bytes of a recorded schedule: 32 for each of 2^28 actions.
+pub const LARGEST_TRACE: u64 = 1 << 33;
+/// Most bytes of a compiled kernel: the largest is 0.5 MB.
+pub const LARGEST_IMAGE: u64 = 1 << 26;
+
+/// Never waits for a FIFO's other end, never makes a terminal the process's own, is closed by exec.
+const FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+/// The first descriptor that is not a standard stream's.
+const FIRST_DESCRIPTOR: i32 = 3;
+
+/// Opens a regular file of at most `limit` bytes for reading.
+pub fn open(path: &Path, limit: u64) -> io::Result<File> {
+    let file = checked_open(path, OpenOptions::new().read(true))?;
+    check_size(file.metadata()?.len(), limit)?;
+    Ok(file)
+}
+
+/// The bytes of a regular file, at most `limit`.
+pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_all(&open(path, limit)?, limit)
+}
+
+/// The rest of an open file, at most `limit` bytes: one that grows meanwhile is an error, too.
+fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // Reserves memory that may be refused before it reads.
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    check_size(bytes.len() as u64, limit)?;
+    Ok(bytes)
+}
+
+/// Opens a regular file to write to, created if it is not there; what it holds stays.
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    checked_open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+}
+
+/// As `open_to_write`; whatever is written comes behind what the file holds.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    checked_open(path, OpenOptions::new().read(true).append(true).create(true))
+}
+
+/// Waits for the lock of a file (flock) for at most `patience`; a file system that has no locks is an error, too. Another process, another
+/// session of this one and another thread are kept out until the file is closed.
+pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
+    let begin = Instant::now();
+    let mut pause = Duration::from_micros(100);
+    while !try_lock(file)? {
+        if begin.elapsed() >= patience {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, format!("another process has held its lock for {patience:?}")));
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Takes the lock of a file if nobody has it.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// Appends a record in one write; if only a part of it fits, the file is cut back to `length`, which it had.
+pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
+    let written = quietly(|| match file.write(record) {
+        Ok(bytes) if bytes < record.len() => file.write_all(&record[bytes..]),
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => file.write_all(record),
+        Err(e) => Err(e),
+    });
+    written.inspect_err(|_| drop(file.set_len(length)))
+}
+
+/// Puts `bytes` at `offset`, in place of the file's last bytes from there to `length`, its end. What comes behind `length` is written first
+/// and what is there last: if there is no room for it, the file is cut back to what it was.
+pub fn write_over_end(file: &File, offset: u64, length: u64, bytes: &[u8]) -> io::Result<()> {
+    let (head, tail) = bytes.split_at(bytes.len().min((length - offset) as usize));
+    quietly(|| file.write_all_at(tail, length)).inspect_err(|_| drop(file.set_len(length)))?;
+    quietly(|| file.write_all_at(head, offset))
+}
+
+fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    // Looked at before it is opened: opening a device or a FIFO can be an act. What is then opened is looked at again.
+    if let Ok(found) = std::fs::metadata(path) {
+        check_kind(&found)?;
+    }
+    let file = options.custom_flags(FLAGS).open(path)?;
+    check_kind(&file.metadata()?)?;
+    above_standard(file)
+}
+
+/// The file under a descriptor that is none of the standard streams'.
+fn above_standard(file: File) -> io::Result<File> {
+    if file.as_raw_fd() >= FIRST_DESCRIPTOR {
+        return Ok(file);
+    }
+    // The standard library duplicates to descriptors from 3 on.
+    let duplicate = file.try_clone()?;
+    match duplicate.as_raw_fd() >= FIRST_DESCRIPTOR {
+        true => Ok(duplicate),
+        false => Err(io::Error::other("no descriptor above the standard streams' is to be had")),
+    }
+}
+
+fn check_kind(found: &Metadata) -> io::Result<()> {
+    match found.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("is {}: give a regular file", kind_of(found.file_type())))),
+    }
+}
+
+fn kind_of(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_fifo() => "a FIFO (a pipe)",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() || kind.is_block_device() => "a device",
+        _ => "no regular file",
+    }
+}
+
+fn check_size(bytes: u64, limit: u64) -> io::Result<()> {
+    match bytes <= limit {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("is too large: such a file has at most {limit} bytes"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
