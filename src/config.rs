@@ -105,38 +105,45 @@ impl Default for Config {
 }
 
 /// A line of a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
     /// Its line number, from 1.
     pub line: usize,
     /// What stands left of the `=`.
-    pub key: String,
+    pub key: &'a str,
     /// What stands right of it, without quotes.
-    pub value: String,
+    pub value: &'a str,
 }
 
-/// Reads `key = value` lines; `#` begins a comment, unless inside double quotes. A key may stand once.
-pub fn parse(text: &str) -> Result<Vec<Entry>> {
-    let mut entries: Vec<Entry> = Vec::new();
-    for (line, content) in (1..).zip(text.lines()) {
-        let content = strip_comment(content).trim();
-        if content.is_empty() {
-            continue;
-        }
-        let Some((key, value)) = content.split_once('=') else {
-            return fail!(Parse, "line {line}: {content:?} is not `key = value`");
-        };
-        let (key, value) = (key.trim(), value.trim().trim_end_matches(';').trim());
-        let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
-        if key.is_empty() {
-            return fail!(Parse, "line {line}: no key before the `=`");
-        }
-        if let Some(first) = entries.iter().find(|e| e.key == key) {
-            return fail!(Parse, "line {line}: {key} was set in line {} already", first.line);
-        }
-        entries.push(Entry { line, key: key.into(), value: value.into() });
+/// The `key = value` lines of a text; `#` begins a comment, unless inside double quotes. Lines may end as in DOS, and the text may begin with
+/// the mark that editors there put before UTF-8.
+pub fn entries(text: &str) -> impl Iterator<Item = Result<Entry<'_>>> {
+    (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()).filter_map(|(line, content)| entry(line, content).transpose())
+}
+
+fn entry(line: usize, content: &str) -> Result<Option<Entry<'_>>> {
+    let content = strip_comment(content).trim();
+    if content.is_empty() {
+        return Ok(None);
     }
-    Ok(entries)
+    let Some((key, value)) = content.split_once('=') else {
+        return fail!(Parse, "line {line}: {} is not `key = value`", shown(content));
+    };
+    let (key, value) = (key.trim(), value.trim().trim_end_matches(';').trim());
+    let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
+    if key.is_empty() {
+        return fail!(Parse, "line {line}: no key before the `=`");
+    }
+    Ok(Some(Entry { line, key, value }))
+}
+
+/// A text of a file or variable as an error quotes it: what to do about it must not be lost behind it.
+pub(crate) fn shown(value: &str) -> String {
+    const LONGEST: usize = 100;
+    match value.char_indices().nth(LONGEST) {
+        None => format!("{value:?}"),
+        Some((end, _)) => format!("{:?}... ({} bytes)", &value[..end], value.len()),
+    }
 }
 
 fn strip_comment(line: &str) -> &str {
@@ -156,17 +163,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn parse(text: &str) -> Result<Vec<Entry<'_>>> {
+        entries(text).collect()
+    }
+
     #[test]
     fn lines_comments_and_quotes() {
-        let text = "# GPUZIP\n\ncheckpointing_algorithm = 1 # revolve\r\n trace_file_path=\"a # b.txt\"\nfloat_kind = float;\n";
+        let text = "\u{feff}# GPUZIP\n\ncheckpointing_algorithm = 1 # revolve\r\n trace_file_path=\"a # b.txt\"\nfloat_kind = float;\n";
         let entries = parse(text).unwrap();
-        let pairs: Vec<_> = entries.iter().map(|e| (e.line, e.key.as_str(), e.value.as_str())).collect();
+        let pairs: Vec<_> = entries.iter().map(|e| (e.line, e.key, e.value)).collect();
         assert_eq!(pairs, [(3, "checkpointing_algorithm", "1"), (4, "trace_file_path", "a # b.txt"), (5, "float_kind", "float")]);
     }
 
     #[test]
     fn errors_name_the_line() {
-        for (text, part) in [("a = 1\nb\n", "line 2: \"b\""), ("= 1", "line 1: no key"), ("a=1\n\na=2", "line 3: a was set in line 1")] {
+        for (text, part) in [("a = 1\nb\n", "line 2: \"b\""), ("= 1", "line 1: no key")] {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(part), "{error}");
         }

@@ -14,6 +14,8 @@ pub mod device;
 pub mod error;
 pub mod files;
 mod fork;
+mod nearest;
+pub mod numbers;
 pub mod offers;
 mod perf_log;
 pub mod plan;

@@ -1,7 +1,8 @@
 //! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, compares runs with their plans, tries codecs on
-//! a user's data, compiles kernels in advance, and says what this machine offers.
+//! a user's data, compiles kernels in advance, checks configurations, and says what this machine offers.
 
 mod codec;
+mod config;
 mod info;
 mod kernels;
 mod metrics;
@@ -31,6 +32,7 @@ enum Command {
     Report(report::Arguments),
     Codec(codec::Arguments),
     Kernels(kernels::Arguments),
+    Config(config::Arguments),
     Info(info::Arguments),
 }
 
@@ -61,6 +63,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Codec(arguments) => codec::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
     }
 }

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::schedule::{adjust, Algorithm, Schedule, Trace};
+use gpuzip::schedule::{adjust, Algorithm, Schedule, Trace, MAX_STEPS};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ pub struct ScheduleOptions {
     #[arg(long, value_parser = algorithms())]
     pub algorithm: Option<Algorithm>,
     /// Time steps; for trace taken from the file
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub steps: Option<u32>,
     /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given, store-all and trace always do
-    #[arg(long, value_name = "S", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     pub snapshots: u32,
     /// Chunk of zcut, interval of two-level, in states; chosen if not given
-    #[arg(long, value_name = "M", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     chunk: u32,
     /// Slots inside a two-level interval, its checkpoint's included, at most
-    #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     inner: u32,
     /// Of the schedules with as few steps, the one that moves least through a device cache of so many slots
-    #[arg(long, value_name = "C", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     for_cache: u32,
     /// Uniform as GPUZIP 2.x published it: a baseline
     #[arg(long)]
@@ -42,6 +42,12 @@ pub struct ScheduleOptions {
 fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
     let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name));
     names.map(|name| Algorithm::ALL.into_iter().find(|a| a.name() == name).unwrap_or(Algorithm::Trace))
+}
+
+/// A whole number, as in a configuration; 1e4 is one.
+pub fn count(text: &str) -> std::result::Result<u32, String> {
+    let number = gpuzip::numbers::whole(text).and_then(|number| u32::try_from(number).ok()).filter(|number| *number <= MAX_STEPS);
+    number.ok_or_else(|| format!("give a whole number from 0 to {MAX_STEPS}"))
 }
 
 pub fn refuse<T>(message: String) -> Result<T> {

@@ -1,20 +1,19 @@
-//! The configuration: defaults, files and variables, and its check.
+//! The configuration: its defaults, and its check. `load` reads files and variables, `keys` says what may be in them.
 
 use super::entry::{entry, not_null, read_sized, text, write, zero_words};
-use super::logging::{level_of, set_level, warn_always};
+use super::load::Loaded;
+use super::logging::{level_of, set_level};
 use super::types::*;
 use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
-use crate::config::{parse, Backend, Config};
+use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Error, Result};
+use crate::files;
 use crate::plan::{Policy, Profile};
 use crate::schedule::Algorithm;
-use std::collections::BTreeMap;
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{c_char, CStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 const ZERO: gpuzip_config_t = gpuzip_config_t {
     checkpointing_algorithm: 0,
@@ -62,12 +61,7 @@ const ZERO: gpuzip_config_t = gpuzip_config_t {
     reserved: [0; 15],
 };
 
-const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
-
-/// Strings that loaded configurations point to, by the number that each keeps in its last reserved word.
-static OWNED: Mutex<BTreeMap<u64, Vec<CString>>> = Mutex::new(BTreeMap::new());
-static NEXT_OWNER: AtomicU64 = AtomicU64::new(1);
-const OWNER: usize = 14;
+pub(super) const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
 
 /// Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no compression, log level WARN.
 ///
@@ -79,10 +73,16 @@ pub unsafe extern "C" fn gpuzip_config_init(config: *mut gpuzip_config_t) -> gpu
     entry("gpuzip_config_init", || unsafe { write(config, "config", DEFAULT) })
 }
 
-/// Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named), then the
-/// environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. Algorithm, compressor and policy may be given by name, byte
-/// counts with a suffix K, M, G or T (powers of 1024). What is loaded belongs to the library until `gpuzip_config_free`. On an error
-/// `*config` is unchanged.
+/// Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named, at most 1 MiB),
+/// then the environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
+///
+/// What has names may be given by name, whatever its case, or by number. Numbers may be written as 1e4. Byte counts and bandwidths may
+/// have a suffix, as for GNU coreutils: K, M, G, T and KiB to TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is
+/// an error that names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a warning, unless all of its
+/// words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and it is near no key.
+///
+/// The strings of `*config` belong to the library and stay valid as long as the process, equal ones being kept once: copies of the struct may be
+/// used and freed in any order. On an error `*config` is unchanged.
 ///
 /// # Safety
 /// `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
@@ -91,31 +91,15 @@ pub unsafe extern "C" fn gpuzip_config_load(path: *const c_char, config: *mut gp
     entry("gpuzip_config_load", || {
         not_null(config, "config")?;
         // SAFETY: `path` is a string if it is not NULL.
-        let path = if path.is_null() { None } else { Some(unsafe { text(path, "path") }?) };
-        let (mut loaded, mut strings) = (DEFAULT, Vec::new());
-        if let Some(path) = path {
-            let path = Path::new(std::ffi::OsStr::from_bytes(path.to_bytes()));
-            load_file(&mut loaded, path, &mut strings).map_err(|e| e.within(format_args!("config file {}", path.display())))?;
-        }
-        for key in KEYS {
-            let name = format!("GPUZIP_{}", key.to_uppercase());
-            if let Some(value) = std::env::var_os(&name) {
-                let Some(value) = value.to_str() else { return fail!(Config, "{name} = {value:?}: is not UTF-8") };
-                set(&mut loaded, key, value, &mut strings).map_err(|e| e.within(name))?;
-            }
-        }
-        warn_of_unknown_variables();
-        if !strings.is_empty() {
-            loaded.reserved[OWNER] = NEXT_OWNER.fetch_add(1, Ordering::Relaxed);
-            OWNED.lock().unwrap_or_else(PoisonError::into_inner).insert(loaded.reserved[OWNER], strings);
-        }
+        let path = if path.is_null() { None } else { Some(file_of(unsafe { text(path, "path") }?)) };
+        let loaded = Loaded::new(path.as_deref())?;
         // SAFETY: by this function's contract.
-        unsafe { write(config, "config", loaded) }
+        unsafe { write(config, "config", loaded.config) }
     })
 }
 
-/// Frees what `gpuzip_config_load` loaded, and resets `*config` to the defaults. Freeing twice is harmless; a configuration of
-/// block 1 only owns nothing and stays as it is.
+/// Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of a configuration that was never loaded, of a
+/// copy and of one that was freed already this is as harmless as of any; one of block 1 only stays as it is.
 ///
 /// # Safety
 /// `config` is NULL or points to an initialised configuration.
@@ -123,8 +107,7 @@ pub unsafe extern "C" fn gpuzip_config_load(path: *const c_char, config: *mut gp
 pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpuzip_status_t {
     entry("gpuzip_config_free", || {
         // SAFETY: by this function's contract.
-        let given = unsafe { read(config) }?;
-        OWNED.lock().unwrap_or_else(PoisonError::into_inner).remove(&given.reserved[OWNER]);
+        unsafe { read(config) }?;
         // SAFETY: by this function's contract.
         match unsafe { size_of_caller(config) } {
             0 => Ok(()),
@@ -132,161 +115,6 @@ pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpu
             struct_size => unsafe { write(config, "config", gpuzip_config_t { struct_size, ..DEFAULT }) },
         }
     })
-}
-
-fn load_file(config: &mut gpuzip_config_t, path: &Path, strings: &mut Vec<CString>) -> Result<()> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) => return fail!(Io, "{e}"),
-    };
-    let text = match std::str::from_utf8(&bytes) {
-        Ok(text) => text,
-        Err(e) => return fail!(Parse, "line {}: is not UTF-8", 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()),
-    };
-    for item in parse(text)? {
-        set(config, &item.key, &item.value, strings).map_err(|e| e.within(format_args!("line {}", item.line)))?;
-    }
-    Ok(())
-}
-
-/// Variables of ours that are no configuration keys, and what such variables of the tests begin with.
-const OTHER_VARIABLES: [&str; 3] = ["PERFORMANCE_LOG", "TEST_", "UPDATE_"];
-
-/// A mistyped variable does nothing, which nobody would notice. Names of one word are left alone: build files have such ones.
-fn warn_of_unknown_variables() {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in names.filter(|name| name.starts_with("GPUZIP_")) {
-        let rest = &name["GPUZIP_".len()..];
-        let known = !rest.contains('_')
-            || KEYS.iter().any(|key| key.eq_ignore_ascii_case(rest))
-            || OTHER_VARIABLES.iter().any(|other| rest.starts_with(other));
-        if !known {
-            warn_always(&format!("the variable {name} is none of gpuzip's and does nothing"));
-        }
-    }
-}
-
-/// A field of the configuration, by type.
-enum Slot<'a> {
-    Int(&'a mut i32),
-    Float(&'a mut f32),
-    Double(&'a mut f64),
-    Bytes(&'a mut u64),
-    Text(&'a mut *const c_char),
-    Path(&'a mut *mut c_char),
-}
-
-macro_rules! keys {
-    ($($kind:ident: $($key:ident),*;)*) => {
-        /// The keys of configuration files and variables: the fields' names.
-        const KEYS: &[&str] = &[$($(stringify!($key)),*),*];
-
-        fn slot<'a>(config: &'a mut gpuzip_config_t, key: &str) -> Option<Slot<'a>> {
-            match key {
-                $($(stringify!($key) => Some(Slot::$kind(&mut config.$key)),)*)*
-                _ => None,
-            }
-        }
-    };
-}
-
-keys! {
-    Int: checkpointing_algorithm, checkpointing_snaps, cache_capacity, compressor, log_level, enable_performance_log,
-         enable_compression_rate_log, revolve_log_level, zfp_bit_rate, bitcomp_delta_config, bitcomp_algorithm, backend, device, policy,
-         error_bound_mode, nonfinite, max_in_flight, range_actions, snapshot_rule, schedule_chunk, uniform_reading, zero_copy, shared_levels;
-    Float: compression_factor;
-    Double: cuszp_err_bound, bitcomp_range_fraction, bitcomp_num_sigma, bitcomp_delta, error_bound, link_bandwidth, persist_overhead,
-            stop_budget_s;
-    Bytes: device_budget, host_budget, disk_budget;
-    Text: float_kind, profile_path, trace_out, persist_dir;
-    Path: trace_file_path;
-}
-
-/// Values that have names, beside their numbers.
-const NAMES: &[(&str, &[(&str, i32)])] = &[
-    (
-        "checkpointing_algorithm",
-        &[
-            ("trace", GPUZIP_ALGORITHM_TRACE),
-            ("revolve", GPUZIP_ALGORITHM_REVOLVE),
-            ("uniform", GPUZIP_ALGORITHM_UNIFORM),
-            ("zcut", GPUZIP_ALGORITHM_ZCUT),
-            ("auto", GPUZIP_ALGORITHM_AUTO),
-            ("two-level", GPUZIP_ALGORITHM_TWO_LEVEL),
-            ("two_level", GPUZIP_ALGORITHM_TWO_LEVEL),
-            ("store-all", GPUZIP_ALGORITHM_STORE_ALL),
-            ("store_all", GPUZIP_ALGORITHM_STORE_ALL),
-        ],
-    ),
-    (
-        "compressor",
-        &[
-            ("none", 0),
-            ("zfp", 1),
-            ("cuzfp", 1),
-            ("cuZFP", 1),
-            ("bitcomp", 2),
-            ("Bitcomp", 2),
-            ("cuszp", 3),
-            ("cuSZp", 3),
-            ("lorenzo", 4),
-            ("dct", 5),
-            ("fp16", 6),
-            ("bfp", 7),
-            ("auto", 15),
-        ],
-    ),
-    ("error_bound_mode", &[("max", 0), ("absolute", 1), ("range", 2), ("psnr", 3)]),
-    ("nonfinite", &[("store", 0), ("error", 1)]),
-    ("policy", &[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]),
-    ("backend", &[("host", 1), ("cuda", 2)]),
-    ("log_level", &[("DEBUG", 0), ("INFO", 1), ("WARN", 2), ("ERROR", 3)]),
-    ("enable_performance_log", &[("false", 0), ("true", 1)]),
-    ("enable_compression_rate_log", &[("false", 0), ("true", 1)]),
-];
-
-fn set(config: &mut gpuzip_config_t, key: &str, value: &str, strings: &mut Vec<CString>) -> Result<()> {
-    let Some(slot) = slot(config, key) else {
-        return fail!(Config, "unknown key {key:?}: keys are the fields of gpuzip_config_t");
-    };
-    let bad = |what: &str| -> Error { Error::new(Code::Config, format!("{key} = {value:?}: {what}")) };
-    let finite = |text: &str| text.parse::<f64>().ok().filter(|v| v.is_finite());
-    let mut own = || match CString::new(value) {
-        Ok(text) => {
-            // The string's bytes stay where they are when the CString moves.
-            let pointer = text.as_ptr();
-            strings.push(text);
-            Ok(pointer)
-        }
-        Err(_) => Err(bad("contains a NUL")),
-    };
-    match slot {
-        Slot::Int(slot) => *slot = named(key, value).or_else(|| value.parse().ok()).ok_or_else(|| bad("is no integer or known name"))?,
-        Slot::Float(slot) => *slot = finite(value).ok_or_else(|| bad("is no number"))? as f32,
-        Slot::Double(slot) => *slot = finite(value).ok_or_else(|| bad("is no number"))?,
-        Slot::Bytes(slot) => *slot = bytes(value).ok_or_else(|| bad("is no byte count: use digits and K, M, G or T"))?,
-        Slot::Text(slot) => *slot = own()?,
-        Slot::Path(slot) => *slot = own()?.cast_mut(),
-    }
-    Ok(())
-}
-
-fn named(key: &str, value: &str) -> Option<i32> {
-    let (_, names) = NAMES.iter().find(|(name, _)| *name == key)?;
-    names.iter().find(|(name, _)| *name == value).map(|(_, number)| *number)
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return None,
-    };
-    digits.trim_end().parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// The size that the caller's struct says it has.
@@ -330,8 +158,9 @@ unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
 pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     // SAFETY: by this function's contract.
     unsafe {
-        let checked = checked(config)?;
-        set_level(read(config)?.log_level)?;
+        let (given, checked) = (read(config)?, checked(config)?);
+        set_level(given.log_level)?;
+        warn_of_bound(&given, &checked);
         Ok(checked)
     }
 }
@@ -403,7 +232,7 @@ fn file_of(path: &CStr) -> PathBuf {
 /// The profile in a file, if there is one: it may be written only later.
 fn profile_of(path: &Path) -> Result<Option<Profile>> {
     let within = |e: Error| e.within(format_args!("profile_path = {}", path.display()));
-    match std::fs::read(path) {
+    match files::read(path, files::LARGEST_PROFILE) {
         Ok(bytes) => Profile::from_bytes(&bytes).map(Some).map_err(within),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => fail!(Io, "profile_path = {}: {e}", path.display()),
@@ -529,6 +358,20 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
     }
 }
 
+/// A bound that nothing keeps is a misunderstanding.
+fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
+    let (bound, method) = (given.error_bound, &checked.compression.method);
+    if bound == 0.0 || checked.any_codec || method.is_bounded() {
+        return;
+    }
+    let what = if *method == Method::None { "snapshots are not compressed" } else { "that codec keeps no bound" };
+    log::warn!(
+        "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take dct, lorenzo, cuszp, bitcomp or auto",
+        given.compressor,
+        method.name()
+    );
+}
+
 fn factor(value: f32) -> Result<f64> {
     match value.is_finite() && value >= 0.0 {
         true => Ok(value as f64),
@@ -547,5 +390,5 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
     zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
-    zero_words("config->reserved", &c.reserved[..OWNER], Code::Config)
+    zero_words("config->reserved", &c.reserved, Code::Config)
 }

@@ -237,7 +237,7 @@ fn bad_configurations_name_the_field() {
         (|c| c.compressor = 14, GPUZIP_ERR_CONFIG, "compressor = 14"),
         (|c| c.compressor = 15, GPUZIP_ERR_CONFIG, "compressor = 15"),
         (|c| (c.compressor, c.error_bound, c.nonfinite) = (15, 1e-3, 1), GPUZIP_ERR_UNSUPPORTED, "compressor = 15"),
-        (|c| c.profile_path = c"/dev/null".as_ptr(), GPUZIP_ERR_STREAM, "profile_path = /dev/null: these 0 bytes"),
+        (|c| c.profile_path = c"/dev/null".as_ptr(), GPUZIP_ERR_IO, "profile_path = /dev/null: is a device"),
         (|c| c.profile_path = c"/".as_ptr(), GPUZIP_ERR_IO, "profile_path = /: "),
         (|c| c.compressor = 255, GPUZIP_ERR_CONFIG, "compressor = 255"),
         (|c| (c.compressor, c.zfp_bit_rate) = (1, -8), GPUZIP_ERR_CONFIG, "zfp_bit_rate = -8"),
@@ -393,14 +393,28 @@ fn bad_files_name_the_culprit() {
     let _guard = ENVIRONMENT.lock();
     for (content, status, part) in [
         ("cache_capacity = many\n", GPUZIP_ERR_CONFIG, "line 1: cache_capacity = \"many\""),
-        ("\ncache_capacty = 3\n", GPUZIP_ERR_CONFIG, "line 2: unknown key \"cache_capacty\""),
+        ("\ncache_capacty = 3\n", GPUZIP_ERR_CONFIG, "line 2: unknown key \"cache_capacty\": did you mean cache_capacity?"),
         ("cache_capacity 3\n", GPUZIP_ERR_PARSE, "line 1"),
         ("cache_capacity = 99999999999\n", GPUZIP_ERR_CONFIG, "99999999999"),
         ("device_budget = 99999999999T\n", GPUZIP_ERR_CONFIG, "byte count"),
         ("device_budget = -1\n", GPUZIP_ERR_CONFIG, "byte count"),
+        (
+            "compressor = sz3\n",
+            GPUZIP_ERR_CONFIG,
+            "use none (0), zfp (1), bitcomp (2), cuszp (3), lorenzo (4), dct (5), fp16 (6), bfp (7), auto (15)",
+        ),
+        ("policy = 2\n", GPUZIP_ERR_CONFIG, "line 1: policy = \"2\": use clairvoyant (0), lru (1)"),
+        ("cache_capacity = -1\n", GPUZIP_ERR_CONFIG, "a whole number from 0 to 2147483647"),
+        ("cache_capacity = 1.5\n", GPUZIP_ERR_CONFIG, "a whole number"),
+        ("link_bandwidth = fast\n", GPUZIP_ERR_CONFIG, "bytes per second"),
+        ("float_kind = half\n", GPUZIP_ERR_CONFIG, "use float or double"),
+        ("algorithm = 1\n", GPUZIP_ERR_CONFIG, "did you mean checkpointing_algorithm?"),
+        ("Cache_Capacity = 1\n", GPUZIP_ERR_CONFIG, "did you mean cache_capacity?"),
+        ("something = 1\n", GPUZIP_ERR_CONFIG, "`gpuzip config` lists them"),
+        ("policy = 1\npolicy = 1\n", GPUZIP_ERR_PARSE, "line 2: policy was set in line 1 already"),
+        ("trace_out = a\0b\n", GPUZIP_ERR_CONFIG, "contains a NUL"),
         ("error_bound = inf\n", GPUZIP_ERR_CONFIG, "error_bound"),
         ("bitcomp_delta = 1,5\n", GPUZIP_ERR_CONFIG, "1,5"),
-        ("checkpointing_algorithm = Revolve\n", GPUZIP_ERR_CONFIG, "Revolve"),
         ("struct_size = 3\n", GPUZIP_ERR_CONFIG, "struct_size"),
     ] {
         let (got, loaded) = load(content);
@@ -412,6 +426,89 @@ fn bad_files_name_the_culprit() {
     // SAFETY: valid pointers.
     assert_eq!(unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) }, GPUZIP_ERR_IO);
     assert!(last_error().contains("/no/such/config"));
+}
+
+/// Names in any case, numbers in every spelling, files as editors leave them.
+#[test]
+fn values_are_read_as_people_write_them() {
+    let _guard = ENVIRONMENT.lock();
+    let value = |content: &str| {
+        let (status, loaded) = load(content);
+        assert_eq!(status, GPUZIP_OK, "{content}: {}", last_error());
+        loaded
+    };
+    assert_eq!(value("compressor = DCT\n").compressor, 5);
+    assert_eq!(value("compressor = 200\n").compressor, 200);
+    assert_eq!(value("checkpointing_algorithm = Store_All\n").checkpointing_algorithm, GPUZIP_ALGORITHM_STORE_ALL);
+    assert_eq!(value("checkpointing_snaps = 1e4\r\nlog_level = Info\r\n").checkpointing_snaps, 10_000);
+    assert_eq!(value("\u{feff}device_budget = 12GB\n").device_budget, 12_000_000_000);
+    assert_eq!(value("host_budget = 1.5GiB").host_budget, 3 << 29);
+    assert_eq!(value("link_bandwidth = 2G\n").link_bandwidth, 2147483648.0);
+    // SAFETY: the string lives as long as the process.
+    assert_eq!(unsafe { CStr::from_ptr(value("float_kind = Double\n").float_kind) }, c"double");
+}
+
+/// Neither many keys, nor a long one, nor a long value takes longer than reading it, and what to do is still in the error.
+#[test]
+fn large_files_are_refused_early() {
+    let _guard = ENVIRONMENT.lock();
+    let many: String = (0..80_000).map(|k| format!("k{k} = 1\n")).collect();
+    let comments = "# x\n".repeat(250_000);
+    for (content, status, part) in [
+        (many, GPUZIP_ERR_CONFIG, "line 1: unknown key \"k0\""),
+        (format!("{} = 1\n", "k".repeat(1 << 19)), GPUZIP_ERR_CONFIG, "(524288 bytes): keys are"),
+        (format!("trace_out = {}\n", "v".repeat(1 << 19)), GPUZIP_ERR_CONFIG, "(524288 bytes): is longer than any path"),
+        (format!("compressor = {}\n", "v".repeat(3000)), GPUZIP_ERR_CONFIG, "(3000 bytes): use none (0)"),
+        ("=".repeat(1 << 19), GPUZIP_ERR_PARSE, "no key"),
+        ("x".repeat(1 << 19), GPUZIP_ERR_PARSE, "(524288 bytes) is not `key = value`"),
+        (format!("{comments}policy = 1\n"), GPUZIP_OK, ""),
+        ("\n".repeat((1 << 20) + 1), GPUZIP_ERR_IO, "at most 1048576 bytes"),
+    ] {
+        assert_eq!(load(&content).0, status, "{}", last_error());
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+}
+
+/// A copy, a configuration that was never loaded, one that is freed twice: strings that others use stay.
+#[test]
+fn freeing_a_configuration_takes_no_strings_from_another() {
+    let _guard = ENVIRONMENT.lock();
+    let text = |config: &gpuzip_config_t| {
+        // SAFETY: the string lives as long as the process.
+        unsafe { CStr::from_ptr(config.trace_out) }.to_str().unwrap().to_owned()
+    };
+    // SAFETY: valid configurations.
+    let free = |config: &mut gpuzip_config_t| unsafe { gpuzip_config_free(config) };
+    let loaded: Vec<gpuzip_config_t> = (0..9).map(|k| load(&format!("trace_out = name of this test {k}\n")).1).collect();
+    let mut never = config();
+    never.reserved[14] = 3;
+    assert_eq!(free(&mut never), GPUZIP_OK);
+    for mut copy in loaded.clone() {
+        assert_eq!((free(&mut copy), free(&mut copy)), (GPUZIP_OK, GPUZIP_OK));
+        assert!(copy.trace_out.is_null());
+    }
+    for (k, config) in loaded.iter().enumerate() {
+        assert_eq!(text(config), format!("name of this test {k}"));
+    }
+}
+
+/// The table has every field that a file may set, with a value that it accepts for its default.
+#[test]
+fn the_table_of_keys_is_the_struct() {
+    let header = include_str!("../../include/gpuzip.h");
+    let (_, rest) = header.split_once("typedef struct gpuzip_config_t {").unwrap();
+    let (body, _) = rest.split_once("} gpuzip_config_t;").unwrap();
+    let types = ["int32_t ", "uint64_t ", "float ", "double ", "char *", "const char *"];
+    let declared = |line: &'static str| types.iter().find_map(|name| line.trim().strip_prefix(name));
+    let names = body.lines().filter_map(declared).filter_map(|rest| rest.split([';', ' ', '[']).next());
+    let fields: Vec<&str> = names.filter(|name| *name != "struct_size" && !name.starts_with("reserved")).collect();
+    assert_eq!(fields, KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
+    for key in KEYS {
+        let mut config = config();
+        key.set(&mut config, &key.default_value(), |_| Ok(null())).unwrap();
+        assert_eq!(format!("{config:?}"), format!("{:?}", self::config()), "{}", key.name);
+        assert!(!key.doc.is_empty() && !key.choices().is_empty());
+    }
 }
 
 #[test]

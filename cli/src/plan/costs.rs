@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)")]
 pub struct CostOptions {
-    /// Bytes of a state; K, M, G and T are powers of 1024
+    /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
     #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state")]
     state_bytes: Option<u64>,
     /// What an application has measured, the file of its profile_path: steps, copies, codecs and bytes of a state
@@ -94,18 +94,11 @@ fn pair(text: &str) -> std::result::Result<Pair, String> {
 }
 
 fn bytes(text: &str) -> std::result::Result<u64, String> {
-    let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err("give a number of bytes and K, M, G or T".into()),
-    };
-    let number: u64 = digits.parse().map_err(|_| "give a whole number of bytes and K, M, G or T")?;
-    number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or_else(|| "is more than 64 bits hold".into())
+    gpuzip::numbers::bytes(text).ok_or_else(|| BYTES.into())
 }
+
+/// How bytes are written, here as in a configuration.
+const BYTES: &str = "give a number of bytes below 2^64: K, M, G, T and KiB to TiB are powers of 1024, kB to TB of 1000";
 
 /// What there is to plan with: a rank's speeds and memory.
 #[derive(Clone)]
@@ -188,7 +181,8 @@ impl CostOptions {
 const COMPRESSORS: [&str; 8] = ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"];
 
 fn read_profile(file: &Path) -> Result<Profile> {
-    let bytes = std::fs::read(file).map_err(|e| Error::new(Code::Io, format!("--profile {}: {e}", file.display())))?;
+    let bytes = gpuzip::files::read(file, gpuzip::files::LARGEST_PROFILE)
+        .map_err(|e| Error::new(Code::Io, format!("--profile {}: {e}", file.display())))?;
     Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
 }
 

@@ -21,7 +21,7 @@ pub struct Arguments {
     #[command(flatten)]
     schedule: ScheduleOptions,
     /// Slots of the device cache; two-level takes as many inside an interval unless --inner is given. With --device-budget: at most
-    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = crate::options::count, allow_negative_numbers = true)]
     cache: Option<u32>,
     /// What the device cache replaces: by the known schedule, or GPUZIP 2.x's published baseline
     #[arg(long, default_value = Policy::Clairvoyant.name(), value_parser = policies())]

@@ -1,0 +1,243 @@
+//! The keys of the configuration, one row each: files, variables, error texts and `gpuzip config` follow from this table.
+
+use super::config::DEFAULT;
+use super::types::*;
+use crate::config::shown;
+use crate::error::{fail, Result};
+use crate::numbers;
+use std::ffi::{c_char, CStr};
+
+/// A key: a field of `gpuzip_config_t` that files and variables may set.
+pub struct Key {
+    /// The field's name. In capitals and behind `GPUZIP_` it is the variable's.
+    pub name: &'static str,
+    /// The unit of its number, or what it counts; empty if it has none.
+    pub unit: &'static str,
+    /// The values that it may have.
+    pub allowed: Allowed,
+    /// What it means, in a line.
+    pub doc: &'static str,
+    slot: for<'a> fn(&'a mut gpuzip_config_t) -> Slot<'a>,
+}
+
+/// The values that a key may have.
+pub enum Allowed {
+    /// These, by name or number. The first name of a number is the one that is shown.
+    Names(&'static [(&'static str, i32)]),
+    /// These, or the number of a registered codec.
+    Codecs(&'static [(&'static str, i32)]),
+    /// Numbers from the first to the last one.
+    Numbers(f64, f64),
+    /// The path of a file.
+    Files,
+}
+
+/// A field, by its type.
+enum Slot<'a> {
+    Int(&'a mut i32),
+    Float(&'a mut f32),
+    Double(&'a mut f64),
+    Bytes(&'a mut u64),
+    Bandwidth(&'a mut f64),
+    Text(&'a mut *const c_char),
+    Path(&'a mut *mut c_char),
+}
+
+macro_rules! keys {
+    ($($name:ident: $type:ident, $unit:literal, $allowed:expr, $doc:literal;)*) => {
+        /// All keys, in the order of the fields.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: stringify!($name),
+            unit: $unit,
+            allowed: $allowed,
+            doc: $doc,
+            slot: |config| Slot::$type(&mut config.$name),
+        }),*];
+    };
+}
+
+use Allowed::{Codecs, Files, Names, Numbers};
+
+/// Whole numbers from 0 on.
+const COUNT: Allowed = Numbers(0.0, i32::MAX as f64);
+/// Numbers from 0 on.
+const POSITIVE: Allowed = Numbers(0.0, f64::MAX);
+const NO_YES: Allowed = Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
+const ALGORITHMS: Allowed = Names(&[
+    ("trace", GPUZIP_ALGORITHM_TRACE),
+    ("revolve", GPUZIP_ALGORITHM_REVOLVE),
+    ("uniform", GPUZIP_ALGORITHM_UNIFORM),
+    ("zcut", GPUZIP_ALGORITHM_ZCUT),
+    ("auto", GPUZIP_ALGORITHM_AUTO),
+    ("two-level", GPUZIP_ALGORITHM_TWO_LEVEL),
+    ("store-all", GPUZIP_ALGORITHM_STORE_ALL),
+]);
+const CODECS: Allowed = Codecs(&[
+    ("none", 0),
+    ("zfp", 1),
+    ("cuzfp", 1),
+    ("bitcomp", 2),
+    ("cuszp", 3),
+    ("lorenzo", 4),
+    ("dct", 5),
+    ("fp16", 6),
+    ("bfp", 7),
+    ("auto", GPUZIP_COMPRESSOR_AUTO),
+]);
+
+keys! {
+    checkpointing_algorithm: Int, "", ALGORITHMS, "the schedule of snapshots; auto: the one that is predicted to be fastest";
+    checkpointing_snaps: Int, "snapshots", COUNT, "stored at a time, at most; 0: what fits the budgets, or what the algorithm needs";
+    cache_capacity: Int, "slots", COUNT, "of the device cache: 0 none, from 2 on with prefetch; with device_budget at most so many";
+    compressor: Int, "", CODECS, "the codec of snapshots; auto: the one that is predicted to be fastest within error_bound";
+    log_level: Int, "", Names(&[("debug", 0), ("info", 1), ("warn", 2), ("error", 3)]), "what is logged: this and above, for the whole process";
+    enable_performance_log: Int, "", NO_YES, "append one CSV row per shot to gpuzip_performance.csv, or to the file GPUZIP_PERFORMANCE_LOG";
+    enable_compression_rate_log: Int, "", NO_YES, "log the compression ratio of every snapshot, at level info";
+    compression_factor: Float, "ratio", POSITIVE, "the compression ratio that budgets are planned with; 0 or 1: none is expected";
+    trace_file_path: Path, "", Files, "the recorded schedule of algorithm trace";
+    revolve_log_level: Int, "", Numbers(i32::MIN as f64, i32::MAX as f64), "of GPUZIP 2.x, without effect: log_level decides";
+    zfp_bit_rate: Int, "bits per value", Numbers(0.0, 64.0), "zfp: 1 to 32 (FP64: to 64); 0: 8";
+    cuszp_err_bound: Double, "of the range", POSITIVE, "cuSZp without error_bound: the bound, as in GPUZIP 2.x";
+    float_kind: Text, "", Names(&[("float", 0), ("double", 1)]), "the type of fields where GPUZIP 2.x's calls give only extents; not set: float";
+    bitcomp_delta_config: Int, "", Names(&[("maximum", 0), ("statistics", 1), ("delta", 2)]), "Bitcomp without error_bound: what sets its delta";
+    bitcomp_range_fraction: Double, "of the maximum", POSITIVE, "Bitcomp: the delta of bitcomp_delta_config maximum";
+    bitcomp_num_sigma: Double, "standard deviations", POSITIVE, "Bitcomp: the range of bitcomp_delta_config statistics";
+    bitcomp_delta: Double, "", POSITIVE, "Bitcomp: the delta of bitcomp_delta_config delta";
+    bitcomp_algorithm: Int, "", Names(&[("default", 0), ("sparse", 1)]), "Bitcomp: sparse is for arrays with many zeros";
+    backend: Int, "", Names(&[("fields", 0), ("host", 1), ("cuda", 2)]), "where snapshots are kept; fields: by the memory that the fields are in";
+    device: Int, "", COUNT, "0: the device of the fields, or else the current one; k+1: CUDA device k";
+    device_budget: Bytes, "bytes", POSITIVE, "of device memory for all that a session takes there; 0: cache_capacity decides";
+    host_budget: Bytes, "bytes", POSITIVE, "of host memory for snapshots; 0: what the plan needs";
+    disk_budget: Bytes, "bytes", POSITIVE, "of disk for snapshots (not in this version: 0)";
+    policy: Int, "", Names(&[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]), "which snapshot leaves the device cache; lru: as GPUZIP 2.x";
+    error_bound_mode: Int, "", Names(&[("max", 0), ("absolute", 1), ("range", 2), ("psnr", 3)]), "what error_bound is relative to; psnr: it is a target in dB";
+    error_bound: Double, "by its mode", POSITIVE, "the bound of codecs that keep one; 0: 1e-3 of the maximum, or of the range";
+    nonfinite: Int, "", Names(&[("store", 0), ("error", 1)]), "codecs: NaN and infinities are stored exactly, or saving them is an error";
+    max_in_flight: Int, "actions", COUNT, "that the host may run ahead of a GPU; 0: 64";
+    range_actions: Int, "", NO_YES, "FORWARDs between which nothing else comes are one action";
+    snapshot_rule: Int, "", Names(&[("budgets", 0), ("adjust", 1)]), "the number of snapshots: checkpointing_snaps or the budgets, or GPUZIP's rule";
+    schedule_chunk: Int, "states", COUNT, "per chunk of zcut and interval of two-level; 0: chosen";
+    uniform_reading: Int, "", Names(&[("inside", 0), ("published", 1)]), "uniform: free slots work inside the interval, or as published for GPUZIP 2.x";
+    zero_copy: Int, "", NO_YES, "the application works in the cache's slots instead of having its fields copied";
+    link_bandwidth: Bandwidth, "bytes/s", POSITIVE, "host backend: of a simulated link, each way; 0: none is simulated";
+    profile_path: Text, "", Files, "the measured costs that auto plans by: read if it is there, written by autotune";
+    trace_out: Text, "", Files, "a timeline of the run for ui.perfetto.dev and gpuzip report; %r: rank, %p: process";
+    persist_dir: Text, "", Files, "a folder for restart files (not in this version)";
+    persist_overhead: Double, "of the run time", POSITIVE, "that restart files may take (not in this version: 0)";
+    stop_budget_s: Double, "s", POSITIVE, "that a requested stop may take (not in this version: 0)";
+    shared_levels: Int, "", NO_YES, "consecutive raw snapshots keep the time level that both have once";
+}
+
+impl Key {
+    /// Takes the value that a file or variable gives. `keep` makes a text a C string that lives as long as the configuration.
+    pub(super) fn set(&self, config: &mut gpuzip_config_t, value: &str, keep: impl FnOnce(&str) -> Result<*const c_char>) -> Result<()> {
+        let name = self.name;
+        let Some(()) = self.store(config, value, keep)? else {
+            return fail!(Config, "{name} = {}: use {}", shown(value), self.choices());
+        };
+        Ok(())
+    }
+
+    /// `None`: there is no such value.
+    fn store(&self, config: &mut gpuzip_config_t, value: &str, keep: impl FnOnce(&str) -> Result<*const c_char>) -> Result<Option<()>> {
+        let named = self.number_of(value);
+        let whole = || named.or_else(|| i32::try_from(numbers::whole(value)?).ok()).filter(|n| self.allows(f64::from(*n)));
+        let real = || numbers::real(value).filter(|n| self.allows(*n));
+        match (self.slot)(config) {
+            Slot::Int(slot) => return Ok(whole().map(|value| *slot = value)),
+            Slot::Float(slot) => return Ok(real().map(|value| *slot = value as f32)),
+            Slot::Double(slot) => return Ok(real().map(|value| *slot = value)),
+            Slot::Bytes(slot) => return Ok(numbers::bytes(value).map(|value| *slot = value)),
+            Slot::Bandwidth(slot) => return Ok(numbers::bandwidth(value).filter(|n| self.allows(*n)).map(|value| *slot = value)),
+            Slot::Text(slot) => match (&self.allowed, named) {
+                (Names(_), None) if !value.is_empty() => return Ok(None),
+                (Names(_), _) => *slot = keep(&value.to_ascii_lowercase())?,
+                _ => *slot = keep(value)?,
+            },
+            Slot::Path(slot) => *slot = keep(value)?.cast_mut(),
+        }
+        Ok(Some(()))
+    }
+
+    fn names(&self) -> &'static [(&'static str, i32)] {
+        match self.allowed {
+            Names(names) | Codecs(names) => names,
+            _ => &[],
+        }
+    }
+
+    /// The number of a name, whatever its case, with `-` for `_`.
+    fn number_of(&self, value: &str) -> Option<i32> {
+        let same = |name: &str| name.len() == value.len() && name.bytes().zip(value.bytes()).all(|(a, b)| fold(a) == fold(b));
+        self.names().iter().find(|(name, _)| same(name)).map(|(_, number)| *number)
+    }
+
+    fn allows(&self, number: f64) -> bool {
+        match self.allowed {
+            Names(names) => names.iter().any(|(_, n)| f64::from(*n) == number),
+            Codecs(names) => (64.0..=255.0).contains(&number) || names.iter().any(|(_, n)| f64::from(*n) == number),
+            Numbers(least, most) => (least..=most).contains(&number),
+            Files => false,
+        }
+    }
+
+    /// The values that it may have, for a person.
+    pub fn choices(&self) -> String {
+        let numbered = |names: &[(&str, i32)]| -> String {
+            let mut seen = Vec::new();
+            let first = |(_, number): &&(&str, i32)| {
+                !seen.contains(number) && {
+                    seen.push(*number);
+                    true
+                }
+            };
+            names.iter().filter(first).map(|(name, number)| format!("{name} ({number})")).collect::<Vec<_>>().join(", ")
+        };
+        match ((self.slot)(&mut DEFAULT.clone()), &self.allowed) {
+            (Slot::Text(_), Names(names)) => names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" or "),
+            (_, Names(names)) => numbered(names),
+            (_, Codecs(names)) => numbered(names) + ", or 64 to 255 for a codec that the application registers",
+            (Slot::Int(_), Numbers(least, most)) => format!("a whole number from {least} to {most}"),
+            (Slot::Bytes(_), _) => "a byte count below 2^64: K, M, G, T or KiB to TiB are powers of 1024, kB to TB of 1000".into(),
+            (Slot::Bandwidth(_), _) => "bytes per second: K, M, G, T or KiB to TiB are powers of 1024, kB to TB of 1000".into(),
+            (_, Numbers(..)) => "a number from 0 on".into(),
+            (_, Files) => "a path".into(),
+        }
+    }
+
+    /// Its value in a configuration, as a file would give it; empty if it is not set.
+    ///
+    /// # Safety
+    /// The strings of `config` are NULL or valid.
+    pub(super) unsafe fn value_of(&self, config: &gpuzip_config_t) -> String {
+        // SAFETY: by this function's contract.
+        let text = |pointer: *const c_char| match pointer.is_null() {
+            true => String::new(),
+            false => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
+        };
+        match (self.slot)(&mut config.clone()) {
+            Slot::Int(value) => {
+                let name = self.names().iter().find(|(_, number)| number == value);
+                name.map_or_else(|| value.to_string(), |(name, _)| name.to_string())
+            }
+            Slot::Float(value) => value.to_string(),
+            Slot::Double(value) | Slot::Bandwidth(value) => value.to_string(),
+            Slot::Bytes(value) => value.to_string(),
+            Slot::Text(value) => text(*value),
+            Slot::Path(value) => text(*value),
+        }
+    }
+
+    /// The value that it has where nothing sets it; empty if none.
+    pub fn default_value(&self) -> String {
+        // SAFETY: the defaults have no strings.
+        unsafe { self.value_of(&DEFAULT) }
+    }
+}
+
+fn fold(byte: u8) -> u8 {
+    match byte {
+        b'-' => b'_',
+        byte => byte.to_ascii_lowercase(),
+    }
+}

@@ -1,0 +1,238 @@
+//! Configurations from files and the environment.
+
+use super::config::{checked, DEFAULT};
+use super::keys::{Key, KEYS};
+use super::logging::warn_always;
+use super::types::gpuzip_config_t;
+use crate::config::{entries, shown};
+use crate::error::{fail, Code, Error, Result};
+use crate::files;
+use crate::nearest::{extended, nearest};
+use std::ffi::c_char;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Variables that are no keys, and what they are for.
+pub const VARIABLES: &[(&str, &str)] = &[
+    ("GPUZIP_CACHE_DIR", "the folder of compiled kernels; not set: gpuzip in XDG_CACHE_HOME or ~/.cache"),
+    ("GPUZIP_LOG", "what of the log reaches stderr, in env_logger's syntax: warn, or gpuzip=debug"),
+    ("GPUZIP_NVCOMP", "the file of libnvcomp, for codec bitcomp; not set: libnvcomp.so.6, .5 or .4"),
+    ("GPUZIP_NVTX", "1: actions and calls are NVTX ranges, for Nsight Systems"),
+    ("GPUZIP_PERFORMANCE_LOG", "the file of enable_performance_log; not set: gpuzip_performance.csv"),
+    ("GPUZIP_VALIDATE", "1: every schedule is played and checked before it is used"),
+];
+
+/// Variables of the test suite begin with one of these.
+const OF_TESTS: [&str; 4] = ["TEST_", "UPDATE_", "SHARED", "DCT_"];
+
+/// Words of variables that build files and module systems set.
+const OF_BUILDS: [&str; 22] = [
+    "BIN",
+    "BUILD",
+    "CFLAGS",
+    "DIR",
+    "FOUND",
+    "HOME",
+    "INC",
+    "INCLUDE",
+    "INCLUDES",
+    "INSTALL",
+    "LDFLAGS",
+    "LIB",
+    "LIBDIR",
+    "LIBRARIES",
+    "LIBRARY",
+    "LIBS",
+    "PATH",
+    "PREFIX",
+    "ROOT",
+    "SOURCE",
+    "SRC",
+    "VERSION",
+];
+
+/// Longest value: longer than any path that the system takes.
+const LONGEST_VALUE: usize = 4096;
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing sets it.
+    Default,
+    /// This line of the file.
+    Line(usize),
+    /// The environment variable of the key.
+    Variable,
+}
+
+/// A configuration that was loaded.
+pub struct Loaded {
+    pub(super) config: gpuzip_config_t,
+    /// Where the value of each key, as in `KEYS`, comes from.
+    sources: [Source; KEYS.len()],
+}
+
+impl Loaded {
+    /// The defaults, then the file if one is given, then the variables. Variables that look as if they were meant for gpuzip and are not known
+    /// are warned about.
+    pub fn new(path: Option<&Path>) -> Result<Self> {
+        let mut loaded = Loaded { config: DEFAULT, sources: [Source::Default; KEYS.len()] };
+        if let Some(path) = path {
+            loaded.read(path).map_err(|e| e.within(format_args!("config file {}", path.display())))?;
+        }
+        for (at, key) in KEYS.iter().enumerate() {
+            let name = variable_of(key);
+            if let Some(value) = std::env::var_os(&name) {
+                let Some(value) = value.to_str() else { return fail!(Config, "{name} = {value:?}: is not UTF-8") };
+                loaded.set(at, value, Source::Variable).map_err(|e| e.within(name))?;
+            }
+        }
+        warn_of_unknown_variables();
+        Ok(loaded)
+    }
+
+    /// All keys with their values and where these come from.
+    pub fn values(&self) -> impl Iterator<Item = (&'static Key, String, Source)> + '_ {
+        // SAFETY: strings of loaded configurations live as long as the process.
+        KEYS.iter().zip(self.sources).map(|(key, source)| (key, unsafe { key.value_of(&self.config) }, source))
+    }
+
+    /// What `gpuzip_init` would check before it looks at fields, the profile's file included.
+    pub fn check(&self) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { checked(&self.config) }.map(drop)
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let bytes = match files::read(path, files::LARGEST_CONFIG) {
+            Ok(bytes) => bytes,
+            Err(e) => return fail!(Io, "{e}"),
+        };
+        let text = match std::str::from_utf8(&bytes) {
+            Ok(text) => text,
+            Err(e) => return fail!(Parse, "line {}: is not UTF-8", 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()),
+        };
+        for entry in entries(text) {
+            let entry = entry?;
+            let line = entry.line;
+            let Some(at) = KEYS.iter().position(|key| key.name == entry.key) else {
+                return fail!(Config, "line {line}: unknown key {}{}", shown(entry.key), advice(entry.key));
+            };
+            if let Source::Line(first) = self.sources[at] {
+                return fail!(Parse, "line {line}: {} was set in line {first} already", entry.key);
+            }
+            self.set(at, entry.value, Source::Line(line)).map_err(|e| e.within(format_args!("line {line}")))?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, at: usize, value: &str, source: Source) -> Result<()> {
+        let key = &KEYS[at];
+        if value.len() > LONGEST_VALUE || value.contains('\0') {
+            let problem = if value.contains('\0') { "contains a NUL" } else { "is longer than any path" };
+            return fail!(Config, "{} = {}: {problem}", key.name, shown(value));
+        }
+        key.set(&mut self.config, value, kept)?;
+        self.sources[at] = source;
+        Ok(())
+    }
+}
+
+fn variable_of(key: &Key) -> String {
+    format!("GPUZIP_{}", key.name.to_uppercase())
+}
+
+/// What to do about a key that is none.
+fn advice(word: &str) -> String {
+    let names = || KEYS.iter().map(|key| key.name);
+    match nearest(word, names()).or_else(|| extended(word, names())) {
+        Some(key) => format!(": did you mean {key}?"),
+        None => ": keys are the fields of gpuzip_config_t; `gpuzip config` lists them".into(),
+    }
+}
+
+/// A mistyped variable does nothing, which nobody would notice.
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names {
+        if let Some(advice) = name.strip_prefix("GPUZIP_").and_then(unknown) {
+            warn_always(&format!("the variable {name} is none of gpuzip's and does nothing{advice}"));
+        }
+    }
+}
+
+/// What to say of the variable GPUZIP_`word`, if it is not known and does not look like a build file's.
+fn unknown(word: &str) -> Option<String> {
+    let known = || KEYS.iter().map(|key| key.name).chain(VARIABLES.iter().map(|(name, _)| &name["GPUZIP_".len()..]));
+    if known().any(|name| name.eq_ignore_ascii_case(word)) || OF_TESTS.iter().any(|prefix| word.starts_with(prefix)) {
+        return None;
+    }
+    let of_builds = word.split('_').all(|part| OF_BUILDS.contains(&part));
+    let meant = nearest(word, known()).or_else(|| extended(word, known()).filter(|_| !of_builds));
+    match meant {
+        Some(name) => Some(format!(": did you mean GPUZIP_{}?", name.to_uppercase())),
+        None if of_builds => None,
+        None => Some("; `gpuzip config` lists what there is".into()),
+    }
+}
+
+/// Strings of loaded configurations, each once, in order, NUL-terminated. They live as long as the process: copies of a configuration stay
+/// valid, whoever frees which of them.
+static STRINGS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// The kept string of a value without NULs.
+fn kept(value: &str) -> Result<*const c_char> {
+    let no_memory = |_| Error::new(Code::Memory, "no memory for the texts of a configuration");
+    let mut text = Vec::new();
+    text.try_reserve_exact(value.len() + 1).map_err(no_memory)?;
+    text.extend_from_slice(value.as_bytes());
+    text.push(0);
+    // Where another thread is at it, or was when this process was forked, the string is kept apart. Nothing waits here.
+    let Ok(mut strings) = STRINGS.try_lock() else { return Ok(text.leak().as_ptr().cast()) };
+    let at = match strings.binary_search(&text) {
+        Ok(at) => at,
+        Err(at) => {
+            strings.try_reserve(1).map_err(no_memory)?;
+            strings.insert(at, text);
+            at
+        }
+    };
+    Ok(strings[at].as_ptr().cast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_known_quiet_or_named_with_the_nearest() {
+        for word in ["COMPRESSOR", "CACHE_DIR", "PERFORMANCE_LOG", "LOG", "VALIDATE", "TEST_LONG", "UPDATE_HEADER", "SHARED"] {
+            assert_eq!(unknown(word), None, "{word}");
+        }
+        for word in ["HOME", "DIR", "ROOT", "LIB", "INCLUDE", "LIB_DIR", "INSTALL_PREFIX", "VERSION"] {
+            assert_eq!(unknown(word), None, "{word}");
+        }
+        for (word, key) in [
+            ("COMPRESOR", "COMPRESSOR"),
+            ("DEVICEBUDGET", "DEVICE_BUDGET"),
+            ("DEVICE_BUGDET", "DEVICE_BUDGET"),
+            ("ALGORITHM", "CHECKPOINTING_ALGORITHM"),
+            ("CACHEDIR", "CACHE_DIR"),
+            ("PERFORMANCE_LOGS", "PERFORMANCE_LOG"),
+            ("compressor_", "COMPRESSOR"),
+        ] {
+            assert_eq!(unknown(word).unwrap(), format!(": did you mean GPUZIP_{key}?"), "{word}");
+        }
+        assert_eq!(unknown("SOMETHING_ELSE").as_deref(), Some("; `gpuzip config` lists what there is"));
+        assert_eq!(unknown("VERBOSE").as_deref(), Some("; `gpuzip config` lists what there is"));
+    }
+
+    #[test]
+    fn equal_strings_are_kept_once() {
+        let first = kept("a string of this test").unwrap();
+        assert_eq!(kept("a string of this test").unwrap(), first);
+        assert_ne!(kept("another string of this test").unwrap(), first);
+        // SAFETY: a string that lives as long as the process.
+        assert_eq!(unsafe { std::ffi::CStr::from_ptr(first) }, c"a string of this test");
+    }
+}
