@@ -153,6 +153,7 @@ module gpuzip
     ! What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
     integer(c_int32_t) :: log_level = 0
     ! 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+    ! Processes may share it; a line is there whole or not at all, and then a warning says why.
     integer(c_int32_t) :: enable_performance_log = 0
     ! 1: log the compression ratio of every snapshot, at level INFO.
     integer(c_int32_t) :: enable_compression_rate_log = 0
@@ -223,13 +224,14 @@ module gpuzip
     ! Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
     real(c_double) :: link_bandwidth = 0
     ! The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after
-    ! `gpuzip_autotune`. NULL: none.
+    ! `gpuzip_autotune`, in one piece: readers find the old profile or the new one. NULL: none.
     type(c_ptr) :: profile_path = c_null_ptr
     ! A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r`
     ! is the MPI rank, `%p` the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the
     ! extension where a launcher has started several ranks, and so does `-<k>` for the k-th session of a process from
-    ! the second on. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits;
-    ! what cannot be written is a warning and nothing more.
+    ! the second on, or, where another process is writing that file (it has its lock, flock), the next number that is
+    ! free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits; what
+    ! cannot be written is a warning, and the file ends, as valid JSON, before it.
     type(c_ptr) :: trace_out = c_null_ptr
     ! A directory for restart files (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr

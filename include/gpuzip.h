@@ -316,7 +316,8 @@ typedef struct gpuzip_config_t {
    */
   int32_t log_level GPUZIP_DEFAULT(0);
   /*
-   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names. Processes may share it; a
+   line is there whole or not at all, and then a warning says why.
    */
   int32_t enable_performance_log GPUZIP_DEFAULT(0);
   /*
@@ -441,15 +442,16 @@ typedef struct gpuzip_config_t {
    */
   double link_bandwidth GPUZIP_DEFAULT(0);
   /*
-   The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`. NULL:
-   none.
+   The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`, in one
+   piece: readers find the old profile or the new one. NULL: none.
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
    A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
    the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
-   and so does `-<k>` for the k-th session of a process from the second on. Older files are replaced. It is written at the end of every shot,
-   for which TERMINATE then waits; what cannot be written is a warning and nothing more.
+   and so does `-<k>` for the k-th session of a process from the second on, or, where another process is writing that file (it has its
+   lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then
+   waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
@@ -1108,10 +1110,16 @@ gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
 gpuzip_status_t gpuzip_config_init(struct gpuzip_config_t *config);
 
 /*
- Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named), then the
- environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. Algorithm, compressor and policy may be given by name, byte
- counts with a suffix K, M, G or T (powers of 1024). What is loaded belongs to the library until `gpuzip_config_free`. On an error
- `*config` is unchanged.
+ Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named, at most 1 MiB),
+ then the environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
+
+ What has names may be given by name, whatever its case, or by number. Numbers may be written as 1e4. Byte counts and bandwidths may
+ have a suffix, as for GNU coreutils: K, M, G, T and KiB to TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is
+ an error that names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a warning, unless all of its
+ words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and it is near no key.
+
+ The strings of `*config` belong to the library and stay valid as long as the process, equal ones being kept once: copies of the struct may be
+ used and freed in any order. On an error `*config` is unchanged.
 
  Pointers:
  `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
@@ -1120,8 +1128,8 @@ gpuzip_status_t gpuzip_config_load(const char *path,
                                    struct gpuzip_config_t *config);
 
 /*
- Frees what `gpuzip_config_load` loaded, and resets `*config` to the defaults. Freeing twice is harmless; a configuration of
- block 1 only owns nothing and stays as it is.
+ Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of a configuration that was never loaded, of a
+ copy and of one that was freed already this is as harmless as of any; one of block 1 only stays as it is.
 
  Pointers:
  `config` is NULL or points to an initialised configuration.

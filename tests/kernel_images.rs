@@ -19,6 +19,7 @@ use std::process::{Command, Output};
 #[test]
 #[ignore = "runs in a process of its own"]
 fn codes_a_field() {
+    assert_eq!(gpuzip::capi::gpuzip_set_log_level(2), 0);
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     let settings = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
@@ -113,7 +114,8 @@ fn images_that_were_made_elsewhere_need_no_nvrtc() {
         println!("skipped: this machine has NVRTC");
         return;
     }
-    assert!(common::stdout(&output).contains("gpuzip kernels --prebuild"), "{}", common::stdout(&output));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("gpuzip kernels --prebuild"), "{said}");
     assert_eq!(machine.succeeds(&folder, true), MODULES);
     // Of whatever version of NVRTC.
     for file in files(&folder) {
@@ -133,6 +135,89 @@ fn a_folder_that_cannot_be_written_is_none() {
     for _ in 0..2 {
         assert_eq!(machine.succeeds(Path::new("/dev/null/cache"), true), MODULES);
     }
+}
+
+/// What an attacker can do to a folder or to what is in it, and what is said once of a folder that is not to be trusted.
+type Attack = (&'static str, fn(&Path), &'static str);
+
+fn attacks() -> Vec<Attack> {
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    fn each(folder: &Path, change: impl Fn(&Path)) {
+        files(folder).iter().for_each(|file| change(file));
+    }
+    let mut attacks: Vec<Attack> = vec![
+        ("a folder that all may write to", |folder| mode(folder, 0o777), "chmod go-w"),
+        ("images that all may write to", |folder| each(folder, |file| mode(file, 0o666)), ""),
+        (
+            "links to images",
+            |folder| {
+                each(folder, |file| {
+                    let elsewhere = folder.with_file_name(file.file_name().unwrap());
+                    std::fs::rename(file, &elsewhere).unwrap();
+                    std::os::unix::fs::symlink(elsewhere, file).unwrap();
+                })
+            },
+            "",
+        ),
+        (
+            "images without end",
+            |folder| each(folder, |file| std::fs::File::options().write(true).open(file).unwrap().set_len(1 << 40).unwrap()),
+            "",
+        ),
+    ];
+    // SAFETY: a call that cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        attacks.push((
+            "another user's folder",
+            |folder| std::os::unix::fs::chown(folder, Some(65534), None).unwrap(),
+            "belongs to user 65534",
+        ));
+        attacks.push((
+            "another user's images",
+            |folder| each(folder, |file| std::os::unix::fs::chown(file, Some(65534), None).unwrap()),
+            "",
+        ));
+    } else {
+        println!("skipped: files of another user, which only root can make");
+    }
+    attacks
+}
+
+/// Machine code is taken only from files that nobody else can have written: otherwise it is compiled again.
+#[test]
+fn images_that_others_may_have_written_are_not_loaded() {
+    let Some(machine) = Machine::new("attacks") else { return };
+    let made = machine.root.join("made");
+    assert_eq!(machine.succeeds(&made, true), MODULES);
+    for (number, (attack, make, said)) in attacks().into_iter().enumerate() {
+        let folder = machine.root.join(format!("attack-{number}/cache"));
+        std::fs::create_dir_all(&folder).unwrap();
+        for file in files(&made) {
+            std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+        }
+        make(&folder);
+        let output = machine.code(&folder, true);
+        assert!(output.status.success(), "{attack}: {}", common::stdout(&output));
+        assert_eq!(machine.compilations(), MODULES, "{attack}");
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(log.matches("compiled kernels are not kept").count(), usize::from(!said.is_empty()), "{attack}: {log}");
+        assert!(log.contains(said), "{attack}: {log}");
+    }
+}
+
+/// A lock that is none does not keep anybody waiting.
+#[test]
+fn a_fifo_in_the_place_of_the_lock_is_no_lock() {
+    let Some(machine) = Machine::new("fifo") else { return };
+    let folder = machine.root.join("cache");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock = std::ffi::CString::new(folder.join("lock").to_str().unwrap()).unwrap();
+    // SAFETY: a string.
+    assert_eq!(unsafe { libc::mkfifo(lock.as_ptr(), 0o600) }, 0);
+    assert_eq!(machine.succeeds(&folder, true), MODULES);
+    assert_eq!(machine.succeeds(&folder, true), 0, "they are kept all the same");
 }
 
 #[test]

@@ -253,7 +253,8 @@ fn values_that_are_missing_or_impossible_are_refused() {
         ("schedule --algorithm revolve --steps -9", "invalid value '-9'"),
         ("schedule --algorithm revolve --snapshots 3", "give --steps"),
         ("schedule --algorithm revolve --steps 0 --snapshots 3", "steps = 0"),
-        ("schedule --algorithm store-all --steps 2147483648", "steps = 2147483648"),
+        ("schedule --algorithm store-all --steps 2147483648", "a whole number from 0 to 2147483647"),
+        ("plan --algorithm store-all --steps 9 --cache 2 --state-bytes 4Q", "K, M, G, T and KiB to TiB"),
         ("schedule --algorithm revolve --steps 9", "--adjust"),
         ("schedule --algorithm uniform --steps 9", "uniform needs the number of snapshots"),
         ("schedule --algorithm uniform --steps 9 --published", "uniform needs the number of snapshots"),
@@ -279,6 +280,59 @@ fn bad_traces_are_refused() {
         is_refused(&format!("schedule --algorithm trace --trace {}{options}", file.display()), part);
         std::fs::remove_file(file).unwrap();
     }
+}
+
+#[test]
+fn numbers_are_read_as_in_a_configuration() {
+    assert_eq!(json("schedule --algorithm revolve --steps 1e3 --snapshots 10")["steps"], 1000);
+    succeeds("plan --steps 1e3 --state-bytes 1.5GiB --device-budget 12GB");
+}
+
+#[test]
+fn keys_of_the_configuration_are_listed() {
+    let listed = text(&succeeds("config").stdout).to_owned();
+    for part in ["key ", "compressor", "none (0), zfp (1)", "device_budget", "bytes", "GPUZIP_CACHE_DIR"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    let object = json("config");
+    let compressor = object["keys"].as_array().unwrap().iter().find(|key| key["key"] == "compressor").unwrap();
+    assert_eq!(keys(compressor), ["key", "default", "unit", "values", "meaning"]);
+    assert_eq!(compressor["default"], "none");
+    assert!(object["variables"].as_array().unwrap().iter().any(|variable| variable["variable"] == "GPUZIP_LOG"));
+}
+
+#[test]
+fn a_configuration_is_checked() {
+    let file = temporary("good.cfg", b"compressor = DCT\nerror_bound = 1e-4\ndevice_budget = 2G # of 80\n");
+    let line = format!("config {} --json", file.display());
+    let output =
+        command(&line).env("GPUZIP_HOST_BUDGET", "4GB").env("GPUZIP_COMPRESOR", "zfp").env("GPUZIP_ROOT", "/opt").output().unwrap();
+    let values: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (key, value, source) in [
+        ("compressor", "dct", "line 1"),
+        ("device_budget", "2147483648", "line 3"),
+        ("host_budget", "4000000000", "variable"),
+        ("policy", "clairvoyant", "default"),
+    ] {
+        assert_eq!(values[key], serde_json::json!({ "value": value, "set_by": source }));
+    }
+    let warnings = text(&output.stderr);
+    assert!(warnings.contains("GPUZIP_COMPRESOR") && warnings.contains("did you mean GPUZIP_COMPRESSOR?"), "{warnings}");
+    assert!(!warnings.contains("GPUZIP_ROOT"), "{warnings}");
+    assert!(text(&succeeds(&format!("config {}", file.display())).stdout).contains("dct"));
+    std::fs::remove_file(file).unwrap();
+    succeeds("config --environment");
+    for (content, part) in [
+        (&b"\nsnaps = 3\n"[..], "line 2: unknown key \"snaps\": did you mean checkpointing_snaps?"),
+        (b"zero_copy = 1\npolicy = lru\n", "zero_copy = 1 with policy = 1"),
+        (b"profile_path = /\n", "is a folder"),
+        (b"compressor = \xff\n", "line 1: is not UTF-8"),
+    ] {
+        let file = temporary("bad.cfg", content);
+        is_refused(&format!("config {}", file.display()), part);
+        std::fs::remove_file(file).unwrap();
+    }
+    is_refused("config /dev/zero", "is a device: give a regular file");
 }
 
 /// `gpuzip schedule --print | head -1`: the reader goes away in the middle of megabytes.

@@ -27,12 +27,13 @@ pub fn run(data: &[u8]) {
 
 /// Entries that are written out again are the same ones.
 fn parse(text: &str) {
-    let Ok(entries) = gpuzip::config::parse(text) else { return };
+    let parse = |text| gpuzip::config::entries(text).collect::<gpuzip::error::Result<Vec<_>>>();
+    let Ok(entries) = parse(text) else { return };
     if entries.iter().any(|entry| entry.key.contains('"') || entry.value.contains('"')) {
         return;
     }
     let written: String = entries.iter().map(|entry| format!("{} = \"{}\"\n", entry.key, entry.value)).collect();
-    let again = gpuzip::config::parse(&written).expect("what was parsed can be written");
+    let again = parse(&written).expect("what was parsed can be written");
     assert!(entries.iter().map(|e| (&e.key, &e.value)).eq(again.iter().map(|e| (&e.key, &e.value))), "{written}");
 }
 

@@ -176,9 +176,10 @@ fn unknown(word: &str) -> Option<String> {
     }
 }
 
-/// Strings of loaded configurations, each once, in order, NUL-terminated. They live as long as the process: copies of a configuration stay
-/// valid, whoever frees which of them.
-static STRINGS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// Strings of loaded configurations, each once, NUL-terminated, in order within the bucket of their hash. They live as long as the process:
+/// copies of a configuration stay valid, whoever frees which of them.
+static STRINGS: Mutex<[Vec<Vec<u8>>; BUCKETS]> = Mutex::new([const { Vec::new() }; BUCKETS]);
+const BUCKETS: usize = 256;
 
 /// The kept string of a value without NULs.
 fn kept(value: &str) -> Result<*const c_char> {
@@ -189,6 +190,8 @@ fn kept(value: &str) -> Result<*const c_char> {
     text.push(0);
     // Where another thread is at it, or was when this process was forked, the string is kept apart. Nothing waits here.
     let Ok(mut strings) = STRINGS.try_lock() else { return Ok(text.leak().as_ptr().cast()) };
+    let hash = text.iter().fold(0usize, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let strings = &mut strings[hash % BUCKETS];
     let at = match strings.binary_search(&text) {
         Ok(at) => at,
         Err(at) => {

@@ -176,7 +176,8 @@ pub struct gpuzip_config_t {
     pub compressor: i32,
     /// What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
     pub log_level: i32,
-    /// 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
+    /// 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names. Processes may share it; a
+    /// line is there whole or not at all, and then a warning says why.
     pub enable_performance_log: i32,
     /// 1: log the compression ratio of every snapshot, at level INFO.
     pub enable_compression_rate_log: i32,
@@ -241,13 +242,14 @@ pub struct gpuzip_config_t {
     pub zero_copy: i32,
     /// Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
     pub link_bandwidth: f64,
-    /// The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`. NULL:
-    /// none.
+    /// The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`, in one
+    /// piece: readers find the old profile or the new one. NULL: none.
     pub profile_path: *const c_char,
     /// A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
     /// the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
-    /// and so does `-<k>` for the k-th session of a process from the second on. Older files are replaced. It is written at the end of every shot,
-    /// for which TERMINATE then waits; what cannot be written is a warning and nothing more.
+    /// and so does `-<k>` for the k-th session of a process from the second on, or, where another process is writing that file (it has its
+    /// lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then
+    /// waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
     pub trace_out: *const c_char,
     /// A directory for restart files (not in this version).
     pub persist_dir: *const c_char,
