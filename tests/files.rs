@@ -78,8 +78,10 @@ fn rows_in(log: &Path) -> usize {
     cells.len() - 1
 }
 
-/// What stands where the file should be, and what is said of it.
-fn obstacles() -> [(&'static str, fn(&Path), &'static str); 6] {
+/// What stands where the file should be, how it is made, and what is said of it.
+type Obstacle = (&'static str, fn(&Path), &'static str);
+
+fn obstacles() -> [Obstacle; 6] {
     [
         ("fifo", make_fifo, "is a FIFO (a pipe): give a regular file"),
         ("device", |path| symlink("/dev/zero", path).unwrap(), "is a device: give a regular file"),

@@ -210,9 +210,9 @@ impl Key {
     /// # Safety
     /// The strings of `config` are NULL or valid.
     pub(super) unsafe fn value_of(&self, config: &gpuzip_config_t) -> String {
-        // SAFETY: by this function's contract.
         let text = |pointer: *const c_char| match pointer.is_null() {
             true => String::new(),
+            // SAFETY: by this function's contract.
             false => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
         };
         match (self.slot)(&mut config.clone()) {

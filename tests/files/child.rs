@@ -126,9 +126,9 @@ fn session(shots: u64, waits: bool) -> Result<(), String> {
                 check(gpuzip_get_action(handle, &mut action))?;
                 match action.r#type {
                     GPUZIP_ACTION_FORWARD => data.write([action.ts as f64; VALUES]),
-                    GPUZIP_ACTION_SAVE => check(gpuzip_save(handle, action.ts.into(), &field, 1, null_mut()))?,
+                    GPUZIP_ACTION_SAVE => check(gpuzip_save(handle, action.ts, &field, 1, null_mut()))?,
                     GPUZIP_ACTION_RESTORE => {
-                        check(gpuzip_retrieve(handle, action.ts.into(), &field, 1, null_mut()))?;
+                        check(gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()))?;
                         assert_eq!(data.read(), [action.ts as f64; VALUES]);
                     }
                     GPUZIP_ACTION_TERMINATE => break,
