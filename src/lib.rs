@@ -4,7 +4,7 @@
 //! thin C ABI hands the engine to C, C++ and Fortran.
 //!
 //! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
-//! [`snapshot`] and [`device`]; [`stats`], [`trace`] and [`error`].
+//! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
 
 pub mod capi;
 pub mod codec;

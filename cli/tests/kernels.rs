@@ -159,3 +159,18 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert!(machine.run("--dir /dev/null/kernels", "both").status.success());
     assert_eq!(machine.run("--arch 80", "both").status.code(), Some(2), "--arch alone does nothing");
 }
+
+/// Nothing is compiled into, or listed of, a folder that others may write to.
+#[test]
+fn a_folder_that_others_may_write_to_is_refused() {
+    let Some(machine) = Machine::new("open") else { return };
+    std::fs::create_dir_all(machine.cache()).unwrap();
+    std::fs::set_permissions(machine.cache(), PermissionsExt::from_mode(0o777)).unwrap();
+    for line in ["", "--json", "--prebuild --arch 90"] {
+        let output = machine.run(line, "both");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {text}");
+        assert!(text.contains("has mode 777, so that others may write to it (chmod go-w)"), "{line}: {text}");
+    }
+    assert_eq!(machine.compilations(), 0);
+}

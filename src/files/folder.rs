@@ -28,7 +28,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let name = path.file_name().ok_or_else(|| io::Error::other("names no file"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(name, bytes, old.map(Permissions::from_mode))
+    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(name, &[bytes], old.map(Permissions::from_mode))
 }
 
 /// The file that a symbolic link names, or the path itself.
@@ -85,12 +85,12 @@ impl Folder {
         checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
     }
 
-    /// Writes a file beside `name` and gives it that name when it is whole and on the disk. Any failure removes it.
-    pub fn replace(&self, name: &OsStr, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
+    /// Writes a file of these parts beside `name` and gives it that name when it is whole and on the disk. Any failure removes it.
+    pub fn replace(&self, name: &OsStr, parts: &[&[u8]], permissions: Option<Permissions>) -> io::Result<()> {
         let name = c_name(name)?;
         let (temporary, file) = self.create_temporary()?;
         let written = quietly(|| {
-            (&file).write_all(bytes)?;
+            parts.iter().try_for_each(|part| (&file).write_all(part))?;
             permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
             file.sync_all()
         });

@@ -63,8 +63,8 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     checked_open(path, OpenOptions::new().read(true).append(true).create(true))
 }
 
-/// Waits for the lock of a file (flock) for at most `patience`; a file system that has no locks is an error, too. Another process, another
-/// session of this one and another thread are kept out until the file is closed.
+/// Waits for the lock of a file (flock) for at most `patience`. Other processes, and other openings of the file in this one, are kept out until it
+/// is closed. Where the file system has no locks, nobody is.
 pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
     let begin = Instant::now();
     let mut pause = Duration::from_micros(100);
@@ -78,11 +78,13 @@ pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the lock of a file if nobody has it.
+/// Takes the lock of a file if nobody has it; where the file system has no locks, that is so.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(TryLockError::Error(e)) if matches!(e.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(true),
         Err(TryLockError::Error(e)) => Err(e),
     }
 }

@@ -119,7 +119,7 @@ fn a_trusted_folder_is_this_users_alone_and_follows_no_links() {
     let folder = Folder::trusted_or_new(&made).unwrap();
     assert_eq!(std::fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
     let name = OsStr::new("file");
-    folder.replace(name, b"image", None).unwrap();
+    folder.replace(name, &[b"im", b"age"], None).unwrap();
     assert_eq!(folder.read(name, 9).unwrap(), b"image");
     for open_to in [0o666, 0o620, 0o602] {
         mode(&made.join("file"), open_to);
@@ -138,7 +138,7 @@ fn a_trusted_folder_is_this_users_alone_and_follows_no_links() {
     assert!(folder.lock_file(OsStr::new("link")).is_err());
     // Under another path by now, and still the folder that was looked at.
     std::fs::rename(path.join("a"), path.join("c")).unwrap();
-    folder.replace(OsStr::new("new"), b"x", None).unwrap();
+    folder.replace(OsStr::new("new"), &[b"x"], None).unwrap();
     assert!(path.join("c/b/new").exists());
     std::fs::remove_dir_all(path).unwrap();
 }

@@ -34,8 +34,7 @@ pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
     loop {
         let path = numbered(&named, next_number(&named));
         let file = files::open_to_write(&path)?;
-        // Where the file system has no locks, other processes are not seen.
-        if files::try_lock(&file).unwrap_or(true) {
+        if files::try_lock(&file)? {
             return Ok((path, file));
         }
     }

@@ -195,7 +195,7 @@ fn read(folder: &Folder, name: &OsStr) -> Option<Vec<u8>> {
 }
 
 fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
-    folder.replace(name, &[&Fnv::of(image).to_le_bytes(), image].concat(), None)
+    folder.replace(name, &[&Fnv::of(image).to_le_bytes(), image], None)
 }
 
 /// FNV-1a, 64 bits: the same in every build, which std's hasher does not promise.
