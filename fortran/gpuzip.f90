@@ -124,6 +124,22 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_type_f32 = 0
   ! 64-bit IEEE values.
   integer(c_int32_t), parameter, public :: gpuzip_type_f64 = 1
+  ! 8-bit integers, signed or not. Values of this type and of the types below are stored as they are and come back
+  ! exactly, whatever the codec is; with a codec, the CUDA backend of this version refuses them.
+  integer(c_int32_t), parameter, public :: gpuzip_type_i8 = 2
+  ! 16-bit integers, signed or not.
+  integer(c_int32_t), parameter, public :: gpuzip_type_i16 = 3
+  ! 32-bit integers, signed or not.
+  integer(c_int32_t), parameter, public :: gpuzip_type_i32 = 4
+  ! 64-bit integers, signed or not.
+  integer(c_int32_t), parameter, public :: gpuzip_type_i64 = 5
+  ! Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare a GPUZIP_TYPE_F32
+  ! field whose n1 and pitches are twice as large.
+  integer(c_int32_t), parameter, public :: gpuzip_type_complex_f32 = 6
+  ! Complex values, each two 64-bit IEEE numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
+  integer(c_int32_t), parameter, public :: gpuzip_type_complex_f64 = 7
+  ! Bytes of whatever the application keeps there.
+  integer(c_int32_t), parameter, public :: gpuzip_type_byte = 8
 
   ! A handle, opaque; a `gpuzip_schedule_t *` of C. Copies of it are the same thing.
   type, bind(c), public :: gpuzip_schedule_t
@@ -322,7 +338,18 @@ module gpuzip
     integer(c_int64_t) :: reserved(7) = 0
   end type
 
-  ! One contiguous array of the state, n1 fastest.
+  ! One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.
+  ! Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values. Only these values
+  ! belong to the state: what lies between them (a halo) is neither stored nor compared, and a retrieve does not write
+  ! it. A snapshot has the size of the values. A field of n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8)
+  ! with a halo of 4 cells has `data` = &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+  ! Number, extents, types and roles of the fields are those given at init in every call; `data` and the pitches may
+  ! differ from call to call. Memory that the library hands out (zero copy) and fields that it gives to a registered
+  ! codec are contiguous. The CUDA backend of this version refuses fields with gaps. A codec works on a contiguous copy
+  ! of a field with gaps; a session that has a codec then takes memory for one more state, beside its budgets.
+  ! An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1] - u[0]` = `u[2] -
+  ! u[1]` = ... of rows allocated in one piece: `data` = u[0] and `pitch2` that distance. Otherwise each evenly spaced
+  ! block of rows is a field of its own.
   type, bind(c), public :: gpuzip_field_t
     ! Its memory, owned by the caller. May be NULL where only the shape counts.
     type(c_ptr) :: data = c_null_ptr
@@ -332,12 +359,17 @@ module gpuzip
     integer(c_int64_t) :: n2 = 0
     ! Extent of the slowest dimension; 1 if there is none.
     integer(c_int64_t) :: n3 = 0
-    ! GPUZIP_TYPE_F32 or GPUZIP_TYPE_F64.
+    ! GPUZIP_TYPE_*.
     integer(c_int32_t) :: type = 0
     ! 0: a quantity of its own; k+1: the previous time level of field k.
     integer(c_int32_t) :: role = 0
+    ! Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows without gaps.
+    integer(c_int64_t) :: pitch2 = 0
+    ! Distance, in values, between the first values of consecutive planes: at least (n2-1) `pitch2` + n1. 0: n2 times
+    ! the distance of rows.
+    integer(c_int64_t) :: pitch3 = 0
     ! Zero.
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   ! What one session counted and timed since the last setup.

@@ -109,8 +109,9 @@ fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> R
     if !compression.method.is_bounded() {
         return Ok(SnapshotCodec::new(compression.clone(), layout)?.expected_bytes(config.compression_factor));
     }
-    let most = SnapshotCodec::max_bytes(layout);
+    if config.compression_factor > 1.0 {
+        return Ok(SnapshotCodec::bytes_by_ratio(layout, config.compression_factor));
+    }
     let measured = config.profile.as_ref().and_then(|profile| profile.codec(compression)).map(|codec| codec.worst_ratio / MARGIN);
-    let ratio = Some(config.compression_factor).filter(|&factor| factor > 1.0).or(measured).unwrap_or(1.0);
-    Ok((most as f64 / ratio.max(1.0)) as u64)
+    Ok((SnapshotCodec::max_bytes(layout) as f64 / measured.unwrap_or(1.0).max(1.0)) as u64)
 }

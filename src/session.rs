@@ -709,11 +709,11 @@ impl Session {
             if given.field.n != expected.n || given.field.scalar != expected.scalar {
                 return fail!(
                     Shape,
-                    "field {i} is {:?} of {:?}: the session has {:?} of {:?}",
+                    "field {i} is {:?} of {}: the session has {:?} of {}",
                     given.field.n,
-                    given.field.scalar,
+                    given.field.scalar.name(),
                     expected.n,
-                    expected.scalar
+                    expected.scalar.name()
                 );
             }
             match given.memory {

@@ -10,19 +10,70 @@ pub enum Scalar {
     F32 = 0,
     /// 64-bit IEEE.
     F64 = 1,
+    /// 8-bit integer.
+    I8 = 2,
+    /// 16-bit integer.
+    I16 = 3,
+    /// 32-bit integer.
+    I32 = 4,
+    /// 64-bit integer.
+    I64 = 5,
+    /// Complex: two 32-bit IEEE.
+    ComplexF32 = 6,
+    /// Complex: two 64-bit IEEE.
+    ComplexF64 = 7,
+    /// A byte of whatever the application keeps there.
+    Byte = 8,
 }
 
 impl Scalar {
+    /// All types, each at its number.
+    pub const ALL: [Scalar; 9] =
+        [Scalar::F32, Scalar::F64, Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64, Scalar::ComplexF32, Scalar::ComplexF64, Scalar::Byte];
+
+    /// The type with this number, if there is one.
+    pub fn of_number(number: i32) -> Option<Self> {
+        usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
+    }
+
     /// Bytes of one value.
     pub fn bytes(self) -> u64 {
         match self {
-            Scalar::F32 => 4,
-            Scalar::F64 => 8,
+            Scalar::I8 | Scalar::Byte => 1,
+            Scalar::I16 => 2,
+            Scalar::F32 | Scalar::I32 => 4,
+            Scalar::F64 | Scalar::I64 | Scalar::ComplexF32 => 8,
+            Scalar::ComplexF64 => 16,
+        }
+    }
+
+    /// Whether codecs work on such values. A snapshot has all others as they are, whatever the codec.
+    pub fn is_coded(self) -> bool {
+        matches!(self, Scalar::F32 | Scalar::F64)
+    }
+
+    /// The error of a codec that is asked to code such values.
+    pub fn not_coded<T>(self) -> Result<T> {
+        fail!(Unsupported, "{}: codecs code FP32 and FP64; values of other types are stored as they are", self.name())
+    }
+
+    /// Its name in the C ABI.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scalar::F32 => "GPUZIP_TYPE_F32",
+            Scalar::F64 => "GPUZIP_TYPE_F64",
+            Scalar::I8 => "GPUZIP_TYPE_I8",
+            Scalar::I16 => "GPUZIP_TYPE_I16",
+            Scalar::I32 => "GPUZIP_TYPE_I32",
+            Scalar::I64 => "GPUZIP_TYPE_I64",
+            Scalar::ComplexF32 => "GPUZIP_TYPE_COMPLEX_F32",
+            Scalar::ComplexF64 => "GPUZIP_TYPE_COMPLEX_F64",
+            Scalar::Byte => "GPUZIP_TYPE_BYTE",
         }
     }
 }
 
-/// One contiguous array of the state, n1 fastest.
+/// One array of the state, n1 fastest. How it lies in the application's memory is not part of it: in a snapshot it is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Extents; 1 where a dimension is not used.
@@ -97,7 +148,9 @@ pub struct PastField {
 impl Layout {
     /// The time levels, if there are any to share.
     pub fn levels(&self) -> Option<Levels> {
-        let is_past = |field: &Field| field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
+        // A GPU adds up checksums in words of 4 bytes: smaller values are not shared.
+        let is_past =
+            |field: &Field| field.scalar.bytes() >= 4 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
         let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, past_bytes: 0 };
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
             levels.own.push((i, levels.own_bytes));

@@ -20,7 +20,7 @@ impl State {
             let values = (0..field.n.iter().product::<u64>() as usize).map(|i| value(k, i));
             match field.scalar {
                 Scalar::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
-                Scalar::F64 => values.flat_map(f64::to_le_bytes).collect::<Vec<u8>>(),
+                _ => values.flat_map(f64::to_le_bytes).collect::<Vec<u8>>(),
             }
         };
         State { fields: fields.to_vec(), data: fields.iter().enumerate().map(bytes).collect() }
@@ -29,7 +29,7 @@ impl State {
     fn values(&self, k: usize) -> Vec<f64> {
         match self.fields[k].scalar {
             Scalar::F32 => self.data[k].chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()) as f64).collect(),
-            Scalar::F64 => self.data[k].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(),
+            _ => self.data[k].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(),
         }
     }
 
@@ -106,7 +106,7 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
                 let later = state.values(j as usize);
                 let difference: Vec<f64> = match state.fields[k].scalar {
                     Scalar::F32 => later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect(),
-                    Scalar::F64 => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
+                    _ => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
                 };
                 // The difference of the errors is that of the exact differences, which are not rounded to the type.
                 let errors: Vec<f64> = errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();

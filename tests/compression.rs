@@ -90,7 +90,7 @@ impl App {
             for i in 0..values {
                 match field.scalar {
                     Scalar::F32 => data[4 * i..][..4].copy_from_slice(&(value(i) as f32).to_le_bytes()),
-                    Scalar::F64 => data[8 * i..][..8].copy_from_slice(&value(i).to_le_bytes()),
+                    _ => data[8 * i..][..8].copy_from_slice(&value(i).to_le_bytes()),
                 }
             }
         }

@@ -33,7 +33,7 @@ macro_rules! layouts {
 }
 
 layouts! {
-    gpuzip_field_t, 72, type at 32: data 0, n1 8, n2 16, n3 24, role 36, reserved 40;
+    gpuzip_field_t, 72, type at 32: data 0, n1 8, n2 16, n3 24, role 36, pitch2 40, pitch3 48, reserved 56;
     gpuzip_action_t, 40, type at 0: ts 4, ts_end 8, flags 12, it 16, reserved 24;
     gpuzip_config_t, 368: checkpointing_algorithm 0, checkpointing_snaps 4, cache_capacity 8, compressor 12, log_level 16,
         enable_performance_log 20, enable_compression_rate_log 24, compression_factor 28, trace_file_path 32, revolve_log_level 40,

@@ -122,9 +122,7 @@ impl Values {
         }
         Ok(match field.scalar {
             Scalar::F32 => Values::F32(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()),
-            Scalar::F64 => {
-                Values::F64(bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect())
-            }
+            _ => Values::F64(bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect()),
         })
     }
 

@@ -223,7 +223,7 @@ struct Plugin {
 
 fn field_of(data: *mut c_void, shape: Shape) -> gpuzip_field_t {
     let [n1, n2, n3] = shape.n.map(|n| n as u64);
-    gpuzip_field_t { data, n1, n2, n3, r#type: shape.scalar as i32, role: 0, reserved: [0; 4] }
+    gpuzip_field_t { data, n1, n2, n3, r#type: shape.scalar as i32, role: 0, pitch2: 0, pitch3: 0, reserved: [0; 2] }
 }
 
 impl Coder for Plugin {
@@ -261,4 +261,21 @@ impl Coder for Plugin {
     }
 }
 
-const _: () = assert!(Scalar::F32 as i32 == GPUZIP_TYPE_F32 && Scalar::F64 as i32 == GPUZIP_TYPE_F64);
+const _: () = {
+    let numbers = [
+        GPUZIP_TYPE_F32,
+        GPUZIP_TYPE_F64,
+        GPUZIP_TYPE_I8,
+        GPUZIP_TYPE_I16,
+        GPUZIP_TYPE_I32,
+        GPUZIP_TYPE_I64,
+        GPUZIP_TYPE_COMPLEX_F32,
+        GPUZIP_TYPE_COMPLEX_F64,
+        GPUZIP_TYPE_BYTE,
+    ];
+    let mut k = 0;
+    while k < numbers.len() {
+        assert!(numbers[k] as usize == k && Scalar::ALL[k] as i32 == numbers[k]);
+        k += 1;
+    }
+};

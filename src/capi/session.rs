@@ -5,7 +5,7 @@ use super::entry::{entry, not_null, write, write_sized, zero_words};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize};
 use super::types::*;
-use crate::device::{AppField, AppMemory, Stream};
+use crate::device::{AppField, AppMemory, Rows, Stream};
 use crate::error::{fail, Code, Result};
 use crate::session::{estimate, Session};
 use crate::snapshot::{Field, Scalar, MAX_FIELDS};
@@ -25,21 +25,24 @@ pub(super) unsafe fn app_fields(fields: *const gpuzip_field_t, nfields: u32) -> 
         // SAFETY: i < nfields, by this function's contract.
         let given = unsafe { fields.add(i as usize).read_unaligned() };
         let field = field_of(&given).map_err(|e| e.within(format_args!("field {i}")))?;
-        let Some(bytes) = field.bytes().filter(|_| !given.data.is_null()) else {
+        if field.n.contains(&0) || field.bytes().is_none() {
+            // Extents that are impossible are refused with the layout of the state.
             return Ok(AppField { field, memory: None });
-        };
-        // SAFETY: the caller of the ABI promises this memory for the field.
-        let memory = unsafe { AppMemory::new(given.data.cast(), bytes as usize) };
+        }
+        let rows = Rows::of(&field, given.pitch2, given.pitch3).map_err(|e| e.within(format_args!("field {i}")))?;
+        if given.data.is_null() {
+            return Ok(AppField { field, memory: None });
+        }
+        // SAFETY: the caller of the ABI promises this memory for the values of the field.
+        let memory = unsafe { AppMemory::in_rows(given.data.cast(), rows) };
         Ok(AppField { field, memory: Some(memory) })
     };
     (0..nfields).map(convert).collect()
 }
 
 fn field_of(given: &gpuzip_field_t) -> Result<Field> {
-    let scalar = match given.r#type {
-        GPUZIP_TYPE_F32 => Scalar::F32,
-        GPUZIP_TYPE_F64 => Scalar::F64,
-        other => return fail!(Argument, "type = {other}: use GPUZIP_TYPE_F32 (0) or GPUZIP_TYPE_F64 (1)"),
+    let Some(scalar) = Scalar::of_number(given.r#type) else {
+        return fail!(Argument, "type = {}: use one of GPUZIP_TYPE_F32 (0), GPUZIP_TYPE_F64 (1) to GPUZIP_TYPE_BYTE (8)", given.r#type);
     };
     let previous_of = match given.role {
         0 => None,

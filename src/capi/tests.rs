@@ -43,7 +43,9 @@ fn field(data: &mut [f32]) -> gpuzip_field_t {
         n3: 1,
         r#type: GPUZIP_TYPE_F32,
         role: 0,
-        reserved: [0; 4],
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
     }
 }
 
@@ -207,10 +209,14 @@ fn impossible_sizes_are_refused() {
         (gpuzip_field_t { n1: 0, ..good }, "0 x 1 x 1"),
         (gpuzip_field_t { n1: u64::MAX, ..good }, "address space"),
         (gpuzip_field_t { n1: 1 << 32, n2: 1 << 32, ..good }, "address space"),
-        (gpuzip_field_t { r#type: 7, ..good }, "type = 7"),
+        (gpuzip_field_t { r#type: 9, ..good }, "type = 9"),
+        (gpuzip_field_t { r#type: -1, ..good }, "type = -1"),
         (gpuzip_field_t { role: -1, ..good }, "role = -1"),
         (gpuzip_field_t { role: 5, ..good }, "role = 5"),
-        (gpuzip_field_t { reserved: [0, 9, 0, 0], ..good }, "field 0: reserved[1] = 9"),
+        (gpuzip_field_t { reserved: [0, 9], ..good }, "field 0: reserved[1] = 9"),
+        (gpuzip_field_t { pitch2: good.n1 - 1, ..good }, "field 0: pitch2 = "),
+        (gpuzip_field_t { pitch3: good.n1 - 1, ..good }, "field 0: pitch3 = "),
+        (gpuzip_field_t { n3: 2, pitch3: 1 << 61, ..good }, "address space"),
     ] {
         assert_eq!(init(&revolve(2, 1), 5, &[bad]).0, GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains(part), "{}", last_error());
@@ -559,7 +565,7 @@ fn the_estimate_is_what_init_takes() {
 #[test]
 fn streams_of_impossible_sizes_are_refused() {
     let (byte, mut x) = (0u8, [0f32; 4]);
-    let field = gpuzip_field_t { data: x.as_mut_ptr().cast(), n1: 4, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, reserved: [0; 4] };
+    let field = gpuzip_field_t { data: x.as_mut_ptr().cast(), n1: 4, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, ..field(&mut []) };
     let mut info = gpuzip_codec_info_t { struct_size: size_of::<gpuzip_codec_info_t>() as u64, ..Default::default() };
     for bytes in [u64::MAX, 1 << 63] {
         // SAFETY: nothing is read of a stream that no memory holds.

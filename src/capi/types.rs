@@ -111,6 +111,22 @@ pub const GPUZIP_COMPRESSOR_AUTO: i32 = 15;
 pub const GPUZIP_TYPE_F32: i32 = 0;
 /// 64-bit IEEE values.
 pub const GPUZIP_TYPE_F64: i32 = 1;
+/// 8-bit integers, signed or not. Values of this type and of the types below are stored as they are and come back exactly, whatever the
+/// codec is; with a codec, the CUDA backend of this version refuses them.
+pub const GPUZIP_TYPE_I8: i32 = 2;
+/// 16-bit integers, signed or not.
+pub const GPUZIP_TYPE_I16: i32 = 3;
+/// 32-bit integers, signed or not.
+pub const GPUZIP_TYPE_I32: i32 = 4;
+/// 64-bit integers, signed or not.
+pub const GPUZIP_TYPE_I64: i32 = 5;
+/// Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare a GPUZIP_TYPE_F32 field whose n1 and
+/// pitches are twice as large.
+pub const GPUZIP_TYPE_COMPLEX_F32: i32 = 6;
+/// Complex values, each two 64-bit IEEE numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
+pub const GPUZIP_TYPE_COMPLEX_F64: i32 = 7;
+/// Bytes of whatever the application keeps there.
+pub const GPUZIP_TYPE_BYTE: i32 = 8;
 
 /// A session: one device of one application.
 pub struct gpuzip_t {
@@ -122,7 +138,20 @@ pub struct gpuzip_schedule_t {
     _opaque: [u8; 0],
 }
 
-/// One contiguous array of the state, n1 fastest.
+/// One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.
+///
+/// Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values. Only these values belong to the state: what
+/// lies between them (a halo) is neither stored nor compared, and a retrieve does not write it. A snapshot has the size of the values. A
+/// field of n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) with a halo of 4 cells has `data` = &array[4][4][4],
+/// `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+///
+/// Number, extents, types and roles of the fields are those given at init in every call; `data` and the pitches may differ from call to
+/// call. Memory that the library hands out (zero copy) and fields that it gives to a
+/// registered codec are contiguous. The CUDA backend of this version refuses fields with gaps. A codec works on a contiguous copy of a
+/// field with gaps; a session that has a codec then takes memory for one more state, beside its budgets.
+///
+/// An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1] - u[0]` = `u[2] - u[1]` = ... of rows
+/// allocated in one piece: `data` = u[0] and `pitch2` that distance. Otherwise each evenly spaced block of rows is a field of its own.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_field_t {
@@ -134,12 +163,16 @@ pub struct gpuzip_field_t {
     pub n2: u64,
     /// Extent of the slowest dimension; 1 if there is none.
     pub n3: u64,
-    /// GPUZIP_TYPE_F32 or GPUZIP_TYPE_F64.
+    /// GPUZIP_TYPE_*.
     pub r#type: i32,
     /// 0: a quantity of its own; k+1: the previous time level of field k.
     pub role: i32,
+    /// Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows without gaps.
+    pub pitch2: u64,
+    /// Distance, in values, between the first values of consecutive planes: at least (n2-1) `pitch2` + n1. 0: n2 times the distance of rows.
+    pub pitch3: u64,
     /// Zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 2],
 }
 
 /// What the application has to do next.

@@ -6,12 +6,13 @@ use super::settings::Settings;
 use super::simd::{dispatch, Kernel};
 use super::stream::{padded, Content, Header, HEADER};
 use super::survey::Survey;
-use crate::device::{AppMemory, Slab};
+use crate::device::{AppMemory, Packed, Rows, Slab};
 use crate::error::{fail, Code, Error, Result};
 use crate::snapshot::{Layout, Scalar};
 use std::ops::Range;
 
-/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made.
+/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made, but for fields whose rows are apart: the first
+/// of them makes it take as much as a state has. Fields of types that no codec codes are kept as they are.
 ///
 /// A field that is declared as the previous time level of another is coded as that one minus itself: an error of the difference is one of
 /// the velocity, which a restart amplifies. The bound then holds for the later level and for the difference, each by its own size;
@@ -32,6 +33,8 @@ pub struct SnapshotCodec {
     coder_of: Vec<usize>,
     /// Where differences are made.
     difference: Slab,
+    /// Where fields are put together whose rows are apart.
+    packed: Packed,
     room: usize,
 }
 
@@ -41,6 +44,10 @@ impl SnapshotCodec {
         let shapes: Vec<Shape> = layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar }).collect();
         let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
         for &shape in &shapes {
+            if !shape.scalar.is_coded() {
+                coder_of.push(NO_CODER);
+                continue;
+            }
             let known = kinds.iter().position(|&kind| kind == shape);
             coder_of.push(known.unwrap_or(kinds.len()));
             if known.is_none() {
@@ -50,7 +57,7 @@ impl SnapshotCodec {
         }
         let most = |i: usize| padded(coders.get(coder_of[i]).map_or(0, |c| c.max_bytes()).max(shapes[i].bytes()));
         let room = (0..shapes.len()).map(most).fold(0, usize::saturating_add);
-        let of_pairs = layout.fields.iter().filter(|f| f.previous_of.is_some()).filter_map(|f| f.bytes());
+        let of_pairs = layout.fields.iter().filter(|f| f.previous_of.is_some() && f.scalar.is_coded()).filter_map(|f| f.bytes());
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
         let (order, groups) = groups_of(layout);
         let none = (Survey { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
@@ -65,6 +72,7 @@ impl SnapshotCodec {
             coders,
             coder_of,
             difference,
+            packed: Packed::new(layout.fields.iter().map(|f| f.scalar.is_coded()).collect()),
             room,
         })
     }
@@ -79,14 +87,22 @@ impl SnapshotCodec {
         self.room
     }
 
-    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio is `factor`, at most `max_bytes`.
+    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio of what is coded is `factor`, at most `max_bytes`.
     pub fn expected_bytes(&self, factor: f64) -> u64 {
-        let most = Self::max_bytes(&self.layout);
         if self.settings.method.is_bounded() {
-            return if factor > 1.0 { (most as f64 / factor) as u64 } else { most };
+            return Self::bytes_by_ratio(&self.layout, factor);
         }
-        let coded = |i: &usize| padded(self.coders.get(*i).map_or(usize::MAX, |c| c.max_bytes())) as u64;
-        self.coder_of.iter().map(coded).fold(0, u64::saturating_add).min(most)
+        let coded = |(shape, &coder): (&Shape, &usize)| padded(self.coders.get(coder).map_or(shape.bytes(), |c| c.max_bytes())) as u64;
+        self.shapes.iter().zip(&self.coder_of).map(coded).fold(0, u64::saturating_add).min(Self::max_bytes(&self.layout))
+    }
+
+    /// Bytes of a snapshot in which all fields that are coded together have this ratio.
+    pub fn bytes_by_ratio(layout: &Layout, ratio: f64) -> u64 {
+        let most = |coded: bool| {
+            let fields = layout.fields.iter().filter(|f| f.scalar.is_coded() == coded);
+            fields.filter_map(|f| f.bytes()).map(|bytes| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
+        };
+        most(false).saturating_add((most(true) as f64 / ratio.max(1.0)) as u64)
     }
 
     /// Codes the fields, which must be as the layout says, into the beginning of `to`, which has at least `room` bytes, and returns the
@@ -98,9 +114,23 @@ impl SnapshotCodec {
         if to.len() < self.room {
             return fail!(Argument, "{} bytes for a compressed snapshot: it needs room for {}", to.len(), self.room);
         }
+        let mut packed = std::mem::take(&mut self.packed);
+        // SAFETY: by this function's contract.
+        let result = unsafe { packed.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
+        self.packed = packed;
+        result
+    }
+
+    /// Codes the fields; those that are coded are in one piece each.
+    unsafe fn compress_all(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         let mut end = 0;
         for g in 0..self.groups.len() {
             let group = self.groups[g].clone();
+            if !self.shapes[self.order[group.start]].scalar.is_coded() {
+                // SAFETY: by the contract of `compress`.
+                end = unsafe { self.keep_group(group, fields, to, end) }?;
+                continue;
+            }
             let coded = match self.coders.is_empty() {
                 true => None,
                 // SAFETY: by this function's contract.
@@ -113,6 +143,26 @@ impl SnapshotCodec {
             };
         }
         Ok(end)
+    }
+
+    /// Stores a group, whose fields have the same type, as it is.
+    unsafe fn keep_group(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<usize> {
+        for k in group {
+            let i = self.order[k];
+            let shape = self.shapes[i];
+            let rows = rows_of(fields[i], shape)?;
+            // SAFETY: the field is readable in its rows, by this function's contract; the slice has the bytes of its values.
+            unsafe { rows.gather(fields[i].address(), to[end + HEADER..end + HEADER + shape.bytes()].as_mut_ptr()) };
+            end += self.header(Part::of(i), Content::Raw, 0.0, shape.bytes()).seal(&mut to[end..]);
+        }
+        Ok(end)
+    }
+
+    /// The header of a part of the snapshot.
+    fn header(&self, part: Part, content: Content, bound: f64, payload: usize) -> Header {
+        let (method, shape) = (&self.settings.method, self.shapes[part.field]);
+        let (codec, parameter) = (method.number(), method.parameter());
+        Header { codec, content, field: part.field as u16, reference: part.reference, parameter, shape, bound, payload }
     }
 
     /// Codes a group by differences; `None` if that does not keep the bounds.
@@ -218,29 +268,34 @@ impl SnapshotCodec {
                 }
             }
         };
-        let method = &self.settings.method;
-        let header = Header {
-            codec: method.number(),
-            content,
-            field: part.field as u16,
-            reference: part.reference,
-            parameter: method.parameter(),
-            shape,
-            bound: promised,
-            payload,
-        };
-        Ok((header.seal(to), content))
+        Ok((self.header(part, content, promised, payload).seal(to), content))
     }
 
     /// Decodes a snapshot, all of `from`, into the fields, which must be as the layout says.
     ///
     /// # Safety
     /// The fields are writable host memory, as promised for `AppMemory`.
-    pub unsafe fn decompress(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
+    pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
+        let mut packed = std::mem::take(&mut self.packed);
+        // SAFETY: by this function's contract.
+        let result = unsafe { packed.scattered(fields, |fields| self.decompress_all(from, fields)) };
+        self.packed = packed;
+        result
+    }
+
+    /// Decodes a snapshot into fields; those that are coded are in one piece each.
+    unsafe fn decompress_all(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
         for k in 0..self.order.len() {
             let i = self.order[k];
             let (header, payload, bytes) = Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
             self.check_header(i, &header)?;
+            from = &from[bytes..];
+            if !header.shape.scalar.is_coded() {
+                let rows = rows_of(fields[i], self.shapes[i])?;
+                // SAFETY: the field is writable in its rows, by this function's contract; the payload has the bytes of its values.
+                unsafe { rows.scatter(payload.as_ptr(), fields[i].address()) };
+                continue;
+            }
             // SAFETY: by this function's contract; nothing else refers to this field's values.
             let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
             match header.content {
@@ -257,7 +312,6 @@ impl SnapshotCodec {
                 // SAFETY: by this function's contract, and the two do not overlap.
                 unsafe { subtract_from(fields[j as usize], fields[i], self.shapes[i]) }?;
             }
-            from = &from[bytes..];
         }
         if !from.is_empty() {
             return fail!(Stream, "{} bytes are left behind the last field", from.len());
@@ -288,6 +342,9 @@ impl SnapshotCodec {
     }
 }
 
+/// In place of the number of a coder: the values of a field are kept as they are.
+const NO_CODER: usize = usize::MAX;
+
 /// An array of the snapshot.
 #[derive(Clone, Copy)]
 struct Part {
@@ -316,7 +373,7 @@ fn error_of(bound: Bound, survey: &Survey) -> f64 {
 fn ulp(scalar: Scalar) -> f64 {
     match scalar {
         Scalar::F32 => f64::EPSILON * (1u64 << 28) as f64,
-        Scalar::F64 => f64::EPSILON / 2.0,
+        _ => f64::EPSILON / 2.0,
     }
 }
 
@@ -324,7 +381,7 @@ fn ulp(scalar: Scalar) -> f64 {
 fn range_of(scalar: Scalar) -> (f64, f64) {
     match scalar {
         Scalar::F32 => (2f64.powi(-100), 2f64.powi(120)),
-        Scalar::F64 => (2f64.powi(-900), 2f64.powi(1000)),
+        _ => (2f64.powi(-900), 2f64.powi(1000)),
     }
 }
 
@@ -362,6 +419,7 @@ unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
         match shape.scalar {
             Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
             Scalar::F64 => Array::F64(std::slice::from_raw_parts(address.cast(), len)),
+            other => return other.not_coded(),
         }
     })
 }
@@ -375,12 +433,24 @@ unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>
         match shape.scalar {
             Scalar::F32 => ArrayMut::F32(std::slice::from_raw_parts_mut(address.cast(), len)),
             Scalar::F64 => ArrayMut::F64(std::slice::from_raw_parts_mut(address.cast(), len)),
+            other => return other.not_coded(),
         }
     })
 }
 
+/// The rows of a field whose values are neither coded nor looked at.
+fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
+    if memory.bytes() != shape.bytes() {
+        return fail!(Argument, "a field of {} bytes where {} are needed", memory.bytes(), shape.bytes());
+    }
+    Ok(memory.rows())
+}
+
 fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     let (address, bytes) = (memory.address(), memory.bytes());
+    if !memory.rows().is_contiguous() {
+        return fail!(Argument, "a field of {bytes} bytes whose rows are apart where it must be in one piece");
+    }
     if bytes < shape.bytes() {
         return fail!(Argument, "a field of {bytes} bytes where {} are needed", shape.bytes());
     }

@@ -5,7 +5,7 @@
 //! | 0..4 | `gpz1` |
 //! | 4 | the codec, as the configuration's `compressor` |
 //! | 5 | what the payload is: 0 the values as they are, 1 coded, 2 one value that all have |
-//! | 6 | type: 0 FP32, 1 FP64 |
+//! | 6 | type, as GPUZIP_TYPE_*; what is neither FP32 (0) nor FP64 (1) is stored as it is |
 //! | 7 | 0 |
 //! | 8..10 | number of the field in the snapshot |
 //! | 10..12 | 0, or the number, from 1, of an earlier field in the snapshot: the array is that field minus this one |
@@ -106,11 +106,12 @@ impl Header {
             2 => Content::Constant,
             other => return fail!(Stream, "content {other} of a stream: not of this version"),
         };
-        let scalar = match from[6] {
-            0 => Scalar::F32,
-            1 => Scalar::F64,
-            other => return fail!(Stream, "type {other} of a stream: not of this version"),
+        let Some(scalar) = Scalar::of_number(from[6].into()) else {
+            return fail!(Stream, "type {} of a stream: not of this version", from[6]);
         };
+        if content != Content::Raw && !scalar.is_coded() {
+            return fail!(Stream, "content {} of a stream of {}: such values are stored as they are", from[5], scalar.name());
+        }
         let n = [word(16), word(24), word(32)];
         if n.contains(&0) || (Field { n, scalar, previous_of: None }).bytes().is_none() {
             return fail!(Stream, "extents {n:?} of a stream do not fit the address space");

@@ -5,7 +5,7 @@
 
 use super::log::{Log, Teller};
 use super::slab::Slab;
-use super::{Coding, Crossing, Device, Event, Lane, Place, Stream, Traffic};
+use super::{Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use crate::trace::{Label, Span};
@@ -85,8 +85,8 @@ impl HostDevice {
         let (slab, offset) = match place {
             Place::Device(offset) => (&self.device, offset),
             Place::Host(offset) => (&self.host, offset),
-            Place::App(memory) if bytes <= memory.bytes as u64 => return Ok(Address(memory.address)),
-            Place::App(memory) => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {}", memory.bytes),
+            Place::App(memory) if bytes <= memory.bytes() as u64 => return Ok(Address(memory.address)),
+            Place::App(memory) => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {}", memory.bytes()),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
             return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.len());
@@ -142,6 +142,7 @@ impl Device for HostDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
+        let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
         let span = self.teller.as_ref().map(|teller| (teller.log(), teller.subject.copy(lane, &crossing, bytes)));
         let link = match crossing {
@@ -149,7 +150,7 @@ impl Device for HostDevice {
             Crossing::ToHost => Some(self.to_host.clone()),
             Crossing::None => None,
         };
-        let copy = Copy { to: target, from: source, bytes: bytes as usize, link, span };
+        let copy = Copy { to: target, from: source, bytes: bytes as usize, rows, link, span };
         match self.worker(lane) {
             Some(worker) => worker.push(Task::Copy(copy)),
             None => copy.run(),
@@ -296,10 +297,36 @@ struct Address(*mut u8);
 // SAFETY: the session orders all uses of an address by events; the slabs outlive the workers.
 unsafe impl Send for Address {}
 
+/// What a copy between these places scatters or gathers, if one of them is a field whose rows are apart.
+fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
+    let apart = |place| match place {
+        Place::App(memory) => Some(memory.rows()).filter(|rows| !rows.is_contiguous()),
+        _ => None,
+    };
+    let (scattered, rows) = match (apart(to), apart(from)) {
+        (None, None) => return Ok(None),
+        (Some(rows), None) => (Scattered::To(rows), rows),
+        (None, Some(rows)) => (Scattered::From(rows), rows),
+        (Some(_), Some(_)) => return fail!(Device, "a copy between two fields whose rows are apart"),
+    };
+    if rows.bytes() as u64 != bytes {
+        return fail!(Device, "a copy of {bytes} bytes of a field of {} whose rows are apart", rows.bytes());
+    }
+    Ok(Some(scattered))
+}
+
+/// Which end of a copy is a field whose rows are apart.
+enum Scattered {
+    To(Rows),
+    From(Rows),
+}
+
 struct Copy {
     to: Address,
     from: Address,
     bytes: usize,
+    /// If one end is not contiguous.
+    rows: Option<Scattered>,
     /// The link that it crosses, if it does.
     link: Option<Arc<Link>>,
     /// The span that it is, and where that is kept.
@@ -310,7 +337,13 @@ impl Copy {
     fn run(self) {
         let mut begin = Instant::now();
         // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never overlap one another.
-        unsafe { std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes) };
+        unsafe {
+            match self.rows {
+                None => std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes),
+                Some(Scattered::To(rows)) => rows.scatter(self.from.0, self.to.0),
+                Some(Scattered::From(rows)) => rows.gather(self.from.0, self.to.0),
+            }
+        };
         if let Some(link) = self.link {
             begin = link.pace(begin, self.bytes);
         }

@@ -6,6 +6,8 @@
 pub mod cuda;
 mod host;
 mod log;
+mod packed;
+mod rows;
 mod slab;
 
 use crate::config::{Backend, Config};
@@ -17,6 +19,8 @@ use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
+pub(crate) use packed::Packed;
+pub use rows::Rows;
 pub(crate) use slab::Slab;
 
 /// The device of a session.
@@ -54,6 +58,13 @@ impl Target {
     pub fn check(self, fields: &[AppField]) -> Result<()> {
         for (i, memory) in fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?))) {
             let address = memory.address;
+            if matches!(self, Target::Cuda(_)) && !memory.rows.is_contiguous() {
+                return fail!(
+                    Unsupported,
+                    "field {i}: pitch2 or pitch3 leaves gaps between its rows, and the CUDA backend of this version copies contiguous fields \
+                     only: give the whole array with its halos (pitches 0), or use the host backend"
+                );
+            }
             match (self, cuda::locate(memory)?) {
                 (Target::Host, Location::Device(k)) => {
                     return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}: the host backend copies host memory")
@@ -105,7 +116,7 @@ unsafe impl Send for Stream {}
 #[derive(Clone, Copy, Debug)]
 pub struct AppMemory {
     address: *mut u8,
-    bytes: usize,
+    rows: Rows,
 }
 
 // SAFETY: the promise of `AppMemory::new` does not depend on the thread.
@@ -116,7 +127,13 @@ impl AppMemory {
     /// `bytes` bytes at `address` must be readable and, for a restore, writable, and untouched by anybody else, until the call that they
     /// are given to has returned and, on a GPU, the work that it enqueued on the caller's stream is done.
     pub unsafe fn new(address: *mut u8, bytes: usize) -> Self {
-        AppMemory { address, bytes }
+        AppMemory { address, rows: Rows::contiguous(bytes) }
+    }
+
+    /// # Safety
+    /// As `new`, for the bytes of the rows; those between rows belong to somebody else and are neither read nor written.
+    pub unsafe fn in_rows(address: *mut u8, rows: Rows) -> Self {
+        AppMemory { address, rows }
     }
 
     /// Its first byte.
@@ -124,9 +141,19 @@ impl AppMemory {
         self.address
     }
 
-    /// Its size.
+    /// Bytes of its values.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.rows.bytes()
+    }
+
+    /// Bytes from its first value to behind its last one: more than `bytes` where rows or planes are apart.
+    pub fn span(&self) -> usize {
+        self.rows.span()
+    }
+
+    /// How its values lie.
+    pub(crate) fn rows(&self) -> Rows {
+        self.rows
     }
 }
 

@@ -1,6 +1,6 @@
 //! Big pieces of host memory.
 
-use super::AppMemory;
+use super::{AppMemory, Rows};
 use crate::codec::Real;
 use crate::error::{fail, Result};
 
@@ -67,7 +67,7 @@ impl Slab {
 
     /// All of it, as memory that a lane may copy.
     pub fn memory(&self) -> AppMemory {
-        AppMemory { address: self.address, bytes: self.bytes }
+        AppMemory { address: self.address, rows: Rows::contiguous(self.bytes) }
     }
 
     /// Touches every page, so that no shot pays for page faults. Best effort: a page that cannot be had now is had at its first use.

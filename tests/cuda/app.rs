@@ -143,7 +143,7 @@ fn numbers(ts: u32, seed: u64) -> Vec<u8> {
             };
             match field.scalar {
                 Scalar::F32 => bytes.extend((x as f32).to_le_bytes()),
-                Scalar::F64 => bytes.extend(x.to_le_bytes()),
+                _ => bytes.extend(x.to_le_bytes()),
             }
         }
     }
@@ -597,7 +597,9 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
             n3: f.n[2],
             r#type: f.scalar as i32,
             role: 0,
-            reserved: [0; 4],
+            pitch2: 0,
+            pitch3: 0,
+            reserved: [0; 2],
         })
         .collect();
     let callbacks = gpuzip_callbacks_t {

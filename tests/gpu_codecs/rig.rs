@@ -117,6 +117,7 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
             (Kind::Bits, Scalar::F64) => bytes.extend(draw.bits().to_le_bytes()),
             (_, Scalar::F32) => bytes.extend((v as f32).to_le_bytes()),
             (_, Scalar::F64) => bytes.extend(v.to_le_bytes()),
+            (_, other) => panic!("{}: codecs have no such values", other.name()),
         }
     }
     bytes
@@ -421,6 +422,7 @@ fn numbers(bytes: &[u8], scalar: Scalar) -> Vec<f64> {
     match scalar {
         Scalar::F32 => bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b).into()).collect(),
         Scalar::F64 => bytes.as_chunks().0.iter().map(|&b| f64::from_le_bytes(b)).collect(),
+        other => panic!("{}: codecs have no such values", other.name()),
     }
 }
 
@@ -478,6 +480,7 @@ fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
             .iter()
             .zip(b.as_chunks::<8>().0)
             .all(|(&a, &b)| a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()),
+        _ => a == b,
     }
 }
 

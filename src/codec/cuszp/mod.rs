@@ -119,6 +119,7 @@ impl Cuszp {
         let work = match shape.scalar {
             Scalar::F32 => Works::F32(Work::new()?),
             Scalar::F64 => Works::F64(Work::new()?),
+            other => return other.not_coded(),
         };
         Ok(Cuszp { len: shape.values(), scalar: shape.scalar, mode, work })
     }

@@ -121,6 +121,7 @@ impl Dct {
             engine: match shape.scalar {
                 Scalar::F32 => Typed::F32(Box::new(Engine::new(shape.n)?)),
                 Scalar::F64 => Typed::F64(Box::new(Engine::new(shape.n)?)),
+                other => return other.not_coded(),
             },
         })
     }

@@ -378,7 +378,15 @@ type Coders = Vec<Box<dyn GpuCoder>>;
 /// The shapes that fields have, and a coder for each.
 fn coders_of(settings: &Settings, layout: &Layout, modules: &mut Modules) -> Result<(Vec<Shape>, Coders)> {
     let (mut shapes, mut coders) = (Vec::new(), Vec::new());
-    for shape in layout.fields.iter().map(shape_of) {
+    for (i, shape) in layout.fields.iter().map(shape_of).enumerate() {
+        if !shape.scalar.is_coded() {
+            return fail!(
+                Unsupported,
+                "field {i} is of {}: with a codec the CUDA backend of this version takes FP32 and FP64 fields only; use compressor 0, or the \
+                 host backend",
+                shape.scalar.name()
+            );
+        }
         if !shapes.contains(&shape) {
             shapes.push(shape);
             coders.extend(coder(settings, shape, modules)?);

@@ -108,6 +108,7 @@ impl Lorenzo {
         let work = match shape.scalar {
             Scalar::F32 => Works::F32(Work::new()?),
             Scalar::F64 => Works::F64(Work::new()?),
+            other => return other.not_coded(),
         };
         Ok(Lorenzo { scalar: shape.scalar, grid: Grid::new(shape), work })
     }

@@ -94,6 +94,7 @@ impl Zfp {
         let (most, exponent, width) = match shape.scalar {
             Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
             Scalar::F64 => (64, <f64 as Value<8>>::EXPONENT, 64),
+            other => return other.not_coded(),
         };
         if !(1..=most).contains(&rate) {
             return fail!(Config, "zfp_bit_rate = {rate}: 1 to {most} bits per value of this type");
@@ -110,7 +111,7 @@ impl Zfp {
         };
         let work = match shape.scalar {
             Scalar::F32 => Work::F32(Room::new()?),
-            Scalar::F64 => Work::F64(Room::new()?),
+            _ => Work::F64(Room::new()?),
         };
         Ok(Zfp { shape, values, grid, dims: d, spec, bytes: bits.div_ceil(64) * 8, used: bits.div_ceil(8), work })
     }

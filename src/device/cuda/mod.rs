@@ -123,7 +123,7 @@ impl CudaDevice {
         let (base, size, offset) = match place {
             Place::Device(offset) => (self.device.address(), self.device.bytes(), offset),
             Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
-            Place::App(memory) => (memory.address as u64, memory.bytes as u64, 0),
+            Place::App(memory) => (memory.address as u64, memory.bytes() as u64, 0),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > size) {
             return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");

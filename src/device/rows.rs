@@ -1,0 +1,199 @@
+//! How the values of a field lie in the application's memory: in one piece, or in rows and planes at a distance, with halos between them.
+
+use crate::error::{fail, Result};
+use crate::snapshot::Field;
+
+/// Contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes apart, each of `counts[0]` rows that begin
+/// `pitches[0]` bytes apart, each of `row` bytes. Rows that follow one another without a gap are one row here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    row: usize,
+    counts: [usize; 2],
+    pitches: [usize; 2],
+}
+
+impl Rows {
+    /// All bytes in one piece.
+    pub fn contiguous(bytes: usize) -> Self {
+        Rows { row: bytes, counts: [1, 1], pitches: [bytes, bytes] }
+    }
+
+    /// The rows of a field whose consecutive rows begin `pitch2` values apart and whose consecutive planes begin `pitch3` values apart;
+    /// 0 means without a gap. Rows may not overlap, and all of them lie in the address space.
+    pub fn of(field: &Field, pitch2: u64, pitch3: u64) -> Result<Self> {
+        let ([n1, n2, n3], value) = (field.n, field.scalar.bytes());
+        let pitch2_or = if pitch2 == 0 { n1 } else { pitch2 };
+        if pitch2_or < n1 {
+            return fail!(Argument, "pitch2 = {pitch2}: rows of n1 = {n1} values need at least {n1}, or 0 for rows without a gap");
+        }
+        // From the first value of a plane to behind its last one.
+        let plane = n2.saturating_sub(1).checked_mul(pitch2_or).and_then(|values| values.checked_add(n1));
+        let pitch3_or = if pitch3 == 0 { n2.checked_mul(pitch2_or) } else { Some(pitch3) };
+        let (Some(plane), Some(pitch3_or)) = (plane, pitch3_or) else {
+            return fail!(Argument, "pitch2 = {pitch2}: n2 = {n2} such rows do not fit the address space");
+        };
+        if pitch3_or < plane {
+            return fail!(
+                Argument,
+                "pitch3 = {pitch3}: planes of n2 = {n2} rows that begin {pitch2_or} values apart need at least {plane}, or 0 for planes \
+                 without a gap"
+            );
+        }
+        let span = n3.saturating_sub(1).checked_mul(pitch3_or).and_then(|values| values.checked_add(plane));
+        if span.and_then(|values| values.checked_mul(value)).is_none_or(|bytes| bytes > isize::MAX as u64) {
+            return fail!(
+                Argument,
+                "pitch2 = {pitch2}, pitch3 = {pitch3}: the {n1} x {n2} x {n3} values then span more than the address space"
+            );
+        }
+        Ok(Rows::merged([n1, n2, n3, pitch2_or, pitch3_or].map(|values| values as usize), value as usize))
+    }
+
+    /// Rows without a gap are one row, and so are planes.
+    fn merged([n1, n2, n3, pitch2, pitch3]: [usize; 5], value: usize) -> Self {
+        let (row, rows, pitch) = if n2 == 1 || pitch2 == n1 { (n1 * n2, 1, pitch3) } else { (n1, n2, pitch2) };
+        let (row, counts, pitches) = match rows {
+            1 if n3 == 1 || pitch3 == row => return Rows::contiguous(row * n3 * value),
+            1 => (row, [n3, 1], [pitch3, 0]),
+            _ if n3 == 1 || pitch3 == rows * pitch => (row, [rows * n3, 1], [pitch, 0]),
+            _ => (row, [rows, n3], [pitch, pitch3]),
+        };
+        Rows { row: row * value, counts, pitches: pitches.map(|values| values * value) }
+    }
+
+    /// Whether all bytes are in one piece.
+    pub fn is_contiguous(&self) -> bool {
+        self.counts == [1, 1]
+    }
+
+    /// Bytes of the values.
+    pub fn bytes(&self) -> usize {
+        self.row * self.counts[0] * self.counts[1]
+    }
+
+    /// Bytes from the first value to behind the last one, what lies between rows included.
+    pub fn span(&self) -> usize {
+        (self.counts[1] - 1) * self.pitches[1] + (self.counts[0] - 1) * self.pitches[0] + self.row
+    }
+
+    /// Where each row begins, in bytes behind the first value, in the order of the values.
+    fn starts(self) -> impl Iterator<Item = usize> {
+        (0..self.counts[1]).flat_map(move |plane| (0..self.counts[0]).map(move |row| plane * self.pitches[1] + row * self.pitches[0]))
+    }
+
+    /// Copies the values at `from` to `to`, where they come one after the other.
+    ///
+    /// # Safety
+    /// `span` bytes at `from` are readable, `bytes` bytes at `to` are writable, and the two do not overlap.
+    pub unsafe fn gather(self, from: *const u8, to: *mut u8) {
+        for (k, start) in self.starts().enumerate() {
+            // SAFETY: row `k` of the values lies within `span` at `from`, and within `bytes` at `to`; by this function's contract.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(start), to.add(k * self.row), self.row) };
+        }
+    }
+
+    /// Copies values that come one after the other at `from` to their rows at `to`. What lies between rows is not written.
+    ///
+    /// # Safety
+    /// `bytes` bytes at `from` are readable, the rows within `span` bytes at `to` are writable, and the two do not overlap.
+    pub unsafe fn scatter(self, from: *const u8, to: *mut u8) {
+        for (k, start) in self.starts().enumerate() {
+            // SAFETY: row `k` of the values lies within `bytes` at `from`, and within `span` at `to`; by this function's contract.
+            unsafe { std::ptr::copy_nonoverlapping(from.add(k * self.row), to.add(start), self.row) };
+        }
+    }
+
+    /// Hands the values at `from` to `body` in their order, in pieces of `buffer`'s length (the last one may be shorter), each with the
+    /// bytes before it.
+    ///
+    /// # Safety
+    /// `span` bytes at `from` are readable.
+    pub unsafe fn pieces(self, from: *const u8, buffer: &mut [u8], mut body: impl FnMut(&[u8], usize)) {
+        let (mut filled, mut before) = (0, 0);
+        for start in self.starts() {
+            let mut done = 0;
+            while done < self.row {
+                let count = (self.row - done).min(buffer.len() - filled);
+                // SAFETY: the bytes lie within a row, by this function's contract; the buffer has room for `count` more.
+                unsafe { std::ptr::copy_nonoverlapping(from.add(start + done), buffer.as_mut_ptr().add(filled), count) };
+                (done, filled) = (done + count, filled + count);
+                if filled == buffer.len() {
+                    body(buffer, before);
+                    (before, filled) = (before + filled, 0);
+                }
+            }
+        }
+        if filled > 0 {
+            body(&buffer[..filled], before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Scalar;
+    use proptest::prelude::*;
+
+    fn field(n: [u64; 3], scalar: Scalar) -> Field {
+        Field { n, scalar, previous_of: None }
+    }
+
+    #[test]
+    fn what_has_no_gap_is_one_row() {
+        let of = |n, pitch2, pitch3| Rows::of(&field(n, Scalar::F32), pitch2, pitch3).unwrap();
+        for (n, pitch2, pitch3) in [([5, 4, 3], 0, 0), ([5, 4, 3], 5, 20), ([5, 1, 1], 9, 70), ([5, 4, 1], 0, 99), ([5, 1, 3], 0, 5)] {
+            assert_eq!(of(n, pitch2, pitch3), Rows::contiguous(4 * n.iter().product::<u64>() as usize), "{n:?} {pitch2} {pitch3}");
+        }
+        assert_eq!(of([5, 4, 3], 0, 21), Rows { row: 80, counts: [3, 1], pitches: [84, 0] });
+        assert_eq!(of([5, 4, 3], 7, 0), Rows { row: 20, counts: [12, 1], pitches: [28, 0] });
+        assert_eq!(of([5, 4, 3], 7, 26), Rows { row: 20, counts: [4, 3], pitches: [28, 104] });
+        assert_eq!(of([5, 4, 3], 7, 26).span(), 4 * (2 * 26 + 3 * 7 + 5));
+    }
+
+    #[test]
+    fn impossible_pitches_are_refused() {
+        for (n, pitch2, pitch3, part) in [
+            ([5, 4, 3], 4, 0, "pitch2 = 4: rows of n1 = 5 values need at least 5"),
+            ([5, 1, 1], 4, 0, "pitch2 = 4"),
+            ([5, 4, 3], 7, 25, "pitch3 = 25: planes of n2 = 4 rows that begin 7 values apart need at least 26"),
+            ([5, 4, 1], 0, 19, "pitch3 = 19"),
+            ([5, 4, 3], u64::MAX, 0, "pitch2 = 18446744073709551615"),
+            ([5, 2, 3], 1 << 60, 0, "address space"),
+            ([5, 4, 3], 0, 1 << 61, "address space"),
+            ([5, 2, 3], 1 << 62, 1 << 63, "address space"),
+        ] {
+            let error = Rows::of(&field(n, Scalar::F64), pitch2, pitch3).unwrap_err();
+            assert!(error.message.contains(part), "{n:?} {pitch2} {pitch3}: {error}");
+        }
+    }
+
+    proptest! {
+        /// Gathered, scattered and in pieces, the values are those that a loop over the indices visits, and nothing else is touched.
+        #[test]
+        fn rows_are_the_values(n in prop::array::uniform3(1u64..6), gaps in prop::array::uniform2(0u64..4), wide: bool, buffer in 1usize..40) {
+            let (scalar, value) = if wide { (Scalar::F64, 8) } else { (Scalar::I16, 2) };
+            let (pitch2, pitch3) = (n[0] + gaps[0], (n[1] - 1) * (n[0] + gaps[0]) + n[0] + gaps[1]);
+            let rows = Rows::of(&field(n, scalar), pitch2, pitch3).unwrap();
+            let memory: Vec<u8> = (0..rows.span()).map(|k| (k * 37 + k / 256) as u8).collect();
+            let mut expected = Vec::new();
+            for (i3, i2, i1) in (0..n[2]).flat_map(|a| (0..n[1]).flat_map(move |b| (0..n[0]).map(move |c| (a, b, c)))) {
+                let at = value * (i3 * pitch3 + i2 * pitch2 + i1) as usize;
+                expected.extend_from_slice(&memory[at..at + value]);
+            }
+            prop_assert_eq!(rows.bytes(), expected.len());
+            let mut gathered = vec![0; rows.bytes()];
+            unsafe { rows.gather(memory.as_ptr(), gathered.as_mut_ptr()) };
+            prop_assert_eq!(&gathered, &expected);
+            let mut pieces = Vec::new();
+            unsafe { rows.pieces(memory.as_ptr(), &mut vec![0; buffer], |piece, before| { assert_eq!(before, pieces.len()); pieces.extend_from_slice(piece) }) };
+            prop_assert_eq!(&pieces, &expected);
+            let mut scattered: Vec<u8> = memory.iter().map(|x| !x).collect();
+            unsafe { rows.scatter(gathered.as_ptr(), scattered.as_mut_ptr()) };
+            let changed = scattered.iter().zip(&memory).filter(|(a, b)| a == b).count();
+            prop_assert_eq!(changed, rows.bytes());
+            unsafe { rows.gather(scattered.as_ptr(), gathered.as_mut_ptr()) };
+            prop_assert_eq!(&gathered, &expected);
+        }
+    }
+}
