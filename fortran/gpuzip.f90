@@ -5,9 +5,13 @@
 !    error prints that text and stops the program with ERROR STOP.
 !  - Types have C's layout, and start as zeros with `struct_size` set; gpuzip_config_init gives a configuration its defaults.
 !  - `fields` are arrays of gpuzip_field_t, one for each array of a state: [gpuzip_field(u), gpuzip_field(v)]. gpuzip_field takes
-!    real(4) and real(8) variables of rank 0 to 4 (of rank 4 the last two dimensions count as one), or an address and a shape: what
-!    c_loc gives within OpenACC's `host_data use_device` or OpenMP's `target data use_device_addr` is a device pointer.
-!    Arrays need the attribute TARGET (or POINTER), lie contiguous in memory, and stay where they are while their field is used.
+!    real(4) and real(8) variables of rank 0 to 4 (of rank 4 the last two dimensions count as one), integer and complex ones, which
+!    are stored exactly, or an address and a shape: what c_loc gives within OpenACC's `host_data use_device` or OpenMP's `target data
+!    use_device_addr` is a device pointer. Arrays need the attribute TARGET (or POINTER), and stay where they are while their field
+!    is used.
+!  - A section whose first dimension is contiguous is a field with gaps, on the host backend: gpuzip_field(u(1:nz, 1:nx)) of
+!    u(-3:nz+4, -3:nx+4) stores u without its halo of 4 cells, and a retrieve leaves the halo as it is. Other sections, as u(::2, :)
+!    or u(:, nx:1:-1), are refused.
 !  - gpuzip_save and gpuzip_retrieve also take one array, or two: the current and the previous time level.
 !  - `stream` is optional: the C address of a CUDA stream, or gpuzip_stream(integer); absent is NULL.
 !  - Texts are Fortran characters. Only the c_ptr in gpuzip_config_t want C strings: gpuzip_to_c makes them.
@@ -17,7 +21,7 @@ module gpuzip
   implicit none
   private
 
-  ! The type of a field that gpuzip_field was given a strided section for; every call refuses it by name.
+  ! The type of a field that gpuzip_field was given a section for that pitches cannot describe; every call refuses it by name.
   integer(c_int32_t), parameter, public :: gpuzip_type_strided = -1
 
   ! Parts between marks are generated: `make header`.
@@ -950,6 +954,12 @@ module gpuzip
   interface gpuzip_field
     module procedure field_f32_0, field_f32_1, field_f32_2, field_f32_3, field_f32_4
     module procedure field_f64_0, field_f64_1, field_f64_2, field_f64_3, field_f64_4
+    module procedure field_i8_0, field_i8_1, field_i8_2, field_i8_3, field_i8_4
+    module procedure field_i16_0, field_i16_1, field_i16_2, field_i16_3, field_i16_4
+    module procedure field_i32_0, field_i32_1, field_i32_2, field_i32_3, field_i32_4
+    module procedure field_i64_0, field_i64_1, field_i64_2, field_i64_3, field_i64_4
+    module procedure field_complex_f32_0, field_complex_f32_1, field_complex_f32_2, field_complex_f32_3, field_complex_f32_4
+    module procedure field_complex_f64_0, field_complex_f64_1, field_complex_f64_2, field_complex_f64_3, field_complex_f64_4
   end interface
   interface gpuzip_save
     module procedure save_f32_0, save_f32_1, save_f32_2, save_f32_3, save_f32_4
@@ -1039,7 +1049,7 @@ contains
     integer(c_int32_t), intent(in) :: shape(:)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(address, type, int(shape, c_int64_t), .true., role)
+    field = described(address, type, int(shape, c_int64_t), role)
   end function
 
   function field_at_int64(address, type, shape, role) result(field)
@@ -1048,14 +1058,13 @@ contains
     integer(c_int64_t), intent(in) :: shape(:)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(address, type, shape, .true., role)
+    field = described(address, type, shape, role)
   end function
 
-  function described(address, type, extents, contiguous, role) result(field)
+  function described(address, type, extents, role) result(field)
     type(c_ptr), intent(in) :: address
     integer(c_int32_t), intent(in) :: type
     integer(c_int64_t), intent(in) :: extents(:)
-    logical, intent(in) :: contiguous
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
     field%data = address
@@ -1063,9 +1072,34 @@ contains
     field%n2 = product(extents(2:min(2, size(extents))))
     field%n3 = product(extents(3:))
     field%type = type
-    if (.not. contiguous) field%type = gpuzip_type_strided
     if (present(role)) field%role = int(role, c_int32_t)
   end function
+
+  ! The pitches of a section with these extents, whose elements have `bits` bits and whose second elements in each dimension are at
+  ! `second`.
+  subroutine set_pitches(field, extents, bits, second)
+    type(gpuzip_field_t), intent(inout) :: field
+    integer(c_int64_t), intent(in) :: extents(:)
+    integer, intent(in) :: bits
+    type(c_ptr), intent(in) :: second(:)
+    integer(c_int64_t) :: n(4), apart(4), bytes
+    logical :: described_by_pitches
+    n = 1
+    n(:size(extents)) = extents
+    apart = 0
+    apart(:size(extents)) = transfer(second, 0_c_intptr_t, size(second)) - transfer(field%data, 0_c_intptr_t)
+    bytes = bits / 8
+    described_by_pitches = all(apart >= 0) .and. all(mod(apart, bytes) == 0)
+    if (n(1) > 1) described_by_pitches = described_by_pitches .and. apart(1) == bytes
+    if (n(3) > 1 .and. n(4) > 1) described_by_pitches = described_by_pitches .and. apart(4) == n(3) * apart(3)
+    if (n(2) > 1) field%pitch2 = apart(2) / bytes
+    if (n(3) > 1) then
+      field%pitch3 = apart(3) / bytes
+    else if (n(4) > 1) then
+      field%pitch3 = apart(4) / bytes
+    end if
+    if (.not. described_by_pitches) field%type = gpuzip_type_strided
+  end subroutine
 
   ! Errors.
 
@@ -1090,22 +1124,23 @@ contains
     error stop 1
   end subroutine
 
-  ! Whether all fields are contiguous; if not, `call` is over.
-  logical function contiguous(fields, call, stat, errmsg)
+  ! Whether pitches describe all fields; if not, `call` is over.
+  logical function is_described(fields, call, stat, errmsg)
     type(gpuzip_field_t), intent(in), target :: fields(:)
     character(*), intent(in) :: call
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     character(12) :: number
     integer :: i
-    contiguous = all(fields%type /= gpuzip_type_strided)
-    if (contiguous) return
+    is_described = all(fields%type /= gpuzip_type_strided)
+    if (is_described) return
     do i = 1, size(fields)
       if (fields(i)%type == gpuzip_type_strided) exit
     end do
     write (number, '(i0)') i
     call finish(gpuzip_err_argument, stat, errmsg, call // ': field ' // trim(number) // &
-                ' is a strided section; pass a whole array or a contiguous copy')
+                ' is a strided section; its first dimension has to be contiguous, and of rank 4 the last two have to be one; ' // &
+                'pass such a section, a whole array or a contiguous copy')
   end function
 
   ! Whether an array of `type` and `extents` is what a field is; if not, gpuzip_view is over.
@@ -1125,11 +1160,26 @@ contains
     else if (product(extents) /= field%n1 * field%n2 * field%n3) then
       write (reason, '(3(a, i0), a, *(i0, :, " x "))') &
         'the field has ', field%n1, ' x ', field%n2, ' x ', field%n3, ' values and the pointer the shape ', extents
+    else if (field%pitch2 > field%n1 .or. field%pitch3 > field%n1 * field%n2) then
+      reason = 'the field has gaps between its rows'
     else
       matches = .true.
     end if
     call finish(merge(gpuzip_ok, gpuzip_err_shape, matches), stat, errmsg, 'gpuzip_view: ' // trim(reason))
   end function
+
+  ! Puts the addresses that the library handed out into fields, which are contiguous there.
+  subroutine hand_out(fields, data)
+    type(gpuzip_field_t), intent(inout) :: fields(:)
+    type(c_ptr), intent(in) :: data(:)
+    integer :: i
+    do i = 1, size(fields)
+      if (.not. c_associated(data(i)) .or. c_associated(fields(i)%data, data(i))) cycle
+      fields(i)%data = data(i)
+      fields(i)%pitch2 = 0
+      fields(i)%pitch3 = 0
+    end do
+  end subroutine
 
   ! What a missing stream is.
   function stream_or_null(stream) result(address)
@@ -1268,7 +1318,7 @@ contains
     type(gpuzip_t), intent(inout) :: handle
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_init', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_init', stat, errmsg)) return
     call finish(c_gpuzip_init(config, steps, fields, size(fields, kind=c_int32_t), handle%handle), stat, errmsg)
   end subroutine
 
@@ -1279,7 +1329,7 @@ contains
     type(gpuzip_t), intent(inout) :: handle
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_attach', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_attach', stat, errmsg)) return
     call finish(c_gpuzip_attach(schedule%handle, config, fields, size(fields, kind=c_int32_t), handle%handle), stat, errmsg)
   end subroutine
 
@@ -1322,7 +1372,7 @@ contains
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_save', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_save', stat, errmsg)) return
     call finish(c_gpuzip_save(handle%handle, ts, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), stat, errmsg)
   end subroutine
 
@@ -1334,11 +1384,11 @@ contains
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_retrieve', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_retrieve', stat, errmsg)) return
     call finish(c_gpuzip_retrieve(handle%handle, ts, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), stat, errmsg)
   end subroutine
 
-  ! Zero copy: sets the data of `fields`, whose shapes it does not look at; gpuzip_view makes pointers of them.
+  ! Zero copy: sets the data of `fields`, contiguous memory, whose shapes it does not look at; gpuzip_view makes pointers of them.
   subroutine gpuzip_save_begin(handle, ts, fields, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
@@ -1350,7 +1400,7 @@ contains
     data = fields%data
     call finish(c_gpuzip_save_begin(handle%handle, ts, data, size(data, kind=c_int32_t), stream_or_null(stream)), &
                 stat, errmsg)
-    fields%data = data
+    call hand_out(fields, data)
   end subroutine
 
   subroutine gpuzip_save_commit(handle, ts, stream, stat, errmsg)
@@ -1374,7 +1424,7 @@ contains
     data = fields%data
     call finish(c_gpuzip_retrieve_acquire(handle%handle, ts, data, size(data, kind=c_int32_t), stream_or_null(stream)), &
                 stat, errmsg)
-    fields%data = data
+    call hand_out(fields, data)
   end subroutine
 
   subroutine gpuzip_retrieve_release(handle, ts, stream, stat, errmsg)
@@ -1416,7 +1466,7 @@ contains
     type(gpuzip_summary_t), intent(inout) :: summary
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_memory_required', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_memory_required', stat, errmsg)) return
     call finish(c_gpuzip_memory_required(config, steps, fields, size(fields, kind=c_int32_t), summary), stat, errmsg)
   end subroutine
 
@@ -1437,7 +1487,7 @@ contains
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_run_forward', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_run_forward', stat, errmsg)) return
     call finish(c_gpuzip_run_forward(handle%handle, callbacks, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), &
                 stat, errmsg)
   end subroutine
@@ -1449,7 +1499,7 @@ contains
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_run_reverse', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_run_reverse', stat, errmsg)) return
     call finish(c_gpuzip_run_reverse(handle%handle, callbacks, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), &
                 stat, errmsg)
   end subroutine
@@ -1506,7 +1556,7 @@ contains
     integer(c_int64_t), intent(inout) :: bytes
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_codec_bound', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_codec_bound', stat, errmsg)) return
     call finish(c_gpuzip_codec_bound(config, fields, size(fields, kind=c_int32_t), bytes), stat, errmsg)
   end subroutine
 
@@ -1518,7 +1568,7 @@ contains
     integer(c_int64_t), intent(inout) :: bytes
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_codec_compress', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_codec_compress', stat, errmsg)) return
     call finish(c_gpuzip_codec_compress(config, fields, size(fields, kind=c_int32_t), c_loc(stream), size(stream, kind=c_int64_t), &
                                         bytes), stat, errmsg)
   end subroutine
@@ -1529,7 +1579,7 @@ contains
     type(gpuzip_field_t), intent(in), target :: fields(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    if (.not. contiguous(fields, 'gpuzip_codec_decompress', stat, errmsg)) return
+    if (.not. is_described(fields, 'gpuzip_codec_decompress', stat, errmsg)) return
     call finish(c_gpuzip_codec_decompress(c_loc(stream), size(stream, kind=c_int64_t), fields, size(fields, kind=c_int32_t)), &
                 stat, errmsg)
   end subroutine
@@ -1561,7 +1611,7 @@ contains
     real(c_float), target, intent(in) :: array
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), .true., role)
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
   end function
 
   subroutine save_f32_0(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1607,7 +1657,12 @@ contains
     real(c_float), target, intent(in) :: array(:)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
   end function
 
   subroutine save_f32_1(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1657,7 +1712,12 @@ contains
     real(c_float), target, intent(in) :: array(:, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
   end function
 
   subroutine save_f32_2(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1707,7 +1767,12 @@ contains
     real(c_float), target, intent(in) :: array(:, :, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
   end function
 
   subroutine save_f32_3(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1757,7 +1822,13 @@ contains
     real(c_float), target, intent(in) :: array(:, :, :, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
   end function
 
   subroutine save_f32_4(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1807,7 +1878,7 @@ contains
     real(c_double), target, intent(in) :: array
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), .true., role)
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
   end function
 
   subroutine save_f64_0(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1853,7 +1924,12 @@ contains
     real(c_double), target, intent(in) :: array(:)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
   end function
 
   subroutine save_f64_1(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1903,7 +1979,12 @@ contains
     real(c_double), target, intent(in) :: array(:, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
   end function
 
   subroutine save_f64_2(handle, ts, curr, prev, stream, stat, errmsg)
@@ -1953,7 +2034,12 @@ contains
     real(c_double), target, intent(in) :: array(:, :, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
   end function
 
   subroutine save_f64_3(handle, ts, curr, prev, stream, stat, errmsg)
@@ -2003,7 +2089,13 @@ contains
     real(c_double), target, intent(in) :: array(:, :, :, :)
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), is_contiguous(array), role)
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
   end function
 
   subroutine save_f64_4(handle, ts, curr, prev, stream, stat, errmsg)
@@ -2048,5 +2140,341 @@ contains
     nullify (array)
     if (matches(field, gpuzip_type_f64, n, stat, errmsg)) call c_f_pointer(field%data, array, n)
   end subroutine
+
+  function field_i8_0(array, role) result(field)
+    integer(c_int8_t), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_i8, shape(array, c_int64_t), role)
+  end function
+
+  function field_i8_1(array, role) result(field)
+    integer(c_int8_t), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_i8, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_i8_2(array, role) result(field)
+    integer(c_int8_t), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_i8, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_i8_3(array, role) result(field)
+    integer(c_int8_t), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_i8, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_i8_4(array, role) result(field)
+    integer(c_int8_t), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_i8, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
+
+  function field_i16_0(array, role) result(field)
+    integer(c_int16_t), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_i16, shape(array, c_int64_t), role)
+  end function
+
+  function field_i16_1(array, role) result(field)
+    integer(c_int16_t), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_i16, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_i16_2(array, role) result(field)
+    integer(c_int16_t), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_i16, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_i16_3(array, role) result(field)
+    integer(c_int16_t), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_i16, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_i16_4(array, role) result(field)
+    integer(c_int16_t), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_i16, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
+
+  function field_i32_0(array, role) result(field)
+    integer(c_int32_t), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_i32, shape(array, c_int64_t), role)
+  end function
+
+  function field_i32_1(array, role) result(field)
+    integer(c_int32_t), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_i32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_i32_2(array, role) result(field)
+    integer(c_int32_t), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_i32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_i32_3(array, role) result(field)
+    integer(c_int32_t), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_i32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_i32_4(array, role) result(field)
+    integer(c_int32_t), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_i32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
+
+  function field_i64_0(array, role) result(field)
+    integer(c_int64_t), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_i64, shape(array, c_int64_t), role)
+  end function
+
+  function field_i64_1(array, role) result(field)
+    integer(c_int64_t), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_i64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_i64_2(array, role) result(field)
+    integer(c_int64_t), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_i64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_i64_3(array, role) result(field)
+    integer(c_int64_t), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_i64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_i64_4(array, role) result(field)
+    integer(c_int64_t), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_i64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
+
+  function field_complex_f32_0(array, role) result(field)
+    complex(c_float_complex), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_complex_f32, shape(array, c_int64_t), role)
+  end function
+
+  function field_complex_f32_1(array, role) result(field)
+    complex(c_float_complex), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_complex_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_complex_f32_2(array, role) result(field)
+    complex(c_float_complex), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_complex_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_complex_f32_3(array, role) result(field)
+    complex(c_float_complex), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_complex_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_complex_f32_4(array, role) result(field)
+    complex(c_float_complex), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_complex_f32, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
+
+  function field_complex_f64_0(array, role) result(field)
+    complex(c_double_complex), target, intent(in) :: array
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    field = described(c_loc(array), gpuzip_type_complex_f64, shape(array, c_int64_t), role)
+  end function
+
+  function field_complex_f64_1(array, role) result(field)
+    complex(c_double_complex), target, intent(in) :: array(:)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(1)
+    field = described(c_loc(array), gpuzip_type_complex_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1)))])
+  end function
+
+  function field_complex_f64_2(array, role) result(field)
+    complex(c_double_complex), target, intent(in) :: array(:, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(2)
+    field = described(c_loc(array), gpuzip_type_complex_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1)), c_loc(array(1, k(2)))])
+  end function
+
+  function field_complex_f64_3(array, role) result(field)
+    complex(c_double_complex), target, intent(in) :: array(:, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(3)
+    field = described(c_loc(array), gpuzip_type_complex_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1)), c_loc(array(1, k(2), 1)), c_loc(array(1, 1, k(3)))])
+  end function
+
+  function field_complex_f64_4(array, role) result(field)
+    complex(c_double_complex), target, intent(in) :: array(:, :, :, :)
+    integer, intent(in), optional :: role
+    type(gpuzip_field_t) :: field
+    integer :: k(4)
+    field = described(c_loc(array), gpuzip_type_complex_f64, shape(array, c_int64_t), role)
+    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [c_loc(array(k(1), 1, 1, 1)), c_loc(array(1, k(2), 1, 1)), c_loc(array(1, 1, k(3), 1)), &
+                      c_loc(array(1, 1, 1, k(4)))])
+  end function
   ! } generated: procedures
 end module

@@ -19,6 +19,7 @@
 
 #include <gpuzip.h>
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -169,12 +170,31 @@ class action_range {
   Source *source_;
 };
 
-template <class T>
+template <std::size_t bytes>
+struct integer_of;
+template <>
+struct integer_of<1> : std::integral_constant<std::int32_t, GPUZIP_TYPE_I8> {};
+template <>
+struct integer_of<2> : std::integral_constant<std::int32_t, GPUZIP_TYPE_I16> {};
+template <>
+struct integer_of<4> : std::integral_constant<std::int32_t, GPUZIP_TYPE_I32> {};
+template <>
+struct integer_of<8> : std::integral_constant<std::int32_t, GPUZIP_TYPE_I64> {};
+
+template <class T, bool is_integer = std::is_integral<T>::value>
 struct type_of;
+template <class T>
+struct type_of<T, true> : integer_of<sizeof(T)> {};
 template <>
-struct type_of<float> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F32> {};
+struct type_of<char, true> : std::integral_constant<std::int32_t, GPUZIP_TYPE_BYTE> {};
 template <>
-struct type_of<double> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F64> {};
+struct type_of<float, false> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F32> {};
+template <>
+struct type_of<double, false> : std::integral_constant<std::int32_t, GPUZIP_TYPE_F64> {};
+template <>
+struct type_of<std::complex<float>, false> : std::integral_constant<std::int32_t, GPUZIP_TYPE_COMPLEX_F32> {};
+template <>
+struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_t, GPUZIP_TYPE_COMPLEX_F64> {};
 
 }  // namespace detail
 
@@ -219,7 +239,8 @@ struct config : gpuzip_config_t {
 /* The fields of a state; `{gpuzip::field(u), gpuzip::field(v)}` where one is asked for. */
 using field_list = std::vector<gpuzip_field_t>;
 
-/* A field of float or double at `data`, n1 fastest; with NULL only its shape. `role`: 0, or k+1 for the previous level of field k. */
+/* A field at `data`, n1 fastest; with NULL only its shape. T is float or double, or a type that is stored exactly whatever the codec:
+ * std::complex of these, an integer, or char for bytes. `role`: 0, or k+1 for the previous level of field k. */
 template <class T>
 gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint64_t n3 = 1, std::int32_t role = 0) {
   gpuzip_field_t made = gpuzip_field_t();
@@ -230,6 +251,14 @@ gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint6
   made.type = detail::type_of<T>::value;
   made.role = role;
   return made;
+}
+
+/* The same field with gaps, on the host backend: its rows begin `pitch2` values apart, its planes `pitch3` values (0: n2 `pitch2`). What lies
+ * between them, as a halo, is neither stored nor written by a retrieve: `pitched(field(&u[4][4][4], n1, n2, n3), n1 + 8, (n1 + 8) * (n2 + 8))`. */
+inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint64_t pitch3 = 0) {
+  of.pitch2 = pitch2;
+  of.pitch3 = pitch3;
+  return of;
 }
 
 /* A whole vector as one field of one dimension. It must not be resized while the field is used. */

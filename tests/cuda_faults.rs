@@ -12,8 +12,8 @@ mod emu;
 use app::{config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY};
 use cudarc::driver::sys::{CUcontext, CUresult};
 use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, AppMemory, Rows, Stream};
 use gpuzip::error::{Code, Result};
 use gpuzip::plan::Policy;
 use gpuzip::schedule::{Algorithm, Kind};
@@ -364,6 +364,42 @@ fn pointers_are_checked() {
     assert!(error.message.contains("device 1"), "{error}");
     let error = session(Config { device: Some(7), ..base }, &[AppField { field, memory: None }]).err().unwrap();
     assert!(error.message.contains("CUDA device 7"), "{error}");
+}
+
+/// Without a codec, fields of all types are bytes to copy; kernels know neither gaps nor types that are stored as they are.
+#[test]
+fn gaps_and_types_without_kernels_are_refused() {
+    if !emu::inside("gaps_and_types_without_kernels_are_refused", &[]) {
+        return;
+    }
+    let (mut context, mut address) = (std::ptr::null_mut(), 0u64);
+    ok!(cuInit(0));
+    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+    ok!(cuCtxSetCurrent(context));
+    ok!(cuMemAlloc_v2(&mut address, 1 << 12));
+    let base = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
+    for scalar in Scalar::ALL {
+        let field = Field { n: [5, 3, 1], scalar, previous_of: None };
+        let at = |pitch2: u64| {
+            let rows = Rows::of(&field, pitch2, 0).unwrap();
+            // SAFETY: device memory that lives to the end of the test, and has room for such rows of every type.
+            AppField { field, memory: Some(unsafe { AppMemory::in_rows(address as *mut u8, rows) }) }
+        };
+        let error = Session::new(base.clone(), 5, &[at(7)]).err().unwrap();
+        assert!(error.code == Code::Unsupported && error.message.contains("field 0: pitch2 or pitch3"), "{error}");
+        let mut session = Session::new(base.clone(), 5, &[at(5)]).unwrap();
+        session.get_action().unwrap();
+        let error = session.save(0, &[at(6)], Stream(std::ptr::null_mut())).unwrap_err();
+        assert_eq!(error.code, Code::Unsupported, "{error}");
+        session.save(0, &[at(0)], Stream(std::ptr::null_mut())).unwrap();
+        let coded = Config { compression: base.compression.with(Method::Dct), ..base.clone() };
+        if !scalar.is_coded() {
+            for backend in [Backend::ByFields, Backend::Cuda] {
+                let error = Session::new(Config { backend, ..coded.clone() }, 5, &[at(0)]).err().unwrap();
+                assert!(error.code == Code::Unsupported && error.message.contains(scalar.name()), "{error}");
+            }
+        }
+    }
 }
 
 /// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any stream once it returns.

@@ -139,8 +139,17 @@ fn interface(header: &Header, function: &Function, name: &str, bind: &str) -> St
     format!("    {head}\n      import\n{arguments}    end {what}\n")
 }
 
-/// Kind, its name in procedures, and its constant.
-const KINDS: [(&str, &str); 2] = [("c_float", "f32"), ("c_double", "f64")];
+/// Type, and its name in procedures and in its constant: those that codecs code, with procedures for all calls.
+const KINDS: [(&str, &str); 2] = [("real(c_float)", "f32"), ("real(c_double)", "f64")];
+/// Those that are stored as they are; for these gpuzip_field alone.
+const RAW_KINDS: [(&str, &str); 6] = [
+    ("integer(c_int8_t)", "i8"),
+    ("integer(c_int16_t)", "i16"),
+    ("integer(c_int32_t)", "i32"),
+    ("integer(c_int64_t)", "i64"),
+    ("complex(c_float_complex)", "complex_f32"),
+    ("complex(c_double_complex)", "complex_f64"),
+];
 const RANKS: std::ops::RangeInclusive<usize> = 0..=4;
 
 fn each() -> impl Iterator<Item = (&'static str, &'static str, usize)> {
@@ -154,23 +163,32 @@ fn generics() -> String {
         let names: Vec<String> = each().map(|(_, name, rank)| format!("{generic}_{name}_{rank}")).collect();
         let (f32s, f64s) = names.split_at(names.len() / 2);
         let lines = [f32s.join(", "), f64s.join(", ")].map(|names| format!("    module procedure {names}\n"));
-        writeln!(text, "  interface gpuzip_{generic}\n{}  end interface", lines.concat()).unwrap();
+        let raw: String = match generic {
+            "field" => RAW_KINDS.map(|(_, name)| format!("    module procedure {}\n", of_ranks(name, "field_"))).concat(),
+            _ => String::new(),
+        };
+        writeln!(text, "  interface gpuzip_{generic}\n{}{raw}  end interface", lines.concat()).unwrap();
     }
     text
 }
 
+/// The procedures of one kind, one per rank.
+fn of_ranks(name: &str, prefix: &str) -> String {
+    RANKS.map(|rank| format!("{prefix}{name}_{rank}")).collect::<Vec<_>>().join(", ")
+}
+
 fn procedures() -> String {
-    each()
-        .map(|(kind, name, rank)| {
-            [
-                field(kind, name, rank),
-                transfer("save", "in", kind, name, rank),
-                transfer("retrieve", "inout", kind, name, rank),
-                view(kind, name, rank),
-            ]
-            .concat()
-        })
-        .collect()
+    let raw = RAW_KINDS.into_iter().flat_map(|(kind, name)| RANKS.map(move |rank| field(kind, name, rank)));
+    let coded = each().map(|(kind, name, rank)| {
+        [
+            field(kind, name, rank),
+            transfer("save", "in", kind, name, rank),
+            transfer("retrieve", "inout", kind, name, rank),
+            view(kind, name, rank),
+        ]
+        .concat()
+    });
+    coded.chain(raw).collect()
 }
 
 /// `(:, :)`, or nothing for a scalar.
@@ -182,26 +200,38 @@ fn dimensions(rank: usize) -> String {
     }
 }
 
-fn contiguous(rank: usize) -> &'static str {
-    if rank == 0 {
-        ".true."
-    } else {
-        "is_contiguous(array)"
-    }
+/// The address of the second element in each dimension, of the first where there is no second.
+fn seconds(rank: usize) -> String {
+    let one = |at: usize| (0..rank).map(|k| if k == at { format!("k({})", at + 1) } else { "1".into() }).collect::<Vec<_>>().join(", ");
+    let all: Vec<String> = (0..rank).map(|at| format!("c_loc(array({}))", one(at))).collect();
+    all.chunks(3).map(|some| some.join(", ")).collect::<Vec<_>>().join(", &\n                      ")
 }
 
 fn field(kind: &str, name: &str, rank: usize) -> String {
+    let (local, apart) = match rank {
+        0 => (String::new(), String::new()),
+        _ => (
+            format!("    integer :: k({rank})\n"),
+            format!(
+                "    if (is_contiguous(array) .or. size(array, kind=c_int64_t) == 0) return
+    k = min(2, shape(array))
+    call set_pitches(field, shape(array, c_int64_t), storage_size(array), &
+                     [{}])
+",
+                seconds(rank)
+            ),
+        ),
+    };
     format!(
         "
   function field_{name}_{rank}(array, role) result(field)
-    real({kind}), target, intent(in) :: array{}
+    {kind}, target, intent(in) :: array{}
     integer, intent(in), optional :: role
     type(gpuzip_field_t) :: field
-    field = described(c_loc(array), gpuzip_type_{name}, shape(array, c_int64_t), {}, role)
-  end function
+{local}    field = described(c_loc(array), gpuzip_type_{name}, shape(array, c_int64_t), role)
+{apart}  end function
 ",
-        dimensions(rank),
-        contiguous(rank)
+        dimensions(rank)
     )
 }
 
@@ -212,8 +242,8 @@ fn transfer(what: &str, intent: &str, kind: &str, name: &str, rank: usize) -> St
   subroutine {what}_{name}_{rank}(handle, ts, curr, prev, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in) :: ts
-    real({kind}), target, intent({intent}) :: curr{colons}
-    real({kind}), target, intent({intent}), optional :: prev{colons}
+    {kind}, target, intent({intent}) :: curr{colons}
+    {kind}, target, intent({intent}), optional :: prev{colons}
     type(c_ptr), intent(in), optional :: stream
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
@@ -253,7 +283,7 @@ fn view(kind: &str, name: &str, rank: usize) -> String {
         "
   subroutine view_{name}_{rank}(field, array{argument}, stat, errmsg)
     type(gpuzip_field_t), intent(in) :: field
-    real({kind}), pointer, intent(out) :: array{}
+    {kind}, pointer, intent(out) :: array{}
 {declaration}    integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
 {scalar}{shape}  end subroutine

@@ -205,12 +205,87 @@ contains
     call expect(all([field%n1, field%n2, field%n3] == [3, 4, 1]) .and. c_associated(field%data, c_loc(u(1, 1, 2, 3))), 'a section')
     field = gpuzip_field(one)
     call expect(all([field%n1, field%n2, field%n3] == 1) .and. field%role == 0, 'a scalar')
-    field = gpuzip_field(u(::2, :, 1, 1))
-    call expect(field%type == gpuzip_type_strided, 'a strided section')
+    call sections(u)
     field = gpuzip_field(c_loc(u), gpuzip_type_f64, shape(u), role=2)
     call expect(all([field%n1, field%n2, field%n3] == [3, 4, 30]) .and. field%role == 2, 'an address and a shape')
     field = gpuzip_field(c_null_ptr, gpuzip_type_f32, [3000000000_c_int64_t])
     call expect(all([field%n1, field%n2, field%n3] == [3000000000_c_int64_t, 1_c_int64_t, 1_c_int64_t]), 'a long one')
+  end subroutine
+
+  ! Sections that pitches describe, and those that they do not.
+  subroutine sections(u)
+    real(c_double), target, intent(in) :: u(:, :, :, :)
+    integer(c_int8_t), target :: bytes(7, 3)
+    integer(c_int64_t), target :: words(3)
+    complex(c_float_complex), target :: z(4, 2, 2)
+    real(c_float), target :: nothing(0, 3)
+    type(gpuzip_field_t) :: field
+    integer :: i
+    field = gpuzip_field(u(2:3, 2:4, 3, 1))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [2, 3, 1, 3, 0]), 'the pitch of rows')
+    call expect(c_associated(field%data, c_loc(u(2, 2, 3, 1))), 'where a section begins')
+    field = gpuzip_field(u(1:2, ::3, 2:5:2, 4))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [2, 2, 2, 9, 24]), 'the pitch of planes')
+    field = gpuzip_field(u(:, 2, :, :))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 5, 6, 12, 60]), 'rank 3 of rank 4')
+    field = gpuzip_field(u(:, 2:3, :, :))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 2, 30, 3, 12]), 'rank 4')
+    field = gpuzip_field(u(:, :, 2:2, :))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 4, 6, 3, 60]), 'rank 4 with one plane')
+    do i = 1, 4
+      if (i == 1) field = gpuzip_field(u(::2, :, 1, 1))
+      if (i == 2) field = gpuzip_field(u(2, :, 1, 1))
+      if (i == 3) field = gpuzip_field(u(:, 4:1:-1, 1, 1))
+      if (i == 4) field = gpuzip_field(u(:, :, 1:2, :))
+      call expect(field%type == gpuzip_type_strided, 'a strided section')
+    end do
+    field = gpuzip_field(nothing(:, ::2))
+    call expect(all([field%n1, field%n2, field%n3] == [0, 2, 1]), 'a section of nothing')
+    field = gpuzip_field(bytes(2:4, :))
+    call expect(all([field%n1, field%pitch2] == [3, 7]) .and. field%type == gpuzip_type_i8, 'bytes')
+    field = gpuzip_field(words)
+    call expect(all([field%n1, field%pitch2] == [3, 0]) .and. field%type == gpuzip_type_i64, 'words')
+    field = gpuzip_field(z(2:3, 2:2, :))
+    call expect(all([field%n1, field%n2, field%n3, field%pitch3] == [2, 1, 2, 8]), 'complex')
+    call expect(field%type == gpuzip_type_complex_f32, 'the type of complex')
+  end subroutine
+
+  ! A session on a field with a halo of 4 cells and a counter: the halo stays as it is, the rest comes back.
+  subroutine halos
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_summary_t) :: summary
+    real(c_float), target :: u(-3:9, -3:8)
+    integer(c_int16_t), target :: n(3)
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 3
+    config%range_actions = 0
+    call gpuzip_init(config, 12, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)], session)
+    call gpuzip_summary(session, summary)
+    call expect(summary%slot_bytes == 512, 'the bytes of a snapshot without halo')
+    u = -1
+    n = 0
+    u(1:5, 1:4) = 100
+    do
+      call gpuzip_get_action(session, action)
+      select case (action%type)
+      case (gpuzip_action_forward)
+        u(1:5, 1:4) = 100 + action%ts
+        n = int(action%ts, c_int16_t)
+      case (gpuzip_action_save)
+        call gpuzip_save(session, action%ts, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)])
+      case (gpuzip_action_restore)
+        u = -2
+        call gpuzip_retrieve(session, action%ts, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)])
+        call expect(all(u(1:5, 1:4) == 100 + action%ts) .and. all(n == action%ts), 'what was saved')
+        call expect(count(u == -2) == size(u) - 20, 'the halo')
+      case (gpuzip_action_terminate)
+        exit
+      end select
+    end do
+    call gpuzip_finalize(session)
   end subroutine
 
   ! Two sessions on one schedule, and a trace file named by a Fortran text.
@@ -523,8 +598,10 @@ contains
     call gpuzip_get_action(session, action)
     call gpuzip_save(session, 0, u(::2, :), stat=stat, errmsg=errmsg)
     call refused(stat, errmsg, gpuzip_err_argument, 'gpuzip_save: field 1 is a strided section')
-    call gpuzip_save(session, 0, [gpuzip_field(v), gpuzip_field(u(:, ::3))], stat=stat, errmsg=errmsg)
+    call gpuzip_save(session, 0, [gpuzip_field(v), gpuzip_field(u(:, 4:1:-3))], stat=stat, errmsg=errmsg)
     call refused(stat, errmsg, gpuzip_err_argument, 'field 2 is a strided section')
+    call gpuzip_save(session, 0, u(:, ::3), stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_shape, '[6, 2, 1]')
     call gpuzip_save(session, 0, v, stat=stat, errmsg=errmsg)
     call refused(stat, errmsg, gpuzip_err_shape, '4')
     call gpuzip_save(session, 0, u, stat=stat, errmsg=short)
@@ -638,6 +715,7 @@ program calls
   call logging
   call configurations
   call descriptions
+  call halos
   call schedules
   call sessions
   call every_kind_and_rank
