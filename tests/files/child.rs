@@ -105,7 +105,17 @@ fn session(shots: u64, waits: bool) -> Result<(), String> {
     let path = CString::new(std::env::var(CONFIG).unwrap()).unwrap();
     let mut memory = [0f64; VALUES];
     let data = &raw mut memory;
-    let field = gpuzip_field_t { data: data.cast(), n1: VALUES as u64, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F64, role: 0, reserved: [0; 4] };
+    let field = gpuzip_field_t {
+        data: data.cast(),
+        n1: VALUES as u64,
+        n2: 1,
+        n3: 1,
+        r#type: GPUZIP_TYPE_F64,
+        role: 0,
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
+    };
     let mut config = std::mem::MaybeUninit::uninit();
     let mut handle = null_mut();
     // SAFETY: all pointers are to live values; nothing else uses the data during a call.
