@@ -10,17 +10,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"];
-const HEADERS: [&str; 13] = [
+const HEADERS: [&str; 21] = [
     "Codec.hpp",
     "Compressor.hpp",
+    "CompressorBitcomp.hpp",
+    "CompressorCuSZp.hpp",
+    "CompressorZFP.hpp",
     "checkpointing/Checkpointing.hpp",
     "checkpointing/Schedule.hpp",
+    "checkpointing/revolve/RevolveCheckpointing.cpp",
+    "checkpointing/trace/TraceCheckpointing.cpp",
+    "checkpointing/uniform/UniformCheckpointing.cpp",
     "common/GPUZIPBuilders.cpp",
     "common/GPUZIPConfig.h",
     "common/GPUZIPError.h",
     "common/GPUZIPLogger.cpp",
+    "common/cudaUtils.cuh",
     "common/real_t.h",
     "common/structs.h",
+    "prefetch/CheckpointOnly.cuh",
     "prefetch/Checkpointing.hpp",
     "prefetch/Prefetch.cuh",
     "prefetch/Shape.hpp",
@@ -87,6 +95,96 @@ fn all_headers_in_two_units_of_one_program() {
             object
         });
         expect(&build(&dir, "units", &[standard], &objects), &[], "30\n");
+    }
+}
+
+/// The few names of the CUDA runtime that `GPUZIP_CUDA_CHECK` needs, and NVTX calls that print.
+fn stand_ins(dir: &Path) -> String {
+    fs::create_dir_all(dir.join("nvtx3")).unwrap();
+    fs::write(
+        dir.join("cuda_runtime.h"),
+        "#pragma once
+enum cudaError_t { cudaSuccess, cudaErrorInvalidDevice };
+inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+inline const char *cudaGetErrorString(cudaError_t) { return \"no such device\"; }
+",
+    )
+    .unwrap();
+    fs::write(
+        dir.join("nvtx3/nvToolsExt.h"),
+        "#pragma once
+#include <cstdio>
+inline int nvtxRangePushA(const char *title) { return std::fprintf(stderr, \"push %s\\n\", title); }
+inline int nvtxRangePop() { return std::fprintf(stderr, \"pop\\n\"); }
+",
+    )
+    .unwrap();
+    format!("-I{}", dir.display())
+}
+
+/// Every name of GPUZIP 2.x's interface compiles without a warning and does what it did there, in every standard.
+#[test]
+fn every_name_of_the_original_compiles_and_does_its_work() {
+    if !have("c++") {
+        return;
+    }
+    let dir = tempdir("dropin-probes");
+    let (include, trace) = (stand_ins(&dir), dir.join("trace.txt"));
+    let actions = "0 SAVE\n1 FORWARD\n2 FORWARD\n2 SAVE\n3 FORWARD\n3 FIRSTURN\n2 RESTORE\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n\
+                   0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
+    fs::write(&trace, actions).unwrap();
+    for compiler_name in ["c++", "clang++"].into_iter().filter(|name| have(name)) {
+        for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
+            let syntax = [standard, "-fsyntax-only", &include];
+            run(compiler(compiler_name, &syntax).args(STRICT).arg(root().join("tests/cxx/probes.cpp")));
+        }
+    }
+    let probes = |more: &[&str]| {
+        let program = build_ours(&dir, "probes", &[&[include.as_str()], more].concat());
+        let output = run(Command::new(program).arg(&trace).env_remove("GPUZIP_LOG"));
+        assert_eq!(stdout(&output), "all hold\n");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let log = probes(&[]);
+    let expected =
+        "[DEBUG] debug 1\n[WARN] warn three\n[ERROR] error 4.5\n[PERF] perf\nGPUZIP configuration:\n  checkpointing_algorithm = 0\n";
+    assert!(log.starts_with(expected), "{log}");
+    assert!(log.contains("  cache_capacity = 4\n") && log.contains("  bitcomp_delta = 1e-08\n") && !log.contains("hidden"), "{log}");
+    assert!(!log.contains("push"), "{log}");
+    let ranges = probes(&["-DUSE_NVTX"]);
+    assert!(
+        ranges.contains("push Compressor-zfp\npop\npush Decompressor-zfp\npop\n") && ranges.contains("push a range\npop\n"),
+        "{ranges}"
+    );
+}
+
+/// A program of wavefields in double that says so as for GPUZIP 2.x.
+#[test]
+fn use_double_makes_fields_of_doubles() {
+    if !have("c++") {
+        return;
+    }
+    let dir = tempdir("dropin-double");
+    let source = dir.join("double.cpp");
+    fs::write(
+        &source,
+        "#include \"common/GPUZIPBuilders.cpp\"
+int main() {
+  gpuzip_config_t config;
+  config.checkpointing_algorithm = REVOLVE;
+  GPUZIPLogger::SetLevel(GPUZIPLogger::WARN);
+  const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 9));
+  const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 4, 1, 1, 9, schedule.get()));
+  real_t curr[4] = {1. / 3, 2, 3, 4}, prev[4] = {};
+  Field_t f = {curr, sizeof curr, 4, 1, 1}, g = {prev, sizeof prev, 4, 1, 1};
+  schedule->GetAction();
+  return sizeof(real_t) == 8 && prefetch->Save(0, &f, &g) ? 0 : 1;
+}
+",
+    )
+    .unwrap();
+    for name in ["USE_DOUBLE", "GPUZIP_REAL_DOUBLE"] {
+        run(&mut Command::new(build(&dir, "double", &["-std=c++14", &format!("-D{name}")], &[source.clone()])));
     }
 }
 

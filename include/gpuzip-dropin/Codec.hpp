@@ -1,4 +1,4 @@
-// The Compressor that CompressorBuilder makes: one field in host memory, by the codec of a configuration. Internal.
+// The Compressors that CompressorBuilder makes: one field in host memory, by the codec of a configuration. Internal.
 #ifndef GPUZIP_DROPIN_CODEC_HPP
 #define GPUZIP_DROPIN_CODEC_HPP
 
@@ -14,49 +14,81 @@
 
 namespace gpuzip_dropin {
 
+/// zfp's bits per value.
+inline int rate(const gpuzip_config_t &config) { return config.zfp_bit_rate == 0 ? 8 : config.zfp_bit_rate; }
+
+inline std::string codec_name(int compressor) {
+  static const char *const names[] = {"none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"};
+  if (compressor >= 0 && compressor <= GPUZIP_COMPRESSOR_BFP) return names[compressor];
+  return "codec " + std::to_string(compressor);
+}
+
+/// Whether two configurations ask for the same codec with the same settings, of which each codec reads its own.
+inline bool same_codec(const gpuzip_config_t &a, const gpuzip_config_t &b) {
+  if (a.compressor != b.compressor || a.nonfinite != b.nonfinite) return false;
+  if (a.compressor == GPUZIP_COMPRESSOR_ZFP) return rate(a) == rate(b);
+  if (std::tie(a.error_bound_mode, a.error_bound) != std::tie(b.error_bound_mode, b.error_bound)) return false;
+  if (a.compressor == GPUZIP_COMPRESSOR_CUSZP) return !(a.cuszp_err_bound < b.cuszp_err_bound || a.cuszp_err_bound > b.cuszp_err_bound);
+  if (a.compressor != GPUZIP_COMPRESSOR_BITCOMP) return true;
+  const auto all = [](const gpuzip_config_t &c) {
+    return std::tie(c.bitcomp_delta_config, c.bitcomp_range_fraction, c.bitcomp_num_sigma, c.bitcomp_delta, c.bitcomp_algorithm);
+  };
+  return all(a) == all(b);
+}
+
 /// What Compress writes is a head, which tells the rest's length, and behind it a stream of gpuzip_codec_compress.
-class Codec : public Compressor<void, void> {
+template <typename Raw, typename Compressed>
+class CodecOf : public Compressor<Raw, Compressed> {
  public:
   /// For fields of `shape`. GPUZIP_ERR_UNSUPPORTED if the codec is not to be had on this machine.
-  Codec(const gpuzip_config_t &config, const Shape &shape) : config_(settings(config)), field_(shape.field(0)), room_(0) {
+  CodecOf(const gpuzip_config_t &config, const Shape &shape) : config_(settings(config)), field_(shape.field(0)), room_(0) {
     check(gpuzip_codec_bound(&config_, &field_, 1, &room_));
-  }
-
-  std::size_t Compress(void *in, void *out) override {
-    require(in != nullptr && out != nullptr, "Compress: a pointer is NULL");
-    on_host(out);
-    const gpuzip_config_t config = GPUZIPLogger::Applied(config_);  // the call sets the log level
-    const gpuzip_field_t field = at(in);
-    Head head = {MAGIC, 0};
-    check(gpuzip_codec_compress(&config, &field, 1, static_cast<unsigned char *>(out) + sizeof head, room_, &head.bytes));
-    std::memcpy(out, &head, sizeof head);
-    return sizeof head + static_cast<std::size_t>(head.bytes);
-  }
-
-  void Decompress(void *in, void *out) override {
-    require(in != nullptr && out != nullptr, "Decompress: a pointer is NULL");
-    const std::uint64_t bytes = stream_bytes(in);
-    const gpuzip_field_t field = at(out);
-    check(gpuzip_codec_decompress(static_cast<const unsigned char *>(in) + sizeof(Head), bytes, &field, 1));
-  }
-
-  std::size_t CompressedMaxSize() override { return sizeof(Head) + static_cast<std::size_t>(room_); }
-
-  std::size_t CompressedBufferSize(void *buffer) override {
-    require(buffer != nullptr, "CompressedBufferSize: the buffer is NULL");
-    return sizeof(Head) + static_cast<std::size_t>(stream_bytes(buffer));
   }
 
   const gpuzip_config_t *Configuration() const override { return &config_; }
 
-  /// Whether two configurations ask for the same of a codec.
-  static bool same(const gpuzip_config_t &a, const gpuzip_config_t &b) {
-    const auto all = [](const gpuzip_config_t &c) {
-      return std::tie(c.compressor, c.zfp_bit_rate, c.cuszp_err_bound, c.bitcomp_delta_config, c.bitcomp_range_fraction, c.bitcomp_num_sigma,
-                      c.bitcomp_delta, c.bitcomp_algorithm, c.error_bound_mode, c.error_bound, c.nonfinite);
-    };
-    return all(a) == all(b);
+ protected:
+  std::size_t compress(Raw *in, Compressed *out) override {
+    require(in != nullptr && out != nullptr, "Compress: a pointer is NULL");
+    on_host("Compress", in);
+    on_host("Compress", out);
+    const gpuzip_config_t config = GPUZIPLogger::Applied(config_);  // the call sets the log level
+    const gpuzip_field_t field = at(in);
+    Head head = {MAGIC, 0};
+    unsigned char *const bytes = static_cast<unsigned char *>(static_cast<void *>(out));
+    check(gpuzip_codec_compress(&config, &field, 1, bytes + sizeof head, room_, &head.bytes));
+    std::memcpy(bytes, &head, sizeof head);
+    return sizeof head + static_cast<std::size_t>(head.bytes);
   }
+
+  void decompress(Compressed *in, Raw *out, std::size_t given) override {
+    require(in != nullptr && out != nullptr, "Decompress: a pointer is NULL");
+    on_host("Decompress", in);
+    on_host("Decompress", out);
+    if (given < sizeof(Head)) too_short(given, sizeof(Head));
+    const std::uint64_t bytes = stream_bytes(in);
+    if (given - sizeof(Head) < bytes) too_short(given, sizeof(Head) + bytes);
+    const gpuzip_field_t field = at(out);
+    check(gpuzip_codec_decompress(static_cast<const unsigned char *>(static_cast<void *>(in)) + sizeof(Head), bytes, &field, 1));
+  }
+
+  std::string name() override { return codec_name(config_.compressor); }
+
+  std::string description() override {
+    const auto &n = field_;
+    std::string text = name() + " of " + std::to_string(n.n1) + " x " + std::to_string(n.n2) + " x " + std::to_string(n.n3);
+    text += n.type == GPUZIP_TYPE_F64 ? " doubles" : " floats";
+    if (config_.compressor == GPUZIP_COMPRESSOR_ZFP) text += ", " + std::to_string(rate(config_)) + " bits per value";
+    return text;
+  }
+
+  std::size_t compressedBufferSize(Compressed *buffer) override {
+    if (buffer == nullptr) return compressedMaxSize();
+    on_host("CompressedBufferSize", buffer);
+    return sizeof(Head) + static_cast<std::size_t>(stream_bytes(buffer));
+  }
+
+  std::size_t compressedMaxSize() override { return sizeof(Head) + static_cast<std::size_t>(room_); }
 
  private:
   struct Head {
@@ -83,14 +115,22 @@ class Codec : public Compressor<void, void> {
   }
 
   /// The library looks where fields lie, so that a buffer is shown to it as one.
-  void on_host(void *buffer) const {
+  void on_host(const char *call, void *memory) const {
     std::uint64_t ignored;
-    const gpuzip_field_t field = at(buffer);
-    check(gpuzip_codec_bound(&config_, &field, 1, &ignored));
+    const gpuzip_field_t field = at(memory);
+    if (gpuzip_codec_bound(&config_, &field, 1, &ignored) >= GPUZIP_OK) return;
+    throw GPUZIPError(GPUZIP_ERR_ARGUMENT,
+                      std::string(call) + ": the memory is on a device, and this version's Compressor reads and writes host memory only. Copy " +
+                          "the field to host memory first, or give the device memory to Prefetch::Save, which compresses it on the device (" +
+                          gpuzip_last_error() + ")");
+  }
+
+  [[noreturn]] static void too_short(std::size_t given, std::uint64_t needed) {
+    throw GPUZIPError(GPUZIP_ERR_STREAM, "Decompress: the buffer has " + std::to_string(given) + " bytes, and what Compress wrote has " +
+                                             std::to_string(needed) + " or more: it was cut off");
   }
 
   std::uint64_t stream_bytes(void *buffer) const {
-    on_host(buffer);
     Head head;
     std::memcpy(&head, buffer, sizeof head);
     if (head.magic != MAGIC) throw GPUZIPError(GPUZIP_ERR_STREAM, "the buffer does not begin with what Compress writes");
@@ -104,6 +144,8 @@ class Codec : public Compressor<void, void> {
   gpuzip_field_t field_;
   std::uint64_t room_;  // most bytes of a stream
 };
+
+typedef CodecOf<void, void> Codec;
 
 }  // namespace gpuzip_dropin
 

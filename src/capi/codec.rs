@@ -7,13 +7,16 @@ use super::types::*;
 use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Config;
 use crate::device::{AppField, AppMemory, Target};
-use crate::error::{fail, Code, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::snapshot::{Layout, Scalar};
 use std::ffi::{c_void, CStr};
 
-/// The layout of the fields, and their memory, all of which must be there and on the host.
+/// The layout of the fields, whose memory must be on the host.
 fn layout_of(fields: &[AppField]) -> Result<Layout> {
-    Target::Host.check(fields)?;
+    let remedy =
+        "codecs by themselves work on host memory in this version: copy the array to host memory first, or let a session save it, \
+                  which compresses device memory on the device";
+    Target::Host.check(fields).map_err(|e| Error::new(e.code, format!("{e}; {remedy}")))?;
     Layout::new(fields.iter().map(|f| f.field).collect())
 }
 

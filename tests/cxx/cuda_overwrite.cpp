@@ -66,11 +66,11 @@ int refusals(gpuzip_config_t config, std::uint64_t address) {
   int count = 0;
   for (int in_and_out = 0; in_and_out < 2; in_and_out++) {
     void *const in = in_and_out ? device : values.data(), *const out = in_and_out ? static_cast<void *>(buffer.data()) : device;
-    count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Compress(in, out); });
+    count += refused(GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", [&] { codec->Compress(in, out); });
   }
   codec->Compress(values.data(), buffer.data());
-  count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Decompress(buffer.data(), device); });
-  count += refused(GPUZIP_ERR_ARGUMENT, "memory of CUDA device 0", [&] { codec->Decompress(device, values.data()); });
+  count += refused(GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", [&] { codec->Decompress(buffer.data(), device); });
+  count += refused(GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", [&] { codec->Decompress(device, values.data()); });
 
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, STEPS));
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, N, 1, 1, STEPS, schedule.get()));

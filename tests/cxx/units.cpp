@@ -7,6 +7,11 @@
 #include "common/real_t.h"
 #include "common/structs.h"
 #include "Compressor.hpp"
+#include "CompressorBitcomp.hpp"
+#include "CompressorCuSZp.hpp"
+#include "CompressorZFP.hpp"
+#include "common/cudaUtils.cuh"
+#include "prefetch/CheckpointOnly.cuh"
 #include "prefetch/Checkpointing.hpp"
 #include "prefetch/Prefetch.cuh"
 // A second time.
@@ -18,6 +23,11 @@
 #include "common/real_t.h"
 #include "common/structs.h"
 #include "Compressor.hpp"
+#include "CompressorBitcomp.hpp"
+#include "CompressorCuSZp.hpp"
+#include "CompressorZFP.hpp"
+#include "common/cudaUtils.cuh"
+#include "prefetch/CheckpointOnly.cuh"
 #include "prefetch/Checkpointing.hpp"
 #include "prefetch/Prefetch.cuh"
 

@@ -12,7 +12,9 @@
 class Checkpointing {
  public:
   Checkpointing(const gpuzip_config_t &config, int steps)
-      : schedule_(std::make_shared<gpuzip_dropin::Schedule>(GPUZIPLogger::Applied(config), steps)) {}
+      : schedule_(std::make_shared<gpuzip_dropin::Schedule>(GPUZIPLogger::Applied(gpuzip_dropin::published(config)), steps)) {}
+
+  virtual ~Checkpointing() {}
 
   Checkpointing(const Checkpointing &) = delete;
   Checkpointing &operator=(const Checkpointing &) = delete;
@@ -20,7 +22,7 @@ class Checkpointing {
   /// The next action. After ACTION_TERMINATE only Reset is valid. The first call settles the schedule (and reads the trace file).
   Action GetAction() {
     const gpuzip_action_t next = schedule_->next();
-    return Action{next.ts, static_cast<ActionType>(next.type)};
+    return Action(next.ts, static_cast<ActionType>(next.type));
   }
 
   /// Goes back to before the first action. Every Prefetch needs its Setup for the new shot, before or after this call.
@@ -42,6 +44,42 @@ class Checkpointing {
  private:
   friend class Prefetch;
   std::shared_ptr<gpuzip_dropin::Schedule> schedule_;
+};
+
+namespace gpuzip_dropin {
+
+/// What the three classes below say of a schedule.
+inline gpuzip_config_t scheduled(int algorithm, int snapshots, char *trace_file) {
+  gpuzip_config_t config;
+  config.checkpointing_algorithm = algorithm;
+  config.checkpointing_snaps = snapshots;
+  config.trace_file_path = trace_file;
+  config.log_level = GPUZIPLogger::GetLevel();
+  return config;
+}
+
+}  // namespace gpuzip_dropin
+
+/// Revolve with the number of snapshots that GPUZIP 2.x gives `steps` time steps. `log_level` is accepted, and SetLevel decides.
+class RevolveCheckpointing : public Checkpointing {
+ public:
+  explicit RevolveCheckpointing(int steps, int log_level = 0)
+      : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_REVOLVE, 0, nullptr), steps) {
+    static_cast<void>(log_level);
+  }
+};
+
+/// Snapshots at a fixed interval, `snapshots` of them at most.
+class UniformCheckpointing : public Checkpointing {
+ public:
+  UniformCheckpointing(int steps, int snapshots)
+      : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_UNIFORM, snapshots, nullptr), steps) {}
+};
+
+/// The actions of a trace file, which is read at the first of them.
+class TraceCheckpointing : public Checkpointing {
+ public:
+  TraceCheckpointing(int steps, char *trace_file) : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_TRACE, 0, trace_file), steps) {}
 };
 
 #endif

@@ -9,6 +9,15 @@
 
 namespace gpuzip_dropin {
 
+/// The configuration with GPUZIP 2.x's number of snapshots: Revolve takes its `adjust` there, whatever checkpointing_snaps says, which
+/// counts for Uniform only. Where a budget is set, which GPUZIP 2.x does not have, checkpointing_snaps and the budget decide.
+inline gpuzip_config_t published(const gpuzip_config_t &config) {
+  gpuzip_config_t result = config;
+  const bool budget = config.device_budget > 0 || config.host_budget > 0;
+  if (config.checkpointing_algorithm == GPUZIP_ALGORITHM_REVOLVE && !budget) result.snapshot_rule = 1;
+  return result;
+}
+
 /// Owns a gpuzip_schedule_t and remembers its last action. Shared, so that Checkpointing and Prefetch may be deleted in any order.
 class Schedule {
  public:

@@ -7,6 +7,7 @@
 #include "../checkpointing/Checkpointing.hpp"
 #include "../prefetch/Prefetch.cuh"
 #include "GPUZIPError.h"
+#include "real_t.h"
 
 #include <memory>
 

@@ -3,39 +3,137 @@
 #define GPUZIP_DROPIN_COMMON_GPUZIPLOGGER_CPP
 
 #include "GPUZIPError.h"
+#include "structs.h"
 
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 
 class GPUZIPLogger {
  public:
-  /// 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR, for the whole process. From now on it stands above the configurations' log_level.
+  /// The levels, as SetLevel takes them and GetLevel returns them.
+  static constexpr int DEBUG = 0, INFO = 1, WARN = 2, ERROR = 3;
+
+  /// DEBUG, INFO, WARN or ERROR, for the whole process. From now on it stands above the configurations' log_level.
   static void SetLevel(int level) {
     gpuzip_dropin::check(gpuzip_set_log_level(level));
     chosen().level = level;
   }
 
-  /// Turns the performance log on or off for the Prefetch objects that are built from now on, above their enable_performance_log.
+  /// What SetLevel was given last; DEBUG before the first SetLevel, as in GPUZIP 2.x.
+  static int GetLevel() {
+    const int level = chosen().level;
+    return level == NOT_CHOSEN ? DEBUG : level;
+  }
+
+  /// Whether messages of the level are written.
+  static bool IsDebug() { return GetLevel() <= DEBUG; }
+  static bool IsInfo() { return GetLevel() <= INFO; }
+  static bool IsWarn() { return GetLevel() <= WARN; }
+  static bool IsError() { return GetLevel() <= ERROR; }
+
+  /// Turns the performance log on or off for the Prefetch objects that are built from now on, above their enable_performance_log, and the
+  /// application's own PerfTrace messages.
   static void PerfTraceSwitch(bool on) { chosen().performance_log = on ? 1 : 0; }
 
-  /// A configuration as SetLevel and PerfTraceSwitch changed it.
+  /// Whether PerfTrace writes: what PerfTraceSwitch was given last, false before.
+  static bool ShouldLogPerfTrace() { return chosen().performance_log == 1; }
+
+  /// Turns the log of compression ratios on or off for the Prefetch objects that are built from now on, above their
+  /// enable_compression_rate_log. The ratios are logged at level INFO.
+  static void LogCompressionMetricsSwitch(bool on) { chosen().ratio_log = on ? 1 : 0; }
+
+  /// A message of the application's own to stderr, formatted like printf's, if its level is written. The line ends where `message` ends it.
+  static void Debug(const char *message, ...) {
+    std::va_list values;
+    va_start(values, message);
+    write(IsDebug(), "[DEBUG] ", message, values);
+    va_end(values);
+  }
+
+  static void Info(const char *message, ...) {
+    std::va_list values;
+    va_start(values, message);
+    write(IsInfo(), "[INFO] ", message, values);
+    va_end(values);
+  }
+
+  static void Warn(const char *message, ...) {
+    std::va_list values;
+    va_start(values, message);
+    write(IsWarn(), "[WARN] ", message, values);
+    va_end(values);
+  }
+
+  static void Error(const char *message, ...) {
+    std::va_list values;
+    va_start(values, message);
+    write(IsError(), "[ERROR] ", message, values);
+    va_end(values);
+  }
+
+  /// The same for the performance log: written if ShouldLogPerfTrace, whatever the level.
+  static void PerfTrace(const char *message, ...) {
+    std::va_list values;
+    va_start(values, message);
+    write(ShouldLogPerfTrace(), "[PERF] ", message, values);
+    va_end(values);
+  }
+
+  /// Writes GPUZIP 2.x's fields of a configuration to stderr, one `name = value` a line, whatever the level.
+  static void LogConfig(const gpuzip_config_t *config) {
+    gpuzip_dropin::require(config != nullptr, "LogConfig: the configuration is NULL");
+    const gpuzip_config_t &c = *config;
+    const auto number = [](const char *name, int value) { std::fprintf(stderr, "  %s = %d\n", name, value); };
+    const auto real = [](const char *name, double value) { std::fprintf(stderr, "  %s = %g\n", name, value); };
+    const auto text = [](const char *name, const char *value) { std::fprintf(stderr, "  %s = %s\n", name, value ? value : ""); };
+    std::fputs("GPUZIP configuration:\n", stderr);
+    number("checkpointing_algorithm", c.checkpointing_algorithm);
+    number("checkpointing_snaps", c.checkpointing_snaps);
+    number("cache_capacity", c.cache_capacity);
+    number("compressor", c.compressor);
+    number("log_level", c.log_level);
+    number("enable_performance_log", c.enable_performance_log);
+    number("enable_compression_rate_log", c.enable_compression_rate_log);
+    real("compression_factor", static_cast<double>(c.compression_factor));
+    text("trace_file_path", c.trace_file_path);
+    number("revolve_log_level", c.revolve_log_level);
+    number("zfp_bit_rate", c.zfp_bit_rate);
+    real("cuszp_err_bound", c.cuszp_err_bound);
+    text("float_kind", c.float_kind);
+    number("bitcomp_delta_config", c.bitcomp_delta_config);
+    real("bitcomp_range_fraction", c.bitcomp_range_fraction);
+    real("bitcomp_num_sigma", c.bitcomp_num_sigma);
+    real("bitcomp_delta", c.bitcomp_delta);
+    number("bitcomp_algorithm", c.bitcomp_algorithm);
+  }
+
+  /// A configuration as SetLevel and the two switches changed it.
   static gpuzip_config_t Applied(const gpuzip_config_t &config) {
     gpuzip_config_t applied = config;
-    const int level = chosen().level, performance_log = chosen().performance_log;
+    const int level = chosen().level, performance_log = chosen().performance_log, ratio_log = chosen().ratio_log;
     if (level != NOT_CHOSEN) applied.log_level = level;
     if (performance_log != NOT_CHOSEN) applied.enable_performance_log = performance_log;
+    if (ratio_log != NOT_CHOSEN) applied.enable_compression_rate_log = ratio_log;
     return applied;
   }
 
  private:
-  enum { NOT_CHOSEN = -1 };
+  static constexpr int NOT_CHOSEN = -1;
 
   struct Chosen {
-    std::atomic<int> level{NOT_CHOSEN}, performance_log{NOT_CHOSEN};
+    std::atomic<int> level{NOT_CHOSEN}, performance_log{NOT_CHOSEN}, ratio_log{NOT_CHOSEN};
   };
 
   static Chosen &chosen() {
     static Chosen instance;
     return instance;
+  }
+
+  static void write(bool wanted, const char *prefix, const char *message, std::va_list values) {
+    if (!wanted || !message) return;
+    std::fputs(prefix, stderr);
+    std::vfprintf(stderr, message, values);
   }
 };
 

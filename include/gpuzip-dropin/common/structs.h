@@ -22,10 +22,16 @@ enum ActionType {
   ACTION_ERROR = GPUZIP_ACTION_ERROR
 };
 
+/// GPUZIP 2.x's names for checkpointing_algorithm.
+enum CheckpointingImplementation { TRACE = GPUZIP_ALGORITHM_TRACE, REVOLVE = GPUZIP_ALGORITHM_REVOLVE, UNIFORM = GPUZIP_ALGORITHM_UNIFORM };
+
 /// An action and its time step: the state that it produces or needs.
 struct Action {
   int ts;
   ActionType actionType;
+
+  Action() : ts(0), actionType(ACTION_ERROR) {}
+  Action(int time_step, ActionType type) : ts(time_step), actionType(type) {}
 };
 
 #endif

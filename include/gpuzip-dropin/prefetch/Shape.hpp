@@ -3,6 +3,7 @@
 #define GPUZIP_DROPIN_PREFETCH_SHAPE_HPP
 
 #include "../common/GPUZIPError.h"
+#include "../common/real_t.h"
 #include "../common/structs.h"
 
 #include <string>
@@ -29,11 +30,18 @@ class Shape {
     return shape;
   }
 
-  /// GPUZIP_TYPE_* of the configuration's float_kind.
+  /// The same for a type's name.
+  static Shape of_kind(const std::string &kind, std::size_t n1, std::size_t n2, std::size_t n3) { return of_extents(type_of(kind), n1, n2, n3); }
+
+  /// GPUZIP_TYPE_* of the configuration's float_kind; without one that of real_t.
   static int32_t type_of(const gpuzip_config_t &config) {
-    const std::string kind = config.float_kind ? config.float_kind : "";
+    const char *const of_real_t = sizeof(real_t) == sizeof(double) ? "double" : "float";
+    return type_of(std::string(config.float_kind && *config.float_kind ? config.float_kind : of_real_t));
+  }
+
+  static int32_t type_of(const std::string &kind) {
     if (kind == "double") return GPUZIP_TYPE_F64;
-    if (kind.empty() || kind == "float") return GPUZIP_TYPE_F32;
+    if (kind == "float") return GPUZIP_TYPE_F32;
     throw GPUZIPError(GPUZIP_ERR_CONFIG, "float_kind = \"" + kind + "\": use \"float\" or \"double\"");
   }
 
@@ -42,12 +50,21 @@ class Shape {
   /// Takes the extents of a field.
   void learn(const Field_t &field) { *this = of_extents(type_, field.n1, field.n2, field.n3); }
 
+  /// The type of a field with this size: doubles if it has 8 bytes per value, else real_t.
+  static int32_t type_of(const Field_t &field) {
+    const bool doubles = field.size > 0 && field.size / sizeof(double) == field.n1 * field.n2 * field.n3 && field.size % sizeof(double) == 0;
+    return doubles ? GPUZIP_TYPE_F64 : type_of(gpuzip_config_t());
+  }
+
+  /// Bytes of one field.
+  std::size_t bytes() const { return n1_ * n2_ * n3_ * value_bytes(); }
+
   /// The field for the C interface, which compares extents; `role` as in gpuzip_field_t. Field_t.size guards against a buffer of another
   /// type or length; 0 means not set.
   gpuzip_field_t field(const Field_t *given, int32_t role) const {
     require(given != nullptr, "a Field_t pointer is NULL: a state has the fields curr and prev");
     gpuzip_field_t result = flat_ ? make(n1_, 1, 1, role) : make(given->n1, given->n2, given->n3, role);
-    const std::size_t expected = n1_ * n2_ * n3_ * value_bytes();
+    const std::size_t expected = bytes();
     if (given->size != expected && (given->size != 0 || flat_))
       throw GPUZIPError(GPUZIP_ERR_SHAPE, "Field_t.size = " + std::to_string(given->size) + ": a field of this Prefetch has " +
                                               std::to_string(expected) + " bytes (extents and float_kind)");

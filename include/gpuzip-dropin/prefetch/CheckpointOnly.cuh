@@ -1,0 +1,7 @@
+// Where GPUZIP 2.x has CheckpointOnly.
+#ifndef GPUZIP_DROPIN_PREFETCH_CHECKPOINTONLY_CUH
+#define GPUZIP_DROPIN_PREFETCH_CHECKPOINTONLY_CUH
+
+#include "Prefetch.cuh"
+
+#endif
