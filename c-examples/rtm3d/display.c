@@ -1,11 +1,12 @@
 #include "display.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "png.h"
+#include "plot.h"
 
-#define MIN_WIDTH 800  /* small slices are enlarged by a whole factor to about this many pixels */
 #define MUTE 12        /* depth in cells at which an image is shown in full */
 
 /* Cells of the slice along the line; depth has g->n1. */
@@ -26,37 +27,19 @@ static float *slice(const grid_t *g, const float *volume)
     return out;
 }
 
-/* Value at (z, x), between cells: images are smooth at the scale of a cell, so this adds nothing. */
-static double between(const float *cells, size_t n1, size_t n, double z, double x)
+/* Values lo..hi as grey. Outside 2-D the title tells where the slice is. */
+static int write_slice(const char *path, const grid_t *g, const float *cells, const char *title, axis_t grey)
 {
-    const double zc = fmax(0.0, fmin((double)(n1 - 1), z)), xc = fmax(0.0, fmin((double)(n - 1), x));
-    const size_t z0 = (size_t)zc, x0 = (size_t)xc;
-    const size_t z1 = z0 + 1 < n1 ? z0 + 1 : z0, x1 = x0 + 1 < n ? x0 + 1 : x0;
-    const double fz = zc - (double)z0, fx = xc - (double)x0;
+    const size_t n = line_length(g), across = g->n3 >= g->n2 ? g->n2 : g->n3;
+    plot_t slice = {.title = title, .width = n, .height = g->n1, .cells = cells,
+                    .x = {"distance", "m", 0.0, (double)n * g->dx}, .y = {"depth", "m", 0.0, (double)g->n1 * g->dx}, .grey = grey};
+    char text[256];
 
-    return (1.0 - fz) * ((1.0 - fx) * cells[z0 * n + x0] + fx * cells[z0 * n + x1]) +
-           fz * ((1.0 - fx) * cells[z1 * n + x0] + fx * cells[z1 * n + x1]);
-}
-
-/* Values lo..hi as grey 0..255, each cell enlarged to factor x factor pixels. */
-static int write_grey(const char *path, const grid_t *g, const float *cells, double lo, double hi)
-{
-    const size_t n = line_length(g), factor = n < MIN_WIDTH ? (MIN_WIDTH + n - 1) / n : 1;
-    const size_t width = n * factor, height = g->n1 * factor;
-    const double scale = hi > lo ? 255.0 / (hi - lo) : 0.0, size = (double)factor;
-    unsigned char *pixels = malloc(width * height);
-    int status = -1;
-
-    for (size_t p = 0; pixels != NULL && p < width * height; p++) {
-        const double z = ((double)(p / width) + 0.5) / size - 0.5;
-        const double x = ((double)(p % width) + 0.5) / size - 0.5;
-        const double grey = (between(cells, g->n1, n, z, x) - lo) * scale;
-        pixels[p] = (unsigned char)(fmax(0.0, fmin(255.0, grey)) + 0.5);
+    if (across > 1) {
+        snprintf(text, sizeof text, "%s, slice at %g m across", title, (double)(across / 2) * g->dx);
+        slice.title = text;
     }
-    if (pixels != NULL)
-        status = png_write(path, pixels, width, height);
-    free(pixels);
-    return status;
+    return plot_write(&slice, path);
 }
 
 static int ascending(const void *a, const void *b)
@@ -80,10 +63,12 @@ static double clip_level(const float *cells, size_t n)
     return level;
 }
 
-int display_model(const char *path, const grid_t *g, const float *v)
+int display_model(const char *path, const grid_t *g, const float *v, const char *name)
 {
     const size_t n = line_length(g) * g->n1;
+    const char *const slash = strrchr(name, '/');
     float *cells = slice(g, v);
+    char title[128];
     double lo, hi;
     int status;
 
@@ -94,7 +79,8 @@ int display_model(const char *path, const grid_t *g, const float *v)
         lo = fmin(lo, cells[i]);
         hi = fmax(hi, cells[i]);
     }
-    status = write_grey(path, g, cells, lo, hi);
+    snprintf(title, sizeof title, "velocity, %s", slash != NULL ? slash + 1 : name);
+    status = write_slice(path, g, cells, title, (axis_t){"velocity", "m/s", lo, hi});
     free(cells);
     return status;
 }
@@ -105,7 +91,7 @@ double display_gain(const grid_t *g, size_t z)
     return mute * mute * (g->n3 > 1 ? pow((double)z, 1.5) : 1.0);
 }
 
-int display_image(const char *path, const grid_t *g, const float *image)
+int display_image(const char *path, const grid_t *g, const float *image, const char *title)
 {
     const size_t n = line_length(g);
     float *cells = slice(g, image);
@@ -120,8 +106,10 @@ int display_image(const char *path, const grid_t *g, const float *image)
             cells[z * n + x] *= gain;
     }
     clip = clip_level(cells, n * g->n1);
+    for (size_t i = 0; clip > 0.0 && i < n * g->n1; i++)
+        cells[i] /= (float)clip;
     if (clip >= 0.0)
-        status = write_grey(path, g, cells, -clip, clip);
+        status = write_slice(path, g, cells, title, (axis_t){"amplitude", "", -1.0, 1.0});
     free(cells);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The smallest PNG writer: 8-bit grey, not compressed. */
+/* A small PNG writer: 8-bit grey, compressed. */
 #ifndef RTM_PNG_H
 #define RTM_PNG_H
 

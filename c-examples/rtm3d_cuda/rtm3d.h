@@ -11,6 +11,7 @@ extern "C" {
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "progress.h"
 #include "reference.h"
 #include "report.h"
 #include "shot.h"
