@@ -13,6 +13,8 @@
 !    u(-3:nz+4, -3:nx+4) stores u without its halo of 4 cells, and a retrieve leaves the halo as it is. Other sections, as u(::2, :)
 !    or u(:, nx:1:-1), are refused.
 !  - gpuzip_save and gpuzip_retrieve also take one array, or two: the current and the previous time level.
+!  - A retrieve of a lossy snapshot (`compressor`) may leave values within the bound where the array had zeros, in a halo as well:
+!    set again what the time loop keeps zero and does not compute, as examples/rtm3d/checkpoint.f90 does.
 !  - `stream` is optional: the C address of a CUDA stream, or gpuzip_stream(integer); absent is NULL.
 !  - Texts are Fortran characters. Only the c_ptr in gpuzip_config_t want C strings: gpuzip_to_c makes them.
 module gpuzip

@@ -172,6 +172,10 @@ pub unsafe extern "C" fn gpuzip_save(
 /// does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
 /// return.
 ///
+/// Without a codec each field has the bytes that were saved. A lossy codec keeps its bound for every value, zeros included: where the
+/// application has zeros that its time steps read and never compute, such as a halo or a boundary, the field may come back with values
+/// within the bound. Set those zeros again after the call.
+///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is writable.
 #[no_mangle]
