@@ -39,6 +39,7 @@ program rtm3d
   call new_image(image, g)
   call new_image(one, g)
   call checkpoint_open(session, config, survey, this%u)
+  call tell_size
   do i = 1, shots
     call shot_observe(this, truth, survey, i)
     call system_clock(start, rate)
@@ -52,6 +53,8 @@ program rtm3d
     call gpuzip_stats(session, stats)
     forward_steps = forward_steps + stats%forward_steps
     stall = stall + stats%stall
+    write (error_unit, '(2(a, i0), a, f0.1, a)') 'rtm3d: shot ', i, ' of ', shots, ' is migrated, ', seconds * (shots - i) / i, &
+      ' s of migration left'
   end do
   call gpuzip_finalize(session)
   call write_raw('correlation.f32', image%correlation)
@@ -63,6 +66,19 @@ program rtm3d
   print '(2a)', 'image      ', trim(out) // '/image.f32'
 
 contains
+
+  ! How large the job is, before anybody waits for it.
+  subroutine tell_size
+    type(gpuzip_summary_t) :: plan
+    real(dp) :: state
+    call gpuzip_summary(session, plan)
+    state = 8e-6_dp * size(this%u%curr, kind=int64)
+    write (error_unit, '(5(a, i0), a)') 'rtm3d: ', n1, ' x ', n2, ' x ', n3, ' cells, ', shots, ' shots of ', steps, ' time steps'
+    write (error_unit, '(a, f0.2, a, i0, a)') 'rtm3d: a state has 2 fields, together ', state, &
+      ' MB; planned are ', plan%snapshots, ' snapshots at a time'
+    write (error_unit, '(2(a, f0.2), a)') 'rtm3d: the snapshots take ', state * plan%snapshots, ' MB; all states would take ', &
+      state * steps, ' MB'
+  end subroutine
 
   ! The namelist in the file that the command line names.
   subroutine read_job
