@@ -27,7 +27,8 @@ uninstall:
 demo: build
 	$(RTM3D) demo
 
-# Installs what the tests need where it may, names what it may not, runs everything.
+# Runs everything. First installs with apt what the tests need and the machine lacks, if run as root on Debian or Ubuntu; SKIP_DEPS=1 installs
+# nothing. Tests whose programs are missing are skipped and named.
 test: deps build
 	$(CARGO) test --workspace
 
