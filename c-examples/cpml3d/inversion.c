@@ -36,12 +36,19 @@ void inversion_begin(inversion_t *inv)
     state_rest(&inv->y, inv->medium);
 }
 
+static void count(const inversion_t *inv)
+{
+    if (inv->stepped != NULL)
+        inv->stepped();
+}
+
 /* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
 static void step(inversion_t *inv, const cpml_t *medium, size_t ts, real *data)
 {
     const survey_t *s = inv->survey;
 
     cpml_step(medium, &inv->u, &inv->work, inv->source, s->wavelet[ts - 1]);
+    count(inv);
     if (data != NULL)
         for (size_t r = 0; r < s->receivers; r++)
             data[ts * s->receivers + r] = inv->u.curr[s->receiver[r]];
@@ -67,6 +74,7 @@ void inversion_backward(inversion_t *inv, size_t ts)
     const real *scale = inv->medium->scale;
     real *y = inv->y.curr;
 
+    count(inv);
     if (ts + 1 == s->steps)
         return;  /* y(n) is zero, and so is y(n-1) before its data are added */
     cpml_step(inv->medium, &inv->u, &inv->work, inv->source, s->wavelet[ts]);

@@ -24,6 +24,7 @@ typedef struct inversion_t {
     work_t work;
     real *observed, *synthetic; /* [steps][receivers] */
     real *gradient;            /* -c sum of y rate at all points, over all shots so far; gradient_collect makes dJ/dm of it */
+    void (*stepped)(void);     /* called after each time step, forwards or backwards; NULL: nobody counts them */
 } inversion_t;
 
 /* 0, or -1: no memory. */

@@ -19,6 +19,9 @@
 #include "message.h"
 #include "model.h"
 #include "output.h"
+#include "progress.h"
+#include "quality.h"
+#include "setting.h"
 #include "session.h"
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
@@ -35,6 +38,7 @@ typedef struct run_t {
     outputs_t files;
     double misfit, checkpointed, store_everything;  /* seconds, the last two */
     int identical;
+    quality_t quality;  /* of the gradient against that of keeping every state, where they differ; NAN: no memory to compare */
 } run_t;
 
 static int run_open(run_t *run, const job_t *job)
@@ -72,8 +76,15 @@ static void swap_sums(run_t *run)
 /* Every shot, and with --verify every shot again: first with all states kept, whose memory then holds what is saved. */
 static int invert(run_t *run, const job_t *job)
 {
+    gpuzip_field_t fields[MAX_FIELDS];
+    const double steps = progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
+
+    progress_size(job, &run->checkpoint, state_bytes(&run->smooth), session_fields(&run->smooth, NULL, fields));
+    progress_begin(steps);
+    run->inv.stepped = progress_step;
     for (size_t i = 0; i < job->shots; i++) {
         double start;
+        progress_shot(i, job->shots, "computing the gradient");
         inversion_observe(&run->inv, &run->truth, i);
         if (job->verify) {
             start = seconds();
@@ -88,8 +99,32 @@ static int invert(run_t *run, const job_t *job)
         run->checkpointed += seconds() - start;
         run->misfit += inversion_misfit(&run->inv);
     }
+    progress_end();
     run->identical = job->verify && memcmp(run->sum, run->inv.gradient, job->grid.points * sizeof *run->sum) == 0;
     return 0;
+}
+
+/* How far the gradients are from each other. */
+static void compare(run_t *run, const job_t *job)
+{
+    const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
+    double *exact = malloc(cells * sizeof *exact);
+    float *a = malloc(cells * sizeof *a), *b = malloc(cells * sizeof *b);
+    int status = -1;
+
+    if (exact != NULL && a != NULL && b != NULL) {
+        gradient_collect(&job->grid, job->smooth, run->sum, exact);
+        for (size_t i = 0; i < cells; i++) {
+            a[i] = (float)exact[i];
+            b[i] = (float)run->gradient[i];
+        }
+        status = quality_measure(&run->quality, &job->grid, a, b);
+    }
+    if (status != 0)
+        run->quality = (quality_t){NAN, NAN, NAN};
+    free(exact);
+    free(a);
+    free(b);
 }
 
 static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
@@ -114,6 +149,19 @@ static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
     puts("}");
 }
 
+static void tell_verified(const run_t *run)
+{
+    const char *const name = setting_codec(run->checkpoint.plan.compressor);
+
+    printf("store-everything  %.2f s; snapshots came back within %.2e of their fields' maxima\n", run->store_everything, run->kept.error);
+    if (run->identical || !checkpoint_is_lossy(&run->checkpoint))
+        printf("gradients         %s, every byte compared\n", run->identical ? "IDENTICAL" : "DIFFERENT");
+    else
+        printf("gradients         not the same bits, as the codec %s is lossy: PSNR %.1f dB against that of keeping every state, an error of\n"
+               "                  %.3g %% of its norm; without compressor the bits are the same\n", name, run->quality.psnr,
+               100.0 * run->quality.relative_l2);
+}
+
 static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
 {
     const grid_t *g = &job->grid;
@@ -125,12 +173,16 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("state             %" PRIu32 " fields, %.2f MB\n", fields, (double)state_bytes(&run->smooth) / 1e6);
     printf("checkpointing     %s, %d snapshots, cache of %d slots\n", gpuzip_algorithm_name(run->checkpoint.plan.algorithm),
            (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache);
+    if (checkpoint_is_lossy(&run->checkpoint)) {
+        char codec[128];
+        checkpoint_codec(&run->checkpoint, codec, sizeof codec);
+        printf("codec             %s\n", codec);
+    }
     printf("gradient          %.2f s; %" PRIu64 " snapshots saved, %" PRIu64 " restored, %.2f to 1\n", run->checkpointed, t->saves,
            t->restores, t->stored_bytes > 0 ? (double)t->raw_bytes / (double)t->stored_bytes : 1.0);
     printf("misfit            %.9e\n", run->misfit);
     if (job->verify)
-        printf("store-everything  %.2f s; snapshots came back within %.2e of their fields' maxima; gradients %s\n",
-               run->store_everything, run->kept.error, run->identical ? "IDENTICAL" : "DIFFERENT");
+        tell_verified(run);
     printf("look at           %s\n                  %s\n", run->files.gradient_png, run->files.model_png);
 }
 
@@ -149,8 +201,10 @@ static int finish(run_t *run, const job_t *job)
     const uint32_t count = session_fields(&run->smooth, NULL, fields);
 
     gradient_collect(&job->grid, job->smooth, run->inv.gradient, run->gradient);
+    if (job->verify && !run->identical)
+        compare(run, job);
     if (output_gradient(&run->files, job, run->gradient) != 0 ||
-        display_model(run->files.model_png, &job->grid, job->model) != 0)
+        display_model(run->files.model_png, &job->grid, job->model, job->name) != 0)
         return FAILED;
     (job->json ? tell_json : tell_text)(job, run, count);
     return job->verify && !run->identical ? FAILED : printed();
@@ -175,8 +229,8 @@ static int run_job(const job_t *job)
 /* What rtm3d can do besides. */
 static int check_options(const options_t *o)
 {
-    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->codecs != NULL)
-        return complain("--bench, --sweep, --codecs, --dump-snapshots and --taylor are rtm3d's; a gradient is all that is computed here");
+    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL)
+        return complain("--bench, --sweep, --codecs, --dump-snapshots, --taylor and --tune are rtm3d's; a gradient is all that is computed here");
     return 0;
 }
 
@@ -204,7 +258,8 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help();
+        options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
+                     "--bench --sweep --codecs --dump-snapshots --gradient --taylor --tune");
         return DONE;
     }
     if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)

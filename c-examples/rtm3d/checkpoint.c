@@ -1,5 +1,6 @@
 #include "checkpoint.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "message.h"
@@ -45,6 +46,15 @@ static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t field
         fields[1].role = 0;  /* a session goes by the roles that it is given at init */
 }
 
+void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg)
+{
+    c->policy = cfg->policy;
+    c->shared_levels = cfg->shared_levels;
+    c->zfp_bit_rate = cfg->zfp_bit_rate;
+    c->error_bound_mode = cfg->error_bound_mode;
+    c->error_bound = cfg->error_bound;
+}
+
 gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *config, const setting_t *setting,
                                      const grid_t *g, size_t steps, const wavefield_t *u)
 {
@@ -54,10 +64,10 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
 
     memset(c, 0, sizeof *c);
     cfg.range_actions = 0;  /* the loop below takes one step per action */
-    c->policy = cfg.policy;
     checkpoint_fields(g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);
+    checkpoint_remember(c, &cfg);
     if ((status = gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session)) < 0)
         return status;
     c->plan.struct_size = sizeof c->plan;
@@ -136,4 +146,30 @@ void checkpoint_close(checkpoint_t *c)
     if (c->session != NULL)
         gpuzip_finalize(c->session);
     c->session = NULL;
+}
+
+int checkpoint_is_lossy(const checkpoint_t *c)
+{
+    return c->plan.compressor != GPUZIP_COMPRESSOR_NONE;
+}
+
+void checkpoint_codec(const checkpoint_t *c, char *text, size_t size)
+{
+    const char *const name = setting_codec(c->plan.compressor);
+    const double bound = c->error_bound;
+    const double relative = bound > 0.0 ? bound : 1e-3;  /* the library's default */
+
+    if (c->plan.compressor == GPUZIP_COMPRESSOR_ZFP)
+        snprintf(text, size, "%s, %d bits per value", name, (int)(c->zfp_bit_rate > 0 ? c->zfp_bit_rate : 8));
+    else if (c->plan.compressor == GPUZIP_COMPRESSOR_FP16 || c->plan.compressor == GPUZIP_COMPRESSOR_BFP)
+        snprintf(text, size, "%s, of fixed size and without a bound", name);
+    else if (bound <= 0.0 && (c->plan.compressor == GPUZIP_COMPRESSOR_CUSZP || c->plan.compressor == GPUZIP_COMPRESSOR_BITCOMP))
+        snprintf(text, size, "%s, with its own settings", name);
+    else if (c->error_bound_mode == 3)
+        snprintf(text, size, "%s, each snapshot's field at a PSNR of %g dB", name, bound);
+    else if (c->error_bound_mode == 1)
+        snprintf(text, size, "%s, each value of a snapshot within %g", name, bound);
+    else
+        snprintf(text, size, "%s, each value of a snapshot within %g of its field's %s", name, relative,
+                 c->error_bound_mode == 2 ? "range" : "maximum");
 }

@@ -10,6 +10,9 @@
 typedef struct checkpoint_t {
     gpuzip_t *session;
     int32_t policy;            /* of the cache: 0 clairvoyant, 1 lru */
+    int32_t shared_levels;     /* whether raw snapshots of consecutive states keep their common field once */
+    int32_t zfp_bit_rate, error_bound_mode;
+    double error_bound;        /* of the codec, plan.compressor */
     gpuzip_summary_t plan;     /* what the library decided, once, for all shots */
     gpuzip_stats_t total;      /* counts and seconds summed over shots, peaks their largest */
 } checkpoint_t;
@@ -28,9 +31,15 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg
 /* Migrates one shot, whose data were observed, into `image`; 0 or -1 as above. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);
+/* Whether snapshots lose something, so that no result is that of keeping every state bit for bit. */
+int checkpoint_is_lossy(const checkpoint_t *c);
+/* The codec and what it keeps, in words. */
+void checkpoint_codec(const checkpoint_t *c, char *text, size_t size);
 
 /* For time loops of their own, as in rtm3d_cuda. The state `u` in the library's words; `u` may be NULL. */
 void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2]);
+/* Keeps what checkpoint_codec and reports tell of a configuration. */
+void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg);
 /* Whether a call failed; tells the reason, or a warning, on stderr. */
 int checkpoint_failed(gpuzip_status_t status);
 

@@ -2,11 +2,9 @@
  * rtm3d: reverse time migration, 2-D or 3-D, with the states of the forward sweep handed to the
  * adjoint one by gpuzip. Read checkpoint.c for how that is done and shot.h for what is computed.
  */
-#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench.h"
 #include "checkpoint.h"
@@ -16,6 +14,7 @@
 #include "job.h"
 #include "message.h"
 #include "output.h"
+#include "progress.h"
 #include "reference.h"
 #include "report.h"
 #include "shot.h"
@@ -85,21 +84,6 @@ static void run_close(run_t *run)
     medium_free(&run->truth);
 }
 
-/* A bar for people; nothing where stderr goes to a file. */
-static void progress(size_t shot, size_t shots, const char *what)
-{
-    char bar[41];
-    const size_t full = shot * (sizeof bar - 1) / shots;
-
-    if (!isatty(STDERR_FILENO))
-        return;
-    memset(bar, ' ', sizeof bar - 1);
-    memset(bar, '#', full);
-    bar[sizeof bar - 1] = '\0';
-    fprintf(stderr, "\r[%s] shot %zu of %zu %-16s%s", bar, shot < shots ? shot + 1 : shots, shots,
-            what, shot == shots ? "\n" : "");
-}
-
 /* Runs `call` and adds its seconds to `sum`. */
 #define TIMED(sum, call)                    \
     do {                                    \
@@ -117,13 +101,22 @@ static int tune(run_t *run, results_t *r)
     return 0;
 }
 
+/* Of all shots. */
+static double steps_to_take(const run_t *run, const job_t *job)
+{
+    return progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
+    progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
+    progress_begin(steps_to_take(run, job));
+    run->shot.stepped = progress_step;
     for (size_t i = 0; i < job->shots; i++) {
         int status;
-        progress(i, job->shots, "modelling");
+        progress_shot(i, job->shots, "modelling");
         TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
-        progress(i, job->shots, "migrating");
+        progress_shot(i, job->shots, "migrating");
         image_clear(&run->one);
         if (job->tune && i == 0 && tune_begin(&run->checkpoint) != 0)
             return -1;
@@ -132,20 +125,21 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
             return -1;
         if (job->tune && i == 0 && tune(run, r) != 0)
             return -1;
+        progress_replan(steps_to_take(run, job));  /* `auto` may have planned anew */
         image_stack(&run->image, &run->one);
         r->misfit += job->gradient ? gradient_misfit(&run->shot) : 0.0;
         if (job->verify) {
-            progress(i, job->shots, "verifying");
+            progress_shot(i, job->shots, "verifying");
             image_clear(&run->one);
             TIMED(r->store_everything, reference_migrate(&run->reference, &run->shot, &run->one));
             image_stack(&run->expected, &run->one);
         }
         if (job->taylor) {
-            progress(i, job->shots, "testing");
+            progress_shot(i, job->shots, "testing");
             taylor_shot(&run->taylor, &run->shot);
         }
     }
-    progress(job->shots, job->shots, "done");
+    progress_end();
     return 0;
 }
 
@@ -222,6 +216,8 @@ static int run_job(const job_t *job)
         migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 &&
         (!job->gradient || finish_gradient(&run, job, &r) == 0)) {
         r.identical = job->verify && same(&run.image, &run.expected);
+        if (job->verify && !r.identical)
+            report_quality(&r, job, &run.expected, &run.image);
         r.image_hash = image_hash(run.image.correlation, run.image.cells);
         r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
         (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
@@ -240,7 +236,7 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help();
+        options_help("reverse time migration with adjoint checkpointing by gpuzip", "");
         return DONE;
     }
     if (options.bench)

@@ -65,13 +65,24 @@ static const struct option {
 };
 #define OPTION_COUNT (sizeof OPTIONS / sizeof *OPTIONS)
 
-void options_help(void)
+/* Whether `name` is a word of `list`. */
+static int listed(const char *list, const char *name)
 {
-    puts(RTM_PROGRAM ": reverse time migration with adjoint checkpointing by gpuzip\n"
-         "usage: " RTM_PROGRAM " [--option value]...\n");
+    const size_t length = strlen(name);
+
+    for (const char *at = strstr(list, name); at != NULL; at = strstr(at + 1, name))
+        if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return 1;
+    return 0;
+}
+
+void options_help(const char *about, const char *without)
+{
+    printf(RTM_PROGRAM ": %s\nusage: " RTM_PROGRAM " [--option value]...\n\n", about);
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        printf("  %-16s %s\n", OPTIONS[i].name, OPTIONS[i].help);
-    puts("\nexit code: 0 done, 1 failed the images are DIFFERENT or the gradient is wrong, 2 bad options or model");
+        if (!listed(without, OPTIONS[i].name))
+            printf("  %-16s %s\n", OPTIONS[i].name, OPTIONS[i].help);
+    puts("\nexit code: 0 done; 1 failed, or what --verify or --taylor compared is not the same; 2 bad options or model");
 }
 
 /* The option called `arg`, up to a '=' if there is one. */

@@ -14,7 +14,7 @@ typedef struct options_t {
 
 /* 0, or -1 with option, value and remedy on stderr. */
 int options_parse(options_t *o, int argc, char **argv);
-/* Prints every option to stdout. */
-void options_help(void);
+/* Prints to stdout what the program does, `about`, and its options: all but those named in `without`, between blanks. */
+void options_help(const char *about, const char *without);
 
 #endif

@@ -3,9 +3,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "json.h"
+#include "image.h"
+#include "quality.h"
 #include "reference.h"
+#include "setting.h"
 #include "stats.h"
 
 static const char *policy_name(int32_t policy)
@@ -38,6 +42,32 @@ static void text_plan(const job_t *job, const checkpoint_t *c)
     printf("checkpointing     %s, %d snapshots, cache of %d slots, %s\n",
            gpuzip_algorithm_name(c->plan.algorithm), (int)c->plan.snapshots, (int)c->plan.cache,
            policy_name(c->plan.policy));
+    if (checkpoint_is_lossy(c)) {
+        char codec[128];
+        checkpoint_codec(c, codec, sizeof codec);
+        printf("codec             %s\n", codec);
+    }
+}
+
+/* Whether consecutive states are in memory together, each with its own copy of the field that both have. */
+static int would_share(const job_t *job, const checkpoint_t *c)
+{
+    const int32_t a = c->plan.algorithm;
+    const int neighbours = a == GPUZIP_ALGORITHM_STORE_ALL || a == GPUZIP_ALGORITHM_ZCUT || a == GPUZIP_ALGORITHM_TWO_LEVEL ||
+                           (size_t)c->plan.snapshots + 1 >= job->steps;
+    return neighbours && !c->shared_levels && c->policy == GPUZIP_POLICY_CLAIRVOYANT && !checkpoint_is_lossy(c);
+}
+
+static void text_memory(const job_t *job, const checkpoint_t *c)
+{
+    const double used = (double)(c->total.peak_device_bytes + c->total.peak_host_bytes) / 1e6;
+    const double field = (double)reference_bytes(&job->grid, job->steps) / 1e6;
+
+    printf("  memory          %.1f MB for snapshots of two fields each; so kept, all %zu states would take %.1f MB\n", used, job->steps, 2.0 * field);
+    if (job->verify)
+        printf("                  (--verify keeps one field of each: %.1f MB)\n", field);
+    if (would_share(job, c))
+        printf("                  shared_levels = 1 keeps the field that consecutive states share once: about half the memory\n");
 }
 
 static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *r)
@@ -60,12 +90,10 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
         printf("  compression     %.2f to 1: %.1f MB saved as %.1f MB\n", (double)t->raw_bytes / (double)t->stored_bytes,
                (double)t->raw_bytes / 1e6, (double)t->stored_bytes / 1e6);
     printf("  stall           %.3f s, %.2f %% of the run\n", t->stall, 100.0 * stall_fraction(c, r));
-    printf("  memory          %.1f MB (keeping every state: %.1f MB)\n",
-           (double)(t->peak_device_bytes + t->peak_host_bytes) / 1e6,
-           (double)reference_bytes(&job->grid, job->steps) / 1e6);
+    text_memory(job, c);
 }
 
-static void text_taylor(const taylor_t *t, int right)
+static void text_taylor(const taylor_t *t, int right, const checkpoint_t *c)
 {
     printf("Taylor test       slope %.9e; the second remainder has it taken away\n", t->slope);
     printf("                  h          misfit           first remainder, rate     second remainder, rate\n");
@@ -80,17 +108,33 @@ static void text_taylor(const taylor_t *t, int right)
     }
     if (t->judged < TAYLOR_LEAST)
         printf("gradient          NOT JUDGED: remainders are within rounding; build with REAL=double, or model more steps\n");
+    else if (!right && checkpoint_is_lossy(c))
+        printf("gradient          NOT EXACT: the codec %s is lossy, and its error takes the place of the second remainder where h is small;\n"
+               "                  --verify tells how large it is, and without compressor this tests the gradient itself\n",
+               setting_codec(c->plan.compressor));
     else
         printf("gradient          %s: the second rates, but for those within rounding, have to be %g to %g\n",
                right ? "RIGHT" : "WRONG", TAYLOR_LOW, TAYLOR_HIGH);
 }
 
-static void text_gradient(const results_t *r)
+static void text_gradient(const results_t *r, const checkpoint_t *c)
 {
     printf("misfit            %.9e\n", r->misfit);
     if (r->taylor != NULL)
-        text_taylor(r->taylor, r->right);
+        text_taylor(r->taylor, r->right, c);
     printf("gradient hash     %016" PRIx64 "\n", r->gradient_hash);
+}
+
+static void text_images(const job_t *job, const checkpoint_t *c, const results_t *r)
+{
+    if (r->identical || !checkpoint_is_lossy(c)) {
+        printf("images            %s, every byte of image%s illumination compared\n", r->identical ? "IDENTICAL" : "DIFFERENT",
+               job->gradient ? ", gradient and" : " and");
+        return;
+    }
+    printf("images            not the same bits, as the codec %s is lossy: the image has a PSNR of %.1f dB against that of keeping every\n"
+           "                  state, and an error of %.3g %% of its norm; without compressor the bits are the same\n",
+           setting_codec(c->plan.compressor), r->psnr, 100.0 * r->relative_l2);
 }
 
 void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
@@ -102,12 +146,11 @@ void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
     if (job->verify) {
         printf("store-everything  %.2f s: checkpointing takes %.2f times as long\n",
                r->store_everything, r->migration / r->store_everything);
-        printf("images            %s, every byte of image%s illumination compared\n",
-               r->identical ? "IDENTICAL" : "DIFFERENT", job->gradient ? ", gradient and" : " and");
+        text_images(job, c, r);
     }
     printf("image hash        %016" PRIx64 "\n", r->image_hash);
     if (job->gradient)
-        text_gradient(r);
+        text_gradient(r, c);
     printf("look at           %s\n                  %s\n                  %s\n", r->files.image_png,
            r->files.filtered_png, r->files.model_png);
     if (job->gradient)
@@ -131,6 +174,7 @@ static void json_job(const job_t *job, const checkpoint_t *c)
     json_next("algorithm", gpuzip_algorithm_name(c->plan.algorithm));
     printf(", \"snapshots\": %d, \"cache\": %d", (int)c->plan.snapshots, (int)c->plan.cache);
     json_next("policy", policy_name(c->plan.policy));
+    json_next("codec", setting_codec(c->plan.compressor));
 }
 
 /* What only a GPU's run knows: the compute that checkpointing cannot save is steps times seconds. */
@@ -193,6 +237,8 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
                r->identical ? "true" : "false");
     else
         printf(", \"store_everything_seconds\": null, \"identical\": null");
+    if (job->verify && !r->identical && checkpoint_is_lossy(c))
+        printf(isfinite(r->psnr) ? ", \"psnr\": %.4f, \"relative_l2\": %.6g" : "", r->psnr, r->relative_l2);
     json_next("image", r->files.image);
     json_next("image_filtered", r->files.filtered);
     json_next("image_png", r->files.image_png);
@@ -201,4 +247,21 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
     if (job->gradient)
         json_gradient(r);
     puts("}");
+}
+
+void report_quality(results_t *r, const job_t *job, const image_t *expected, const image_t *image)
+{
+    float *a = malloc(image->cells * sizeof *a), *b = malloc(image->cells * sizeof *b);
+    quality_t q = {.psnr = NAN, .relative_l2 = NAN};
+
+    if (a != NULL && b != NULL) {
+        image_normalise(expected, a);
+        image_normalise(image, b);
+        if (quality_measure(&q, &job->grid, a, b) != 0)
+            q.psnr = q.relative_l2 = NAN;
+    }
+    r->psnr = q.psnr;
+    r->relative_l2 = q.relative_l2;
+    free(a);
+    free(b);
 }

@@ -19,6 +19,7 @@ typedef struct results_t {
     double modelling, migration;  /* seconds, all shots */
     double store_everything;      /* seconds, all shots; with --verify */
     int identical;                /* both pairs of sums, all bytes; with --verify */
+    double psnr, relative_l2;     /* of the image against that of keeping every state; with --verify and a lossy codec */
     uint64_t image_hash, illumination_hash;
     double misfit;                /* of all shots; with --gradient */
     uint64_t gradient_hash;       /* of its sums over time at all points of the grid */
@@ -30,6 +31,8 @@ typedef struct results_t {
     outputs_t files;
 } results_t;
 
+/* Fills in psnr and relative_l2. */
+void report_quality(results_t *r, const job_t *job, const image_t *expected, const image_t *image);
 void report_text(const job_t *job, const checkpoint_t *c, const results_t *r);
 void report_json(const job_t *job, const checkpoint_t *c, const results_t *r);
 

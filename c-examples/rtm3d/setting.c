@@ -29,6 +29,14 @@ static const char *const MODES[] = {"rel", "abs", "range", "psnr"};
 #define UNPAIRED ":unpaired"
 #define MODE_COUNT (sizeof MODES / sizeof *MODES)
 
+const char *setting_codec(int32_t compressor)
+{
+    for (size_t i = 0; i < sizeof CODECS / sizeof *CODECS; i++)
+        if (CODECS[i].number == compressor)
+            return CODECS[i].name;
+    return "registered";
+}
+
 const char *setting_mode(int32_t mode)
 {
     return MODES[mode];

@@ -23,6 +23,8 @@ typedef struct setting_t {
 
 /* The settings of a list, in memory to free(); NULL with the reason on stderr. */
 setting_t *setting_list(const char *list, size_t *count);
+/* Name of a codec, GPUZIP_COMPRESSOR_*. */
+const char *setting_codec(int32_t compressor);
 /* Name of a bound mode, as in `dct:psnr:80`. */
 const char *setting_mode(int32_t mode);
 

@@ -119,6 +119,8 @@ static void advance(shot_t *shot, const medium_t *medium, wavefield_t *w)
     if (shot->exchange != NULL)
         shot->exchange(shot->part, w->curr);
     propagate(medium, w);
+    if (shot->stepped != NULL)
+        shot->stepped();
 }
 
 /* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */

@@ -62,6 +62,7 @@ typedef struct shot_t {
     /* Of a part of a decomposed grid: fetches the planes beside it before a step reads them. NULL: the grid is whole. */
     void (*exchange)(void *part, real *field);
     void *part;              /* its first argument */
+    void (*stepped)(void);   /* called after each time step, forwards or backwards; NULL: nobody counts them */
 } shot_t;
 
 /* Shots along the longer horizontal axis, alternating about its centre line; 0, or -1: no memory. */

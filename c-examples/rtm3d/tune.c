@@ -5,6 +5,7 @@
 
 #include "json.h"
 #include "message.h"
+#include "setting.h"
 
 int tune_begin(checkpoint_t *c)
 {
@@ -42,16 +43,10 @@ static int look(const tuned_t *t, uint32_t index, gpuzip_profile_info_t *info)
     return !checkpoint_failed(gpuzip_profile_info(t->profile, t->bytes, index, info)) && index < info->codecs;
 }
 
-static const char *compressor_name(int32_t compressor)
-{
-    static const char *const NAMES[] = {"none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"};
-    return compressor >= 0 && (size_t)compressor < sizeof NAMES / sizeof *NAMES ? NAMES[compressor] : "registered";
-}
-
 static void plan_text(const char *when, const gpuzip_summary_t *plan)
 {
     printf("%-18s%s, %d snapshots, cache of %d slots, compressor %s\n", when, gpuzip_algorithm_name(plan->algorithm),
-           (int)plan->snapshots, (int)plan->cache, compressor_name(plan->compressor));
+           (int)plan->snapshots, (int)plan->cache, setting_codec(plan->compressor));
 }
 
 void tune_text(const tuned_t *t, const checkpoint_t *c)
@@ -62,7 +57,7 @@ void tune_text(const tuned_t *t, const checkpoint_t *c)
     printf("measured          %.3f ms a forward step, %.3f ms a backward step\n", p.forward_ms, p.backward_ms);
     printf("  copies          %.2f GB/s to the device, %.2f to the host, %.2f within\n", p.h2d_gbs, p.d2h_gbs, p.d2d_gbs);
     for (uint32_t i = 0; look(t, i, &p); i++)
-        printf("  %-16s%.2f GB/s, back %.2f GB/s, ratio %.2f, at worst %.2f\n", compressor_name(p.compressor), p.compress_gbs,
+        printf("  %-16s%.2f GB/s, back %.2f GB/s, ratio %.2f, at worst %.2f\n", setting_codec(p.compressor), p.compress_gbs,
                p.decompress_gbs, p.ratio, p.worst_ratio);
     plan_text("  planned before", &t->before);
     plan_text("  and by this", &c->plan);
@@ -82,12 +77,12 @@ void tune_json(const tuned_t *t, const checkpoint_t *c)
     printf(", \"codecs\": [");
     for (uint32_t i = 0; look(t, i, &p); i++) {
         printf("%s{", i > 0 ? ", " : "");
-        json_text("compressor", compressor_name(p.compressor));
+        json_text("compressor", setting_codec(p.compressor));
         printf(", \"compress_gbs\": %.6g, \"decompress_gbs\": %.6g, \"ratio\": %.6g, \"worst_ratio\": %.6g}", p.compress_gbs,
                p.decompress_gbs, p.ratio, p.worst_ratio);
     }
     printf("], ");
-    json_text("compressor", compressor_name(c->plan.compressor));
+    json_text("compressor", setting_codec(c->plan.compressor));
     printf(", ");
     json_text("algorithm_before", gpuzip_algorithm_name(t->before.algorithm));
     printf(", \"snapshots_before\": %d", (int)t->before.snapshots);

@@ -105,6 +105,8 @@ static void step(gpu_shot_t *shot, const medium_t *medium, size_t ts, float *dat
     gpu_inject(medium, shot->u.curr, shot->source, s->wavelet[ts - 1], shot->stream);
     if (data != NULL)
         gpu_record(shot->u.curr, shot->receiver, s->receivers, data + ts * s->receivers, shot->stream);
+    if (shot->stepped != NULL)
+        shot->stepped();
 }
 
 void gpu_shot_begin(gpu_shot_t *shot)
@@ -138,4 +140,6 @@ void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *ima
         gpu_inject_residual(&shot->smooth, shot->lambda.curr, shot->receiver, s->receivers,
                             shot->observed + at, shot->synthetic + at, shot->stream);
     gpu_correlate(&shot->smooth.grid, u, shot->lambda.curr, image, shot->stream);
+    if (shot->stepped != NULL)
+        shot->stepped();
 }

@@ -13,6 +13,7 @@ typedef struct gpu_shot_t {
     wavefield_t u, lambda;
     float *observed, *synthetic;  /* [steps][receivers] */
     cudaStream_t stream;          /* of all its work */
+    void (*stepped)(void);        /* called after each time step is enqueued; NULL: nobody counts them */
 } gpu_shot_t;
 
 /* Copies of a model's coefficients, of wavefields at rest, of sums at zero; ends the program where there is no memory. */

@@ -97,10 +97,20 @@ static void stack(run_t *run, image_t *image)
     image_stack(image, &run->one);
 }
 
+/* Of all shots. */
+static double steps_to_take(const run_t *run, const job_t *job)
+{
+    return progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
+    progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
+    progress_begin(steps_to_take(run, job));
+    run->shot.stepped = progress_step;
     for (size_t i = 0; i < job->shots; i++) {
         double start = seconds();
+        progress_shot(i, job->shots, "migrating");
         gpu_shot_observe(&run->shot, i);
         CUDA(cudaStreamSynchronize(run->shot.stream));
         r->modelling += seconds() - start;
@@ -117,6 +127,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
                 return -1;
             r->tuned = &run->tuned;
         }
+        progress_replan(steps_to_take(run, job));  // `auto` may have planned anew
         stack(run, &run->image);
         if (!job->verify)
             continue;
@@ -127,6 +138,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
         r->store_everything += seconds() - start;
         stack(run, &run->expected);
     }
+    progress_end();
     return 0;
 }
 
@@ -181,6 +193,8 @@ static int run_job(const job_t *job)
     }
     if (status == DONE) {
         r.identical = job->verify && same(&run.image, &run.expected);
+        if (job->verify && !r.identical)
+            report_quality(&r, job, &run.expected, &run.image);
         r.image_hash = image_hash(run.image.correlation, run.image.cells);
         r.illumination_hash = image_hash(run.image.illumination, run.image.cells);
         (job->json ? report_json : report_text)(job, &run.checkpoint, &r);
@@ -211,7 +225,7 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help();
+        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor");
         return DONE;
     }
     if (options.bench)

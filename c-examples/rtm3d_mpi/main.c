@@ -15,6 +15,7 @@
 #include "node.h"
 #include "output.h"
 #include "plan.h"
+#include "progress.h"
 #include "reference.h"
 #include "report.h"
 #include "shots.h"
@@ -186,6 +187,8 @@ static int migrate_one(void *data, size_t number, image_t *image)
     tally_t *t = &run->tally;
     double start = seconds();
 
+    if (run->rank == 0)
+        progress_shot(number, run->job->shots, "migrating");
     shot_observe(&run->shot, &run->truth, number);
     t->modelling += seconds() - start;
 
@@ -221,6 +224,23 @@ static int tune(run_t *run)
     code = plan_share(&run->tuned, &run->checkpoint, MPI_COMM_WORLD) == 0 ? DONE : FAILED;
     checkpoint_close(&run->checkpoint);
     return code == DONE ? open_sessions(run) : code;
+}
+
+/* Rank 0 tells the size of the job, and how far it is itself: with a slab as far as all, else with its part of the shots. */
+static void begin_progress(run_t *run)
+{
+    const job_t *job = run->job;
+    const size_t ranks = (size_t)run->ranks, shots = run->decompose ? job->shots : (job->shots + ranks - 1) / ranks;
+
+    if (run->rank != 0)
+        return;
+    progress_size(job, &run->checkpoint, 2 * grid_of(run)->points * sizeof(real), 2);
+    if (run->ranks > 1)
+        fprintf(stderr, run->decompose ? RTM_PROGRAM ": %d ranks; memory is that of rank 0's slab\n"
+                                       : RTM_PROGRAM ": %d ranks; memory is that of each, and what follows counts rank 0's part of the shots\n",
+                run->ranks);
+    progress_begin(progress_steps_of_shot(job, &run->checkpoint) * (double)shots);
+    run->shot.stepped = progress_step;
 }
 
 static void migrate_slabs(run_t *run)
@@ -312,10 +332,13 @@ static int run_job(run_t *run)
         code = tune(run);
     if (code == DONE) {
         start = seconds();
+        begin_progress(run);
         if (run->decompose)
             migrate_slabs(run);
         else
             shots_migrate(MPI_COMM_WORLD, run->job->shots, migrate_one, run, &run->one, run->rank == 0 ? &run->image : NULL);
+        if (run->rank == 0)
+            progress_end();
         gather_tallies(run);
         code = agree(run->rank == 0 ? report(run, &files, seconds() - start) : DONE);
     }
@@ -412,7 +435,7 @@ static int main_of_rank(int argc, char **argv)
         return code;
     if (options.help) {
         if (run.rank == 0) {
-            options_help();
+            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor");
             puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)");
         }
         return DONE;
