@@ -122,6 +122,32 @@ fn bad_jobs_are_told_what_is_wrong() {
     }
 }
 
+/// What this program does and takes, not what rtm3d does; and where its codec is lossy, that is said by name.
+#[test]
+fn the_program_speaks_of_itself() {
+    let help = stdout(&run(cpml3d().arg("--help")));
+    assert!(help.starts_with("cpml3d: misfit and gradient of waveform inversion") && help.contains("--verify"), "{help}");
+    for foreign in ["--sweep", "--codecs", "--taylor", "--tune", "--bench", "--dump-snapshots"] {
+        assert!(!help.contains(&format!("  {foreign} ")), "{foreign}: {help}");
+        let output = cpml3d()
+            .args([foreign, "1"].iter().take(if ["--codecs", "--dump-snapshots"].contains(&foreign) { 2 } else { 1 }))
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(foreign) && text.contains("rtm3d's"), "{text}");
+    }
+    let mut command = cpml3d();
+    command
+        .args(["--n1", "12", "--n2", "20", "--n3", "1", "--shots", "1", "--steps", "80", "--verify", "--out"])
+        .arg(folder().join("named"));
+    command.env("GPUZIP_COMPRESSOR", "dct").env("GPUZIP_ERROR_BOUND", "1e-3").env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve");
+    let output = command.output().unwrap();
+    let (text, told) = (stdout(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("codec             dct, each value of a snapshot within 0.001 of its field's maximum"), "{text}");
+    assert!(text.contains("as the codec dct is lossy: PSNR ") && !text.contains("DIFFERENT"), "{text}");
+    assert!(told.contains("cpml3d: a state has 6 fields, ") && told.contains(" time steps of "), "{told}");
+}
+
 #[test]
 fn the_physics_passes_its_gates() {
     for program in ["cpml_physics_f32", "cpml_physics_f64"] {

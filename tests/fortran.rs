@@ -292,6 +292,23 @@ fn the_makefile_takes_the_library_from_pkg_config() {
     assert_eq!(stdout(&run(Command::new(smoke).args(["20", "1", "3", "2"]))), "identical\n");
 }
 
+/// The whole program of the documentation, as somebody runs it who has built it: without arguments; and with wrong ones.
+#[test]
+fn smoke_runs_plainly_and_refuses_what_is_no_number() {
+    if !have("gfortran") {
+        return;
+    }
+    let smoke = built().join("smoke");
+    for arguments in [&[][..], &["20"], &["20", "2", "4"]] {
+        assert_eq!(stdout(&run(Command::new(&smoke).args(arguments))), "identical\n", "{arguments:?}");
+    }
+    for arguments in [&["sixty"][..], &["20", "1", "4", "2", "9"]] {
+        let output = Command::new(&smoke).args(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("smoke [steps [algorithm [snapshots [cache]]]]"), "{arguments:?}: {text}");
+    }
+}
+
 /// Device addresses and a stream, on the software CUDA driver.
 #[test]
 fn device_memory_is_taken_from_fortran() {
