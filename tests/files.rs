@@ -244,12 +244,13 @@ fn closed_standard_streams_are_not_taken() {
     let test = tempdir("files-closed");
     let trace = gpuzip::schedule::Schedule::revolve(20, 3).unwrap();
     gpuzip::schedule::trace::write(trace.actions(), std::fs::File::create(test.join("trace")).unwrap()).unwrap();
-    for lines in [all_written(), config(&format!("{}{}", READ[0].1, WRITTEN.map(|(_, line)| line).concat()))] {
-        let said = run(&test, &lines, "closed logs shots=2").text;
-        assert!(said.starts_with("ok\n"), "{said}");
-        assert_eq!(shots_in(&test.join("timeline")), 2);
+    let traced = config(&format!("{}{}", READ[0].1, WRITTEN.map(|(_, line)| line).concat()));
+    for (lines, closed) in [(&traced, "closed"), (&all_written(), "closed=0"), (&traced, "closed=1"), (&all_written(), "closed=2")] {
+        let said = run(&test, lines, &format!("{closed} logs shots=2")).text;
+        assert!(said.starts_with("ok\n"), "{closed}: {said}");
+        assert_eq!(shots_in(&test.join("timeline")), 2, "{closed}");
     }
-    assert_eq!(rows_in(&test.join("gpuzip_performance.csv")), 4);
+    assert_eq!(rows_in(&test.join("gpuzip_performance.csv")), 8);
     gpuzip::plan::Profile::from_bytes(&std::fs::read(test.join("profile")).unwrap()).unwrap();
 }
 

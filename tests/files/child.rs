@@ -12,7 +12,7 @@ const CONFIG: &str = "GPUZIP_TEST_CONFIG";
 const REPORT: &str = "GPUZIP_TEST_REPORT";
 const OBSTACLE: &str = "GPUZIP_TEST_OBSTACLE";
 
-/// Runs the child. Its obstacles: `fsize=N` (files may have N bytes), `closed` (descriptors 0 to 2), `user` (not root), `logs` (the log goes to
+/// Runs the child. Its obstacles: `fsize=N` (files may have N bytes), `closed` (descriptors 0 to 2) or `closed=N`, `user` (not root), `logs` (the log goes to
 /// stderr), `waits` (before the shot, until its standard input ends), `shots=N`.
 pub fn run(folder: &Path, config: &str, obstacle: &str) -> Report {
     let output = spawn(folder, config, obstacle, &|_| ()).wait_with_output().unwrap();
@@ -65,8 +65,8 @@ pub fn play() -> ! {
         if has("user") {
             assert_eq!(libc::setegid(65534) + libc::seteuid(65534), 0);
         }
-        if has("closed") {
-            for descriptor in 0..3 {
+        for descriptor in 0..3 {
+            if has("closed") || number("closed") == Some(descriptor as u64) {
                 libc::close(descriptor);
             }
         }
