@@ -184,7 +184,7 @@ int main() {
     )
     .unwrap();
     for name in ["USE_DOUBLE", "GPUZIP_REAL_DOUBLE"] {
-        run(&mut Command::new(build(&dir, "double", &["-std=c++14", &format!("-D{name}")], &[source.clone()])));
+        run(&mut Command::new(build(&dir, "double", &["-std=c++14", &format!("-D{name}")], std::slice::from_ref(&source))));
     }
 }
 

@@ -132,9 +132,10 @@ static void text_images(const job_t *job, const checkpoint_t *c, const results_t
                job->gradient ? ", gradient and" : " and");
         return;
     }
-    printf("images            not the same bits, as the codec %s is lossy: the image has a PSNR of %.1f dB against that of keeping every\n"
-           "                  state, and an error of %.3g %% of its norm; without compressor the bits are the same\n",
-           setting_codec(c->plan.compressor), r->psnr, 100.0 * r->relative_l2);
+    printf("images            not the same bits, as the codec %s is lossy; without compressor they are\n", setting_codec(c->plan.compressor));
+    if (isfinite(r->psnr))
+        printf("                  the image has a PSNR of %.1f dB against that of keeping every state, and an error of %.3g %% of its norm\n", r->psnr,
+               100.0 * r->relative_l2);
 }
 
 void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)

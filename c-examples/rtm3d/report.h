@@ -19,7 +19,7 @@ typedef struct results_t {
     double modelling, migration;  /* seconds, all shots */
     double store_everything;      /* seconds, all shots; with --verify */
     int identical;                /* both pairs of sums, all bytes; with --verify */
-    double psnr, relative_l2;     /* of the image against that of keeping every state; with --verify and a lossy codec */
+    double psnr, relative_l2;     /* of the image against that of keeping every state; with --verify and a lossy codec; NAN: not known */
     uint64_t image_hash, illumination_hash;
     double misfit;                /* of all shots; with --gradient */
     uint64_t gradient_hash;       /* of its sums over time at all points of the grid */

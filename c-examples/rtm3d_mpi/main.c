@@ -3,6 +3,7 @@
  * read shots.c. With --decompose all ranks migrate each shot together, a slab of the grid each: read slab.c. Either way a rank has
  * one gpuzip session of its own (plan.c); the library knows nothing of MPI.
  */
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -307,7 +308,7 @@ static int report(run_t *run, const outputs_t *files, double elapsed)
     const job_t *job = run->job;
     const tally_t *t = &run->tally;
     results_t r = {.modelling = t->modelling, .migration = t->migration, .store_everything = t->store_everything,
-                   .identical = job->verify && !t->different, .tuned = by_profile(run), .files = *files};
+                   .identical = job->verify && !t->different, .psnr = NAN, .tuned = by_profile(run), .files = *files};
 
     if (output_write(files, job, &run->image) != 0)
         return FAILED;
