@@ -60,7 +60,8 @@
 #define GPUZIP_ERR_HANDLE -202
 
 /*
- The handle belongs to the parent of this forked process.
+ The handle belongs to the process that this one was forked from; or CUDA, which does not work in a child of a process that has used it.
+ The child's own configurations, schedules and sessions on the host are as good as any.
  */
 #define GPUZIP_ERR_FORKED -203
 
@@ -319,7 +320,7 @@ typedef struct gpuzip_t gpuzip_t;
 typedef int32_t gpuzip_status_t;
 
 /*
- Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.
+ Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread, and in a forked child, which inherits it.
  `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
  */
 typedef void (*gpuzip_log_callback_t)(int32_t level,

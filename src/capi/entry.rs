@@ -27,6 +27,7 @@ fn set_last_error(text: &str) {
 
 /// Runs an entry: nothing unwinds out of it, and its error becomes the thread's last error.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
+    crate::fork::watch();
     let result = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(test)]
         super::tests::panic_if_armed(name);

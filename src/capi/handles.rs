@@ -3,57 +3,70 @@
 use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::cursor::Cursor;
 use crate::error::{fail, Result};
+use crate::fork::Guarded;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
-/// The live handles of one kind.
-struct Table<T> {
-    live: RwLock<BTreeMap<usize, Arc<T>>>,
-    kind: &'static str,
+/// The live handles of this process.
+struct Handles {
+    /// The first handle that this process may have made: those before it are its parent's.
+    first: usize,
+    sessions: BTreeMap<usize, Arc<Mutex<Session>>>,
+    schedules: BTreeMap<usize, Arc<Cursor>>,
 }
 
-static SESSIONS: Table<Mutex<Session>> = Table { live: RwLock::new(BTreeMap::new()), kind: "gpuzip_t" };
-static SCHEDULES: Table<Cursor> = Table { live: RwLock::new(BTreeMap::new()), kind: "gpuzip_schedule_t" };
-
-/// Numbers are never used twice, and never by both kinds.
-static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
-
-impl<T> Table<T> {
-    fn insert(&self, value: Arc<T>) -> usize {
-        let handle = NEXT.fetch_add(16, Ordering::Relaxed);
-        self.live.write().unwrap_or_else(PoisonError::into_inner).insert(handle, value);
-        handle
+impl Handles {
+    const fn from(first: usize) -> Self {
+        Handles { first, sessions: BTreeMap::new(), schedules: BTreeMap::new() }
     }
 
-    fn get(&self, handle: usize) -> Result<Arc<T>> {
-        self.live.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned().ok_or(()).or_else(|()| self.unknown(handle))
-    }
-
-    fn remove(&self, handle: usize) -> Result<Arc<T>> {
-        self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&handle).ok_or(()).or_else(|()| self.unknown(handle))
-    }
-
-    fn unknown(&self, handle: usize) -> Result<Arc<T>> {
+    /// The error for a handle that is not live.
+    fn unknown<R>(&self, handle: usize, kind: &str) -> Result<R> {
         match handle {
-            0 => fail!(Argument, "the {} handle is NULL", self.kind),
-            _ => fail!(Handle, "{handle:#x} is no live {} handle: was it finalized or released before?", self.kind),
+            0 => fail!(Argument, "the {kind} handle is NULL"),
+            _ if (FIRST..self.first).contains(&handle) && handle % STEP == 0 => {
+                fail!(Forked, "{handle:#x} is a handle of the process that this one was forked from: make a new {kind} after fork")
+            }
+            _ => fail!(Handle, "{handle:#x} is no live {kind} handle: was it finalized or released before?"),
         }
     }
 }
 
-pub(super) fn add_session(session: Session) -> *mut gpuzip_t {
-    SESSIONS.insert(Arc::new(Mutex::new(session))) as *mut gpuzip_t
+const FIRST: usize = 0x1000;
+const STEP: usize = 16;
+const SESSION: &str = "gpuzip_t";
+const SCHEDULE: &str = "gpuzip_schedule_t";
+
+/// Numbers are never used twice, never by both kinds, and never by a forked child and its parent before the fork.
+static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+
+static HANDLES: Guarded<Handles> = Guarded::new(Handles::from(FIRST), || Handles::from(NEXT.load(Ordering::Relaxed)));
+
+fn next() -> usize {
+    NEXT.fetch_add(STEP, Ordering::Relaxed)
 }
 
-pub(super) fn add_schedule(cursor: Arc<Cursor>) -> *mut gpuzip_schedule_t {
-    SCHEDULES.insert(cursor) as *mut gpuzip_schedule_t
+pub(super) fn add_session(session: Session) -> Result<*mut gpuzip_t> {
+    let (mut handles, session) = (HANDLES.write()?, Arc::new(Mutex::new(session)));
+    let handle = next();
+    handles.sessions.insert(handle, session);
+    Ok(handle as *mut gpuzip_t)
+}
+
+pub(super) fn add_schedule(cursor: Arc<Cursor>) -> Result<*mut gpuzip_schedule_t> {
+    let mut handles = HANDLES.write()?;
+    let handle = next();
+    handles.schedules.insert(handle, cursor);
+    Ok(handle as *mut gpuzip_schedule_t)
 }
 
 /// Runs `body` on a live session.
 pub(super) fn with_session<R>(handle: *mut gpuzip_t, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
-    let session = SESSIONS.get(handle as usize)?;
+    let handles = HANDLES.read()?;
+    let Some(session) = handles.sessions.get(&(handle as usize)).cloned() else { return handles.unknown(handle as usize, SESSION) };
+    drop(handles);
     let Ok(mut session) = session.lock() else {
         return fail!(Poisoned, "the session is unusable after an internal error: finalize it");
     };
@@ -61,13 +74,31 @@ pub(super) fn with_session<R>(handle: *mut gpuzip_t, body: impl FnOnce(&mut Sess
 }
 
 pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<Cursor>> {
-    SCHEDULES.get(handle as usize)
+    let handles = HANDLES.read()?;
+    match handles.schedules.get(&(handle as usize)) {
+        Some(cursor) => Ok(cursor.clone()),
+        None => handles.unknown(handle as usize, SCHEDULE),
+    }
 }
 
-pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<()> {
-    SESSIONS.remove(handle as usize).map(drop)
+/// Takes a session's handle back; the session ends with its last user.
+pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<Arc<Mutex<Session>>> {
+    let mut handles = HANDLES.write()?;
+    match handles.sessions.remove(&(handle as usize)) {
+        Some(session) => Ok(session),
+        None => handles.unknown(handle as usize, SESSION),
+    }
 }
 
 pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<()> {
-    SCHEDULES.remove(handle as usize).map(drop)
+    let mut handles = HANDLES.write()?;
+    match handles.schedules.remove(&(handle as usize)) {
+        // The last user of a schedule frees it, which takes a while: outside of the lock.
+        Some(cursor) => {
+            drop(handles);
+            drop(cursor);
+            Ok(())
+        }
+        None => handles.unknown(handle as usize, SCHEDULE),
+    }
 }

@@ -7,10 +7,10 @@ use super::types::gpuzip_config_t;
 use crate::config::{entries, shown};
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
+use crate::fork::Guarded;
 use crate::nearest::{extended, nearest};
 use std::ffi::c_char;
 use std::path::Path;
-use std::sync::Mutex;
 
 /// Variables that are no keys, and what they are for.
 pub const VARIABLES: &[(&str, &str)] = &[
@@ -157,7 +157,9 @@ fn unknown(word: &str) -> Option<String> {
 
 /// Strings of loaded configurations, each once, NUL-terminated, in order within the bucket of their hash. They live as long as the process:
 /// copies of a configuration stay valid, whoever frees which of them.
-static STRINGS: Mutex<[Vec<Vec<u8>>; BUCKETS]> = Mutex::new([const { Vec::new() }; BUCKETS]);
+static STRINGS: Guarded<Buckets> = Guarded::new(NO_STRINGS, || NO_STRINGS);
+type Buckets = [Vec<Vec<u8>>; BUCKETS];
+const NO_STRINGS: Buckets = [const { Vec::new() }; BUCKETS];
 const BUCKETS: usize = 256;
 
 /// The kept string of a value without NULs.
@@ -167,8 +169,7 @@ fn kept(value: &str) -> Result<*const c_char> {
     text.try_reserve_exact(value.len() + 1).map_err(no_memory)?;
     text.extend_from_slice(value.as_bytes());
     text.push(0);
-    // Where another thread is at it, or was when this process was forked, the string is kept apart. Nothing waits here.
-    let Ok(mut strings) = STRINGS.try_lock() else { return Ok(text.leak().as_ptr().cast()) };
+    let mut strings = STRINGS.write()?;
     let hash = text.iter().fold(0usize, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let strings = &mut strings[hash % BUCKETS];
     let at = match strings.binary_search(&text) {

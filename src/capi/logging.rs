@@ -4,9 +4,14 @@ use super::entry::entry;
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
 use crate::files::quietly;
+use crate::fork::{Guarded, Process};
+use crate::room::with_room;
+use env_filter::Filter;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use once_cell::race::OnceBox;
 use std::ffi::{c_void, CString};
-use std::sync::{LazyLock, Once, PoisonError, RwLock};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The application's callback and its pointer.
 #[derive(Clone, Copy)]
@@ -20,20 +25,28 @@ unsafe impl Send for Callback {}
 // SAFETY: as above.
 unsafe impl Sync for Callback {}
 
-static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
+/// The callback, or NULL; a forked child inherits it.
+static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(null_mut());
 
-struct Router {
-    stderr: env_logger::Logger,
+/// Held for reading while a callback runs, and for writing while it is replaced: once it is replaced, it does not run any more.
+static RUNNING: Guarded<()> = Guarded::new((), || ());
+
+struct Router;
+
+/// What reaches stderr: all that the configured level lets pass, or less, where GPUZIP_LOG says so.
+fn filter() -> &'static Filter {
+    static FILTER: OnceBox<Filter> = OnceBox::new();
+    FILTER.get_or_init(|| {
+        let mut builder = env_filter::Builder::new();
+        // A malformed variable is taken for none.
+        let filter = std::env::var("GPUZIP_LOG").ok().filter(|filter| builder.try_parse(filter).is_ok());
+        if filter.is_none() {
+            builder = env_filter::Builder::new();
+            builder.filter_level(LevelFilter::Trace);
+        }
+        Box::new(builder.build())
+    })
 }
-
-static ROUTER: LazyLock<Router> = LazyLock::new(|| {
-    // GPUZIP_LOG, where it is set, says what reaches stderr; otherwise the configured level does.
-    let filter = std::env::var("GPUZIP_LOG").unwrap_or_else(|_| "trace".into());
-    let build = |filter: &str| env_logger::Builder::new().parse_filters(filter).build();
-    // A malformed filter is reported on stderr, and if that is closed, by a panic.
-    let stderr = std::panic::catch_unwind(|| build(&filter)).unwrap_or_else(|_| build("trace"));
-    Router { stderr }
-});
 
 impl Log for Router {
     fn enabled(&self, _: &Metadata) -> bool {
@@ -41,10 +54,11 @@ impl Log for Router {
     }
 
     fn log(&self, record: &Record) {
-        // Held during the call: once a callback is replaced, it does not run any more.
-        let callback = CALLBACK.read().unwrap_or_else(PoisonError::into_inner);
+        let Ok(_running) = RUNNING.read() else { return };
+        // SAFETY: NULL or a callback, which is freed only by who holds the lock for writing.
+        let callback = unsafe { CALLBACK.load(Ordering::Acquire).as_ref() };
         // Where stderr is a pipe whose reader is gone, the line is lost and nothing else happens.
-        let Some(Callback { function, user }) = *callback else { return quietly(|| self.stderr.log(record)) };
+        let Some(Callback { function, user }) = callback else { return quietly(|| to_stderr(record)) };
         let level = match record.level() {
             Level::Error => 3,
             Level::Warn => 2,
@@ -54,22 +68,48 @@ impl Log for Router {
         let text = record.args().to_string().replace('\0', "?");
         if let Ok(text) = CString::new(text) {
             // SAFETY: the application registered this function for this use; the text lives during the call.
-            unsafe { function(level, text.as_ptr(), user) };
+            unsafe { function(level, text.as_ptr(), *user) };
         }
     }
 
     fn flush(&self) {}
 }
 
-/// Installs the logger, and a panic hook that logs instead of printing; once. In a Rust program that has a logger, that one stays.
-fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        if log::set_logger(&*ROUTER).is_ok() {
-            #[cfg(not(test))]
-            std::panic::set_hook(Box::new(|panic| log::error!("internal error: {panic}")));
+/// Writes a line to descriptor 2, in one piece and without the lock of `std::io::stderr`, which another thread may have held at a fork.
+fn to_stderr(record: &Record) {
+    if filter().matches(record) {
+        let line = format!("[{:<5} {}] {}\n", record.level(), record.target(), record.args());
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            // SAFETY: as many bytes as the slice has.
+            match unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) } {
+                written if written > 0 => rest = &rest[(written as usize).min(rest.len())..],
+                _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
+                _ => return,
+            }
         }
-    });
+    }
+}
+
+/// Installs the logger, and a panic hook that logs instead of printing; once. In a Rust program that has a logger, that one stays.
+///
+/// Nobody waits for another thread that installs: a line that is logged in these microseconds is lost, and a child that is forked in them
+/// logs nothing, since `log` and `std` would make it wait for a thread that it does not have.
+fn install() {
+    /// 0: not yet; else the number of the process that did it.
+    static BY: AtomicU64 = AtomicU64::new(0);
+    let process = Process::current().number();
+    if BY.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire).is_ok() && log::set_logger(&Router).is_ok() {
+        #[cfg(not(test))]
+        std::panic::set_hook(Box::new(|panic| log::error!("internal error: {panic}")));
+    }
+}
+
+/// A callback in memory of its own.
+fn on_heap(callback: Callback) -> Result<*mut Callback> {
+    let mut place = with_room(1)?;
+    place.push(callback);
+    Ok(Box::into_raw(place.into_boxed_slice()).cast())
 }
 
 /// What the configuration's number means.
@@ -113,7 +153,14 @@ pub extern "C" fn gpuzip_set_log_level(level: i32) -> gpuzip_status_t {
 pub extern "C" fn gpuzip_set_log_callback(callback: gpuzip_log_callback_t, user: *mut c_void) -> gpuzip_status_t {
     entry("gpuzip_set_log_callback", || {
         install();
-        *CALLBACK.write().unwrap_or_else(PoisonError::into_inner) = callback.map(|function| Callback { function, user });
+        let new = callback.map(|function| Callback { function, user }).map_or(Ok(null_mut()), on_heap)?;
+        let none_running = RUNNING.write()?;
+        let old = CALLBACK.swap(new, Ordering::AcqRel);
+        drop(none_running);
+        if !old.is_null() {
+            // SAFETY: made by `on_heap`, and nobody reads it any more: whoever did has given the lock back.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(old, 1)) });
+        }
         Ok(())
     })
 }

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
         // SAFETY: by this function's contract.
         let cursor = Cursor::new(unsafe { adopted(config) }?, steps as i64)?;
         // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))) }
+        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))?) }
     })
 }
 

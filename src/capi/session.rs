@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gpuzip_init(
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
         let session = Session::new(config, steps as i64, &fields)?;
         // SAFETY: by this function's contract.
-        unsafe { write(handle, "handle", handles::add_session(session)) }
+        unsafe { write(handle, "handle", handles::add_session(session)?) }
     })
 }
 
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn gpuzip_attach(
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
         let session = Session::attach(cursor, config, &fields)?;
         // SAFETY: by this function's contract.
-        unsafe { write(handle, "handle", handles::add_session(session)) }
+        unsafe { write(handle, "handle", handles::add_session(session)?) }
     })
 }
 
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gpuzip_get_schedule(handle: *mut gpuzip_t, schedule: *m
         not_null(schedule, "schedule")?;
         let cursor = with_session(handle, |session| Ok(session.cursor().clone()))?;
         // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(cursor)) }
+        unsafe { write(schedule, "schedule", handles::add_schedule(cursor)?) }
     })
 }
 
@@ -362,5 +362,5 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 /// Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
-    entry("gpuzip_finalize", || handles::remove_session(handle))
+    entry("gpuzip_finalize", || handles::remove_session(handle).map(drop))
 }

@@ -22,7 +22,8 @@ pub const GPUZIP_ERR_VALUES: i32 = -105;
 pub const GPUZIP_ERR_STATE: i32 = -201;
 /// The handle was never made, or is finalized.
 pub const GPUZIP_ERR_HANDLE: i32 = -202;
-/// The handle belongs to the parent of this forked process.
+/// The handle belongs to the process that this one was forked from; or CUDA, which does not work in a child of a process that has used it.
+/// The child's own configurations, schedules and sessions on the host are as good as any.
 pub const GPUZIP_ERR_FORKED: i32 = -203;
 /// A callback of the application returned other than 0 and so stopped the run.
 pub const GPUZIP_ERR_CALLBACK: i32 = -204;
@@ -280,9 +281,9 @@ pub struct gpuzip_config_t {
     pub profile_path: *const c_char,
     /// A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
     /// the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
-    /// and so does `-<k>` for the k-th session of a process from the second on, or, where another process is writing that file (it has its
-    /// lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then
-    /// waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
+    /// so does `-p<process>` in a forked child, and so does `-<k>` for the k-th session of a process from the second on, or, where another
+    /// process is writing that file (it has its lock, flock), the next number that is free. Older files are replaced. It is written at the
+    /// end of every shot, for which TERMINATE then waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
     pub trace_out: *const c_char,
     /// A directory for restart files (not in this version).
     pub persist_dir: *const c_char,
@@ -464,7 +465,7 @@ pub struct gpuzip_profile_info_t {
     pub reserved: [u64; 4],
 }
 
-/// Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread.
+/// Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread, and in a forked child, which inherits it.
 /// `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
 pub type gpuzip_log_callback_t = Option<unsafe extern "C" fn(level: i32, message: *const c_char, user: *mut c_void)>;
 

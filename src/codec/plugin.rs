@@ -2,40 +2,51 @@
 
 use super::coder::{Coder, Shape};
 use crate::error::{fail, Result};
-use std::sync::{PoisonError, RwLock};
+use once_cell::race::OnceBox;
 
 /// Makes coders for arrays of a shape.
 pub type Factory = Box<dyn Fn(Shape) -> Result<Box<dyn Coder>> + Send + Sync>;
 
+struct Plugin {
+    name: String,
+    factory: Factory,
+}
+
 /// The number of the first one; those below are gpuzip's.
 pub const FIRST: u8 = 64;
 
-static PLUGINS: RwLock<Vec<(String, Factory)>> = RwLock::new(Vec::new());
+/// By their numbers, from `FIRST` on, without gaps. Without a lock: a forked child has those of its parent.
+static PLUGINS: [OnceBox<Plugin>; u8::MAX as usize + 1 - FIRST as usize] =
+    [const { OnceBox::new() }; u8::MAX as usize + 1 - FIRST as usize];
 
 /// Adds a codec to those of this process, for good, and returns its number: 64, 65, ... in the order of registration.
 pub fn register(name: &str, factory: Factory) -> Result<u8> {
-    let mut plugins = PLUGINS.write().unwrap_or_else(PoisonError::into_inner);
-    if name.is_empty() || plugins.iter().any(|(known, _)| known == name) {
-        return fail!(Argument, "name = {name:?}: every codec needs a name of its own");
+    let mut plugin = Box::new(Plugin { name: name.into(), factory });
+    for (number, place) in (FIRST..=u8::MAX).zip(&PLUGINS) {
+        if name.is_empty() || place.get().is_some_and(|known| known.name == name) {
+            return fail!(Argument, "name = {name:?}: every codec needs a name of its own");
+        }
+        match place.set(plugin) {
+            Ok(()) => return Ok(number),
+            Err(back) => plugin = back,
+        }
     }
-    let Some(number) = u8::try_from(plugins.len()).ok().and_then(|k| FIRST.checked_add(k)) else {
-        return fail!(Argument, "{} codecs are registered: there is no number left", plugins.len());
-    };
-    plugins.push((name.into(), factory));
-    Ok(number)
+    fail!(Argument, "{} codecs are registered: there is no number left", PLUGINS.len())
+}
+
+fn of(number: u8) -> Option<&'static Plugin> {
+    number.checked_sub(FIRST).and_then(|k| PLUGINS.get(k as usize)?.get())
 }
 
 /// Whether there is one with this number.
 pub fn is_registered(number: u8) -> bool {
-    let plugins = PLUGINS.read().unwrap_or_else(PoisonError::into_inner);
-    number >= FIRST && ((number - FIRST) as usize) < plugins.len()
+    of(number).is_some()
 }
 
 /// A coder of the codec with this number.
 pub fn coder(number: u8, shape: Shape) -> Result<Box<dyn Coder>> {
-    let plugins = PLUGINS.read().unwrap_or_else(PoisonError::into_inner);
-    match number.checked_sub(FIRST).and_then(|k| plugins.get(k as usize)) {
-        Some((_, factory)) => factory(shape),
+    match of(number) {
+        Some(plugin) => (plugin.factory)(shape),
         None => fail!(Config, "compressor = {number}: no codec was registered with this number"),
     }
 }

@@ -1,13 +1,14 @@
 //! The name of a session's file: one for every rank, and for every session of a process.
 
+use crate::error::Result;
 use crate::files;
+use crate::fork::{Guarded, Process};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Where launchers say which rank a process is, and of how many.
 const LAUNCHERS: [(&str, &str); 4] = [
@@ -18,7 +19,7 @@ const LAUNCHERS: [(&str, &str); 4] = [
 ];
 
 /// Sessions of this process by the name that they asked for.
-static TAKEN: Mutex<BTreeMap<PathBuf, u32>> = Mutex::new(BTreeMap::new());
+static TAKEN: Guarded<BTreeMap<PathBuf, u32>> = Guarded::new(BTreeMap::new(), BTreeMap::new);
 
 /// This process's rank, where a launcher says that there are several.
 pub fn rank() -> Option<u32> {
@@ -27,12 +28,13 @@ pub fn rank() -> Option<u32> {
 }
 
 /// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are
-/// ranks and no `%r` or `%p`, `-r` and the rank come before the extension; from the second session of a process on that has the same name, and
-/// where another process is writing a file of that name, `-` and the first number from 2 on do that is free.
+/// ranks and no `%r` or `%p`, `-r` and the rank come before the extension; in a forked child without `%p`, `-p` and the process's number do;
+/// from the second session of a process on that has the same name, and where another process is writing a file of that name, `-` and the
+/// first number from 2 on do that is free.
 pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
-    let named = expanded(pattern, rank(), std::process::id());
+    let named = expanded(pattern, rank(), std::process::id(), Process::current().is_child());
     loop {
-        let path = numbered(&named, next_number(&named));
+        let path = numbered(&named, next_number(&named).map_err(io::Error::other)?);
         let file = files::open_to_write(&path)?;
         if files::try_lock(&file)? {
             return Ok((path, file));
@@ -41,11 +43,11 @@ pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
 }
 
 /// The number of the next session of this process that asks for this name.
-fn next_number(named: &Path) -> u32 {
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+fn next_number(named: &Path) -> Result<u32> {
+    let mut taken = TAKEN.write()?;
     let sessions = taken.entry(named.to_path_buf()).or_insert(0);
     *sessions += 1;
-    *sessions
+    Ok(*sessions)
 }
 
 fn numbered(path: &Path, session: u32) -> PathBuf {
@@ -55,8 +57,8 @@ fn numbered(path: &Path, session: u32) -> PathBuf {
     }
 }
 
-fn expanded(pattern: &Path, rank: Option<u32>, process: u32) -> PathBuf {
-    let (mut out, mut apart) = (Vec::new(), rank.is_none());
+fn expanded(pattern: &Path, rank: Option<u32>, process: u32, is_child: bool) -> PathBuf {
+    let (mut out, mut has_rank, mut has_process) = (Vec::new(), false, false);
     let mut bytes = pattern.as_os_str().as_bytes().iter();
     while let Some(&byte) = bytes.next() {
         match (byte, bytes.clone().next()) {
@@ -68,13 +70,21 @@ fn expanded(pattern: &Path, rank: Option<u32>, process: u32) -> PathBuf {
                 continue;
             }
         }
-        apart |= matches!(bytes.next(), Some(b'r' | b'p'));
+        match bytes.next() {
+            Some(b'r') => has_rank = true,
+            Some(b'p') => has_process = true,
+            _ => {}
+        }
     }
     let path = PathBuf::from(OsString::from_vec(out));
-    match rank {
-        Some(rank) if !apart => before_extension(&path, &format!("-r{rank}")),
+    let path = match rank {
+        Some(rank) if !has_rank && !has_process => before_extension(&path, &format!("-r{rank}")),
         _ => path,
+    };
+    if is_child && !has_process {
+        return before_extension(&path, &format!("-p{process}"));
     }
+    path
 }
 
 fn before_extension(path: &Path, suffix: &str) -> PathBuf {
@@ -93,7 +103,7 @@ mod tests {
 
     #[test]
     fn ranks_processes_and_sessions_have_files_of_their_own() {
-        let name = |pattern: &str, rank| expanded(Path::new(pattern), rank, 77).to_str().unwrap().to_string();
+        let name = |pattern: &str, rank| expanded(Path::new(pattern), rank, 77, false).to_str().unwrap().to_string();
         assert_eq!(name("run.json", None), "run.json");
         assert_eq!(name("a.b/run.json", Some(3)), "a.b/run-r3.json");
         assert_eq!(name("a.b/run", Some(3)), "a.b/run-r3");
@@ -103,6 +113,11 @@ mod tests {
         assert_eq!(name("100%%.json", None), "100%.json");
         assert_eq!(name("100%%.json", Some(2)), "100%-r2.json");
         assert_eq!(name("%x%", None), "%x%");
+        let of_child = |pattern: &str, rank| expanded(Path::new(pattern), rank, 78, true).to_str().unwrap().to_string();
+        assert_eq!(of_child("run.json", None), "run-p78.json");
+        assert_eq!(of_child("run.json", Some(3)), "run-r3-p78.json");
+        assert_eq!(of_child("run-%r.json", Some(3)), "run-3-p78.json");
+        assert_eq!(of_child("run-%p.json", Some(3)), "run-78.json");
         let sessions = [1, 2, 3].map(|number| numbered(Path::new("of/a session.json"), number));
         assert_eq!(sessions, ["of/a session.json", "of/a session-2.json", "of/a session-3.json"].map(PathBuf::from));
     }

@@ -1,8 +1,8 @@
 //! NVTX ranges, for Nsight Systems and its like: where `GPUZIP_NVTX=1` asks for them and an NVTX library is installed, actions are ranges
 //! of the process, and calls of the library are ranges of the thread. Without either nothing is loaded and nothing happens.
 
+use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::OnceLock;
 
 /// Libraries that have the functions below: of CUDA before 13, and of NVTX itself.
 const LIBRARIES: [&CStr; 3] = [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
@@ -22,8 +22,8 @@ struct Library {
 
 /// Looked for once: this is asked at every action, and ranges that begin in the middle of a run help nobody.
 fn library() -> Option<&'static Library> {
-    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
-    LIBRARY.get_or_init(|| std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find())).as_ref()
+    static LIBRARY: OnceBox<Option<Library>> = OnceBox::new();
+    LIBRARY.get_or_init(|| Box::new(std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find()))).as_ref()
 }
 
 /// Whether there are ranges at all.

@@ -7,7 +7,7 @@ use crate::codec::coder::Shape;
 use crate::codec::real::Real;
 use crate::device::Stream;
 use crate::error::{fail, Result};
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 use std::ffi::{c_int, c_void, CStr, CString};
 
 /// The environment variable that names the library's file.
@@ -85,12 +85,12 @@ pub struct Library {
 impl Library {
     /// The library of this process, opened by the first call that finds one: where there was none, the next call looks again.
     pub fn get() -> Result<&'static Library> {
-        static LIBRARY: OnceCell<Library> = OnceCell::new();
+        static LIBRARY: OnceBox<Library> = OnceBox::new();
         let open = || match std::env::var(PATH) {
             Ok(path) => Library::open(&[&path]),
             Err(_) => Library::open(&NAMES),
         };
-        LIBRARY.get_or_try_init(open)
+        LIBRARY.get_or_try_init(|| open().map(Box::new))
     }
 
     /// Opens the first of these files that is a libnvcomp.

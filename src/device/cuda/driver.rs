@@ -1,9 +1,9 @@
 //! The CUDA driver, called with care: present or an error, every result checked, the caller's context always restored.
 
 use crate::error::{fail, Code, Error, Result};
-use cudarc::driver::sys::{self, CUcontext, CUresult, CUstream};
-use once_cell::sync::OnceCell;
-use std::ffi::{c_char, c_void, CStr};
+use crate::fork::Process;
+use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// The oldest driver that has all we use: CUDA 12.0's.
@@ -49,6 +49,9 @@ const FUNCTIONS: [&CStr; 36] = [
     c"cuLaunchKernel",
 ];
 
+/// The driver's library, by the name that CUDA programs have it loaded by, and by the one that they link with.
+const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
+
 /// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that is not in it would be undefined behaviour:
 /// its declarations give us the arguments, and the result is a number.
 pub type Status = i32;
@@ -90,8 +93,7 @@ pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_voi
 /// The library has been found, `F` is a pointer to a function, the one of that name, and `found` is used for no other.
 unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
     if found.load(Ordering::Relaxed).is_null() {
-        // SAFETY: a symbol is looked up, not called.
-        let symbol = unsafe { sys::culib().get::<*mut c_void>(name.as_bytes()) }.map_or(std::ptr::null_mut(), |symbol| *symbol);
+        let symbol = CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name));
         assert!(!symbol.is_null(), "the CUDA driver lacks {name}");
         found.store(symbol, Ordering::Relaxed);
     }
@@ -143,14 +145,33 @@ pub fn check(result: Status, call: &str) -> Result<()> {
     Err(Error::new(code, format!("{call}: {name}")))
 }
 
+/// The number of the process that has begun to initialise the driver; 0: none has.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether this process was forked from one that had begun to initialise the driver: CUDA does not work in such a child.
+pub fn is_parents() -> bool {
+    !matches!(BEGUN.load(Ordering::Acquire), 0) && BEGUN.load(Ordering::Acquire) != Process::current().number()
+}
+
 /// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
 pub fn load() -> Result<()> {
-    static LOADED: OnceCell<()> = OnceCell::new();
-    LOADED.get_or_try_init(try_load).copied()
+    static LOADED: AtomicBool = AtomicBool::new(false);
+    if is_parents() {
+        return fail!(
+            Forked,
+            "CUDA was initialised before this process was forked, and CUDA does not work in a child: fork first, or start the child by exec"
+        );
+    }
+    if !LOADED.load(Ordering::Acquire) {
+        library()?;
+        BEGUN.store(Process::current().number(), Ordering::Release);
+        try_load()?;
+        LOADED.store(true, Ordering::Release);
+    }
+    Ok(())
 }
 
 fn try_load() -> Result<()> {
-    library()?;
     if let Some(name) = FUNCTIONS.iter().find(|name| !has(name)) {
         return fail!(Device, "the CUDA driver lacks {}: install a driver for CUDA 12 or newer", name.to_string_lossy());
     }
@@ -162,33 +183,33 @@ fn try_load() -> Result<()> {
     cu!(cuInit(0))
 }
 
-/// Finds the driver library, without calling it; where there is none, every call looks again. An application's own driver has to be the same one, or it would know none of our pointers.
+/// The driver library, once it is open; it stays so. `dlopen` twice gives the same one.
+static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Finds the driver library, without calling it.
 pub fn library() -> Result<()> {
-    static FOUND: OnceCell<()> = OnceCell::new();
-    FOUND.get_or_try_init(find).copied()
+    if !LIBRARY.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
+    let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let found = NAMES.into_iter().map(open).find(|library| !library.is_null());
+    let Some(library) = found else {
+        return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
+    };
+    LIBRARY.store(library, Ordering::Release);
+    Ok(())
 }
 
-fn find() -> Result<()> {
-    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
-    if !unsafe { sys::is_culib_present() } {
-        return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
-    }
-    // SAFETY: the library is present, so cudarc does not panic. Symbols are looked up, not called; with RTLD_NOLOAD nothing is loaded.
-    let (ours, theirs) = unsafe {
-        let ours = sys::culib().get::<unsafe extern "C" fn()>(b"cuInit\0").map_or(std::ptr::null_mut(), |symbol| *symbol as *mut c_void);
-        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        (ours, if library.is_null() { ours } else { libc::dlsym(library, c"cuInit".as_ptr()) })
-    };
-    if ours != theirs {
-        return fail!(Device, "two CUDA drivers in one process, as libcuda.so and as libcuda.so.1: let both names be the same library");
-    }
-    Ok(())
+/// The address of a function, or NULL; callers have found the library.
+fn symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: a symbol is looked up, not called; the library is open.
+    unsafe { libc::dlsym(LIBRARY.load(Ordering::Acquire), name.as_ptr()) }
 }
 
 /// Whether the library has a function.
 pub fn has(name: &CStr) -> bool {
-    // SAFETY: a symbol is looked up, not called; callers have found the library.
-    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_ok() }
+    !symbol(name).is_null()
 }
 
 /// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's. Looks at the list of loaded libraries

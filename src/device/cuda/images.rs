@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long one process waits for another one of the user that compiles: all kernels take a minute.
@@ -93,7 +93,7 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
 
 /// A folder to keep images in, or `None` and, once per process, a line that says why.
 fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
-    static SAID: Once = Once::new();
+    static SAID: AtomicBool = AtomicBool::new(false);
     let why = match folder {
         Ok(folder) => return Some(folder),
         Err(why) => why,
@@ -102,7 +102,8 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
         format!("compiled kernels are not kept in {}: {why}; let GPUZIP_CACHE_DIR name a folder that is yours alone", path.display());
     match why.kind() {
         // What `Folder` found out; all else is what the system says of a folder that is not there or not ours to make.
-        io::ErrorKind::Other => SAID.call_once(|| log::warn!("{text}")),
+        io::ErrorKind::Other if SAID.swap(true, Ordering::Relaxed) => {}
+        io::ErrorKind::Other => log::warn!("{text}"),
         _ => log::info!("{text}"),
     }
     None

@@ -18,10 +18,10 @@ pub enum Location {
     Managed(i32),
 }
 
-/// Finds out whose memory it is, without initialising CUDA: a process without a driver, or one that has not initialised it, has host memory
-/// only. That the driver cannot tell is an error: to take device memory for host memory would be the end of the process.
+/// Finds out whose memory it is, without initialising CUDA: a process without a driver, one that has not initialised it, or a child that was
+/// forked since, has host memory only. That the driver cannot tell is an error: to take device memory for host memory would be the end of the process.
 pub fn locate(memory: AppMemory) -> Result<Location> {
-    if !driver::is_in_process() {
+    if !driver::is_in_process() || driver::is_parents() {
         return Ok(Location::Host);
     }
     driver::library()?;

@@ -2,7 +2,7 @@
 
 use crate::error::{fail, Code, Error, Result};
 use cudarc::nvrtc::sys;
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
 
 type Program = *mut c_void;
@@ -24,15 +24,15 @@ struct Nvrtc {
 
 /// The library; where there is none, every call looks again.
 fn nvrtc() -> Result<&'static Nvrtc> {
-    static FOUND: OnceCell<Nvrtc> = OnceCell::new();
-    FOUND.get_or_try_init(|| match find() {
-        Some(nvrtc) => Ok(nvrtc),
-        None => fail!(
+    static FOUND: OnceBox<Nvrtc> = OnceBox::new();
+    match FOUND.get_or_try_init(|| find().map(Box::new).ok_or(())) {
+        Ok(nvrtc) => Ok(nvrtc),
+        Err(()) => fail!(
             Device,
             "no NVRTC (libnvrtc.so.12 or newer) on this machine's library path to compile kernels with: install it, or run `gpuzip kernels \
              --prebuild` where it is and let GPUZIP_CACHE_DIR name the folder"
         ),
-    })
+    }
 }
 
 fn find() -> Option<Nvrtc> {
