@@ -73,7 +73,9 @@ impl Cache<'_> {
     }
 
     /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed furthest in the future, unless that is
-    /// itself. A save takes the slot that died last (the others leave fetches more lead), a fetch the one that died first.
+    /// itself. No replacement has fewer fetches. Write-backs are not weighed: of generated schedules, whose snapshots are a stack, fetches and
+    /// write-backs together are as few as they can be, too; of a trace, evicting a snapshot that the host has already instead of one needed
+    /// later can save a write-back. A save takes the slot that died last (the others leave fetches more lead), a fetch the one that died first.
     fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;

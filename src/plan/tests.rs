@@ -193,56 +193,86 @@ fn no_cache_moves_everything() {
     assert_eq!(plan.counts.prefetches, 0);
 }
 
-/// The least number of fetches by trying every replacement, bypass included.
-fn fewest_fetches(index: &Index, cache: usize) -> usize {
-    type Memo = HashMap<(usize, BTreeSet<u32>), usize>;
-    fn from(index: &Index, cache: usize, e: usize, held: &BTreeSet<u32>, memo: &mut Memo) -> usize {
+/// The least number of fetches, or with `write_backs` of all transfers, by trying every replacement, bypass included.
+fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
+    /// Snapshots in the cache, each with whether the host has it, too.
+    type Held = BTreeSet<(u32, bool)>;
+    type Memo = HashMap<(usize, Held), u64>;
+    fn from(index: &Index, (cache, write_backs): (usize, bool), e: usize, held: &Held, memo: &mut Memo) -> u64 {
         let Some(event) = index.events.get(e) else { return 0 };
         if let Some(&known) = memo.get(&(e, held.clone())) {
             return known;
         }
-        let mut cost = 0;
-        let mut with = held.clone();
-        if !event.save && !held.contains(&event.ts) {
+        let (mut cost, mut with) = (0, held.clone());
+        if event.save {
+            with.insert((event.ts, false));
+        } else if !held.iter().any(|(ts, _)| *ts == event.ts) {
             cost = 1;
+            with.insert((event.ts, true));
         }
-        with.insert(event.ts);
         if event.next == NONE {
-            with.remove(&event.ts);
+            with.retain(|(ts, _)| *ts != event.ts);
         }
-        let best = if with.len() <= cache {
-            from(index, cache, e + 1, &with, memo)
-        } else {
-            with.iter()
-                .map(|out| {
-                    let mut rest = with.clone();
-                    rest.remove(out);
-                    from(index, cache, e + 1, &rest, memo)
-                })
-                .min()
-                .unwrap()
+        // What leaves the cache is needed again: it has to be on the host.
+        let without = |out: &(u32, bool), memo: &mut Memo| {
+            let mut rest = with.clone();
+            rest.remove(out);
+            u64::from(write_backs && !out.1) + from(index, (cache, write_backs), e + 1, &rest, memo)
+        };
+        let best = match with.len() <= cache {
+            true => from(index, (cache, write_backs), e + 1, &with, memo),
+            false => with.iter().map(|out| without(out, memo)).min().unwrap(),
         };
         memo.insert((e, held.clone()), cost + best);
         cost + best
     }
-    from(index, cache, 0, &BTreeSet::new(), &mut HashMap::new())
+    from(index, (cache, write_backs), 0, &Held::new(), &mut HashMap::new())
 }
 
+/// Of every schedule that this library makes; `through` are those that auto's search chooses for a cache.
 #[test]
-fn clairvoyant_fetches_as_little_as_an_exhaustive_search() {
-    for n in 2..=20 {
+fn clairvoyant_moves_as_little_as_an_exhaustive_search() {
+    let mut compared = 0;
+    for n in 2..=18 {
         for s in 1..=6 {
-            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, s)] {
-                let schedule = schedule.unwrap();
+            let mut schedules = vec![Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s)];
+            schedules.extend([Schedule::zcut(n, 0, s), Schedule::two_level(n, s, 0, 2), Schedule::store_all(n)]);
+            schedules.extend((1..=4).map(|cache| Ok(Schedule::revolve(n, s)?.through(cache))));
+            for schedule in schedules.into_iter().flatten() {
                 let index = Index::new(&schedule).unwrap();
                 for cache in 1..=4 {
                     let plan = Plan::of(&index, cache, Policy::Clairvoyant).unwrap();
                     check(&schedule, &plan);
-                    assert_eq!(plan.counts.h2d as usize, fewest_fetches(&index, cache as usize), "{schedule:?}, {cache} slots");
+                    assert_eq!(plan.counts.h2d, fewest(&index, cache as usize, false), "{schedule:?}, {cache} slots");
+                    assert_eq!(plan.counts.h2d + plan.counts.d2h, fewest(&index, cache as usize, true), "{schedule:?}, {cache} slots");
+                    compared += 1;
                 }
             }
         }
     }
+    assert!(compared > 3000, "{compared}");
+}
+
+/// Of traces whose snapshots are no stack, too, it fetches as little as possible; of write-backs it may make one more than the fewest
+/// transfers need. If this finds none any more, say so in replace.rs and at GPUZIP_POLICY_CLAIRVOYANT.
+#[test]
+fn clairvoyant_fetches_as_little_as_possible_for_traces_and_may_write_back_once_more() {
+    let mut seed = 1u32;
+    let mut draw = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed >> 8
+    };
+    let mut more = [0u32; 3];
+    for _ in 0..1500 {
+        let (n, cache) = (3 + draw() % 10, 1 + draw() % 3);
+        let seeds: Vec<u32> = (0..40).map(|_| draw()).collect();
+        let schedule = Schedule::trace(random_trace(n, &seeds).into());
+        let index = Index::new(&schedule).unwrap();
+        let counts = Plan::of(&index, cache, Policy::Clairvoyant).unwrap().counts;
+        assert_eq!(counts.h2d, fewest(&index, cache as usize, false), "{n} steps, {cache} slots, {seeds:?}");
+        more[(counts.h2d + counts.d2h - fewest(&index, cache as usize, true)) as usize] += 1;
+    }
+    assert!(more[0] > 1300 && more[1] > 0, "transfers more than the fewest, 0, 1 and 2: {more:?}");
 }
 
 #[test]
@@ -302,7 +332,7 @@ proptest! {
         moves(&schedule, cache, Policy::Lru);
         check_handing_over(&schedule, cache);
         if n < 12 && cache > 0 {
-            prop_assert_eq!(h2d as usize, fewest_fetches(&Index::new(&schedule).unwrap(), cache as usize));
+            prop_assert_eq!(h2d, fewest(&Index::new(&schedule).unwrap(), cache as usize, false));
         }
     }
 }
