@@ -45,7 +45,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_state = -201
   ! The handle was never made, or is finalized.
   integer(c_int32_t), parameter, public :: gpuzip_err_handle = -202
-  ! The handle belongs to the parent of this forked process.
+  ! The handle belongs to the process that this one was forked from; or CUDA, which does not work in a child of a
+  ! process that has used it. The child's own configurations, schedules and sessions on the host are as good as any.
   integer(c_int32_t), parameter, public :: gpuzip_err_forked = -203
   ! A callback of the application returned other than 0 and so stopped the run.
   integer(c_int32_t), parameter, public :: gpuzip_err_callback = -204
@@ -102,7 +103,9 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5
   ! Every state.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_store_all = 6
-  ! Replacement by the known schedule.
+  ! Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest transfers altogether for
+  ! every algorithm but `trace`, whose snapshots may be used in another order than a stack's; there a write-back more
+  ! than the fewest may be made.
   integer(c_int32_t), parameter, public :: gpuzip_policy_clairvoyant = 0
   ! GPUZIP 2.x's published LRU and PSA, for comparison.
   integer(c_int32_t), parameter, public :: gpuzip_policy_lru = 1
@@ -250,10 +253,10 @@ module gpuzip
     type(c_ptr) :: profile_path = c_null_ptr
     ! A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r`
     ! is the MPI rank, `%p` the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the
-    ! extension where a launcher has started several ranks, and so does `-<k>` for the k-th session of a process from
-    ! the second on, or, where another process is writing that file (it has its lock, flock), the next number that is
-    ! free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then waits; what
-    ! cannot be written is a warning, and the file ends, as valid JSON, before it.
+    ! extension where a launcher has started several ranks, so does `-p<process>` in a forked child, and so does `-<k>`
+    ! for the k-th session of a process from the second on, or, where another process is writing that file (it has its
+    ! lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for
+    ! which TERMINATE then waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
     type(c_ptr) :: trace_out = c_null_ptr
     ! A directory for restart files (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr
@@ -442,7 +445,8 @@ module gpuzip
   ! throw or longjmp. They may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever
   ! moves this one makes the run fail.
   type, bind(c), public :: gpuzip_callbacks_t
-    ! sizeof(gpuzip_callbacks_t).
+    ! sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has beyond this one is
+    ! zero.
     integer(c_int64_t) :: struct_size = 80
     ! Given to the functions as it is.
     type(c_ptr) :: user = c_null_ptr
@@ -555,8 +559,9 @@ module gpuzip
   end type
 
   abstract interface
-    ! Receives log lines. Must not throw, longjmp or call gpuzip; may be called from any thread. `level`: 0 DEBUG, 1
-    ! INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
+    ! Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread, and in a forked
+    ! child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`:
+    ! as registered.
     subroutine gpuzip_log_callback_t(level, message, user) bind(c)
       import
       integer(c_int32_t), value :: level
@@ -605,6 +610,14 @@ module gpuzip
       integer(c_int32_t), value :: flags
     end function
 
+    ! For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as `MPI_Allreduce(MPI_IN_PLACE, value, 1,
+    ! MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or another number if that failed.
+    integer(c_int32_t) function gpuzip_least_t(user, value) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int64_t), intent(inout) :: value
+    end function
+
     ! Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more
     ! than the bytes of the array does not count.
     integer(c_int64_t) function gpuzip_codec_max_bytes_t(user, field) bind(c)
@@ -642,6 +655,7 @@ module gpuzip
   public :: gpuzip_backward_t
   public :: gpuzip_locate_t
   public :: gpuzip_observe_t
+  public :: gpuzip_least_t
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t
   public :: gpuzip_codec_decompress_t
@@ -710,6 +724,13 @@ module gpuzip
       type(gpuzip_action_t), intent(inout) :: action
     end function
 
+    integer(c_int32_t) function c_gpuzip_schedule_peek_action(schedule, action) &
+        bind(c, name='gpuzip_schedule_peek_action')
+      import
+      type(c_ptr), value :: schedule
+      type(gpuzip_action_t), intent(inout) :: action
+    end function
+
     integer(c_int32_t) function c_gpuzip_schedule_rewind(schedule) bind(c, name='gpuzip_schedule_rewind')
       import
       type(c_ptr), value :: schedule
@@ -756,6 +777,12 @@ module gpuzip
     end function
 
     integer(c_int32_t) function c_gpuzip_get_action(handle, action) bind(c, name='gpuzip_get_action')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_action_t), intent(inout) :: action
+    end function
+
+    integer(c_int32_t) function c_gpuzip_peek_action(handle, action) bind(c, name='gpuzip_peek_action')
       import
       type(c_ptr), value :: handle
       type(gpuzip_action_t), intent(inout) :: action
@@ -868,6 +895,26 @@ module gpuzip
       type(gpuzip_field_t), intent(in) :: fields(*)
       integer(c_int32_t), value :: nfields
       type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_fingerprint(handle, fingerprint) bind(c, name='gpuzip_fingerprint')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int64_t), intent(inout) :: fingerprint
+    end function
+
+    integer(c_int32_t) function c_gpuzip_schedule_fingerprint(schedule, fingerprint) &
+        bind(c, name='gpuzip_schedule_fingerprint')
+      import
+      type(c_ptr), value :: schedule
+      integer(c_int64_t), intent(inout) :: fingerprint
+    end function
+
+    integer(c_int32_t) function c_gpuzip_agree(handle, least, user) bind(c, name='gpuzip_agree')
+      import
+      type(c_ptr), value :: handle
+      type(c_funptr), value :: least
+      type(c_ptr), value :: user
     end function
 
     integer(c_int32_t) function c_gpuzip_autotune(handle) bind(c, name='gpuzip_autotune')
@@ -984,7 +1031,8 @@ module gpuzip
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
-  public :: gpuzip_run_forward, gpuzip_run_reverse
+  public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
+  public :: gpuzip_fingerprint, gpuzip_schedule_fingerprint, gpuzip_agree
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
 
@@ -1289,6 +1337,22 @@ contains
     call finish(c_gpuzip_schedule_get_action(schedule%handle, action), stat, errmsg)
   end subroutine
 
+  subroutine gpuzip_schedule_peek_action(schedule, action, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    type(gpuzip_action_t), intent(inout) :: action
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_peek_action(schedule%handle, action), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_schedule_fingerprint(schedule, fingerprint, stat, errmsg)
+    type(gpuzip_schedule_t), intent(in) :: schedule
+    integer(c_int64_t), intent(inout) :: fingerprint
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_schedule_fingerprint(schedule%handle, fingerprint), stat, errmsg)
+  end subroutine
+
   subroutine gpuzip_schedule_rewind(schedule, stat, errmsg)
     type(gpuzip_schedule_t), intent(in) :: schedule
     integer, intent(out), optional :: stat
@@ -1356,6 +1420,33 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_get_action(handle%handle, action), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_peek_action(handle, action, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_action_t), intent(inout) :: action
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_peek_action(handle%handle, action), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_fingerprint(handle, fingerprint, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int64_t), intent(inout) :: fingerprint
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_fingerprint(handle%handle, fingerprint), stat, errmsg)
+  end subroutine
+
+  ! `least` takes the least of its value over all ranks; `user` is given to it, a communicator for one. A rank without a session takes part
+  ! with the handle that gpuzip_init has left as it was.
+  subroutine gpuzip_agree(handle, least, user, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    procedure(gpuzip_least_t) :: least
+    type(c_ptr), intent(in), optional :: user
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_agree(handle%handle, c_funloc(least), stream_or_null(user)), stat, errmsg)
   end subroutine
 
   subroutine gpuzip_dispatch(handle, it, stat, errmsg)

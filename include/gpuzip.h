@@ -201,7 +201,8 @@
 #define GPUZIP_ALGORITHM_STORE_ALL 6
 
 /*
- Replacement by the known schedule.
+ Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest transfers altogether for every algorithm but
+ `trace`, whose snapshots may be used in another order than a stack's; there a write-back more than the fewest may be made.
  */
 #define GPUZIP_POLICY_CLAIRVOYANT 0
 
@@ -487,9 +488,9 @@ typedef struct gpuzip_config_t {
   /*
    A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
    the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
-   and so does `-<k>` for the k-th session of a process from the second on, or, where another process is writing that file (it has its
-   lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for which TERMINATE then
-   waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
+   so does `-p<process>` in a forked child, and so does `-<k>` for the k-th session of a process from the second on, or, where another
+   process is writing that file (it has its lock, flock), the next number that is free. Older files are replaced. It is written at the
+   end of every shot, for which TERMINATE then waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
@@ -881,7 +882,7 @@ typedef int32_t (*gpuzip_observe_t)(void *user,
  */
 typedef struct gpuzip_callbacks_t {
   /*
-   sizeof(gpuzip_callbacks_t).
+   sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has beyond this one is zero.
    */
   uint64_t struct_size;
   /*
@@ -909,6 +910,13 @@ typedef struct gpuzip_callbacks_t {
    */
   uint64_t reserved[4];
 } gpuzip_callbacks_t;
+
+/*
+ For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN,
+ communicator)` does. Returns 0, or another number if that failed.
+ */
+typedef int32_t (*gpuzip_least_t)(void *user,
+                                  int64_t *value);
 
 /*
  What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw bytes.
@@ -1122,8 +1130,8 @@ extern "C" {
 #endif /* __cplusplus */
 
 /*
- The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did; success does not clear
- it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
+ The text of this thread's last error: which call failed, which value was wrong, what to do; begun by "rank 3: " where a launcher of MPI
+ has started several ranks. Empty if none did; success does not clear it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
  */
 const char *gpuzip_last_error(void);
 
@@ -1218,6 +1226,15 @@ gpuzip_status_t gpuzip_schedule_get_action(struct gpuzip_schedule_t *schedule,
                                            struct gpuzip_action_t *action);
 
 /*
+ Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as `gpuzip_peek_action`.
+
+ Pointers:
+ `action` is NULL or points to an action.
+ */
+gpuzip_status_t gpuzip_schedule_peek_action(struct gpuzip_schedule_t *schedule,
+                                            struct gpuzip_action_t *action);
+
+/*
  Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
  */
 gpuzip_status_t gpuzip_schedule_rewind(struct gpuzip_schedule_t *schedule);
@@ -1277,6 +1294,10 @@ gpuzip_status_t gpuzip_get_schedule(struct gpuzip_t *handle,
 /*
  Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan is kept. Call it before each shot, for
  every session of a schedule; a new session needs none before its first.
+
+ A shot that was left after its last BACKWARD without TERMINATE ends here, with all that TERMINATE does: the line in the performance log,
+ the end in the timeline, the profile of `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
+ time up to this call then counts as that BACKWARD's. An error is of the shot before, and told once: a second call begins the next shot.
  */
 gpuzip_status_t gpuzip_setup(struct gpuzip_t *handle);
 
@@ -1291,6 +1312,17 @@ gpuzip_status_t gpuzip_get_action(struct gpuzip_t *handle,
                                   struct gpuzip_action_t *action);
 
 /*
+ Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action stays the next one. A loop sees so that the
+ forward sweep is over while its last action is still the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The
+ schedule is decided by this call if it is not yet. After TERMINATE there is no next action: GPUZIP_ERR_STATE.
+
+ Pointers:
+ `action` is NULL or points to an action.
+ */
+gpuzip_status_t gpuzip_peek_action(struct gpuzip_t *handle,
+                                   struct gpuzip_action_t *action);
+
+/*
  Follows the schedule to its current action, which must be number `it`. For the sessions whose schedule somebody else advances; for a
  session that is there already it does nothing.
  */
@@ -1299,7 +1331,7 @@ gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
 
 /*
  Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
- call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
+ call. Fields that overlap each other, or the session's own memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
  `stream` stays valid until the next save or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the GPU
  is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on return.
 
@@ -1313,7 +1345,7 @@ gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
                             void *stream);
 
 /*
- Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
+ Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call
  does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
  return.
 
@@ -1415,6 +1447,10 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
 
 /*
  Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
+
+ A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`. If a state that a GPU restored was not what
+ had been saved, and no call has said so yet, that is the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
+ freed all the same.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
 
@@ -1449,6 +1485,48 @@ gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
                                    const struct gpuzip_field_t *fields,
                                    uint32_t nfields,
                                    void *stream);
+
+/*
+ A number that two schedules have in common if an application gets the same actions from both, in the same order and with the same
+ flags, and practically never otherwise (2 different ones with probability 2^-64). It depends on nothing but the actions: compare it between
+ ranks, machines and runs. It takes a pass over the schedule, which is decided by this call if it is not yet.
+
+ Pointers:
+ `fingerprint` is NULL or points to a number.
+ */
+gpuzip_status_t gpuzip_fingerprint(struct gpuzip_t *handle,
+                                   uint64_t *fingerprint);
+
+/*
+ As `gpuzip_fingerprint`, of a schedule.
+
+ Pointers:
+ `fingerprint` is NULL or points to a number.
+ */
+gpuzip_status_t gpuzip_schedule_fingerprint(struct gpuzip_schedule_t *schedule,
+                                            uint64_t *fingerprint);
+
+/*
+ Makes ranks that compute one grid together have one schedule. A plan depends on the size of states and on budgets; slabs of 101 and of 100
+ planes may be planned with 19 and 20 snapshots, and then the first exchange of halos that one rank wants and the other does not waits for
+ ever. Call it on every rank after `gpuzip_init` (and after `gpuzip_profile_import`, which plans anew), before the first action or after
+ TERMINATE.
+
+ All ranks get the schedule of the one with the fewest snapshots (of several such ranks the one with the smallest numbers in the other
+ parameters); a session whose own schedule was another one plans and allocates anew with its next action. Cache and codec of each rank stay
+ its own. The result is success on all ranks, with equal fingerprints, or an error on all: where a rank has failed that is its own error,
+ and GPUZIP_ERR_SCHEDULE on the others.
+
+ `least` is called 5 times on every rank, whatever becomes of the ranks; `user` is handed to it. A rank without a session, since
+ `gpuzip_init` failed there, takes part with `handle` NULL, so that the others do not wait for it. If `least` itself fails, it is not
+ called again, and the result there is GPUZIP_ERR_CALLBACK.
+
+ Pointers:
+ `least` is NULL or does what `gpuzip_least_t` says, with `user`.
+ */
+gpuzip_status_t gpuzip_agree(struct gpuzip_t *handle,
+                             gpuzip_least_t least,
+                             void *user);
 
 /*
  Measures the next shot, or the one that begins: call it before the first action or after TERMINATE.

@@ -284,6 +284,20 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
     return action;
   }
 
+  /* What get_action would give next; nothing changes. */
+  gpuzip_action_t peek_action(status *out = nullptr) {
+    gpuzip_action_t action = gpuzip_action_t();
+    detail::call(out, [&] { return gpuzip_schedule_peek_action(handle_, &action); });
+    return action;
+  }
+
+  /* The same number for the same actions. */
+  std::uint64_t fingerprint(status *out = nullptr) {
+    std::uint64_t number = 0;
+    detail::call(out, [&] { return gpuzip_schedule_fingerprint(handle_, &number); });
+    return number;
+  }
+
   /* The actions that are left, to loop over once. */
   detail::action_range<schedule> actions() noexcept { return detail::action_range<schedule>(*this); }
 
@@ -333,6 +347,13 @@ inline std::int32_t run_observe(void *user, std::int32_t type, std::int32_t ts, 
   return guarded(1, [&] { return static_cast<const callbacks *>(user)->observe(type, ts, flags), 0; });
 }
 
+inline std::int32_t agree_least(void *user, std::int64_t *value) {
+  return guarded(1, [&] {
+    *value = (*static_cast<std::function<std::int64_t(std::int64_t)> *>(user))(*value);
+    return 0;
+  });
+}
+
 inline gpuzip_callbacks_t c_callbacks(const callbacks &calls) {
   gpuzip_callbacks_t c = sized<gpuzip_callbacks_t>();
   c.user = const_cast<callbacks *>(&calls);
@@ -375,6 +396,27 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     gpuzip_action_t action = gpuzip_action_t();
     call(out, gpuzip_get_action, &action);
     return action;
+  }
+
+  /* What get_action would give next; nothing changes. */
+  gpuzip_action_t peek_action(status *out = nullptr) {
+    gpuzip_action_t action = gpuzip_action_t();
+    call(out, gpuzip_peek_action, &action);
+    return action;
+  }
+
+  /* The same number for the same actions. */
+  std::uint64_t fingerprint(status *out = nullptr) {
+    std::uint64_t number = 0;
+    call(out, gpuzip_fingerprint, &number);
+    return number;
+  }
+
+  /* One schedule for all ranks, as gpuzip_agree: `least` gives the least of a value over all ranks. A rank whose session could not be made
+   * calls this on an empty session. */
+  void agree(const std::function<std::int64_t(std::int64_t value)> &least, status *out = nullptr) {
+    auto *user = const_cast<std::function<std::int64_t(std::int64_t)> *>(&least);
+    call(out, gpuzip_agree, detail::agree_least, static_cast<void *>(user));
   }
 
   /* The actions that are left, to loop over once. */

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::error::{fail, Result};
-use crate::plan::{choose_among, Choice, Plan, Sizes};
-use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule};
+use crate::plan::{choose_among, choose_schedule, Choice, Plan, Sizes};
+use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule, Terms};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -87,18 +87,41 @@ impl Cursor {
     /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing changes.
     pub fn replan(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
         let mut state = self.lock()?;
-        if let Some(tick) = state.current.filter(|tick| tick.action.kind != Kind::Terminate) {
-            return fail!(State, "the schedule is at action {}: plan anew between shots, after TERMINATE or setup", tick.it);
-        }
+        state.check_between_shots()?;
         let mut sessions = state.sessions.clone();
         sessions.insert(number, offers);
         let choice = decide(&self.config, self.steps, &sessions)?;
-        (state.sessions, state.decided) = (sessions, Some(choice));
-        state.decisions += 1;
-        if state.current.is_none() {
-            state.actions = None;
-        }
+        state.sessions = sessions;
+        state.take(choice);
         Ok(())
+    }
+
+    /// The schedule, if ranks may still agree on another one: between shots.
+    pub fn agreeable(&self) -> Result<Schedule> {
+        let mut state = self.lock()?;
+        state.check_between_shots()?;
+        Ok(state.decide(&self.config, self.steps)?.schedule.clone())
+    }
+
+    /// Takes on the schedule of these numbers, if it is another one than that decided.
+    pub fn take_terms(&self, terms: Terms) -> Result<()> {
+        let mut state = self.lock()?;
+        state.check_between_shots()?;
+        let decided = state.decide(&self.config, self.steps)?;
+        if decided.schedule.terms() == terms {
+            return Ok(());
+        }
+        let first = decided.alternative;
+        let sessions: Vec<Vec<Sizes>> = state.sessions.values().cloned().collect();
+        let choice = choose_schedule(Schedule::of_terms(self.steps, terms)?, &sessions, first)?;
+        log::info!("{}: {} snapshots, as other ranks have them", choice.schedule.algorithm.name(), choice.schedule.snapshots);
+        state.take(choice);
+        Ok(())
+    }
+
+    /// A number of the actions as the application gets them; see `Schedule::fingerprint`.
+    pub fn fingerprint(&self) -> Result<u64> {
+        Ok(self.decide()?.fingerprint(self.config.range_actions))
     }
 
     /// Which alternative of those that sessions offer was chosen, and how often that was decided anew: a session whose plan is of an earlier
@@ -143,18 +166,32 @@ impl Cursor {
         let Some((action, end)) = state.actions(&self.config, self.steps)?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
-        let it = state.current.map_or(0, |tick| tick.it + 1);
-        let tick = Tick { sweep: state.sweep, it, event: state.event, action, end };
+        let tick = state.tick(action, end);
         state.event += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
         Ok(tick)
     }
 
-    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after TERMINATE.
-    pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Option<Kind>> {
+    /// The next action, which stays the next one, if `ready` accepts the sweep and the current action.
+    pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
-        Ok(state.actions(&self.config, self.steps)?.peek())
+        match state.actions(&self.config, self.steps)?.peek() {
+            Some((action, end)) => Ok(state.tick(action, end)),
+            None => fail!(State, "the sweep has terminated: only setup is valid now"),
+        }
+    }
+
+    /// The next action, which stays the next one.
+    pub fn peek(&self) -> Result<Tick> {
+        self.peek_if(|_, _| Ok(()))
+    }
+
+    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after TERMINATE.
+    pub fn peek_kind_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Option<Kind>> {
+        let mut state = self.lock()?;
+        ready(state.sweep, state.current)?;
+        Ok(state.actions(&self.config, self.steps)?.peek_kind())
     }
 
     /// The current action, if the sweep has begun.
@@ -175,6 +212,27 @@ impl Cursor {
 }
 
 impl State {
+    fn check_between_shots(&self) -> Result<()> {
+        if let Some(tick) = self.current.filter(|tick| tick.action.kind != Kind::Terminate) {
+            return fail!(State, "the schedule is at action {}: plan anew between shots, after TERMINATE or setup", tick.it);
+        }
+        Ok(())
+    }
+
+    /// Takes another decision than that before.
+    fn take(&mut self, choice: Choice) {
+        self.decided = Some(choice);
+        self.decisions += 1;
+        if self.current.is_none() {
+            self.actions = None;
+        }
+    }
+
+    /// The action after the current one, at its place in the sweep.
+    fn tick(&self, action: Action, end: u32) -> Tick {
+        Tick { sweep: self.sweep, it: self.current.map_or(0, |tick| tick.it + 1), event: self.event, action, end }
+    }
+
     /// The actions of this sweep that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
         let actions = match self.actions.take() {

@@ -6,6 +6,7 @@
 //! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
 //! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
 
+mod agree;
 pub mod capi;
 pub mod codec;
 pub mod config;

@@ -8,7 +8,7 @@ mod tuning;
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
-use crate::device::{AppField, AppMemory, Device, Stream, Target, Traffic};
+use crate::device::{check_disjoint, AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
 use crate::offers::{aligned, offers_of, sizes_of, Offer};
@@ -55,8 +55,9 @@ pub struct Session {
     /// When the application got its current action.
     since: Instant,
     stats: Stats,
-    /// Shots that were run to their end.
+    /// Shots that were run to their end, and whether the current one is among them.
     shots: u64,
+    ended: bool,
     /// The shot is to be measured, and what came of it last.
     tuning: bool,
     measured: Option<Result<Profile>>,
@@ -134,6 +135,7 @@ impl Session {
             since: Instant::now(),
             stats: Stats::default(),
             shots: 0,
+            ended: false,
             tuning: false,
             measured: None,
             trace: None,
@@ -320,6 +322,7 @@ impl Session {
     /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
+        self.end_reversed_shot()?;
         self.trace_break();
         self.leave_old_plan()?;
         if self.tick.is_some() && self.is_measured() {
@@ -331,7 +334,7 @@ impl Session {
             self.replan(largest)?;
         }
         self.sweep = self.cursor.rewind()?;
-        (self.tick, self.served, self.stopped, self.range) = (None, true, None, None);
+        (self.tick, self.served, self.stopped, self.range, self.ended) = (None, true, None, None, false);
         self.stats = Stats::default();
         if !self.is_measured() {
             self.begin_tuning();
@@ -359,6 +362,43 @@ impl Session {
         Ok(())
     }
 
+    /// A shot that the application left after its last BACKWARD, without TERMINATE, ends here: with the check and the line in the performance
+    /// log that TERMINATE would have given. A failed check is told once; the call after it goes on.
+    fn end_reversed_shot(&mut self) -> Result<()> {
+        let is_reversed = self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
+        let is_broken = self.stopped.is_some() || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
+        if !is_reversed || self.ended || is_broken {
+            return Ok(());
+        }
+        self.ended = true;
+        self.account(Instant::now());
+        self.conclude()?;
+        self.end_shot();
+        Ok(())
+    }
+
+    /// Ends the session: a shot that is reversed ends well or with an error. Of a shot that was broken off, too, it is told whether a state was
+    /// not what had been saved, if that was not told before. Whatever this returns, the session can be dropped.
+    pub fn close(&mut self) -> Result<()> {
+        if !self.process.is_current() {
+            return Ok(());
+        }
+        self.end_reversed_shot()?;
+        match self.engine.as_mut().filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later()) {
+            Some(engine) if self.stats.restores > 0 && !self.ended => engine.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    /// What `get_action` would give next; nothing changes. The schedule is decided by this call if it is not yet.
+    pub fn peek_action(&self) -> Result<Tick> {
+        self.process.check()?;
+        if let Some(why) = &self.stopped {
+            return fail!(State, "this shot was stopped ({why}): call setup for the next one");
+        }
+        self.cursor.peek_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))
+    }
+
     /// The next action: advances the schedule and follows it.
     pub fn get_action(&mut self) -> Result<Tick> {
         self.process.check()?;
@@ -367,7 +407,7 @@ impl Session {
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
         let here = |this: &Self, sweep, current: Option<Tick>| this.check_position(sweep, current.map_or(-1, |tick| tick.it));
         if (self.is_checked_later() || self.is_measured())
-            && self.cursor.peek_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate)
+            && self.cursor.peek_kind_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate)
         {
             self.conclude()?;
         }
@@ -384,7 +424,7 @@ impl Session {
             return fail!(State, "the shot is being reversed: call setup for the next shot first");
         }
         self.open()?;
-        match self.cursor.peek_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))? {
+        match self.cursor.peek_kind_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))? {
             Some(Kind::Backward) => Ok(None),
             _ => self.get_action().map(Some),
         }
@@ -510,6 +550,7 @@ impl Session {
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
         self.open()?;
+        self.refuse_own(&memory)?;
         self.store(tick, stream, &memory, |tiers, step, pasts, _| tiers.save(step, pasts, ts, &memory))
     }
 
@@ -518,6 +559,7 @@ impl Session {
         let tick = self.expect(Kind::Restore, ts)?;
         let memory = self.expect_fields(fields)?;
         self.place(fields)?;
+        self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
         self.fetch(tick, stream, |tiers, step, pasts, _| Ok(((), tiers.restore(step, pasts, ts, last, &memory)?)))
     }
@@ -721,7 +763,23 @@ impl Session {
                 None => return fail!(Argument, "field {i}: data is NULL"),
             }
         }
+        check_disjoint(&memory)?;
         Ok(memory)
+    }
+
+    /// Refuses fields in the memory that this session keeps its snapshots in, or hands out for zero copy.
+    fn refuse_own(&mut self, fields: &[AppMemory]) -> Result<()> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        let device = engine.tiers.device();
+        match fields.iter().enumerate().find(|(_, field)| device.owns(**field)) {
+            None => Ok(()),
+            Some((i, field)) => fail!(
+                Argument,
+                "field {i}: {:p} is memory of this session: save what was computed there by gpuzip_save_begin and gpuzip_save_commit, and give \
+                 save and retrieve the application's own memory",
+                field.address()
+            ),
+        }
     }
 
     /// The statistics of this sweep so far.
@@ -744,6 +802,7 @@ impl Session {
     }
 
     fn end_shot(&mut self) {
+        self.ended = true;
         self.shots += 1;
         self.log_performance();
         self.trace_shot();
@@ -802,6 +861,10 @@ fn is_before_save(action: Action) -> bool {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // A panic in here would be one in a destructor.
+        if let Ok(Err(error)) = catch_unwind(AssertUnwindSafe(|| self.close())) {
+            log::error!("at the end of a session: {error}");
+        }
         self.cursor.detach(self.number);
         self.close_trace();
     }

@@ -45,7 +45,7 @@ fn config() -> gpuzip_config_t {
 }
 
 fn field_at(data: *mut c_void, values: usize) -> gpuzip_field_t {
-    gpuzip_field_t { data, n1: values as u64, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, reserved: [0; 4] }
+    gpuzip_field_t { data, n1: values as u64, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, pitch2: 0, pitch3: 0, reserved: [0; 2] }
 }
 
 fn field(data: &mut [f32]) -> gpuzip_field_t {
@@ -98,6 +98,10 @@ unsafe extern "C" fn backward(_: *mut c_void, _: i32, _: u32) -> i32 {
     0
 }
 
+unsafe extern "C" fn alone(_: *mut c_void, _: *mut i64) -> i32 {
+    0
+}
+
 /// Every call that takes a handle, on the parent's handles: its name and its status.
 fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, i32)> {
     let mut data = vec![0f32; LARGE];
@@ -141,6 +145,11 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_autotune(h);
         gpuzip_profile_export(h, null_mut(), 0, &mut bytes);
         gpuzip_profile_import(h, profile.as_mut_ptr().cast(), profile.len() as u64);
+        gpuzip_peek_action(h, &mut action);
+        gpuzip_fingerprint(h, &mut bytes);
+        gpuzip_agree(h, Some(alone), null_mut());
+        gpuzip_schedule_peek_action(s, &mut action);
+        gpuzip_schedule_fingerprint(s, &mut bytes);
         gpuzip_attach(s, &config, &field, 1, &mut own);
         gpuzip_schedule_get_action(s, &mut action);
         gpuzip_schedule_rewind(s);
@@ -169,7 +178,7 @@ fn every_call_on_a_handle_is_tried() {
             found += 1;
         }
     }
-    assert!(found >= 24, "{found}");
+    assert!(found >= 29, "{found}");
 }
 
 /// What a child does: 0 if all is as promised, else what was not.
@@ -401,7 +410,9 @@ fn a_child_waits_for_nothing_that_its_parents_threads_did() {
 /// The parent works with CUDA, which does not survive a fork: the child has the host backend, and an error where it asks for CUDA.
 #[test]
 fn a_child_of_a_process_with_cuda_waits_for_nothing_either() {
-    if !emu::inside("a_child_of_a_process_with_cuda_waits_for_nothing_either", &[]) {
+    let log = common::scratch("forking-cuda").join("log.csv");
+    let log = [("GPUZIP_PERFORMANCE_LOG", log.to_str().unwrap())];
+    if !emu::inside("a_child_of_a_process_with_cuda_waits_for_nothing_either", &log) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 30), 0);

@@ -6,8 +6,8 @@ use common::{have, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
-const SOURCES: [&str; 9] =
-    ["types.rs", "entry.rs", "logging.rs", "config.rs", "schedule.rs", "session.rs", "run.rs", "profile.rs", "codec.rs"];
+const SOURCES: [&str; 10] =
+    ["types.rs", "entry.rs", "logging.rs", "config.rs", "schedule.rs", "session.rs", "run.rs", "agree.rs", "profile.rs", "codec.rs"];
 
 fn generate() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();

@@ -6,7 +6,7 @@ use super::session::app_fields;
 use super::types::*;
 use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{AppField, AppMemory, Target};
+use crate::device::{check_disjoint, AppField, AppMemory, Target};
 use crate::error::{fail, Code, Error, Result};
 use crate::snapshot::{Layout, Scalar};
 use std::ffi::{c_void, CStr};
@@ -33,7 +33,9 @@ fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
         Some(memory) => Ok(memory),
         None => fail!(Argument, "field {i}: data is NULL"),
     };
-    fields.iter().enumerate().map(memory).collect()
+    let memory = fields.iter().enumerate().map(memory).collect::<Result<Vec<_>>>()?;
+    check_disjoint(&memory)?;
+    Ok(memory)
 }
 
 /// The caller's stream.

@@ -41,14 +41,15 @@ pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_sta
             Error::new(Code::Panic, format!("internal error, please report it: {}", text.unwrap_or("unknown")))
         }
     };
-    let text = format!("{name}: {error}").replace('\0', "?");
+    let rank = crate::trace::rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
+    let text = format!("{rank}{name}: {error}").replace('\0', "?");
     log::debug!("{text}");
     set_last_error(&text);
     error.code as gpuzip_status_t
 }
 
-/// The text of this thread's last error: which call failed, which value was wrong, what to do. Empty if none did; success does not clear
-/// it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
+/// The text of this thread's last error: which call failed, which value was wrong, what to do; begun by "rank 3: " where a launcher of MPI
+/// has started several ranks. Empty if none did; success does not clear it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
 #[no_mangle]
 pub extern "C" fn gpuzip_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.get().cast::<c_char>().cast_const()).unwrap_or(c"".as_ptr())

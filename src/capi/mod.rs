@@ -3,6 +3,7 @@
 // The names are those of the C header.
 #![allow(non_camel_case_types)]
 
+mod agree;
 mod codec;
 mod config;
 mod entry;
@@ -16,6 +17,7 @@ mod schedule;
 mod session;
 mod types;
 
+pub use agree::*;
 pub use codec::*;
 pub use config::*;
 pub use entry::*;

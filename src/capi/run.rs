@@ -1,11 +1,11 @@
 //! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be called.
 
-use super::entry::{entry, not_null};
+use super::entry::{entry, not_null, read_sized, zero_words};
 use super::handles::with_session;
 use super::session::app_fields;
 use super::types::*;
 use crate::cursor::Tick;
-use crate::device::{AppField, Stream};
+use crate::device::{check_disjoint, AppField, Stream};
 use crate::error::{fail, Code, Error, Result};
 use crate::schedule::Kind;
 use crate::session::Session;
@@ -31,21 +31,17 @@ impl Run {
     ) -> Result<Run> {
         not_null(callbacks, "callbacks")?;
         // SAFETY: by this function's contract; the size is looked at before the rest.
-        let size = unsafe { (&raw const (*callbacks).struct_size).read_unaligned() };
-        if size != size_of::<gpuzip_callbacks_t>() as u64 {
-            let ours = size_of::<gpuzip_callbacks_t>();
-            return fail!(Argument, "callbacks->struct_size = {size}: set it to sizeof(gpuzip_callbacks_t), {ours}");
-        }
-        // SAFETY: as above.
-        let callbacks = unsafe { callbacks.read_unaligned() };
-        if let Some((i, value)) = callbacks.reserved.iter().enumerate().find(|(_, value)| **value != 0) {
-            return fail!(Argument, "callbacks->reserved[{i}] = {value}: it must be 0");
-        }
+        let callbacks = unsafe {
+            let size = (&raw const (*callbacks).struct_size).read_unaligned();
+            read_sized(callbacks, "callbacks", size, "set it to sizeof(gpuzip_callbacks_t)", Code::Argument)?
+        };
+        zero_words("callbacks->reserved", &callbacks.reserved, Code::Argument)?;
         if callbacks.forward.is_none() {
             return fail!(Argument, "callbacks->forward is NULL");
         }
         // SAFETY: by this function's contract. What is not valid about the fields is said before the application is called.
-        unsafe { app_fields(fields, nfields) }?;
+        let given = unsafe { app_fields(fields, nfields) }?;
+        check_disjoint(&given.iter().filter_map(|field| field.memory).collect::<Vec<_>>())?;
         with_session(handle, |session| session.check_copies())?;
         // SAFETY: `app_fields` has read them.
         let fields = (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();

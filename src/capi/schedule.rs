@@ -91,6 +91,20 @@ pub unsafe extern "C" fn gpuzip_schedule_get_action(schedule: *mut gpuzip_schedu
     })
 }
 
+/// Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as `gpuzip_peek_action`.
+///
+/// # Safety
+/// `action` is NULL or points to an action.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_schedule_peek_action(schedule: *mut gpuzip_schedule_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+    entry("gpuzip_schedule_peek_action", || {
+        super::entry::not_null(action, "action")?;
+        let next = action_of(handles::schedule(schedule)?.peek()?);
+        // SAFETY: by this function's contract.
+        unsafe { write(action, "action", next) }
+    })
+}
+
 /// Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
 #[no_mangle]
 pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {

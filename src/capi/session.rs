@@ -119,6 +119,10 @@ pub unsafe extern "C" fn gpuzip_get_schedule(handle: *mut gpuzip_t, schedule: *m
 
 /// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan is kept. Call it before each shot, for
 /// every session of a schedule; a new session needs none before its first.
+///
+/// A shot that was left after its last BACKWARD without TERMINATE ends here, with all that TERMINATE does: the line in the performance log,
+/// the end in the timeline, the profile of `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
+/// time up to this call then counts as that BACKWARD's. An error is of the shot before, and told once: a second call begins the next shot.
 #[no_mangle]
 pub extern "C" fn gpuzip_setup(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_setup", || with_session(handle, Session::setup))
@@ -139,6 +143,22 @@ pub unsafe extern "C" fn gpuzip_get_action(handle: *mut gpuzip_t, action: *mut g
     })
 }
 
+/// Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action stays the next one. A loop sees so that the
+/// forward sweep is over while its last action is still the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The
+/// schedule is decided by this call if it is not yet. After TERMINATE there is no next action: GPUZIP_ERR_STATE.
+///
+/// # Safety
+/// `action` is NULL or points to an action.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_peek_action(handle: *mut gpuzip_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+    entry("gpuzip_peek_action", || {
+        not_null(action, "action")?;
+        let next = action_of(with_session(handle, |session| session.peek_action())?);
+        // SAFETY: by this function's contract.
+        unsafe { write(action, "action", next) }
+    })
+}
+
 /// Follows the schedule to its current action, which must be number `it`. For the sessions whose schedule somebody else advances; for a
 /// session that is there already it does nothing.
 #[no_mangle]
@@ -147,7 +167,7 @@ pub extern "C" fn gpuzip_dispatch(handle: *mut gpuzip_t, it: i64) -> gpuzip_stat
 }
 
 /// Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
-/// call. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
+/// call. Fields that overlap each other, or the session's own memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
 /// `stream` stays valid until the next save or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the GPU
 /// is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on return.
 ///
@@ -168,7 +188,7 @@ pub unsafe extern "C" fn gpuzip_save(
     })
 }
 
-/// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`. On a GPU the effects are ordered on `stream` and the call
+/// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call
 /// does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
 /// return.
 ///
@@ -360,7 +380,17 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 }
 
 /// Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
+///
+/// A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`. If a state that a GPU restored was not what
+/// had been saved, and no call has said so yet, that is the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
+/// freed all the same.
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
-    entry("gpuzip_finalize", || handles::remove_session(handle).map(drop))
+    entry("gpuzip_finalize", || {
+        let session = handles::remove_session(handle)?;
+        // A session that another thread is in, or that an internal error has left, ends with its last user, who logs what was found.
+        let closed = session.try_lock().map_or(Ok(()), |mut session| session.close());
+        drop(session);
+        closed
+    })
 }

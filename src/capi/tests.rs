@@ -101,6 +101,11 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_finalize(null_mut());
         gpuzip_run_forward(null_mut(), null(), null(), 0, null_mut());
         gpuzip_run_reverse(null_mut(), null(), null(), 0, null_mut());
+        gpuzip_peek_action(null_mut(), null_mut());
+        gpuzip_schedule_peek_action(null_mut(), null_mut());
+        gpuzip_fingerprint(null_mut(), null_mut());
+        gpuzip_schedule_fingerprint(null_mut(), null_mut());
+        gpuzip_agree(null_mut(), None, null_mut());
         gpuzip_autotune(null_mut());
         gpuzip_profile_export(null_mut(), null_mut(), 0, null_mut());
         gpuzip_profile_import(null_mut(), null(), 0);

@@ -83,7 +83,8 @@ pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;
 /// Every state.
 pub const GPUZIP_ALGORITHM_STORE_ALL: i32 = 6;
 
-/// Replacement by the known schedule.
+/// Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest transfers altogether for every algorithm but
+/// `trace`, whose snapshots may be used in another order than a stack's; there a write-back more than the fewest may be made.
 pub const GPUZIP_POLICY_CLAIRVOYANT: i32 = 0;
 /// GPUZIP 2.x's published LRU and PSA, for comparison.
 pub const GPUZIP_POLICY_LRU: i32 = 1;
@@ -562,12 +563,16 @@ pub type gpuzip_locate_t =
 /// Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for `gpuzip_forward_t`.
 pub type gpuzip_observe_t = Option<unsafe extern "C" fn(user: *mut c_void, r#type: i32, ts: i32, flags: u32) -> i32>;
 
+/// For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN,
+/// communicator)` does. Returns 0, or another number if that failed.
+pub type gpuzip_least_t = Option<unsafe extern "C" fn(user: *mut c_void, value: *mut i64) -> i32>;
+
 /// What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not throw or longjmp. They
 /// may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_callbacks_t {
-    /// sizeof(gpuzip_callbacks_t).
+    /// sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has beyond this one is zero.
     pub struct_size: u64,
     /// Given to the functions as it is.
     pub user: *mut c_void,

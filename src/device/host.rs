@@ -4,8 +4,9 @@
 //! an accelerator's balance can be studied without one.
 
 use super::log::{Log, Teller};
+use super::overlap::touches;
 use super::slab::Slab;
-use super::{Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
+use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use crate::trace::{Label, Span};
@@ -133,6 +134,10 @@ impl Device for HostDevice {
 
     fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
         Ok(self.address(place, bytes)?.0.cast())
+    }
+
+    fn owns(&self, field: AppMemory) -> bool {
+        [&self.device, &self.host].into_iter().any(|slab| touches(field, slab.address() as u64, slab.len() as u64))
     }
 
     fn event(&mut self) -> Result<Event> {

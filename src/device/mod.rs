@@ -6,6 +6,7 @@
 pub mod cuda;
 mod host;
 mod log;
+mod overlap;
 mod packed;
 mod rows;
 mod slab;
@@ -19,6 +20,7 @@ use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
+pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
 pub use rows::Rows;
 pub(crate) use slab::Slab;
@@ -291,6 +293,9 @@ pub trait Device: Send {
 
     /// The address of a place, for the application to work there.
     fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void>;
+
+    /// Whether a field of the application has a byte of the device slab or of the host slab.
+    fn owns(&self, field: AppMemory) -> bool;
 
     /// A new event, with nothing before it.
     fn event(&mut self) -> Result<Event>;

@@ -66,6 +66,22 @@ impl Rows {
         self.counts == [1, 1]
     }
 
+    /// Bytes of a row.
+    pub(super) fn row(&self) -> usize {
+        self.row
+    }
+
+    /// Whether these rows and the same ones `distance` bytes further on have a byte in common.
+    pub(super) fn meet_themselves(&self, distance: usize) -> bool {
+        // As planes do not overlap, only the plane before the distance and the one behind it can be met, and likewise of rows.
+        let near = |distance: isize, pitch: usize, count: usize| {
+            let below = if count > 1 { distance.div_euclid(pitch as isize) } else { 0 };
+            [below, below + 1].into_iter().filter(move |k| k.unsigned_abs() < count).map(move |k| distance - k * pitch as isize)
+        };
+        near(distance as isize, self.pitches[1], self.counts[1])
+            .any(|plane| near(plane, self.pitches[0], self.counts[0]).any(|row| row.unsigned_abs() < self.row))
+    }
+
     /// Bytes of the values.
     pub fn bytes(&self) -> usize {
         self.row * self.counts[0] * self.counts[1]
@@ -77,7 +93,7 @@ impl Rows {
     }
 
     /// Where each row begins, in bytes behind the first value, in the order of the values.
-    fn starts(self) -> impl Iterator<Item = usize> {
+    pub(super) fn starts(self) -> impl Iterator<Item = usize> {
         (0..self.counts[1]).flat_map(move |plane| (0..self.counts[0]).map(move |row| plane * self.pitches[1] + row * self.pitches[0]))
     }
 

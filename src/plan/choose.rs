@@ -350,6 +350,24 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     }
 }
 
+/// Plans for a schedule that others have chosen: with the alternative that `first` was decided for, if the schedule fits the budgets with it, or
+/// else with the first one of those that do.
+pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<Sizes>], first: usize) -> Result<Choice> {
+    let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
+    let mut failure = None;
+    for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
+        let sessions: Vec<Sizes> = sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+        match finish(schedule.clone(), &sessions) {
+            Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => fail!(Config, "there is no way to store snapshots to choose from"),
+    }
+}
+
 fn finish(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
     let choice = plan_all(schedule, sessions)?;
     for (sizes, plan) in sessions.iter().zip(&choice.plans) {

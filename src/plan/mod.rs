@@ -30,7 +30,7 @@ use crate::room::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use choose::{choose, choose_among, Choice, Shared, Sizes, SPARE_SLOTS};
+pub use choose::{choose, choose_among, choose_schedule, Choice, Shared, Sizes, SPARE_SLOTS};
 pub use costs::{Costs, Times};
 pub use index::{Event, Index};
 pub use profile::{CodecProfile, Profile};

@@ -42,6 +42,19 @@ impl Intervals {
         Intervals { cache, ..self }
     }
 
+    /// Whether they are spaced evenly, and their number then; or else their length.
+    pub fn spacing(&self) -> (bool, u32) {
+        match self.spacing {
+            Spacing::Even(count) => (true, count),
+            Spacing::Length(length) => (false, length),
+        }
+    }
+
+    /// Slots inside an interval, its start's included, at most.
+    pub fn inner(&self) -> u32 {
+        self.inner
+    }
+
     /// The cache for which they are reversed.
     pub fn cache(&self) -> u32 {
         self.cache

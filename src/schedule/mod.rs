@@ -7,6 +7,7 @@
 mod intervals;
 mod ranges;
 mod revolve;
+mod terms;
 pub mod trace;
 mod transfers;
 mod validate;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
+pub use terms::Terms;
 pub use trace::Trace;
 pub use transfers::Transfers;
 pub use validate::{validate, Summary};

@@ -8,18 +8,28 @@ use std::iter::Peekable;
 pub struct Ranges {
     actions: Peekable<Actions>,
     join: bool,
+    /// The next one, if it was looked at.
+    ahead: Option<(Action, u32)>,
 }
 
 impl Ranges {
     /// Joins FORWARDs between which nothing else comes, if `join`. RECOMPUTE holds for all steps of a range, which ends where that changes;
     /// NEXT_IS_SAVE for its last state.
     pub fn new(actions: Actions, join: bool) -> Self {
-        Ranges { actions: actions.peekable(), join }
+        Ranges { actions: actions.peekable(), join, ahead: None }
+    }
+
+    /// The next one, which stays the next one.
+    pub fn peek(&mut self) -> Option<(Action, u32)> {
+        if self.ahead.is_none() {
+            self.ahead = self.next();
+        }
+        self.ahead
     }
 
     /// What the next action does.
-    pub fn peek(&mut self) -> Option<Kind> {
-        self.actions.peek().map(|action| action.kind)
+    pub fn peek_kind(&mut self) -> Option<Kind> {
+        self.ahead.map(|(action, _)| action.kind).or_else(|| self.actions.peek().map(|action| action.kind))
     }
 }
 
@@ -28,6 +38,9 @@ impl Iterator for Ranges {
 
     #[inline]
     fn next(&mut self) -> Option<(Action, u32)> {
+        if let Some(ahead) = self.ahead.take() {
+            return Some(ahead);
+        }
         let mut action = self.actions.next()?;
         let mut end = action.ts;
         while self.join && action.kind == Kind::Forward {

@@ -9,6 +9,7 @@ pub mod nvtx;
 mod span;
 
 pub use file::{quoted, Object};
+pub(crate) use name::rank;
 pub use span::{Label, Row, Span};
 
 use file::File;

@@ -21,10 +21,18 @@ const LAUNCHERS: [(&str, &str); 4] = [
 /// Sessions of this process by the name that they asked for.
 static TAKEN: Guarded<BTreeMap<PathBuf, u32>> = Guarded::new(BTreeMap::new(), BTreeMap::new);
 
-/// This process's rank, where a launcher says that there are several.
+/// This process's rank, where a launcher says that there are several. PMIx alone does not say how many: then its rank counts.
 pub fn rank() -> Option<u32> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
-    LAUNCHERS.into_iter().find_map(|(rank, size)| number(rank).filter(|_| number(size).is_some_and(|size| size > 1)))
+    rank_in(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+fn rank_in(number: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+    let told = || LAUNCHERS.into_iter().filter_map(|(rank, size)| Some((number(rank)?, number(size)?)));
+    match told().find(|&(_, size)| size > 1) {
+        Some((rank, _)) => Some(rank),
+        None if told().next().is_some() => None,
+        None => number("PMIX_RANK"),
+    }
 }
 
 /// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are
@@ -100,6 +108,19 @@ fn before_extension(path: &Path, suffix: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launchers_tell_the_rank_where_there_are_several() {
+        let rank = |set: &[(&str, u32)]| rank_in(|name| set.iter().find(|(known, _)| *known == name).map(|(_, number)| *number));
+        assert_eq!(rank(&[]), None);
+        for (name, size) in LAUNCHERS {
+            assert_eq!(rank(&[(name, 3), (size, 4)]), Some(3));
+            assert_eq!(rank(&[(name, 0), (size, 1)]), None, "one rank needs no name");
+            assert_eq!(rank(&[(name, 0), (size, 1), ("PMIX_RANK", 0)]), None);
+        }
+        assert_eq!(rank(&[("SLURM_PROCID", 0), ("SLURM_NTASKS", 1), ("OMPI_COMM_WORLD_RANK", 2), ("OMPI_COMM_WORLD_SIZE", 3)]), Some(2));
+        assert_eq!(rank(&[("PMIX_RANK", 7)]), Some(7));
+    }
 
     #[test]
     fn ranks_processes_and_sessions_have_files_of_their_own() {

@@ -90,6 +90,22 @@ void sweeps() {
     CHECK(app.reversed == 0 && session.stats().backward_steps == kSteps);
   }
   CHECK(session.summary().snapshots == 4);
+  session.setup();
+  gpuzip::schedule schedule = session.get_schedule();
+  CHECK(session.peek_action().it == 0 && session.peek_action().type == GPUZIP_ACTION_SAVE && schedule.peek_action().it == 0);
+  int reductions = 0;
+  session.agree([&](std::int64_t value) {
+    reductions++;
+    return value;
+  });
+  CHECK(reductions == 5 && session.fingerprint() == schedule.fingerprint() && session.fingerprint() != 0);
+  CHECK(thrown("no network", [&] {
+          try {
+            session.agree([](std::int64_t) -> std::int64_t { throw std::runtime_error("no network"); });
+          } catch (const std::runtime_error &error) {
+            throw gpuzip::error(GPUZIP_ERR_CALLBACK, error.what());
+          }
+        }) == GPUZIP_ERR_CALLBACK);
   CHECK(gpuzip::memory_required(revolve(4, 2), kSteps, app.fields()).host_bytes == session.summary().host_bytes);
   session.synchronize();
 }

@@ -33,6 +33,17 @@ contains
     call expect(stat == status .and. index(errmsg, part) > 0, 'an error with its text')
   end subroutine
 
+  ! The only rank: its value is the least.
+  integer(c_int32_t) function on_least(user, value) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int64_t), intent(inout) :: value
+    integer(c_int32_t), pointer :: calls
+    call c_f_pointer(user, calls)
+    calls = calls + 1
+    call expect(value >= 0, 'a value to be reduced')
+    on_least = 0
+  end function
+
   subroutine on_line(level, message, user) bind(c)
     integer(c_int32_t), value :: level
     type(c_ptr), value :: message, user
@@ -354,6 +365,9 @@ contains
     type(gpuzip_stats_t) :: stats
     type(gpuzip_summary_t) :: summary, before
     real(c_float), target :: curr(5, 4), prev(5, 4)
+    type(gpuzip_schedule_t) :: followed
+    integer(c_int64_t) :: fingerprints(2) = 0
+    integer(c_int32_t), target :: reductions = 0
     integer :: recomputed = 0, reversed = 0
     call gpuzip_config_init(config)
     config%checkpointing_algorithm = gpuzip_algorithm_revolve
@@ -365,6 +379,18 @@ contains
     call gpuzip_summary(session, summary)
     call expect(summary%slot_bytes >= 160 .and. summary%slot_bytes == before%slot_bytes .and. summary%snapshots == 3, 'the summary')
     call gpuzip_setup(session)
+    call gpuzip_peek_action(session, action)
+    call expect(action%type == gpuzip_action_save .and. action%it == 0, 'the next action')
+    call gpuzip_get_schedule(session, followed)
+    action%it = 7
+    call gpuzip_schedule_peek_action(followed, action)
+    call expect(action%it == 0, 'the next action of the schedule')
+    call gpuzip_agree(session, on_least, c_loc(reductions))
+    call expect(reductions == 5, 'reductions of an agreement')
+    call gpuzip_fingerprint(session, fingerprints(1))
+    call gpuzip_schedule_fingerprint(followed, fingerprints(2))
+    call expect(fingerprints(1) == fingerprints(2) .and. fingerprints(1) /= 0_c_int64_t, 'fingerprints')
+    call gpuzip_schedule_release(followed)
     curr = 0
     prev = -1
     do

@@ -11,7 +11,8 @@ mod memory;
 mod nvrtc;
 mod timers;
 
-use super::{Coding, Device, Event, Lane, Place, Stream, Traffic};
+use super::overlap::touches;
+use super::{AppMemory, Coding, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
 use crate::trace::{Label, Span};
@@ -223,6 +224,11 @@ impl Device for CudaDevice {
 
     fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
         Ok(self.address(place, bytes)? as *mut c_void)
+    }
+
+    fn owns(&self, field: AppMemory) -> bool {
+        let slabs = [(self.device.address(), self.device.bytes()), (self.host.address(), self.host.bytes())];
+        slabs.into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
     fn event(&mut self) -> Result<Event> {
