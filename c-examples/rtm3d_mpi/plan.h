@@ -11,8 +11,8 @@
 int plan_open(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned);
 /*
  * The same where ranks step together, as a decomposed grid's do. A plan is a pure function of the configuration and of the size
- * of states, and slabs differ in size: where that gives ranks different schedules, all take the fewest snapshots, and if need be
- * (two-level works inside the cache) the smallest cache.
+ * of states, and slabs differ in size: where that gives ranks different schedules, gpuzip_agree gives all of them that with the fewest
+ * snapshots.
  * Collective over `world`, and so is the result.
  */
 int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned,
