@@ -40,6 +40,8 @@ pub struct Config {
     pub device_budget: u64,
     /// Bytes of host memory for snapshots.
     pub host_budget: u64,
+    /// Where neither budgets nor snapshots are set, a session of its own on `auto` takes a share of the memory that is free.
+    pub default_budgets: bool,
     /// Which kind of device the session is on.
     pub backend: Backend,
     /// The ordinal of the device; `None`: the one of the fields, or else the current one.
@@ -85,6 +87,7 @@ impl Default for Config {
             policy: Policy::Clairvoyant,
             device_budget: 0,
             host_budget: 0,
+            default_budgets: false,
             backend: Backend::ByFields,
             device: None,
             zero_copy: false,

@@ -36,6 +36,8 @@ struct State {
     decided: Option<Choice>,
     /// How often it was decided anew.
     decisions: u64,
+    /// Other ranks may know the schedule: only they may change it, together.
+    agreed: bool,
     actions: Option<Ranges>,
     sweep: u64,
     event: usize,
@@ -46,8 +48,17 @@ impl Cursor {
     /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
-        let state =
-            State { sessions: BTreeMap::new(), attached: 0, decided: None, decisions: 0, actions: None, sweep: 0, event: 0, current: None };
+        let state = State {
+            sessions: BTreeMap::new(),
+            attached: 0,
+            decided: None,
+            decisions: 0,
+            agreed: false,
+            actions: None,
+            sweep: 0,
+            event: 0,
+            current: None,
+        };
         Ok(Cursor { config, steps, state: Mutex::new(state) })
     }
 
@@ -107,6 +118,7 @@ impl Cursor {
     pub fn take_terms(&self, terms: Terms) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
+        state.agreed = true;
         let decided = state.decide(&self.config, self.steps)?;
         if decided.schedule.terms() == terms {
             return Ok(());
@@ -121,7 +133,33 @@ impl Cursor {
 
     /// A number of the actions as the application gets them; see `Schedule::fingerprint`.
     pub fn fingerprint(&self) -> Result<u64> {
+        self.lock()?.agreed = true;
         Ok(self.decide()?.fingerprint(self.config.range_actions))
+    }
+
+    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of more than one step begins: no application has
+    /// seen anything of the schedule by then that another one would not begin with.
+    pub fn replan_at_start(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
+        let mut state = self.lock()?;
+        let Some(tick) = state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save) else {
+            return fail!(State, "the schedule is past its first SAVE");
+        };
+        if state.agreed {
+            return fail!(State, "other ranks may know the schedule already");
+        }
+        if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
+            return fail!(State, "{} sessions follow the schedule", state.sessions.len());
+        }
+        let sessions = BTreeMap::from([(number, offers)]);
+        let choice = decide(&self.config, self.steps, &sessions)?;
+        let mut actions = Ranges::new(choice.schedule.actions(), self.config.range_actions);
+        match actions.next() {
+            Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
+            _ => return fail!(State, "another schedule would begin otherwise"),
+        }
+        (state.sessions, state.decided, state.actions) = (sessions, Some(choice), Some(actions));
+        state.decisions += 1;
+        Ok(())
     }
 
     /// Which alternative of those that sessions offer was chosen, and how often that was decided anew: a session whose plan is of an earlier

@@ -7,6 +7,8 @@
 //! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
 
 mod agree;
+mod available;
+mod budgets;
 pub mod capi;
 pub mod codec;
 pub mod config;

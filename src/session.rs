@@ -5,10 +5,11 @@
 mod tracing;
 mod tuning;
 
+use crate::budgets::{self, Free};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
-use crate::device::{check_disjoint, AppField, AppMemory, Device, Stream, Target, Traffic};
+use crate::device::{check_disjoint, cuda, AppField, AppMemory, Device, Stream, Target, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::fork::Process;
 use crate::offers::{aligned, offers_of, sizes_of, Offer};
@@ -32,6 +33,8 @@ pub struct Session {
     /// Its number at the cursor.
     number: u64,
     config: Config,
+    /// Its budgets are the library's choice.
+    took_budgets: bool,
     layout: Layout,
     /// The ways in which it may store snapshots, of which the schedule's decision takes one.
     offers: Vec<Offer>,
@@ -94,17 +97,26 @@ impl Session {
     /// A session of its own, on a schedule of its own.
     pub fn new(config: Config, steps: i64, fields: &[AppField]) -> Result<Self> {
         let cursor = Arc::new(Cursor::new(config.clone(), steps)?);
-        let mut session = Self::attach(cursor, config, fields)?;
+        let mut session = Self::join(cursor, config, fields)?;
         session.plan()?;
         session.open()?;
         Ok(session)
     }
 
-    /// Another session on a schedule. Its memory is allocated at its first action, or where only the fields can tell the device, at its
-    /// first save.
-    pub fn attach(cursor: Arc<Cursor>, mut config: Config, fields: &[AppField]) -> Result<Self> {
+    /// Another session on a schedule, with the budgets that its configuration has: how many sessions will share the memory is not known. Its
+    /// memory is allocated at its first action, or where only the fields can tell the device, at its first save.
+    pub fn attach(cursor: Arc<Cursor>, config: Config, fields: &[AppField]) -> Result<Self> {
+        Self::join(cursor, Config { default_budgets: false, ..config }, fields)
+    }
+
+    fn join(cursor: Arc<Cursor>, mut config: Config, fields: &[AppField]) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
+        if config.backend == Backend::Cuda {
+            cuda::require_device()?;
+        }
         let target = settle(&mut config, fields)?;
+        let took_budgets = budgets::are_left(&config);
+        budget(&mut config, &layout, cursor.steps(), target);
         let offers = offers_of(&config, &layout)?;
         let Some(Offer { compression, levels, sizes }) = offers.first().cloned() else {
             return fail!(Config, "no way to store snapshots");
@@ -119,6 +131,7 @@ impl Session {
             cursor,
             number,
             config,
+            took_budgets,
             layout,
             offers,
             decision: None,
@@ -187,6 +200,11 @@ impl Session {
         self.sizes.slot_bytes
     }
 
+    /// `device_budget` and `host_budget` that it plans within; 0: none.
+    pub fn budgets(&self) -> (u64, u64) {
+        (self.config.device_budget, self.config.host_budget)
+    }
+
     /// The tiers as they are planned with.
     pub fn sizes(&self) -> &Sizes {
         &self.sizes
@@ -199,8 +217,27 @@ impl Session {
             None => Target::of(&self.config, fields)?,
         };
         target.map_or(Ok(()), |target| target.check(fields))?;
+        if let (None, Some(target)) = (self.target, target) {
+            self.settle_on(target);
+        }
         self.target = target;
         Ok(())
+    }
+
+    /// Plans anew for the backend that the fields of the first save have told, with its costs and free memory. Where that is not possible, since
+    /// other sessions follow the schedule or nothing would fit, the plan stays.
+    fn settle_on(&mut self, target: Target) {
+        let mut config = self.config.clone();
+        config.backend = target.backend();
+        if self.took_budgets {
+            (config.device_budget, config.host_budget) = (0, 0);
+            budget(&mut config, &self.layout, self.cursor.steps(), Some(target));
+        }
+        let Ok(offers) = offers_of(&config, &self.layout) else { return };
+        match self.cursor.replan_at_start(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect()) {
+            Ok(()) => (self.config, self.offers, self.decision) = (config, offers, None),
+            Err(error) => log::info!("the plan is the one that was made before the backend was known: {error}"),
+        }
     }
 
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.
@@ -824,26 +861,41 @@ impl Session {
     }
 }
 
-/// What a session by itself would decide, without making one: the schedule with its plan, and how snapshots are stored.
-pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<(Choice, Offer)> {
-    settle(&mut config, fields)?;
-    let mut offers = offers_of(&config, &Layout::new(fields.iter().map(|f| f.field).collect())?)?;
+/// What a session by itself would decide, without making one.
+pub struct Estimate {
+    /// The schedule with its plan.
+    pub choice: Choice,
+    /// How snapshots are stored.
+    pub offer: Offer,
+    /// `device_budget` and `host_budget` that it plans within; 0: none.
+    pub budgets: (u64, u64),
+}
+
+/// What a session of this configuration would decide for `steps` steps and states of these fields.
+pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
+    let (layout, steps) = (Layout::new(fields.iter().map(|f| f.field).collect())?, check_steps(steps)?);
+    let target = settle(&mut config, fields)?;
+    budget(&mut config, &layout, steps, target);
+    let mut offers = offers_of(&config, &layout)?;
     let sizes = offers.iter().map(|offer| offer.sizes.clone()).collect();
-    let choice = choose_among(&config, check_steps(steps)?, &[sizes])?;
+    let choice = choose_among(&config, steps, &[sizes])?;
     let offer = offers.swap_remove(choice.alternative);
-    Ok((choice, offer))
+    Ok(Estimate { choice, offer, budgets: (config.device_budget, config.host_budget) })
 }
 
 /// The device of these fields, if it is known; which backend that is is noted in the configuration: costs and what a codec works in depend
 /// on it.
 fn settle(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
     let target = Target::of(config, fields)?;
-    match target {
-        Some(Target::Host) => config.backend = Backend::Host,
-        Some(Target::Cuda(_)) => config.backend = Backend::Cuda,
-        None => {}
-    }
+    config.backend = target.map_or(config.backend, Target::backend);
     Ok(target)
+}
+
+/// Takes a share of the memory that is free, where the budgets are left to the library.
+fn budget(config: &mut Config, layout: &Layout, steps: u32, target: Option<Target>) {
+    if budgets::are_left(config) {
+        budgets::take(config, layout, steps, Free::now(config, target).as_ref());
+    }
 }
 
 /// What compresses snapshots of this layout, if something does.

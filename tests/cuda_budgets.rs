@@ -15,7 +15,7 @@ use gpuzip::device::AppField;
 use gpuzip::error::{Code, Result};
 use gpuzip::plan::{choose, Policy, Sizes, SPARE_SLOTS};
 use gpuzip::schedule::Algorithm;
-use gpuzip::session::{estimate, Session};
+use gpuzip::session::{estimate, Estimate, Session};
 use gpuzip::snapshot::{Field, Scalar};
 use std::cell::Cell;
 
@@ -198,7 +198,7 @@ fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
 }
 
 fn estimated(config: &Config, state: &[AppField]) -> u64 {
-    let (choice, offer) = estimate(config.clone(), 20, state).unwrap();
+    let Estimate { choice, offer, .. } = estimate(config.clone(), 20, state).unwrap();
     offer.sizes.device_bytes(&choice.plans[0])
 }
 

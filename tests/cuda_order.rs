@@ -67,7 +67,7 @@ impl Case {
     fn slots(&self) -> [u32; 2] {
         let config = Config { backend: Backend::Cuda, device: Some(0), ..self.job.config.clone() };
         let fields: Vec<AppField> = app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
-        let plan = estimate(config, self.job.steps as i64, &fields).unwrap().0.plans.remove(0);
+        let plan = estimate(config, self.job.steps as i64, &fields).unwrap().choice.plans.remove(0);
         [plan.device_slots, plan.host_slots]
     }
 

@@ -192,6 +192,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
         host_budget: given.host_budget,
+        default_budgets: true,
         backend: match given.backend {
             0 => Backend::ByFields,
             1 => Backend::Host,

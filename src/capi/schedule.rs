@@ -17,9 +17,17 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     gpuzip_action_t { r#type: action.kind as i32, ts: action.ts as i32, ts_end: end as i32, flags: action.flags, it, reserved: [0; 2] }
 }
 
-/// The numbers of a schedule, with or without range actions, and, if there is one, of its plan for snapshots that are stored like this in
-/// tiers of these sizes.
-pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, &Settings, &Sizes)>) -> Result<gpuzip_summary_t> {
+/// A session's plan, how its snapshots are stored, and the tiers that it is for.
+pub(super) struct Planned<'a> {
+    pub plan: &'a Plan,
+    pub compression: &'a Settings,
+    pub sizes: &'a Sizes,
+    /// `device_budget` and `host_budget`; 0: none.
+    pub budgets: (u64, u64),
+}
+
+/// The numbers of a schedule, with or without range actions, and, if there is one, of a session's plan.
+pub(super) fn summarize(schedule: &Schedule, ranges: bool, planned: Option<Planned>) -> Result<gpuzip_summary_t> {
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
@@ -34,7 +42,8 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, plan: Option<(&Plan, 
         actions: if ranges { Ranges::new(schedule.actions(), true).count() as u64 } else { counts.actions },
         ..Default::default()
     };
-    if let Some((plan, compression, sizes)) = plan {
+    if let Some(Planned { plan, compression, sizes, budgets }) = planned {
+        (summary.device_budget, summary.host_budget) = budgets;
         summary.compressor = compression.method.number().into();
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);

@@ -3,11 +3,11 @@
 use super::config::{adopted, checked};
 use super::entry::{entry, not_null, write, write_sized, zero_words};
 use super::handles::{self, with_session};
-use super::schedule::{action_of, summarize};
+use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Rows, Stream};
 use crate::error::{fail, Code, Result};
-use crate::session::{estimate, Session};
+use crate::session::{estimate, Estimate, Session};
 use crate::snapshot::{Field, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
@@ -346,7 +346,8 @@ pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpu
         let value = with_session(handle, |session| {
             let plan = session.plan()?;
             let cursor = session.cursor();
-            summarize(&cursor.decide()?, cursor.config().range_actions, Some((&plan, session.compression(), session.sizes())))
+            let (compression, sizes, budgets) = (session.compression(), session.sizes(), session.budgets());
+            summarize(&cursor.decide()?, cursor.config().range_actions, Some(Planned { plan: &plan, compression, sizes, budgets }))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -371,8 +372,8 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let ranges = config.range_actions;
-        let (choice, offer) = estimate(config, steps as i64, &fields)?;
-        let planned = choice.plans.first().map(|plan| (&**plan, &offer.compression, &offer.sizes));
+        let Estimate { choice, offer, budgets } = estimate(config, steps as i64, &fields)?;
+        let planned = choice.plans.first().map(|plan| Planned { plan, compression: &offer.compression, sizes: &offer.sizes, budgets });
         let value = summarize(&choice.schedule, ranges, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }

@@ -203,7 +203,8 @@ pub struct gpuzip_config_t {
     /// GPUZIP_ALGORITHM_*.
     pub checkpointing_algorithm: i32,
     /// Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
-    /// GPUZIP's number). Uniform and two-level need it, or a budget.
+    /// GPUZIP's number), and for `auto` in `gpuzip_init` what half of the free memory holds (`device_budget`). Uniform and two-level need it,
+    /// or a budget.
     pub checkpointing_snaps: i32,
     /// Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
     pub cache_capacity: i32,
@@ -242,13 +243,24 @@ pub struct gpuzip_config_t {
     /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A larger one, of a
     /// newer header, is accepted if all that it has beyond this one is zero.
     pub struct_size: u64,
-    /// 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA); 1: host; 2: CUDA.
+    /// 0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the host if this machine has
+    /// no CUDA driver or device, and is found out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
+    /// fields are the host's. 1: host; 2: CUDA, an error at init where there is no driver or no device.
     pub backend: i32,
     /// 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
     pub device: i32,
-    /// Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
+    /// Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides. On the host backend main
+    /// memory is the device memory too: this is the budget that a CPU code sets.
+    ///
+    /// Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` takes budgets of its own in
+    /// `gpuzip_init` and `gpuzip_memory_required`: at most half of the memory that is free then, and never more than keeping every state needs.
+    /// Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and RLIMIT_DATA leave, divided by the ranks on this
+    /// node where a launcher's variable tells them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget. With
+    /// `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots than GPUZIP's number, that number decides instead.
+    /// A line of the log at level INFO and `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what is free
+    /// differs between them. Sessions made by `gpuzip_attach` and policy lru take none.
     pub device_budget: u64,
-    /// Bytes of host memory for snapshots; 0: what the plan needs.
+    /// Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at `device_budget`.
     pub host_budget: u64,
     /// Bytes of disk for snapshots; 0: none (no disk tier in this version).
     pub disk_budget: u64,
@@ -418,8 +430,12 @@ pub struct gpuzip_summary_t {
     pub compressor: i32,
     /// Zero.
     pub reserved_32: i32,
+    /// `device_budget` that the plan was made within: as configured, or as taken of the memory that was free; 0: none.
+    pub device_budget: u64,
+    /// `host_budget`, likewise.
+    pub host_budget: u64,
     /// Zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 5],
 }
 
 /// What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw bytes.

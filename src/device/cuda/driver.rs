@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls. A driver that lacks one is refused before the first call.
-const FUNCTIONS: [&CStr; 36] = [
+const FUNCTIONS: [&CStr; 37] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -23,6 +23,7 @@ const FUNCTIONS: [&CStr; 36] = [
     c"cuCtxPushCurrent_v2",
     c"cuCtxPopCurrent_v2",
     c"cuCtxGetDevice",
+    c"cuMemGetInfo_v2",
     c"cuMemAlloc_v2",
     c"cuMemFree_v2",
     c"cuMemHostAlloc",
@@ -284,6 +285,40 @@ pub fn current_device() -> Option<i32> {
     load().ok()?;
     let mut device = 0;
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
+}
+
+/// Bytes of a device that nobody has taken. Without a current context on it, its primary one is made for the question.
+pub fn free_memory(ordinal: i32) -> Result<u64> {
+    if current_device() == Some(ordinal) {
+        return free_here();
+    }
+    let count = device_count()?;
+    if !(0..count).contains(&ordinal) {
+        return fail!(Config, "CUDA device {ordinal}: this machine has {count}, numbered from 0");
+    }
+    let (mut device, mut context) = (0, std::ptr::null_mut());
+    cu!(cuDeviceGet(&mut device, ordinal))?;
+    cu!(cuDevicePrimaryCtxRetain(&mut context, device))?;
+    let free = Current::new(context).and_then(|_current| free_here());
+    cu!(cuDevicePrimaryCtxRelease_v2(device))?;
+    free
+}
+
+/// The same of the device of the current context.
+fn free_here() -> Result<u64> {
+    let (mut free, mut total) = (0, 0);
+    cu!(cuMemGetInfo_v2(&mut free, &mut total))?;
+    Ok(free as u64)
+}
+
+/// Whether a session can be on a CUDA device here; an error says what is missing and what to do.
+pub fn require_device() -> Result<()> {
+    let remedy = "install NVIDIA's driver or put its folder on LD_LIBRARY_PATH, or use backend = 1 (host)";
+    match device_count() {
+        Ok(1..) => Ok(()),
+        Ok(_) => fail!(Device, "backend = 2 (CUDA): the CUDA driver finds no device on this machine; {remedy}"),
+        Err(error) => fail!(Device, "backend = 2 (CUDA): {error}; {remedy}"),
+    }
 }
 
 /// Streams of another context cannot be ordered with ours. The default streams are those of the context that is current: if that is another one

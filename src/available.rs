@@ -1,0 +1,250 @@
+//! Memory that this process may still take: what the system has left, within the limits of its control groups and of the process itself.
+//!
+//! What cannot be read, or reads as nonsense, limits nothing: an unknown limit is no limit, and where nothing at all is known there is no
+//! answer.
+
+use std::path::{Path, PathBuf};
+
+/// Where the system says how much memory there is: the roots of `/proc` and of the control groups.
+pub struct System<'a> {
+    /// `/proc`.
+    pub proc: &'a Path,
+    /// `/sys/fs/cgroup`.
+    pub cgroup: &'a Path,
+}
+
+/// Bytes, and what limits them to that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Available {
+    /// Bytes that this process may still take.
+    pub bytes: u64,
+    /// Which of the limits is the lowest.
+    pub limit: &'static str,
+}
+
+/// Host memory that this process may still take.
+pub fn host() -> Option<Available> {
+    System { proc: Path::new("/proc"), cgroup: Path::new("/sys/fs/cgroup") }.available()
+}
+
+/// Variables in which launchers say how many of a job's processes are on this node.
+const LOCAL_SIZES: [&str; 7] = [
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "PMI_LOCAL_SIZE",
+    "PALS_LOCAL_SIZE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_NTASKS_PER_NODE",
+];
+
+/// Ranks of this job on this node, at least 1, by what `variable` says of a launcher's variables.
+pub fn ranks_on_node(variable: impl Fn(&str) -> Option<String>) -> u32 {
+    LOCAL_SIZES.into_iter().find_map(|name| most_tasks(&variable(name)?)).unwrap_or(1)
+}
+
+/// The largest number of a list as SLURM writes it, `4(x2),3` for nodes with 4, 4 and 3 tasks; a plain number is such a list.
+fn most_tasks(list: &str) -> Option<u32> {
+    let tasks = |part: &str| part.split('(').next()?.trim().parse::<u32>().ok();
+    list.split(',').map(tasks).collect::<Option<Vec<_>>>()?.into_iter().max().filter(|&tasks| tasks > 0)
+}
+
+impl System<'_> {
+    /// Bytes that this process may still take, by the lowest of all limits.
+    pub fn available(&self) -> Option<Available> {
+        let system = self.kilobytes("meminfo", "MemAvailable:").map(|bytes| Available { bytes, limit: "MemAvailable" });
+        let process = ["address space", "data size"].into_iter().filter_map(|limit| self.of_process(limit));
+        system.into_iter().chain(process).chain(self.of_groups()).min_by_key(|available| available.bytes)
+    }
+
+    /// A value of a file of lines `<name> <number> kB`.
+    fn kilobytes(&self, file: &str, name: &str) -> Option<u64> {
+        let text = read(&self.proc.join(file))?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    /// What the process's own limit of this name leaves: RLIMIT_AS less all mappings, RLIMIT_DATA less those that are private and writable.
+    fn of_process(&self, name: &str) -> Option<Available> {
+        let (limit, used) = match name {
+            "address space" => ("RLIMIT_AS", "VmSize:"),
+            _ => ("RLIMIT_DATA", "VmData:"),
+        };
+        let limits = read(&self.proc.join("self/limits"))?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max ")?.strip_prefix(name))?;
+        let most = line.split_whitespace().next()?.parse::<u64>().ok()?;
+        Some(Available { bytes: most.saturating_sub(self.kilobytes("self/status", used)?), limit })
+    }
+
+    /// What each control group of this process leaves, and each of those that it is in.
+    fn of_groups(&self) -> Vec<Available> {
+        let lines = read(&self.proc.join("self/cgroup")).unwrap_or_default();
+        let mut found = Vec::new();
+        for line in lines.lines() {
+            let mut parts = line.splitn(3, ':');
+            let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+            if controllers.is_empty() {
+                let roots = [self.cgroup.to_path_buf(), self.cgroup.join("unified")];
+                found.extend(roots.iter().flat_map(|root| groups(root, path)).flat_map(|group| of_group_v2(&group)));
+            } else if controllers.split(',').any(|controller| controller == "memory") {
+                found.extend(groups(&self.cgroup.join("memory"), path).iter().filter_map(|group| of_group_v1(group)));
+            }
+        }
+        found
+    }
+}
+
+/// The folders of a group and of all groups that it is in. In a container the path may be that of the host: then only the root is there.
+fn groups(root: &Path, path: &str) -> Vec<PathBuf> {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != "..").collect();
+    (0..=names.len()).map(|depth| root.join(names[..depth].join("/"))).collect()
+}
+
+/// What a group of version 2 leaves: `memory.max` and `memory.high` less what is used and cannot be dropped.
+fn of_group_v2(group: &Path) -> Vec<Available> {
+    let Some(used) = number(&group.join("memory.current")) else { return Vec::new() };
+    let used = used.saturating_sub(inactive(group, "inactive_file"));
+    let limits = [("memory.max", "the control group's memory.max"), ("memory.high", "the control group's memory.high")];
+    let left = |(file, limit): (&str, &'static str)| Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit });
+    limits.into_iter().filter_map(left).collect()
+}
+
+/// The same of version 1, which writes a huge number for no limit.
+fn of_group_v1(group: &Path) -> Option<Available> {
+    let most = number(&group.join("memory.limit_in_bytes"))?;
+    let used = number(&group.join("memory.usage_in_bytes"))?.saturating_sub(inactive(group, "total_inactive_file"));
+    Some(Available { bytes: most.saturating_sub(used), limit: "the control group's memory.limit_in_bytes" })
+}
+
+/// Bytes of files in memory that a group can drop, which its usage includes.
+fn inactive(group: &Path, name: &str) -> u64 {
+    let text = read(&group.join("memory.stat")).unwrap_or_default();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    value.unwrap_or(0)
+}
+
+fn number(file: &Path) -> Option<u64> {
+    read(file)?.trim().parse().ok()
+}
+
+/// A small text; `None` if it cannot be read or is none.
+fn read(file: &Path) -> Option<String> {
+    std::fs::read_to_string(file).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const KIB: u64 = 1024;
+
+    /// A system of these files, in a folder of its own that is removed at the end.
+    struct Fake(PathBuf);
+
+    impl Fake {
+        fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let folder = std::env::temp_dir().join(format!("gpuzip-available-{}-{name}", std::process::id()));
+            for (path, text) in files {
+                let path = folder.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Fake(folder)
+        }
+
+        fn available(&self) -> Option<Available> {
+            System { proc: &self.0.join("proc"), cgroup: &self.0.join("cgroup") }.available()
+        }
+    }
+
+    impl Drop for Fake {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 2000000 kB\nMemFree: 1 kB\nMemAvailable:    1000000 kB\n");
+    const STATUS: (&str, &str) = ("proc/self/status", "Name:\tx\nVmSize:\t  100 kB\nVmData:\t   40 kB\n");
+
+    fn bytes(name: &str, files: &[(&str, &str)]) -> Option<(u64, &'static str)> {
+        Fake::new(name, files).available().map(|available| (available.bytes, available.limit))
+    }
+
+    #[test]
+    fn the_lowest_limit_counts() {
+        assert_eq!(bytes("system", &[MEMINFO]), Some((1_000_000 * KIB, "MemAvailable")));
+        let limits = |space: &str, data: &str| {
+            format!(
+                "Limit  Soft Limit  Hard Limit  Units\nMax data size {data} unlimited bytes\nMax address space {space} unlimited bytes\n"
+            )
+        };
+        for (space, data, expected) in [
+            ("unlimited", "unlimited", (1_000_000 * KIB, "MemAvailable")),
+            ("1048576", "unlimited", (1_048_576 - 100 * KIB, "RLIMIT_AS")),
+            ("1048576", "65536", (65536 - 40 * KIB, "RLIMIT_DATA")),
+            ("1", "unlimited", (0, "RLIMIT_AS")),
+        ] {
+            let found = bytes("limits", &[MEMINFO, STATUS, ("proc/self/limits", &limits(space, data))]);
+            assert_eq!(found, Some(expected), "{space} {data}");
+        }
+    }
+
+    #[test]
+    fn groups_limit_along_their_hierarchy() {
+        let v2 = [
+            MEMINFO,
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("cgroup/job/step/memory.max", "max\n"),
+            ("cgroup/job/step/memory.current", "1000\n"),
+            ("cgroup/job/memory.max", "50000\n"),
+            ("cgroup/job/memory.current", "9000\n"),
+            ("cgroup/job/memory.stat", "anon 5\ninactive_file 2000\n"),
+        ];
+        assert_eq!(bytes("v2", &v2), Some((43000, "the control group's memory.max")));
+        let high = ("cgroup/job/step/memory.high", "30000\n");
+        assert_eq!(bytes("v2-high", &[&v2[..], &[high]].concat()), Some((29000, "the control group's memory.high")));
+        let v1 = [
+            MEMINFO,
+            ("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/of/the/host\n0::/\n"),
+            ("cgroup/memory/memory.limit_in_bytes", "70000\n"),
+            ("cgroup/memory/memory.usage_in_bytes", "20000\n"),
+            ("cgroup/memory/memory.stat", "total_inactive_file 500\n"),
+        ];
+        assert_eq!(bytes("v1", &v1), Some((50500, "the control group's memory.limit_in_bytes")));
+        let unlimited = [v1[0], v1[1], ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712"), v1[3]];
+        assert_eq!(bytes("v1-unlimited", &unlimited), Some((1_000_000 * KIB, "MemAvailable")));
+    }
+
+    /// Whatever stands in the files, they are read without harm, and what is no number limits nothing.
+    #[test]
+    fn nonsense_limits_nothing() {
+        assert_eq!(bytes("nothing", &[]), None);
+        let nonsense = "\u{fffd}-1 99999999999999999999999 kB\n::::\nMax address space\nMax data size -5 x\nVmSize: kB";
+        let files = ["proc/meminfo", "proc/self/cgroup", "proc/self/limits", "proc/self/status", "cgroup/memory.max"];
+        assert_eq!(bytes("nonsense", &files.map(|file| (file, nonsense))), None);
+        let fake = Fake::new("bytes", &[MEMINFO]);
+        fs::create_dir_all(fake.0.join("proc/self/limits")).unwrap();
+        fs::write(fake.0.join("proc/self/cgroup"), b"0::/\xff\xfe/..\n").unwrap();
+        assert_eq!(fake.available().unwrap().limit, "MemAvailable");
+    }
+
+    #[test]
+    fn launchers_say_how_many_ranks_share_a_node() {
+        let with = |name: &'static str, value: &'static str| ranks_on_node(move |asked| (asked == name).then(|| value.to_string()));
+        assert_eq!(ranks_on_node(|_| None), 1);
+        for name in LOCAL_SIZES {
+            assert_eq!((with(name, "4"), with(name, "0"), with(name, "many"), with(name, "-3")), (4, 1, 1, 1), "{name}");
+        }
+        assert_eq!((with("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"), with("SLURM_STEP_TASKS_PER_NODE", "2,7(x3)")), (4, 7));
+    }
+
+    /// This machine has some answer, and no process may take more than its system has.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_machine_has_memory() {
+        let available = host().unwrap();
+        let total = System { proc: Path::new("/proc"), cgroup: Path::new("/") }.kilobytes("meminfo", "MemTotal:").unwrap();
+        assert!(available.bytes <= total, "{available:?} of {total}");
+    }
+}

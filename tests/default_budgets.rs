@@ -1,0 +1,211 @@
+//! What a session does whose configuration sets neither budgets nor snapshots, and which backend's costs it plans with.
+
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod emu;
+
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::error::Code;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::session::{estimate, Session};
+use gpuzip::snapshot::{Field, Scalar};
+use std::process::Command;
+
+const STEPS: u32 = 400;
+
+fn config() -> Config {
+    Config { default_budgets: true, ..Config::default() }
+}
+
+/// A state of so many FP64 values.
+fn state(values: u64) -> AppField {
+    AppField { field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None }, memory: None }
+}
+
+/// Runs a shot in host memory and returns its forward steps and the bytes that it took of the device and of the host.
+fn shot(config: Config, values: u64) -> (u64, u64, u64) {
+    let field = state(values);
+    let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
+    let mut data = vec![0f64; values as usize];
+    let stream = Stream(std::ptr::null_mut());
+    loop {
+        let action = session.get_action().unwrap().action;
+        // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
+        let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 8 * values as usize) };
+        let fields = [AppField { memory: Some(memory), ..field }];
+        match action.kind {
+            Kind::Forward => data.fill(action.ts.into()),
+            Kind::Save => session.save(action.ts.into(), &fields, stream).unwrap(),
+            Kind::Restore => session.retrieve(action.ts.into(), &fields, stream).unwrap(),
+            Kind::Backward => assert!(data.iter().all(|&x| x == f64::from(action.ts)), "state {}", action.ts),
+            Kind::Terminate => break,
+            Kind::Error => unreachable!(),
+        }
+    }
+    let stats = session.stats().unwrap();
+    (stats.forward_steps, stats.peak_device_bytes, stats.peak_host_bytes)
+}
+
+/// This test program again, as one test in a process of its own, behind `prepare` in a shell.
+fn child(test: &str, prepare: &str, variables: &[(&str, &str)]) -> String {
+    let command = format!("{prepare} exec \"$0\" {test} --exact --nocapture --test-threads=1");
+    let program = std::env::current_exe().unwrap();
+    let mut command_line = Command::new("sh");
+    command_line.args(["-c", &command]).arg(program).env("GPUZIP_TEST_CHILD", "1").envs(variables.iter().copied());
+    common::stdout(&common::run(&mut command_line))
+}
+
+fn is_child() -> bool {
+    std::env::var_os("GPUZIP_TEST_CHILD").is_some()
+}
+
+/// Every state is kept where they all fit: no step is computed twice, and no more is taken than they need.
+#[test]
+fn memory_that_is_there_is_used() {
+    let config = Config { backend: Backend::Host, ..config() };
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config.clone(), 128), (u64::from(STEPS - 1), all, 0));
+    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(found.choice.schedule.algorithm, Algorithm::StoreAll);
+    assert!((all..=all + 2 * 1024).contains(&found.budgets.0) && found.budgets.1 == 0, "{:?}", found.budgets);
+}
+
+/// What is set is not touched, and without `default_budgets` nothing is taken.
+#[test]
+fn what_is_set_decides() {
+    let budgets = |config: Config| {
+        let found = estimate(Config { backend: Backend::Host, ..config }, STEPS.into(), &[state(128)]).unwrap();
+        (found.budgets, found.choice.schedule.algorithm, found.choice.schedule.snapshots)
+    };
+    assert_eq!(budgets(Config { snapshots: 9, ..config() }).0, (0, 0));
+    assert_eq!(budgets(Config { adjust_snapshots: true, ..config() }).0, (0, 0));
+    assert_eq!(budgets(Config { host_budget: 50_000, ..config() }).0, (0, 50_000));
+    assert_eq!(budgets(Config { device_budget: 50_000, ..config() }).0, (50_000, 0));
+    assert_eq!(budgets(Config { algorithm: Some(Algorithm::Revolve), ..config() }), ((0, 0), Algorithm::Revolve, 6));
+    assert_eq!(budgets(Config::default()), ((0, 0), Algorithm::Revolve, 6));
+    let ((device, host), ..) = budgets(Config { cache: 3, ..config() });
+    assert!(device == 0 && host >= u64::from(STEPS - 1) * 1024, "{device} and {host}");
+}
+
+/// Half of what a limit of the process leaves: 400 MB of address space do not hold 400 states of 2 MB.
+#[test]
+fn a_limit_of_the_address_space_is_kept() {
+    if !is_child() {
+        child("a_limit_of_the_address_space_is_kept", "ulimit -v 400000;", &[]);
+        return;
+    }
+    let config = Config { backend: Backend::Host, ..config() };
+    let (device, host) = estimate(config.clone(), STEPS.into(), &[state(1 << 18)]).unwrap().budgets;
+    assert!(device < 200_000 << 10 && device > 50_000 << 10 && host == 0, "{device} and {host}");
+    let (steps, peak, _) = shot(config, 1 << 18);
+    assert!(peak <= device && peak > device / 2 && steps < 3 * u64::from(STEPS), "{steps} steps, {peak} bytes");
+}
+
+/// Ranks of a node divide its memory, as the launcher says.
+#[test]
+fn ranks_share_their_node() {
+    let test = "ranks_share_their_node";
+    if is_child() {
+        let config = Config { backend: Backend::Host, ..config() };
+        println!("budget {}", estimate(config, 1_000, &[state(1 << 40)]).map_or(0, |found| found.budgets.0));
+        println!(
+            "budget {}",
+            estimate(Config { backend: Backend::Host, ..self::config() }, 2, &[state(1 << 33)]).map_or(0, |f| f.budgets.0)
+        );
+        let few = estimate(Config { backend: Backend::Host, ..self::config() }, 100_000, &[state(1 << 18)]).unwrap();
+        println!("budget {}", few.budgets.0);
+        return;
+    }
+    let budgets = |variables: &[(&str, &str)]| -> Vec<u64> {
+        let out = child(test, "", variables);
+        out.lines().filter_map(|line| line.split("budget ").nth(1)?.parse().ok()).collect()
+    };
+    let (alone, four) = (budgets(&[]), budgets(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]));
+    assert_eq!((alone[0], four[0]), (0, 0), "states that no memory holds leave the budgets as they are");
+    let quarter = four[2] as f64 / alone[2] as f64;
+    assert!(alone[2] > 0 && (0.15..0.4).contains(&quarter), "{alone:?} {four:?}");
+}
+
+/// A machine with a driver and no device is a host, and so is one without a driver: fields that are yet to come are not planned for as a GPU's.
+#[test]
+fn without_a_device_the_costs_are_the_hosts() {
+    if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    let budgets = Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
+    let found = |backend| estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap();
+    let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
+    assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
+    assert_eq!(assumed.offer.sizes.costs, host.offer.sizes.costs);
+}
+
+/// Where there is a device, the fields of the first save tell whether the session is there, and the plan follows.
+#[test]
+fn the_first_save_settles_the_costs() {
+    if !emu::inside("the_first_save_settles_the_costs", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let assumed = estimate(config(), STEPS.into(), &[state(128)]).unwrap();
+    assert_ne!(assumed.choice.schedule.algorithm, Algorithm::StoreAll, "100 KiB of device memory have no room for all");
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    let budgets = Config { device_budget: 500 * 1024, ..Config::default() };
+    assert_eq!(shot(budgets.clone(), 128), shot(Config { backend: Backend::Host, ..budgets }, 128));
+}
+
+/// Of a GPU's free memory half is taken, and of the host's as much as the job still needs.
+#[test]
+fn a_device_gives_half_of_its_free_memory() {
+    if !emu::inside("a_device_gives_half_of_its_free_memory", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let config = Config { backend: Backend::Cuda, ..config() };
+    let found = estimate(config.clone(), STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(found.budgets.0, 50 << 10);
+    assert!(found.budgets.1 >= u64::from(STEPS - 1) * 1024, "{:?}", found.budgets);
+    let session = Session::new(config.clone(), STEPS.into(), &[state(128)]).unwrap();
+    assert!(emu::counters().device_bytes <= 50 << 10 && session.budgets() == found.budgets);
+    drop(session);
+    assert_eq!(emu::counters().retained, 0);
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 2 << 20), 0);
+    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
+    assert!(found.budgets.0 >= u64::from(STEPS - 1) * 1024 && found.budgets.1 == 0, "{:?}", found.budgets);
+}
+
+/// A backend that is not there is an error at init that says what is missing and what to do.
+#[test]
+fn cuda_without_a_device_is_refused_at_init() {
+    if !emu::inside("cuda_without_a_device_is_refused_at_init", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
+    let mut data = [0f64; 8];
+    // SAFETY: the array outlives the calls, which do not use it.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 64) };
+    for memory in [None, Some(memory)] {
+        let field = AppField { memory, ..state(8) };
+        let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field]).map(drop).unwrap_err();
+        assert_eq!(error.code, Code::Device, "{error}");
+        for part in ["backend = 2", "backend = 1"] {
+            assert!(error.message.contains(part), "{part} in {error}");
+        }
+    }
+}
+
+/// The same without any driver, where this machine has none.
+#[test]
+fn cuda_without_a_driver_is_refused_at_init() {
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)]).map(drop).unwrap_err();
+    assert!(error.message.contains("libcuda.so.1") && error.message.contains("backend = 1"), "{error}");
+}
