@@ -1,6 +1,7 @@
 //! The configuration: what it holds once it is checked, and how its `key = value` files are read.
 
 use crate::codec::Settings;
+use crate::device::Pages;
 use crate::error::{fail, Result};
 use crate::plan::{Policy, Profile};
 use crate::schedule::Algorithm;
@@ -48,6 +49,8 @@ pub struct Config {
     pub device: Option<i32>,
     /// The application works in the slots instead of having its fields copied.
     pub zero_copy: bool,
+    /// Pages of the host backend's memory.
+    pub huge_pages: Pages,
     /// FORWARDs in a row are one action.
     pub range_actions: bool,
     /// Actions that the host may run ahead of a GPU.
@@ -91,6 +94,7 @@ impl Default for Config {
             backend: Backend::ByFields,
             device: None,
             zero_copy: false,
+            huge_pages: Pages::Measured,
             range_actions: false,
             max_in_flight: 64,
             link_bandwidth: 0.0,

@@ -341,6 +341,10 @@ impl Session {
                         (Some(_), budget) => budget,
                     };
                     device.reserve_host(pool)?;
+                    if most.is_none() {
+                        // Every slot of a raw snapshot is used; compressed ones may leave most of the cache untouched.
+                        device.touch_ahead();
+                    }
                     packer.into_iter().for_each(|packer| packer.settle_at(cache + spare));
                     sums.settle_at(device, cache + spare + stages)?;
                     return Ok((plan, cache, pool));

@@ -41,14 +41,16 @@ layouts! {
         bitcomp_delta 88, bitcomp_algorithm 96, struct_size 104, backend 112, device 116, device_budget 120, host_budget 128,
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
         snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
-        persist_overhead 224, stop_budget_s 232, shared_levels 240, reserved_32 244, reserved 248;
+        persist_overhead 224, stop_budget_s 232, shared_levels 240, reserved_32 244, reserved_64 248, huge_pages 256, reserved_strict 260,
+        reserved 264;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
         stored_bytes 128, peak_device_bytes 136, peak_host_bytes 144, forward 152, backward 160, save 168, restore 176, compress 184,
         decompress 192, stall 200, run_ahead_wait 208, reserved 216;
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
-        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, reserved_32 164, reserved 168;
+        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, reserved_32 164, device_budget 168,
+        host_budget 176, reserved 184;
     gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
     gpuzip_profile_info_t, 160: struct_size 0, state_bytes 8, forward_ms 16, backward_ms 24, h2d_gbs 32, d2h_gbs 40, d2d_gbs 48,

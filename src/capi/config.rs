@@ -6,6 +6,7 @@ use super::logging::{level_of, set_level};
 use super::types::*;
 use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
 use crate::config::{Backend, Config};
+use crate::device::Pages;
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::plan::{Policy, Profile};
@@ -58,7 +59,10 @@ const ZERO: gpuzip_config_t = gpuzip_config_t {
     stop_budget_s: 0.0,
     shared_levels: 0,
     reserved_32: 0,
-    reserved: [0; 15],
+    reserved_64: 0,
+    huge_pages: 0,
+    reserved_strict: 0,
+    reserved: [0; 13],
 };
 
 pub(super) const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
@@ -201,6 +205,12 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         zero_copy: zero_copy(&given)?,
+        huge_pages: match given.huge_pages {
+            0 => Pages::Measured,
+            1 => Pages::Huge,
+            2 => Pages::Small,
+            other => return fail!(Config, "huge_pages = {other}: use 0 (measured), 1 (always) or 2 (never)"),
+        },
         range_actions: one_of("range_actions", given.range_actions, "0 (one step per FORWARD) or 1 (ranges)")?,
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
             0 => Config::default().max_in_flight,
@@ -391,5 +401,7 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
     zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
+    zero_words("config->reserved_64", &[c.reserved_64], Code::Config)?;
+    zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;
     zero_words("config->reserved", &c.reserved, Code::Config)
 }

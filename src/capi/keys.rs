@@ -107,7 +107,7 @@ keys! {
     backend: Int, "", Names(&[("fields", 0), ("host", 1), ("cuda", 2)]), "where snapshots are kept; fields: by the memory that the fields are in";
     device: Int, "", COUNT, "0: the device of the fields, or else the current one; k+1: CUDA device k";
     device_budget: Bytes, "bytes", POSITIVE, "of device memory for all that a session takes there; 0: cache_capacity decides";
-    host_budget: Bytes, "bytes", POSITIVE, "of host memory for snapshots; 0: what the plan needs";
+    host_budget: Bytes, "bytes", POSITIVE, "of host memory for snapshots; 0: what the plan needs, and for auto without any budget at most half of what is free";
     disk_budget: Bytes, "bytes", POSITIVE, "of disk for snapshots (not in this version: 0)";
     policy: Int, "", Names(&[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]), "which snapshot leaves the device cache; lru: as GPUZIP 2.x";
     error_bound_mode: Int, "", Names(&[("max", 0), ("absolute", 1), ("range", 2), ("psnr", 3)]), "what error_bound is relative to; psnr: it is a target in dB";
@@ -126,6 +126,7 @@ keys! {
     persist_overhead: Double, "of the run time", POSITIVE, "that restart files may take (not in this version: 0)";
     stop_budget_s: Double, "s", POSITIVE, "that a requested stop may take (not in this version: 0)";
     shared_levels: Int, "", NO_YES, "consecutive raw snapshots keep the time level that both have once";
+    huge_pages: Int, "", Names(&[("measured", 0), ("always", 1), ("never", 2)]), "pages of the host backend's memory; measured: huge ones, unless their first touch is dear here";
 }
 
 impl Key {

@@ -5,7 +5,7 @@
 
 use super::log::{Log, Teller};
 use super::overlap::touches;
-use super::slab::Slab;
+use super::slab::{Pages, Slab, Toucher};
 use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
@@ -18,8 +18,11 @@ use std::time::{Duration, Instant};
 
 /// The host as a device.
 pub struct HostDevice {
+    /// What touches the pages of the device slab ahead of their use; ends before the slab does.
+    toucher: Option<Toucher>,
     device: Slab,
     host: Slab,
+    pages: Pages,
     to_device: Arc<Link>,
     to_host: Arc<Link>,
     upload: Worker,
@@ -43,12 +46,14 @@ pub struct HostDevice {
 }
 
 impl HostDevice {
-    /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no simulation.
-    pub fn new(link_bandwidth: f64) -> Result<Self> {
+    /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no simulation. Its slabs will have such pages.
+    pub fn new(link_bandwidth: f64, pages: Pages) -> Result<Self> {
         let link = || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
         Ok(HostDevice {
+            toucher: None,
             device: Slab::new(0)?,
             host: Slab::new(0)?,
+            pages,
             upload: Worker::start("gpuzip-upload")?,
             download: Worker::start("gpuzip-download")?,
             to_device: link(),
@@ -99,13 +104,17 @@ impl HostDevice {
 
 impl Device for HostDevice {
     fn reserve_device(&mut self, bytes: u64) -> Result<()> {
-        self.device = Slab::new(bytes)?;
-        self.device.populate();
+        self.toucher = None;
+        self.device = Slab::with(bytes, self.pages)?;
         Ok(())
     }
 
+    fn touch_ahead(&mut self) {
+        self.toucher = self.device.touch_ahead();
+    }
+
     fn reserve_host(&mut self, bytes: u64) -> Result<()> {
-        self.host = Slab::new(bytes)?;
+        self.host = Slab::with(bytes, self.pages)?;
         Ok(())
     }
 
@@ -489,7 +498,7 @@ impl Drop for Closing {
 }
 
 /// Runs `body` with all signals blocked: a thread that it starts inherits that, and signals stay the application's.
-fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
     // SAFETY: both sets are initialised by the calls before their use; the masks concern this thread alone.
     unsafe {

@@ -23,6 +23,7 @@ pub use host::HostDevice;
 pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
 pub use rows::Rows;
+pub use slab::Pages;
 pub(crate) use slab::Slab;
 
 /// The device of a session.
@@ -96,7 +97,7 @@ impl Target {
     /// Opens it.
     pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
         match self {
-            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth)?)),
+            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth, config.huge_pages)?)),
             Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
         }
     }
@@ -291,6 +292,9 @@ impl Subject {
 pub trait Device: Send {
     /// Allocates the device slab; once, before any copy.
     fn reserve_device(&mut self, bytes: u64) -> Result<()>;
+
+    /// Prepares the device slab for its use, where its memory comes page by page, in the background.
+    fn touch_ahead(&mut self) {}
 
     /// Allocates the host slab; once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
