@@ -169,7 +169,8 @@ module gpuzip
     ! GPUZIP_ALGORITHM_*.
     integer(c_int32_t) :: checkpointing_algorithm = 0
     ! Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs
-    ! (Revolve: GPUZIP's number). Uniform and two-level need it, or a budget.
+    ! (Revolve: GPUZIP's number), and for `auto` in `gpuzip_init` what half of the free memory holds (`device_budget`).
+    ! Uniform and two-level need it, or a budget.
     integer(c_int32_t) :: checkpointing_snaps = 0
     ! Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
     integer(c_int32_t) :: cache_capacity = 0
@@ -209,14 +210,25 @@ module gpuzip
     ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A
     ! larger one, of a newer header, is accepted if all that it has beyond this one is zero.
     integer(c_int64_t) :: struct_size = 368
-    ! 0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA);
-    ! 1: host; 2: CUDA.
+    ! 0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the
+    ! host if this machine has no CUDA driver or device, and is found out at the first save if it has one: `auto` then
+    ! plans for CUDA, and once more there if the fields are the host's. 1: host; 2: CUDA, an error at init where there
+    ! is no driver or no device.
     integer(c_int32_t) :: backend = 0
     ! 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
     integer(c_int32_t) :: device = 0
-    ! Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
+    ! Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides. On
+    ! the host backend main memory is the device memory too: this is the budget that a CPU code sets.
+    ! Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` takes budgets of
+    ! its own in `gpuzip_init` and `gpuzip_memory_required`: at most half of the memory that is free then, and never
+    ! more than keeping every state needs. Free is, of the host, the least of MemAvailable and what control groups,
+    ! RLIMIT_AS and RLIMIT_DATA leave, divided by the ranks on this node where a launcher's variable tells them; of a
+    ! GPU, what its driver says, which ranks on one GPU have to divide by a budget. With `cache_capacity` only
+    ! `host_budget` is taken. Where the half holds fewer snapshots than GPUZIP's number, that number decides instead. A
+    ! line of the log at level INFO and `gpuzip_summary` say what was taken. Ranks that must follow one schedule set
+    ! budgets: what is free differs between them. Sessions made by `gpuzip_attach` and policy lru take none.
     integer(c_int64_t) :: device_budget = 0
-    ! Bytes of host memory for snapshots; 0: what the plan needs.
+    ! Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at `device_budget`.
     integer(c_int64_t) :: host_budget = 0
     ! Bytes of disk for snapshots; 0: none (no disk tier in this version).
     integer(c_int64_t) :: disk_budget = 0
@@ -272,7 +284,15 @@ module gpuzip
     ! Zero.
     integer(c_int32_t) :: reserved_32 = 0
     ! Zero.
-    integer(c_int64_t) :: reserved(15) = 0
+    integer(c_int64_t) :: reserved_64 = 0
+    ! Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time
+    ! takes this machine more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very
+    ! many shots: copies are then 7 to 20 % faster; 2 never.
+    integer(c_int32_t) :: huge_pages = 0
+    ! Zero.
+    integer(c_int32_t) :: reserved_strict = 0
+    ! Zero.
+    integer(c_int64_t) :: reserved(13) = 0
   end type
 
   ! What the application has to do next.
@@ -343,8 +363,12 @@ module gpuzip
     integer(c_int32_t) :: compressor = 0
     ! Zero.
     integer(c_int32_t) :: reserved_32 = 0
+    ! `device_budget` that the plan was made within: as configured, or as taken of the memory that was free; 0: none.
+    integer(c_int64_t) :: device_budget = 0
+    ! `host_budget`, likewise.
+    integer(c_int64_t) :: host_budget = 0
     ! Zero.
-    integer(c_int64_t) :: reserved(7) = 0
+    integer(c_int64_t) :: reserved(5) = 0
   end type
 
   ! One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.

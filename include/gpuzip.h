@@ -339,7 +339,8 @@ typedef struct gpuzip_config_t {
   int32_t checkpointing_algorithm GPUZIP_DEFAULT(0);
   /*
    Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
-   GPUZIP's number). Uniform and two-level need it, or a budget.
+   GPUZIP's number), and for `auto` in `gpuzip_init` what half of the free memory holds (`device_budget`). Uniform and two-level need it,
+   or a budget.
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
@@ -414,7 +415,9 @@ typedef struct gpuzip_config_t {
    */
   uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*
-   0: by the memory of the fields, at the first save if their data are NULL before (device or managed memory: CUDA); 1: host; 2: CUDA.
+   0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the host if this machine has
+   no CUDA driver or device, and is found out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
+   fields are the host's. 1: host; 2: CUDA, an error at init where there is no driver or no device.
    */
   int32_t backend GPUZIP_DEFAULT(0);
   /*
@@ -422,11 +425,20 @@ typedef struct gpuzip_config_t {
    */
   int32_t device GPUZIP_DEFAULT(0);
   /*
-   Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides.
+   Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides. On the host backend main
+   memory is the device memory too: this is the budget that a CPU code sets.
+
+   Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` takes budgets of its own in
+   `gpuzip_init` and `gpuzip_memory_required`: at most half of the memory that is free then, and never more than keeping every state needs.
+   Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and RLIMIT_DATA leave, divided by the ranks on this
+   node where a launcher's variable tells them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget. With
+   `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots than GPUZIP's number, that number decides instead.
+   A line of the log at level INFO and `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what is free
+   differs between them. Sessions made by `gpuzip_attach` and policy lru take none.
    */
   uint64_t device_budget GPUZIP_DEFAULT(0);
   /*
-   Bytes of host memory for snapshots; 0: what the plan needs.
+   Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at `device_budget`.
    */
   uint64_t host_budget GPUZIP_DEFAULT(0);
   /*
@@ -518,7 +530,21 @@ typedef struct gpuzip_config_t {
   /*
    Zero.
    */
-  uint64_t reserved[15] GPUZIP_DEFAULT({0});
+  uint64_t reserved_64 GPUZIP_DEFAULT(0);
+  /*
+   Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time takes this machine
+   more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 7 to 20 %
+   faster; 2 never.
+   */
+  int32_t huge_pages GPUZIP_DEFAULT(0);
+  /*
+   Zero.
+   */
+  int32_t reserved_strict GPUZIP_DEFAULT(0);
+  /*
+   Zero.
+   */
+  uint64_t reserved[13] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -664,9 +690,17 @@ typedef struct gpuzip_summary_t {
    */
   int32_t reserved_32;
   /*
+   `device_budget` that the plan was made within: as configured, or as taken of the memory that was free; 0: none.
+   */
+  uint64_t device_budget;
+  /*
+   `host_budget`, likewise.
+   */
+  uint64_t host_budget;
+  /*
    Zero.
    */
-  uint64_t reserved[7];
+  uint64_t reserved[5];
 } gpuzip_summary_t;
 
 /*
