@@ -7,7 +7,7 @@
 //! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
 
 mod agree;
-mod available;
+pub mod available;
 mod budgets;
 pub mod capi;
 pub mod codec;

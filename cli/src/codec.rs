@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Compare all codecs over several bounds, and zfp at the rates that reach 60, 80 and 100 dB
     #[arg(long, conflicts_with_all = ["codec", "bound", "rate"])]
     all: bool,
+    /// GB/s of the link to the host, each way, for the verdict of --all
+    #[arg(long, value_name = "GB/S", default_value_t = 25.0, requires = "all", value_parser = link)]
+    link_gbs: f64,
     /// Arrays: values in the order of memory, little endian, without a header
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -70,6 +73,10 @@ fn bound(text: &str) -> std::result::Result<ErrorBound, String> {
         "psnr" => Ok(ErrorBound::Psnr(value)),
         other => Err(format!("{other:?}: use rel, abs, range or psnr")),
     }
+}
+
+fn link(text: &str) -> std::result::Result<f64, String> {
+    text.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0).ok_or(format!("{text:?} is no positive number"))
 }
 
 fn name_of(bound: ErrorBound) -> String {
@@ -276,6 +283,19 @@ impl Outcome {
         self.raw_bytes as f64 / self.stored_bytes as f64
     }
 
+    /// Seconds to code a byte and to decode it, times 10^9; of a raw snapshot, to copy it twice.
+    fn coding(&self) -> f64 {
+        match self.settings.method {
+            Method::None => 2.0 / self.memcpy,
+            _ => 1.0 / self.compress + 1.0 / self.decompress,
+        }
+    }
+
+    /// The same with the way of what is stored over a link of `link` GB/s and back.
+    fn round_trip(&self, link: f64) -> f64 {
+        self.coding() + 2.0 / (self.ratio() * link)
+    }
+
     /// The worst of the arrays.
     fn worst(&self, of: impl Fn(&Quality) -> f64, worse: impl Fn(f64, f64) -> f64) -> f64 {
         self.metrics.iter().map(of).reduce(worse).unwrap_or(f64::NAN)
@@ -372,6 +392,71 @@ fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
+/// What codecs are worth at one bound, on one sample.
+struct Verdict<'a> {
+    file: &'a str,
+    setting: String,
+    /// Of those that kept the bound.
+    smallest: &'a Outcome,
+    fastest: &'a Outcome,
+    /// The one, raw included, whose snapshots take the least time to the host and back.
+    over_link: &'a Outcome,
+}
+
+/// The verdicts, one for each sample and bound at which some codec keeps it.
+fn verdicts(rows: &[(String, Outcome)], link: f64) -> Vec<Verdict<'_>> {
+    let mut groups: Vec<(&str, String)> = Vec::new();
+    let settings = rows.iter().filter(|(_, o)| o.kept == Some(true)).filter_map(|(file, o)| Some((&**file, o.setting()?)));
+    settings.for_each(|group| {
+        if !groups.contains(&group) {
+            groups.push(group)
+        }
+    });
+    let found = groups.into_iter().filter_map(|(file, setting)| {
+        let of_file: Vec<&Outcome> = rows.iter().filter(|(name, _)| name == file).map(|(_, o)| o).collect();
+        let kept = of_file.iter().copied().filter(|o| o.kept == Some(true) && o.setting().as_ref() == Some(&setting));
+        let raw = of_file.iter().copied().filter(|o| o.settings.method == Method::None);
+        let smallest = kept.clone().max_by(|a, b| a.ratio().total_cmp(&b.ratio()))?;
+        let fastest = kept.clone().min_by(|a, b| a.coding().total_cmp(&b.coding()))?;
+        let over_link = kept.chain(raw).min_by(|a, b| a.round_trip(link).total_cmp(&b.round_trip(link)))?;
+        Some(Verdict { file, setting, smallest, fastest, over_link })
+    });
+    found.collect()
+}
+
+impl Verdict<'_> {
+    fn json(&self) -> Value {
+        let [smallest, fastest, over_link] = [self.smallest, self.fastest, self.over_link].map(|o| o.settings.method.name());
+        json!({"file": self.file, "setting": self.setting, "smallest": smallest, "fastest": fastest, "over_link": over_link})
+    }
+}
+
+fn write_verdicts(verdicts: &[Verdict], link: f64, out: &mut dyn Write) -> io::Result<()> {
+    let mut last = "";
+    for verdict in verdicts {
+        let Verdict { file, setting, smallest, fastest, over_link } = verdict;
+        if *file != last {
+            writeln!(
+                out,
+                "\n{file}: of the codecs that keep each bound, the smallest, the fastest, and what a link of {link} GB/s each way wants:"
+            )?;
+            writeln!(out, "least time to compress, move to the host and back, and decompress; raw if copying and moving takes less")?;
+            last = file;
+        }
+        writeln!(
+            out,
+            "{setting:10}  smallest {:8} ratio {:8.2}   fastest {:8} {:6.2} / {:6.2} GB/s   over the link {}",
+            smallest.settings.method.name(),
+            smallest.ratio(),
+            fastest.settings.method.name(),
+            fastest.compress,
+            fastest.decompress,
+            over_link.settings.method.name()
+        )?;
+    }
+    out.flush()
+}
+
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let group = if arguments.pair { 2 } else { 1 };
@@ -390,15 +475,22 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             }
         }
     }
+    let verdicts = if arguments.all { verdicts(&rows, arguments.link_gbs) } else { Vec::new() };
     if !arguments.json {
-        table(&rows, &mut BufWriter::new(io::stdout().lock()))?;
+        let mut out = BufWriter::new(io::stdout().lock());
+        table(&rows, &mut out)?;
+        write_verdicts(&verdicts, arguments.link_gbs, &mut out)?;
         return Ok(());
     }
     let mut objects: Vec<_> = rows.iter().map(|(file, outcome)| outcome.json(file)).collect();
-    let object = match objects.len() {
+    let mut object = match objects.len() {
         1 => objects.remove(0),
         _ => Map::from_iter([("results".to_string(), objects.into_iter().map(Value::Object).collect())]),
     };
+    if arguments.all {
+        object.insert("link_gbs".into(), arguments.link_gbs.into());
+        object.insert("verdicts".into(), verdicts.iter().map(Verdict::json).collect());
+    }
     emit_json(object)?;
     Ok(())
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// A schedule, as asked for. Zero means "not set", as in the library's configuration.
 #[derive(Args)]
 pub struct ScheduleOptions {
-    /// The algorithm
+    /// The algorithm; auto: `plan` finds the quickest
     #[arg(long, value_parser = algorithms())]
-    pub algorithm: Option<Algorithm>,
+    algorithm: Option<Named>,
     /// Time steps; for trace taken from the file
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub steps: Option<u32>,
@@ -39,9 +39,13 @@ pub struct ScheduleOptions {
     trace: Option<PathBuf>,
 }
 
-fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
-    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name));
-    names.map(|name| Algorithm::ALL.into_iter().find(|a| a.name() == name).unwrap_or(Algorithm::Trace))
+/// An algorithm by its name; `None` is auto.
+#[derive(Clone, Copy)]
+struct Named(Option<Algorithm>);
+
+fn algorithms() -> impl TypedValueParser<Value = Named> {
+    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name).into_iter().chain(["auto"]));
+    names.map(|name| Named(Algorithm::ALL.into_iter().find(|a| a.name() == name)))
 }
 
 /// A whole number, as in a configuration; 1e4 is one.
@@ -55,14 +59,24 @@ pub fn refuse<T>(message: String) -> Result<T> {
 }
 
 impl ScheduleOptions {
+    /// The algorithm that is asked for; `None`: any, or auto.
+    pub fn algorithm(&self) -> Option<Algorithm> {
+        self.algorithm.and_then(|named| named.0)
+    }
+
     /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
         Ok(self.plain(inner)?.through(self.for_cache))
     }
 
     fn plain(&self, inner: u32) -> Result<Schedule> {
-        let Some(algorithm) = self.algorithm else {
-            return refuse("which schedule? give --algorithm".into());
+        let Some(algorithm) = self.algorithm() else {
+            return refuse(match self.algorithm {
+                Some(_) => {
+                    "--algorithm auto: which schedule is the quickest depends on costs and budgets; see gpuzip plan --state-bytes".into()
+                }
+                None => "which schedule? give --algorithm".to_string(),
+            });
         };
         self.check_options(Some(algorithm))?;
         if algorithm == Algorithm::Trace {

@@ -1,8 +1,12 @@
 //! What a subcommand says: named values for a script or a person, and the listing behind them.
 
+use crate::options::refuse;
+use crate::plan::{seconds, size};
 use clap::Args;
+use gpuzip::error::{Code, Error, Result};
 use serde_json::{Map, Value};
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 /// How the result is shown.
 #[derive(Args)]
@@ -66,5 +70,27 @@ fn rows(values: &Map<String, Value>) -> Vec<(String, String)> {
         Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     };
-    values.iter().map(|(name, value)| (name.replace('_', " "), text(value))).collect()
+    let row = |name: &str, value: &Value| match (name.strip_suffix("_s"), value.as_f64(), value.as_u64()) {
+        (Some(name), Some(value), _) => (name.replace('_', " "), seconds(value)),
+        (None, _, Some(bytes)) if name.ends_with("_bytes") || name.ends_with("_peak") => (name.replace('_', " "), size(bytes)),
+        _ => (name.replace('_', " "), text(value)),
+    };
+    values.iter().map(|(name, value)| row(name, value)).collect()
+}
+
+/// The folder that drawings go to, made if the one that it is to be in exists.
+pub fn folder_of_drawings(path: &Path) -> Result<()> {
+    if path.extension().is_some_and(|extension| extension == "svg") {
+        return refuse(format!("--svg {}: there are several drawings, each with a name of its own: give a folder", path.display()));
+    }
+    match std::fs::create_dir(path) {
+        Err(_) if path.is_dir() => Ok(()),
+        Err(e) => Err(Error::new(Code::Io, format!("--svg {}: the folder cannot be made: {e}", path.display()))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Writes a drawing, or says which one could not be written.
+pub fn write_drawing(path: &Path, drawing: &str) -> Result<()> {
+    std::fs::write(path, drawing).map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))
 }

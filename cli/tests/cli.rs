@@ -441,6 +441,18 @@ fn several_files_pairs_and_doubles() {
         assert!(table.contains(name), "{table}");
     }
     assert!(!table.contains("NO"), "{table}");
+    // It ends with a verdict: at each bound the smallest, the fastest, and what a link wants.
+    let verdict = table.lines().last().unwrap();
+    assert!(["psnr:100", "smallest", "fastest", "over the link"].iter().all(|part| verdict.contains(part)), "{verdict}");
+    let object = json(&format!("codec --all --link-gbs 1e-6 --dims 40,30,20 {}", curr.display()));
+    let (rows, verdicts) = (object["results"].as_array().unwrap(), object["verdicts"].as_array().unwrap());
+    assert_eq!(verdicts.len(), 7);
+    for verdict in verdicts {
+        let of_bound = rows.iter().filter(|row| row["setting"] == verdict["setting"] && row["bound_kept"] == true);
+        let best = of_bound.max_by(|a, b| a["ratio"].as_f64().unwrap().total_cmp(&b["ratio"].as_f64().unwrap())).unwrap();
+        // Over a link as slow as that nothing counts but bytes.
+        assert_eq!((&verdict["smallest"], &verdict["over_link"]), (&best["codec"], &best["codec"]), "{verdict}");
+    }
 }
 
 #[test]

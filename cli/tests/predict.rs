@@ -77,9 +77,115 @@ fn a_codec_is_ranked_beside_raw_snapshots() {
 #[test]
 fn tables_have_units() {
     let table = succeeds(&format!("{RAW} --ratio 4"));
-    for part in ["plan ", "x ideal", "GiB", "two-level", "revolve, lru", "makespan s", "ratio 4"] {
+    for part in ["plan ", "x ideal:", "stall:", "GiB", "two-level", "revolve, lru", "\nmakespan ", "ratio 4", "--d2d-gbs", "given"] {
         assert!(table.contains(part), "{part} in {table}");
     }
+    let peak = table.lines().find(|line| line.starts_with("device peak")).unwrap();
+    assert!(peak.ends_with("GiB"), "{peak}");
+    let assumed = succeeds("plan --steps 99 --state-bytes 1M --device-budget 4M");
+    assert!(assumed.contains("--link-gbs") && assumed.contains("assumed: a GPU behind PCIe 4"), "{assumed}");
+}
+
+/// The lines that end the output are a configuration, which makes the plan that was shown where keys can say it.
+#[test]
+fn a_plan_ends_with_its_configuration() {
+    use gpuzip::capi::*;
+    for (options, key) in [
+        ("--steps 300 --state-bytes 4K --device-budget 40K --host-budget 400K", "checkpointing_algorithm"),
+        ("--steps 300 --state-bytes 4K --device-budget 40K --algorithm auto", "device_budget = 40960"),
+        ("--steps 300 --state-bytes 4K --host-budget 400K", "host_budget = 409600"),
+        ("--steps 300 --state-bytes 4K --device-budget 4M", "store-all"),
+        ("--steps 300 --state-bytes 4K --device-budget 700K --shared-bytes 2K", "shared_levels = 1"),
+        ("--steps 300 --state-bytes 4K --device-budget 40K --host-budget 80K --ratio 5", "compression_factor = 5"),
+    ] {
+        let found = json(&format!("plan {options}"));
+        let lines: Vec<&str> = found["config"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let text = lines.join("\n");
+        assert!(succeeds(&format!("plan {options}")).ends_with(&format!("{text}\n")) && text.contains(key), "{options}: {text}");
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("paste.cfg");
+        std::fs::write(&file, &text).unwrap();
+        let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+        let mut config = std::mem::MaybeUninit::<gpuzip_config_t>::zeroed();
+        // SAFETY: a path and memory for a configuration.
+        let status = unsafe { gpuzip_config_load(path.as_ptr(), config.as_mut_ptr()) };
+        assert_eq!(status, 0, "{options}: {text}");
+        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        let field = |role| gpuzip_field_t { data: std::ptr::null_mut(), n1: 256, n2: 2, n3: 1, r#type: 0, role, reserved: [0; 4] };
+        let fields = [field(0), field(1)];
+        // SAFETY: the configuration was loaded; two fields; a summary with its size.
+        let status = unsafe { gpuzip_memory_required(config.as_ptr(), 300, fields.as_ptr(), 2, &mut summary) };
+        assert_eq!(status, 0, "{options}: {text}");
+        if !text.contains("= auto") && !text.contains("compression_factor") {
+            assert_eq!(
+                u64::from(summary.snapshots as u32),
+                found["configuration"]["checkpointing_snaps"].as_u64().unwrap(),
+                "{options}: {text}"
+            );
+            assert_eq!((summary.h2d, summary.d2h), (found["h2d"].as_u64().unwrap(), found["d2h"].as_u64().unwrap()), "{options}: {text}");
+        }
+        // SAFETY: as above.
+        unsafe { gpuzip_config_free(config.as_mut_ptr()) };
+    }
+}
+
+/// Numbers that no machine has are refused by name, and none of them ends the command.
+#[test]
+fn absurd_costs_are_refused() {
+    let base = "plan --steps 60 --state-bytes 1M --device-budget 4M";
+    for (options, part) in [
+        ("--forward-ms 1e300", "forward_ms"),
+        ("--forward-ms inf", "forward_ms"),
+        ("--backward-ms 1e13", "backward_ms"),
+        ("--link-gbs 1e-300", "h2d_gbs"),
+        ("--link-gbs 1,1e-12", "d2h_gbs"),
+        ("--d2d-gbs 5e-324", "d2d_gbs"),
+        ("--ratio 1e300", "ratio"),
+        ("--ratio 4,1e-9", "worst_ratio"),
+        ("--ratio 4 --codec-gbs 1e-99", "compress_gbs"),
+        ("--shared-bytes 1M", "--shared-bytes"),
+    ] {
+        let output = gpuzip(&format!("{base} {options}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
+    let steps = gpuzip("plan --steps 5000000000 --state-bytes 1M --device-budget 4M");
+    assert!(String::from_utf8_lossy(&steps.stderr).contains("2147483647"), "{steps:?}");
+    for options in [
+        "--steps 60 --state-bytes 1048576T --device-budget 16777215T --host-budget 16777215T",
+        "--steps 60 --state-bytes 1 --device-budget 16777215T --ratio 1e9 --forward-ms 1e-300 --link-gbs inf",
+        "--steps 60 --state-bytes 1M --device-budget 4M --ranks 4294967295 --ranks-per-node 4294967295 --shots 18446744073709551615",
+        "--steps 60 --state-bytes 1048576T --cache 4294967294",
+    ] {
+        let output = gpuzip(&format!("plan {options}"));
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{options}: {output:?}");
+    }
+}
+
+/// A folder is made if its parent exists; a file name, or a folder that cannot be made, is an error before anything is computed.
+#[test]
+fn drawings_go_to_a_folder() {
+    let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("svg-parent-{}", std::process::id()));
+    std::fs::create_dir_all(&parent).unwrap();
+    let small = "plan --steps 60 --state-bytes 1M --device-budget 4M --svg";
+    for (path, part) in [("out.svg", "give a folder"), ("not/there/x", "cannot be made")] {
+        let output = gpuzip(&format!("{small} {}", parent.join(path).display()));
+        assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains(part), "{output:?}");
+    }
+    assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 0);
+    succeeds(&format!("{small} {}", parent.join("x").display()));
+    assert!(parent.join("x/memory.svg").is_file());
+    std::fs::remove_dir_all(parent).unwrap();
+}
+
+/// States that share a time level need less memory, so that less is computed again.
+#[test]
+fn shared_levels_are_ranked_beside() {
+    let plain = "plan --steps 400 --state-bytes 1M --device-budget 210M";
+    let (alone, shared) = (json(plain), json(&format!("{plain} --shared-bytes 512K")));
+    assert!(number(&shared, "makespan_s") < number(&alone, "makespan_s"));
+    assert_eq!(shared["configuration"]["stored"], "raw, shared");
+    assert!(number(&shared, "device_peak") <= (210 << 20) as f64);
+    assert!(succeeds(plain).contains("--shared-bytes") && !succeeds(&format!("{plain} --shared-bytes 512K")).contains("Where states"));
 }
 
 #[test]

@@ -186,3 +186,23 @@ fn what_is_no_run_is_refused() {
     let output = report(&[path.to_str().unwrap(), "--shot", "2"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("no such shot"));
 }
+
+/// A file that is no text is no timeline; a drawing of one run may be named.
+#[test]
+fn other_files_and_drawings_by_name() {
+    let folder = folder("names");
+    let binary = folder.join("binary");
+    std::fs::write(&binary, [0xff, 0xfe, 0x00, 0x80, b'\n']).unwrap();
+    let output = report(&[binary.to_str().unwrap()]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && message.contains("no timeline that gpuzip wrote"), "{message}");
+    let (timeline, drawing) = (folder.join("run.json"), folder.join("out.svg"));
+    run(Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, ..Config::default() }, 6, 1, &timeline);
+    let (timeline, name) = (timeline.to_str().unwrap(), drawing.to_str().unwrap());
+    assert!(!succeeds(&[timeline, "--svg", name]).contains("-0.00"));
+    assert!(drawing.is_file());
+    let several = report(&[timeline, timeline, "--svg", folder.join("two.svg").to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&several.stderr).contains("give a folder"), "{several:?}");
+    let nowhere = report(&[timeline, "--svg", folder.join("not/there").to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot be made"), "{nowhere:?}");
+}

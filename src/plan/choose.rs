@@ -62,6 +62,19 @@ impl Sizes {
         Sizes { slot_bytes, cache: Some(cache), host, policy, hands_over, room, aside, costs, budgets, shared: None }
     }
 
+    /// The same with raw snapshots that share time levels: of a state `past_bytes` bytes are the previous level of its other fields.
+    pub fn filling_shared(budgets: Budgets, profile: &Profile, state_bytes: u64, past_bytes: u64) -> Self {
+        let own_bytes = state_bytes.saturating_sub(past_bytes).max(1);
+        let least = LEAST_PLACES.saturating_mul(past_bytes);
+        let left = |budget: u64| budget.saturating_sub(least);
+        let within = Budgets { device: left(budgets.device), host: left(budgets.host), disk: 0 };
+        let filled = Self::filling(within, profile, own_bytes, None);
+        let mut costs = Costs { slot_bytes: own_bytes, ..Costs::new(profile, state_bytes, None) };
+        costs.download *= own_bytes as f64 / state_bytes.max(1) as f64;
+        let shared = Some(Shared { past_bytes, device: Some(budgets.device), host: Some(budgets.host) });
+        Sizes { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
+    }
+
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
     ///
     /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most `cache_capacity` if that is set; for `auto`

@@ -91,7 +91,7 @@ impl<'a> Player<'a> {
 
     /// The peaks; no budget is ever exceeded.
     fn occupy(&mut self, step: Step) {
-        let bytes = |slots: u32| slots as u64 * self.costs.slot_bytes;
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
         if step.slot != NONE {
             tally.device_peak = tally.device_peak.max(bytes(step.slot + 1));
@@ -274,10 +274,10 @@ impl<'a> Player<'a> {
         let stored = self.costs.stored_bytes;
         let tally = &mut self.tally;
         (tally.makespan, tally.problem_ideal) = (self.now, problem_ideal);
-        (tally.h2d_bytes, tally.d2h_bytes) = (tally.h2d * stored, tally.d2h * stored);
-        tally.disk_bytes = (tally.disk_reads + tally.disk_writes) * stored;
+        (tally.h2d_bytes, tally.d2h_bytes) = (tally.h2d.saturating_mul(stored), tally.d2h.saturating_mul(stored));
+        tally.disk_bytes = (tally.disk_reads + tally.disk_writes).saturating_mul(stored);
         if self.plan.hands_over {
-            tally.device_peak += SPARE_SLOTS as u64 * self.costs.state_bytes;
+            tally.device_peak = tally.device_peak.saturating_add(u64::from(SPARE_SLOTS).saturating_mul(self.costs.state_bytes));
         }
         (self.tally, self.lanes.timeline.unwrap_or_default())
     }

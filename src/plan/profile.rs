@@ -5,6 +5,13 @@
 use crate::codec::Settings;
 use crate::error::{fail, Result};
 
+/// The ranges of a profile's numbers: within them no cost and no sum of costs leaves the range of FP64.
+const MOST_STATE_BYTES: u64 = 1 << 60;
+const MOST_MS: f64 = 1e12;
+const LEAST_GBS: f64 = 1e-9;
+const LEAST_RATIO: f64 = 1e-3;
+const MOST_RATIO: f64 = 1e9;
+
 /// Bytes per second in a GB/s.
 const GIGA: f64 = 1e9;
 
@@ -117,22 +124,30 @@ impl Profile {
         bytes as f64 / self.state_bytes as f64
     }
 
-    /// Refuses what nobody can have measured.
+    /// Refuses what nobody can have measured: states of more than 1 EiB, steps of more than 30 years, less than 1 byte per second, and codecs
+    /// that make more than 1000 bytes of one or less than one of 10^9. Infinite speeds cost nothing.
     pub fn check(&self) -> Result<()> {
-        let times = [("forward_ms", self.forward_ms), ("backward_ms", self.backward_ms)];
-        if let Some((name, value)) = times.into_iter().find(|(_, value)| !(*value >= 0.0 && value.is_finite())) {
-            return fail!(Argument, "{name} = {value}: no time of a step");
+        if self.state_bytes > MOST_STATE_BYTES {
+            return fail!(Argument, "state_bytes = {}: at most {MOST_STATE_BYTES}, 1 EiB", self.state_bytes);
         }
-        let speeds = [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
-        let disk = [("disk_read_gbs", self.disk_read_gbs), ("disk_write_gbs", self.disk_write_gbs)];
-        let of_codec = |c: &CodecProfile| {
-            [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs), ("ratio", c.ratio), ("worst_ratio", c.worst_ratio)]
+        let within = |name: &str, value: f64, least: f64, most: f64| match value >= least && value <= most {
+            true => Ok(()),
+            false => fail!(Argument, "{name} = {value}: it must be from {least:e} to {most:e}"),
         };
-        let codecs = self.codecs.iter().flat_map(of_codec);
-        match speeds.into_iter().chain(disk).chain(codecs).find(|(_, value)| value.is_nan() || *value <= 0.0) {
-            Some((name, value)) => fail!(Argument, "{name} = {value}: it must be greater than 0"),
-            None => Ok(()),
+        within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
+        within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;
+        let links = [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
+        let disk = [("disk_read_gbs", self.disk_read_gbs), ("disk_write_gbs", self.disk_write_gbs)];
+        let of_codec = |c: &CodecProfile| [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs)];
+        for (name, speed) in links.into_iter().chain(disk).chain(self.codecs.iter().flat_map(of_codec)) {
+            within(name, speed, LEAST_GBS, f64::INFINITY)?;
         }
+        for codec in &self.codecs {
+            within("ratio", codec.ratio, LEAST_RATIO, MOST_RATIO)?;
+            within("worst_ratio", codec.worst_ratio, LEAST_RATIO, MOST_RATIO)?;
+            within("bound", codec.bound, 0.0, f64::MAX)?;
+        }
+        Ok(())
     }
 }
 

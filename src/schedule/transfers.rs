@@ -61,7 +61,7 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
         };
         last = Some(((len, slots), (inside, base_fetched)));
         // The highest place in the stack after this start was stored and before it is restored.
-        let start_fetched = i + 1 < intervals.count() && highest > cache + i;
+        let start_fetched = i + 1 < intervals.count() && highest > cache.saturating_add(i);
         highest = highest.max(i + Range::new(0, len, slots).used());
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);

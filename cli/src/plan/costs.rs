@@ -4,6 +4,7 @@ use crate::options::refuse;
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Budgets, CodecProfile, Profile, Sizes, Survey};
+use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
 /// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU behind PCIe 4.
@@ -40,6 +41,9 @@ pub struct CostOptions {
     /// Bytes of disk for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     disk_budget: Option<u64>,
+    /// Bytes of a state that are the previous time level of its other fields; plans that keep it once (shared_levels) are ranked beside
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
+    shared_bytes: Option<u64>,
     /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked beside
     #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair)]
     ratio: Option<Pair>,
@@ -110,6 +114,10 @@ pub struct Machine {
     pub codecs: Vec<(String, CodecProfile)>,
     /// Device slots, at most.
     pub cache: Option<u32>,
+    /// Bytes of a state that two consecutive snapshots both have.
+    pub past_bytes: Option<u64>,
+    /// Where each cost comes from, as its option, its value and its source.
+    pub origins: Vec<(&'static str, String, &'static str)>,
 }
 
 impl CostOptions {
@@ -125,16 +133,23 @@ impl CostOptions {
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
-        let device = match (self.device_budget, cache) {
-            (Some(bytes), _) => bytes,
-            (None, Some(slots)) => state_bytes.saturating_mul(slots as u64),
-            (None, None) => return refuse("how much memory is there for snapshots? give --device-budget, or --cache".into()),
+        let device = match (self.device_budget, cache, self.host_budget) {
+            (Some(bytes), ..) => bytes,
+            (None, Some(slots), _) => state_bytes.saturating_mul(slots as u64),
+            (None, None, Some(_)) => 0,
+            (None, None, None) => return refuse(no_budgets()),
         };
+        if let Some(past) = self.shared_bytes.filter(|&past| past == 0 || past >= state_bytes) {
+            return refuse(format!("--shared-bytes {past}: a part of the {state_bytes} bytes of a state"));
+        }
         let budgets = Budgets { device, host: self.host_budget.unwrap_or(0), disk: self.disk_budget.unwrap_or(0) };
         let codecs = self.codecs(measured.as_ref());
+        let is_measured = measured.is_some();
         let profile = self.speeds(measured, state_bytes);
+        Profile { codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(), ..profile.clone() }.check()?;
+        let origins = self.origins(&profile, is_measured);
         let (profile, budgets) = survey.map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        Ok(Machine { profile, budgets, state_bytes, codecs, cache })
+        Ok(Machine { profile, budgets, state_bytes, codecs, cache, past_bytes: self.shared_bytes, origins })
     }
 
     fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Profile {
@@ -159,6 +174,34 @@ impl CostOptions {
             disk_write_gbs: disk.1,
             ..known
         }
+    }
+
+    /// Every cost, and whether it was given, measured or assumed.
+    fn origins(&self, profile: &Profile, is_measured: bool) -> Vec<(&'static str, String, &'static str)> {
+        let otherwise = if is_measured { "from the profile" } else { "assumed: a GPU behind PCIe 4" };
+        let source = |given: bool| if given { "given" } else { otherwise };
+        let both = |a: f64, b: f64| if a == b { format!("{a} GB/s both ways") } else { format!("{a} and {b} GB/s") };
+        let backward = match (self.backward_ms, self.forward_ms) {
+            (None, Some(_)) => "taken from --forward-ms",
+            (given, _) => source(given.is_some()),
+        };
+        let milliseconds = |ms: f64| super::seconds(ms / 1e3);
+        let mut origins = vec![
+            ("--forward-ms", milliseconds(profile.forward_ms), source(self.forward_ms.is_some())),
+            ("--backward-ms", milliseconds(profile.backward_ms), backward),
+            ("--link-gbs", both(profile.h2d_gbs, profile.d2h_gbs), source(self.link_gbs.is_some())),
+            ("--d2d-gbs", format!("{} GB/s", profile.d2d_gbs), source(self.d2d_gbs.is_some())),
+        ];
+        if self.disk_budget.is_some() {
+            let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
+            let source = if self.disk_gbs.is_some() { "given" } else { "assumed" };
+            origins.push(("--disk-gbs", speeds, source));
+        }
+        if self.ratio.is_some() {
+            let Pair(compress, decompress) = self.codec_gbs.unwrap_or(Pair(200.0, 200.0));
+            origins.push(("--codec-gbs", both(compress, decompress), if self.codec_gbs.is_some() { "given" } else { "assumed" }));
+        }
+        origins
     }
 
     /// The codec that is described, and those that were measured.
@@ -186,22 +229,57 @@ fn read_profile(file: &Path) -> Result<Profile> {
     Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
 }
 
+/// What a session does where nothing is known of its memory, and what this command needs instead: it may run on another machine.
+fn no_budgets() -> String {
+    let taken = gpuzip::available::host().map_or(String::new(), |free| format!(", {} on this one now", super::size(free.bytes / 2)));
+    format!(
+        "how much memory is there for snapshots? give --device-budget or --host-budget, or --cache; a session without budgets takes at most half \
+         of the memory that is free on its machine{taken}"
+    )
+}
+
 impl Machine {
-    /// The tiers for raw snapshots and, for each codec, for compressed ones.
+    /// The tiers for raw snapshots, for compressed ones with each codec, and for raw ones that share time levels.
     pub fn alternatives(&self) -> Vec<Vec<Sizes>> {
         let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
-        codecs.map(|codec| vec![self.sizes(codec)]).collect()
+        let shared = self.past_bytes.map(|past| Sizes::filling_shared(self.budgets, &self.profile, self.state_bytes, past));
+        codecs.map(|codec| self.sizes(codec)).chain(shared.map(|sizes| self.capped(sizes))).map(|sizes| vec![sizes]).collect()
+    }
+
+    /// The codec of an alternative.
+    pub fn codec(&self, alternative: usize) -> Option<&CodecProfile> {
+        alternative.checked_sub(1).and_then(|k| self.codecs.get(k)).map(|(_, codec)| codec)
+    }
+
+    /// Whether snapshots of an alternative share time levels.
+    pub fn is_shared(&self, alternative: usize) -> bool {
+        alternative > self.codecs.len()
+    }
+
+    /// The costs, their values and where these come from, a line for each.
+    pub fn costs_lines(&self) -> Vec<String> {
+        self.origins.iter().map(|(option, value, source)| format!("{option:13} {value:22} {source}")).collect()
+    }
+
+    /// The same as JSON.
+    pub fn costs_json(&self) -> Value {
+        let cost = |(option, value, source): &(&str, String, &str)| (option.to_string(), json!({"value": value, "source": source}));
+        Value::Object(self.origins.iter().map(cost).collect())
     }
 
     fn sizes(&self, codec: Option<&CodecProfile>) -> Sizes {
-        let mut sizes = Sizes::filling(self.budgets, &self.profile, self.state_bytes, codec);
-        sizes.cache = sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX)));
-        sizes
+        self.capped(Sizes::filling(self.budgets, &self.profile, self.state_bytes, codec))
+    }
+
+    /// With no more device slots than are asked for.
+    fn capped(&self, sizes: Sizes) -> Sizes {
+        Sizes { cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))), ..sizes }
     }
 
     /// What snapshots are in an alternative.
     pub fn stored(&self, alternative: usize) -> String {
         let codec = alternative.checked_sub(1).and_then(|k| self.codecs.get(k));
-        codec.map_or("raw".into(), |(name, _)| name.clone())
+        let raw = if self.is_shared(alternative) { "raw, shared" } else { "raw" };
+        codec.map_or(raw.into(), |(name, _)| name.clone())
     }
 }

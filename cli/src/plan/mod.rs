@@ -3,6 +3,7 @@
 mod costs;
 mod count;
 mod curves;
+mod paste;
 mod predict;
 pub mod svg;
 pub mod timeline;
@@ -30,7 +31,8 @@ pub struct Arguments {
     costs: costs::CostOptions,
     #[command(flatten)]
     survey: costs::SurveyOptions,
-    /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and memory.svg
+    /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and memory.svg. It is made if the folder that it is
+    /// to be in exists
     #[arg(long, value_name = "DIR", requires = "state")]
     svg: Option<std::path::PathBuf>,
     #[command(flatten)]

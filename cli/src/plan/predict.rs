@@ -1,9 +1,9 @@
 //! Predicted times: of one schedule, or of the best one there is and its rivals.
 
 use super::costs::Machine;
-use super::{curves, timeline, Arguments};
+use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
-use crate::output::{emit, emit_json};
+use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::Failure;
 use gpuzip::error::Result;
 use gpuzip::plan::{published, search, simulate, Candidate, Keep, Plan, Policy, Survey};
@@ -16,15 +16,15 @@ use std::sync::Arc;
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let survey = arguments.survey.survey();
     let machine = arguments.costs.machine(arguments.cache, survey)?;
-    let ranked = match arguments.schedule.algorithm {
+    arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
+    let ranked = match arguments.schedule.algorithm() {
         Some(_) => given(arguments, &machine)?,
         None => found(arguments, &machine)?,
     };
     let Some(best) = ranked.first() else { return Ok(()) };
     if let Some(folder) = &arguments.svg {
-        std::fs::create_dir_all(folder)?;
-        std::fs::write(folder.join("timeline.svg"), timeline::draw(best, &machine)?)?;
-        std::fs::write(folder.join("memory.svg"), curves::draw(best.schedule.steps, &machine)?)?;
+        write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;
+        write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
     }
     let mut values = summary(best, &machine);
     if let Some(survey) = survey {
@@ -32,6 +32,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     if arguments.output.json {
         values.insert("ranked".into(), ranked.iter().map(|c| Value::Object(row(c, &machine))).collect());
+        values.insert("costs".into(), machine.costs_json());
+        values.insert("config".into(), paste::lines(best, &machine).into());
         return Ok(emit_json(values)?);
     }
     if !arguments.output.print {
@@ -39,7 +41,30 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     values.remove("configuration");
     emit(values, "plan", &|out| best.plans.iter().try_for_each(|plan| write!(out, "{plan}")), &arguments.output)?;
+    if !arguments.output.print {
+        closing(best, &machine)?;
+    }
     Ok(())
+}
+
+/// What the predictions rest on, and how to have the plan.
+fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    writeln!(out, "\nCosts that this was planned with:")?;
+    for line in machine.costs_lines() {
+        writeln!(out, "  {line}")?;
+    }
+    if machine.past_bytes.is_none() && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal() {
+        writeln!(
+            out,
+            "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."
+        )?;
+    }
+    writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
+    for line in paste::lines(best, machine) {
+        writeln!(out, "{line}")?;
+    }
+    out.flush()
 }
 
 /// The one schedule that is asked for, with raw and with compressed snapshots.
@@ -48,12 +73,32 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     for (alternative, sizes) in machine.alternatives().iter().flatten().enumerate() {
         let cache = sizes.cache.unwrap_or(0);
         let schedule = arguments.schedule.schedule(cache)?;
-        let plan = Plan::new(&schedule, cache, arguments.policy)?;
+        let plan = match (&sizes.shared, arguments.policy) {
+            (None, policy) => Plan::new(&schedule, cache, policy)?,
+            (Some(_), Policy::Lru) => continue,
+            (Some(_), Policy::Clairvoyant) => (*sizes.plan_for(&schedule, &[])?).clone(),
+        };
+        if sizes.shared.is_some() && sizes.check(&plan).is_err() {
+            continue;
+        }
         let simulation = simulate(&schedule, &plan, &sizes.costs, sizes.budgets)?;
         ranked.push(Candidate { alternative, schedule, plans: vec![Arc::new(plan)], simulation });
     }
+    count_places(&mut ranked, machine);
     sort(&mut ranked);
     Ok(ranked)
+}
+
+/// Memory of shared time levels is that of slots and of places.
+fn count_places(ranked: &mut [Candidate], machine: &Machine) {
+    let alternatives = machine.alternatives();
+    for candidate in ranked {
+        let sizes = &alternatives[candidate.alternative][0];
+        if let (Some(_), Some(plan)) = (&sizes.shared, candidate.plans.first()) {
+            let peaks = sizes.bytes_of(plan);
+            (candidate.simulation.device_peak, candidate.simulation.host_peak) = peaks;
+        }
+    }
 }
 
 /// The best schedule of each algorithm, and GPUZIP 2.x's recipes.
@@ -67,9 +112,10 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
     let alternatives = machine.alternatives();
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
-    for (alternative, sizes) in alternatives.iter().flatten().enumerate() {
+    for (alternative, sizes) in alternatives.iter().flatten().enumerate().filter(|(_, sizes)| sizes.shared.is_none()) {
         ranked.extend(published(steps, sizes)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }));
     }
+    count_places(&mut ranked, machine);
     sort(&mut ranked);
     Ok(ranked)
 }
@@ -199,17 +245,25 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             .collect();
         writeln!(out, "{}", cells.join("  "))?;
     }
-    writeln!(out)?;
+    writeln!(
+        out,
+        "x ideal: time over that of the n forward and n backward steps alone. stall: share of the time in which the application's stream"
+    )?;
+    writeln!(out, "waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h: snapshots moved to the device and to the host.\n")?;
     out.flush()
 }
 
-/// A duration with its unit.
+/// A duration with its unit; what is less than the last digit is 0.
 pub fn seconds(value: f64) -> String {
-    match value {
+    let text = match value.abs() {
         v if v >= 3600.0 => format!("{:.2} h", v / 3600.0),
         v if v >= 1.0 => format!("{v:.2} s"),
         v if v >= 1e-3 => format!("{:.2} ms", v * 1e3),
         v => format!("{:.2} us", v * 1e6),
+    };
+    match value < 0.0 && text != "0.00 us" {
+        true => format!("-{text}"),
+        false => text,
     }
 }
 
@@ -220,5 +274,16 @@ pub fn size(bytes: u64) -> String {
     match power {
         0 => format!("{bytes} B"),
         p => format!("{:.1} {}", bytes as f64 / (1u64 << (10 * p)) as f64, units[p]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_and_no_negative_nothing() {
+        let of = [(0.0, "0.00 us"), (-0.0, "0.00 us"), (-4e-9, "0.00 us"), (-2e-6, "-2.00 us"), (-0.5, "-500.00 ms"), (7200.0, "2.00 h")];
+        of.into_iter().for_each(|(value, text)| assert_eq!(seconds(value), text));
     }
 }

@@ -64,7 +64,7 @@ pub fn panel_height(lanes: &[Lane]) -> f64 {
 
 /// What the inks stand for; `copies` is what the stream does with snapshots.
 pub fn keys(page: &mut Page, y: f64, copies: &str) {
-    let inks = [(BLUE, "forward"), (SKY, "recompute"), (GREEN, "backward"), (ORANGE, copies), (RED, "stall")];
+    let inks = [(BLUE, "forward"), (SKY, "recompute"), (GREEN, "backward"), (ORANGE, copies), (RED, "waiting")];
     let end = page.legend(LEFT, y, &inks);
     page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
 }

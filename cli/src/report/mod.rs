@@ -4,14 +4,15 @@ mod compare;
 mod draw;
 mod run;
 
-use crate::output::emit_json;
+use crate::output::{emit_json, folder_of_drawings, write_drawing};
 use crate::Failure;
 use clap::Args;
 use compare::{Columns, Values};
+use gpuzip::error::Result;
 use run::{Run, Shot};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare runs with their plans: what was predicted, what would be predicted at the costs of the run, and what was measured
 #[derive(Args)]
@@ -22,8 +23,9 @@ pub struct Arguments {
     /// The shot to show, from 1; without it, the one of median makespan
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     shot: Option<u64>,
-    /// Draw the run beside the plan into this folder: <RUN's name>.svg
-    #[arg(long, value_name = "DIR")]
+    /// Draw the run beside the plan: into this file, if its name ends in .svg and there is one RUN, or else into this folder as <RUN's name>.svg.
+    /// The folder is made if the one that it is to be in exists
+    #[arg(long, value_name = "FILE.svg|DIR")]
     svg: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -31,16 +33,14 @@ pub struct Arguments {
 }
 
 /// Runs the subcommand.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let mut found = Vec::new();
     for path in &arguments.runs {
         let run = Run::read(path)?;
         let shown = run.shown(arguments.shot)?;
         let columns = Columns::of(shown).map_err(|e| e.within(path.display()))?;
-        if let Some(folder) = &arguments.svg {
-            std::fs::create_dir_all(folder)?;
-            let name = path.with_extension("svg");
-            std::fs::write(folder.join(name.file_name().unwrap_or_default()), draw::draw(&run, shown, &columns))?;
+        if let Some(target) = &arguments.svg {
+            write_drawing(&drawing_of(path, target, arguments.runs.len())?, &draw::draw(&run, shown, &columns))?;
         }
         match arguments.json {
             true => found.push(of_run(&run, shown, &columns)),
@@ -51,6 +51,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         emit_json(Map::from_iter([("runs".to_string(), Value::Array(found))]))?;
     }
     Ok(())
+}
+
+/// The file that the drawing of a run goes to.
+fn drawing_of(run: &Path, target: &Path, runs: usize) -> Result<PathBuf> {
+    if runs == 1 && target.extension().is_some_and(|extension| extension == "svg") {
+        return Ok(target.to_path_buf());
+    }
+    folder_of_drawings(target)?;
+    Ok(target.join(run.with_extension("svg").file_name().unwrap_or_default()))
 }
 
 fn of_run(run: &Run, shown: &Shot, columns: &Columns) -> Value {

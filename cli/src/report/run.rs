@@ -5,7 +5,7 @@ use gpuzip::error::{Code, Error, Result};
 use gpuzip::trace::Row;
 use serde_json::{Map, Value};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// A span, in seconds since the shot began.
@@ -55,8 +55,12 @@ fn read(path: &Path) -> Result<Run> {
     let file = File::open(path).map_err(|e| Error::new(Code::Io, e.to_string()))?;
     let (mut device, mut shots, mut spans) = (String::new(), Vec::new(), Vec::new());
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let line = line.map_err(|e| Error::new(Code::Io, e.to_string()))?;
         let strange = || Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"));
+        let line = line.map_err(|e| match e.kind() {
+            // Not text.
+            ErrorKind::InvalidData => strange(),
+            _ => Error::new(Code::Io, e.to_string()),
+        })?;
         if number == 1 {
             let head: Value = serde_json::from_str(&format!("{line}]}}")).map_err(|_| strange())?;
             device = head["otherData"]["device"].as_str().ok_or_else(strange)?.to_string();

@@ -1,0 +1,67 @@
+//! A plan as lines of a configuration file.
+
+use super::costs::Machine;
+use super::predict::size;
+use gpuzip::plan::{Candidate, CodecProfile, Policy};
+use gpuzip::schedule::Algorithm;
+
+/// `key = value` lines that `gpuzip_config_load` accepts, and comments where there is no key for what the plan is.
+pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
+    let mut lines = schedule(best);
+    let budgets = [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
+    let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
+    lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
+    match machine.codec(best.alternative) {
+        Some(codec) => lines.extend(of_codec(codec)),
+        None => lines.push("compressor = none".into()),
+    }
+    if machine.is_shared(best.alternative) {
+        lines.push("shared_levels = 1".into());
+    }
+    if best.simulation.disk_peak > 0 {
+        lines.push("# This plan keeps snapshots on disk, which sessions of this version do not.".into());
+    }
+    lines
+}
+
+/// The schedule by its keys; where its slots inside intervals have none, the library has to find it again.
+fn schedule(best: &Candidate) -> Vec<String> {
+    let (schedule, plan) = (&best.schedule, best.plans.first());
+    let cache = plan.map_or(0, |plan| plan.cache);
+    let two_level = schedule.algorithm == Algorithm::TwoLevel;
+    let has_keys = schedule.cache() == 0 && !(two_level && schedule.inner() != cache);
+    if !has_keys {
+        return vec![
+            "# auto: the slots inside this plan's intervals have no key; with these costs in its profile (profile_path) a session finds it.".into(),
+            "checkpointing_algorithm = auto".into(),
+        ];
+    }
+    let mut lines = vec![
+        format!("checkpointing_algorithm = {}", schedule.algorithm.name()),
+        format!("checkpointing_snaps = {}", schedule.snapshots),
+        format!("cache_capacity = {cache}"),
+    ];
+    if matches!(schedule.algorithm, Algorithm::Zcut | Algorithm::TwoLevel) {
+        lines.push(format!("schedule_chunk = {}", schedule.chunk));
+    }
+    if plan.is_some_and(|plan| plan.policy == Policy::Lru) {
+        lines.push("policy = lru".into());
+    }
+    lines
+}
+
+fn of_codec(codec: &CodecProfile) -> Vec<String> {
+    let ratio = format!("compression_factor = {}", codec.ratio);
+    if codec.compressor == 0 {
+        return vec![format!("# compressor = ...: the codec whose snapshots have the ratio {}", codec.ratio), ratio];
+    }
+    let mut lines = vec![format!("compressor = {}", codec.compressor), ratio];
+    if codec.bound > 0.0 {
+        lines.push(format!("error_bound_mode = {}", codec.bound_mode));
+        lines.push(format!("error_bound = {}", codec.bound));
+    }
+    if codec.parameter > 0 {
+        lines.push(format!("zfp_bit_rate = {}", codec.parameter));
+    }
+    lines
+}
