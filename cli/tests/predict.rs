@@ -110,7 +110,17 @@ fn a_plan_ends_with_its_configuration() {
         let status = unsafe { gpuzip_config_load(path.as_ptr(), config.as_mut_ptr()) };
         assert_eq!(status, 0, "{options}: {text}");
         let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
-        let field = |role| gpuzip_field_t { data: std::ptr::null_mut(), n1: 256, n2: 2, n3: 1, r#type: 0, role, reserved: [0; 4] };
+        let field = |role| gpuzip_field_t {
+            data: std::ptr::null_mut(),
+            n1: 256,
+            n2: 2,
+            n3: 1,
+            r#type: 0,
+            role,
+            pitch2: 0,
+            pitch3: 0,
+            reserved: [0; 2],
+        };
         let fields = [field(0), field(1)];
         // SAFETY: the configuration was loaded; two fields; a summary with its size.
         let status = unsafe { gpuzip_memory_required(config.as_ptr(), 300, fields.as_ptr(), 2, &mut summary) };
