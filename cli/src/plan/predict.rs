@@ -247,7 +247,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     }
     writeln!(
         out,
-        "x ideal: time over that of the n forward and n backward steps alone. stall: share of the time in which the application's stream"
+        "\nx ideal: time over that of the n forward and n backward steps alone. stall: share of the time in which the application's stream"
     )?;
     writeln!(out, "waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h: snapshots moved to the device and to the host.\n")?;
     out.flush()
