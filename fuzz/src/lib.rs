@@ -7,6 +7,7 @@ mod abi;
 mod app;
 mod calls;
 mod config;
+mod guard;
 mod input;
 pub mod mutate;
 mod profile;

@@ -1,12 +1,16 @@
 //! Codec streams: whatever their bytes are, decoding ends well, at every instruction level alike, and what decodes can be told and coded again.
 
 use crate::abi::{checked, config, field, folder};
+use crate::guard::Guarded;
 use crate::input::Input;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level};
 use gpuzip::codec::{Content, Header, Shape};
 use gpuzip::snapshot::Scalar;
-use std::ffi::c_void;
+use std::cell::RefCell;
+
+/// Most fields of a case.
+const MOST_FIELDS: usize = 3;
 
 /// What an input begins with: the stream that it is.
 struct Case {
@@ -21,7 +25,7 @@ impl Case {
         let compressor = input.of(&[4, 5, 3, 1, 6, 7, 0, 2]);
         let rate = 1 + input.below(64) as i32;
         let bound = (1.0 + f64::from(input.byte())) * 10f64.powi(-(input.below(8) as i32));
-        let count = 1 + input.below(3);
+        let count = 1 + input.below(MOST_FIELDS);
         let mut fields: Vec<gpuzip_field_t> = (0..count)
             .map(|_| {
                 let scalar = input.of(&[GPUZIP_TYPE_F32, GPUZIP_TYPE_F64]);
@@ -61,49 +65,60 @@ fn bytes_of(field: &gpuzip_field_t) -> usize {
     (field.n1 * field.n2 * field.n3) as usize * if field.r#type == GPUZIP_TYPE_F32 { 4 } else { 8 }
 }
 
-/// Memory for the fields, exactly as large as they are.
-fn memory_of(case: &Case) -> Vec<Vec<u64>> {
-    case.fields.iter().map(|field| vec![0; bytes_of(field).div_ceil(8)]).collect()
+/// Memory for a case: arrays and streams, each up to a guard page.
+struct Memory {
+    arrays: [Guarded; MOST_FIELDS],
+    stream: Guarded,
 }
 
-fn placed(case: &Case, memory: &mut [Vec<u64>]) -> Vec<gpuzip_field_t> {
-    let place = |(field, memory): (&gpuzip_field_t, &mut Vec<u64>)| gpuzip_field_t { data: memory.as_mut_ptr().cast::<c_void>(), ..*field };
-    case.fields.iter().zip(memory).map(place).collect()
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::new(Memory { arrays: std::array::from_fn(|_| Guarded::new()), stream: Guarded::new() });
 }
 
-/// Codes what the memory holds; `None` where the codec does not exist here or the values are refused.
-fn compress(case: &Case, memory: &mut [Vec<u64>]) -> Option<Vec<u8>> {
-    let (config, fields, mut size) = (case.config(), placed(case, memory), 0);
-    let count = fields.len() as u32;
-    // SAFETY: the fields have their memory, and the stream has the room that was asked for.
-    unsafe {
-        checked(gpuzip_codec_bound(&config, fields.as_ptr(), count, &mut size)).ok()?;
-        let mut stream = vec![0u8; size as usize];
-        let capacity = size;
-        checked(gpuzip_codec_compress(&config, fields.as_ptr(), count, stream.as_mut_ptr().cast(), capacity, &mut size)).ok()?;
-        stream.truncate(size as usize);
-        stream.shrink_to_fit();
-        Some(stream)
-    }
+/// The fields with the memory of these arrays.
+fn placed(case: &Case, arrays: &mut [Guarded]) -> Vec<gpuzip_field_t> {
+    case.fields.iter().zip(arrays).map(|(field, array)| gpuzip_field_t { data: array.data(), ..*field }).collect()
 }
 
-fn decompress(case: &Case, stream: &[u8]) -> Result<Vec<Vec<u64>>, i32> {
-    let mut memory = memory_of(case);
-    let fields = placed(case, &mut memory);
-    let (data, count) = (stream.as_ptr().cast(), fields.len() as u32);
-    // SAFETY: the fields have their memory.
-    checked(unsafe { gpuzip_codec_decompress(data, stream.len() as u64, fields.as_ptr(), count) }).map(|()| memory)
+/// Codes these arrays; `None` where the codec does not exist here or the values are refused.
+fn compress(case: &Case, arrays: &[Vec<u8>]) -> Option<Vec<u8>> {
+    MEMORY.with_borrow_mut(|memory| {
+        memory.arrays.iter_mut().zip(arrays).for_each(|(guarded, array)| guarded.copy(array));
+        let (config, fields, mut size) = (case.config(), placed(case, &mut memory.arrays), 0);
+        let count = fields.len() as u32;
+        // SAFETY: the fields have their memory, and the stream has the room that was asked for.
+        unsafe {
+            checked(gpuzip_codec_bound(&config, fields.as_ptr(), count, &mut size)).ok()?;
+            memory.stream.fill(size as usize, 0);
+            checked(gpuzip_codec_compress(&config, fields.as_ptr(), count, memory.stream.data(), size, &mut size)).ok()?;
+        }
+        for (guarded, array) in memory.arrays.iter().zip(arrays) {
+            assert!(guarded.bytes() == array, "compression changed its input");
+        }
+        Some(memory.stream.bytes()[..size as usize].to_vec())
+    })
+}
+
+/// Decodes a stream into arrays that hold something else before.
+fn decompress(case: &Case, stream: &[u8]) -> Result<Vec<Vec<u8>>, i32> {
+    MEMORY.with_borrow_mut(|memory| {
+        memory.stream.copy(stream);
+        case.fields.iter().zip(&mut memory.arrays).for_each(|(field, array)| array.fill(bytes_of(field), 0x77));
+        let fields = placed(case, &mut memory.arrays);
+        let (data, count) = (memory.stream.data(), fields.len() as u32);
+        // SAFETY: the fields have their memory.
+        let result = checked(unsafe { gpuzip_codec_decompress(data, stream.len() as u64, fields.as_ptr(), count) });
+        let arrays = memory.arrays.iter().take(fields.len()).map(|array| array.bytes().to_vec()).collect();
+        result.map(|()| arrays)
+    })
 }
 
 /// A stream of values that are drawn from the input, with some of its payloads' bytes changed and the checksums made again.
 fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
-    let mut memory = memory_of(case);
     let (kind, count) = (input.below(4), input.below(9));
     let changes: Vec<(u32, u8)> = (0..count).map(|_| (u32::from_le_bytes(input.take()), input.byte())).collect();
-    for (k, words) in memory.iter_mut().enumerate() {
-        fill(words, case.fields[k].r#type, kind, input);
-    }
-    let mut stream = compress(case, &mut memory)?;
+    let arrays: Vec<_> = case.fields.iter().map(|field| values(field, kind, input)).collect();
+    let mut stream = compress(case, &arrays)?;
     assert!(decompress(case, &stream).is_ok(), "what was coded cannot be decoded: {}", crate::abi::last_error());
     let mut at = 0;
     for k in 0..case.fields.len() {
@@ -118,21 +133,24 @@ fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
 }
 
 /// Values: the input's bits, a smooth line with the input's bits now and then, small integers, or few different values.
-fn fill(words: &mut [u64], scalar: i32, kind: usize, input: &mut Input) {
-    let per_word = if scalar == GPUZIP_TYPE_F32 { 2 } else { 1 };
-    for (i, word) in words.iter_mut().enumerate() {
-        let drawn = if input.is_empty() { 0 } else { input.u64() };
-        let value = |j: usize| match kind {
-            1 => (per_word * i + j) as f64 * 0.01 + (drawn % 16) as f64 * 0.1,
-            2 => (drawn >> (8 * j)) as u8 as i8 as f64,
-            _ => ((drawn >> j) % 3) as f64 * 0.37,
+fn values(field: &gpuzip_field_t, kind: usize, input: &mut Input) -> Vec<u8> {
+    let single = field.r#type == GPUZIP_TYPE_F32;
+    let count = (field.n1 * field.n2 * field.n3) as usize;
+    let value = |i: usize| {
+        let drawn = if input.is_empty() { 0 } else { u64::from_le_bytes(input.take()) };
+        let value = match kind {
+            0 => return drawn.to_le_bytes()[..if single { 4 } else { 8 }].to_vec(),
+            1 => i as f64 * 0.01 + (drawn % 16) as f64 * 0.1,
+            2 => f64::from(drawn as u8 as i8),
+            _ => (drawn % 3) as f64 * 0.37,
         };
-        *word = match (kind, per_word) {
-            (0, _) => drawn,
-            (_, 2) => u64::from((value(0) as f32).to_bits()) | u64::from((value(1) as f32).to_bits()) << 32,
-            _ => value(0).to_bits(),
-        };
-    }
+        if single {
+            (value as f32).to_le_bytes().to_vec()
+        } else {
+            value.to_le_bytes().to_vec()
+        }
+    };
+    (0..count).flat_map(value).collect()
 }
 
 /// A stream whose headers fit the fields, unless the input says otherwise, and whose payloads are the input's bytes.
@@ -170,7 +188,6 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
         header.seal(&mut one);
         stream.extend(one);
     }
-    stream.shrink_to_fit();
     stream
 }
 
@@ -192,8 +209,8 @@ fn decode_at_every_level(case: &Case, stream: &[u8]) {
         let told = checked(unsafe { gpuzip_codec_info(stream.as_ptr().cast(), stream.len() as u64, index, &mut info) });
         assert!(told.is_ok() == (index < case.fields.len() as u32) || results[0].is_err(), "array {index}: {told:?}");
     }
-    if let Some(Ok(mut memory)) = results.into_iter().next() {
-        if let Some(again) = compress(case, &mut memory) {
+    if let Some(Ok(arrays)) = results.into_iter().next() {
+        if let Some(again) = compress(case, &arrays) {
             assert!(decompress(case, &again).is_ok(), "what was decoded and coded again cannot be decoded: {}", crate::abi::last_error());
         }
     }
