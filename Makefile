@@ -36,6 +36,12 @@ test: deps build
 test-long: deps build
 	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
 
+# Coverage-guided fuzzing of parsers, codec streams and calls, FUZZ_SECONDS per target, with the best toolchain that is installed; findings and
+# grown corpora go to build/fuzz. `cargo test -p gpuzip-fuzz` replays the committed corpora and seeded mutations of them with any toolchain.
+FUZZ_SECONDS ?= 600
+fuzz:
+	FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO=$(CARGO) sh fuzz/run.sh $(FUZZ_TARGETS)
+
 deps:
 	sh tests/deps.sh
 
@@ -83,4 +89,4 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build install uninstall demo test test-long deps bench bench-fields bench-codecs bench-grid header abi lint gpu-bundle clean
+.PHONY: all build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header abi lint gpu-bundle clean

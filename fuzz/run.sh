@@ -21,7 +21,7 @@ if [ -z "$toolchain" ] && rustup toolchain list 2>/dev/null | grep -q '^nightly'
 host=$(rustc -vV | sed -n 's/^host: //p')
 version=$(rustc --version)
 
-flags="--cfg fuzzing -Ctarget-cpu=native -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 case "$version:${RUSTC_BOOTSTRAP:-}" in
 *nightly*) flags="$flags -Zsanitizer=address"; checks="AddressSanitizer, overflow checks" ;;
@@ -32,9 +32,9 @@ echo "fuzzing with $version: $checks; $seconds s per target, $jobs at a time"
 
 mkdir -p "$out"
 # A folder of its own: other flags would build everything anew each time. With --target the flags are not for build scripts.
-RUSTFLAGS="$flags" $cargo build --manifest-path "$root/fuzz/Cargo.toml" --profile fuzz --features libfuzzer --target "$host" \
+RUSTFLAGS="$flags" $cargo build --manifest-path "$root/fuzz/Cargo.toml" --profile watched --features libfuzzer --target "$host" \
     --target-dir "$out/target" --quiet
-program=$out/target/$host/fuzz/gpuzip-fuzz
+program=$out/target/$host/watched/gpuzip-fuzz
 
 for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 

@@ -1,0 +1,162 @@
+#!/bin/sh
+# The library and the programs of tests/ and of the examples under a tool that watches them: `tests/sanitizers.sh TOOL FOLDER`.
+#
+#   address   AddressSanitizer, leaks and UndefinedBehaviorSanitizer in programs and library, overflow checks in the library
+#   threads   ThreadSanitizer in programs and library
+#   memcheck  valgrind's memcheck, with the release library in the folder LIBRARY
+#   miri      Miri on the parts of the library that are plain Rust
+#
+# One line per program says what ran and how it ended; the exit status is 0 if nothing was found. What is not installed is skipped by name.
+# RUST_SANITIZER_TOOLCHAIN names a toolchain for cargo (default: nightly where it is installed, else the usual one with RUSTC_BOOTSTRAP=1:
+# the flags need no more, since std comes as it is).
+set -u
+
+tool=$1
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+root=$(cd "$(dirname "$0")/.." && pwd)
+failed=0
+runs=0
+watch=""
+
+for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+
+have() {
+    command -v "$1" >/dev/null 2>&1 && return 0
+    echo "skipped: $1 is not installed"
+    return 1
+}
+
+# Runs a program, which must succeed and, unless it is empty, print a line that ends with the second argument.
+check() {
+    title=$1 expected=$2
+    shift 2
+    runs=$((runs + 1))
+    # shellcheck disable=SC2086 # what watches the program is words
+    if $watch "$@" >"$out/log" 2>&1 && { [ -z "$expected" ] || grep -q "$expected\$" "$out/log"; }; then
+        echo "$tool: $title: 0 errors"
+    else
+        echo "$tool: $title: FAILED: $*"
+        tail -n 60 "$out/log"
+        failed=$((failed + 1))
+    fi
+}
+
+choose_toolchain() {
+    toolchain=${RUST_SANITIZER_TOOLCHAIN:-}
+    if [ -z "$toolchain" ] && rustup toolchain list 2>/dev/null | grep -q '^nightly'; then toolchain=nightly; fi
+    [ -z "$toolchain" ] || export RUSTUP_TOOLCHAIN="$toolchain"
+    export RUSTC_BOOTSTRAP=1
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    echo "$tool: $(rustc --version); $(cc --version | head -n 1)"
+}
+
+# The library with a sanitizer, in the folder $lib. --target keeps the flags away from build scripts. The runtime is that of the program.
+build_library() {
+    choose_toolchain
+    RUSTFLAGS="$1" cargo build --manifest-path "$root/Cargo.toml" -p gpuzip --lib --profile watched --target "$host" --target-dir "$out/target" --quiet ||
+        { echo "$tool: the library cannot be built"; exit 1; }
+    lib=$out/target/$host/watched
+}
+
+# compile PROGRAM COMPILER ARGUMENTS...: against the library in $lib, with the sanitizers in $flags.
+compile() {
+    built=$1 compiler=$2
+    shift 2
+    # shellcheck disable=SC2086 # flags are words
+    $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -o "$out/$built" -L"$lib" -lgpuzip -Wl,-rpath,"$lib" -lm -pthread \
+        >"$out/log" 2>&1 || { echo "$tool: $built cannot be compiled"; cat "$out/log"; failed=$((failed + 1)); return 1; }
+}
+
+# The C programs of tests/c that take no arguments and say ok.
+c_programs() {
+    for source in "$root"/tests/c/abi.c "$root"/tests/c/run.c "$root"/tests/c/codec.c "$root"/tests/c/stress*.c; do
+        [ -f "$source" ] || continue
+        name=$(basename "$source" .c)
+        compile "$name" cc -std=c99 "$source" && check "tests/c/$name.c" ok "$out/$name"
+    done
+}
+
+cxx_programs() {
+    have c++ || return 0
+    compile session c++ -std=c++14 "$root/tests/cxx/session.cpp" && check tests/cxx/session.cpp ok "$out/session" "$out"
+    for name in errors compressor shots; do
+        compile "dropin_$name" c++ -std=c++14 -I "$root/include/gpuzip-dropin" "$root/tests/cxx/$name.cpp" || continue
+        case $name in
+        errors) check tests/cxx/errors.cpp "all caught" "$out/dropin_errors" ;;
+        compressor) for codec in 1 3 4 5 6 7; do check "tests/cxx/compressor.cpp, codec $codec" "" "$out/dropin_compressor" "$codec" float; done ;;
+        shots) for algorithm in 1 2 3 4 5 6; do check "tests/cxx/shots.cpp, algorithm $algorithm" identical "$out/dropin_shots" 60 "$algorithm" 3 9 double; done ;;
+        esac
+    done
+}
+
+fortran_programs() {
+    have gfortran || return 0
+    make -s -C "$root/fortran" BUILD="$out/fortran" GPUZIP_LIB="$lib" FFLAGS="-fcheck=all -g -O1 $flags" examples >"$out/log" 2>&1 ||
+        { echo "$tool: the Fortran examples cannot be built"; cat "$out/log"; failed=$((failed + 1)); return; }
+    compile calls gfortran -fcheck=all -I "$out/fortran" -J "$out/fortran" "$root/tests/fortran/calls.f90" "$out/fortran/libgpuzip_fortran.a" &&
+        check tests/fortran/calls.f90 ok "$out/calls" "$out/calls.cfg" "$out/calls.trace"
+    check fortran/smoke.f90 identical "$out/fortran/smoke" 20 1 3 2
+    echo "&job n1 = 11, n2 = 9, n3 = 10, steps = 40 /" >"$out/visco.nml"
+    check fortran/examples/viscoacoustic.f90 "" "$out/fortran/viscoacoustic" "$out/visco.nml"
+    echo "&job n1 = 12, n2 = 10, n3 = 14, border = 4, steps = 40, shots = 1, out = '$out' /" >"$out/rtm.nml"
+    check fortran/examples/rtm3d "" "$out/fortran/rtm3d" "$out/rtm.nml"
+}
+
+# The C examples at a tiny size, compared with a run that keeps every state.
+c_examples() {
+    compile minimal cc -std=c99 "$root/c-examples/minimal.c" && check c-examples/minimal.c "" "$out/minimal"
+    for example in rtm3d cpml3d; do
+        make -s -C "$root/c-examples/$example" BUILD="$out/$example" GPUZIP_LIB="$lib" CFLAGS="-g -O1 $flags" >"$out/log" 2>&1 ||
+            { echo "$tool: $example cannot be built"; cat "$out/log"; failed=$((failed + 1)); continue; }
+        for more in "" "GPUZIP_CACHE_CAPACITY=3 GPUZIP_CHECKPOINTING_SNAPS=6" "GPUZIP_HOST_BUDGET=1M GPUZIP_DEVICE_BUDGET=400K"; do
+            # shellcheck disable=SC2086 # variables are words
+            check "c-examples/$example $more" "" env $more "$out/$example/$example" --verify --n1 14 --n2 10 --n3 16 --border 4 --steps 40 --shots 1 \
+                --out "$out/$example/out"
+        done
+    done
+}
+
+case $tool in
+address)
+    flags="-fsanitize=address,undefined -fno-sanitize-recover=all"
+    export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+    build_library "-Zsanitizer=address"
+    c_programs && cxx_programs && fortran_programs && c_examples
+    ;;
+threads)
+    flags="-fsanitize=thread"
+    export TSAN_OPTIONS="halt_on_error=1 suppressions=$root/tests/tsan.supp"
+    build_library "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
+    c_programs
+    ;;
+memcheck)
+    have valgrind || exit 0
+    lib=${LIBRARY:?the folder with libgpuzip.so}
+    flags=""
+    echo "memcheck: $(valgrind --version)"
+    # The codecs have blocks of straight vector code that are too long for valgrind's default. "Still reachable" is what lives as long as the process.
+    watch="valgrind -q --trace-children=yes --vex-guest-max-insns=20 --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect,possible \
+--errors-for-leak-kinds=definite,indirect,possible --gen-suppressions=all --suppressions=$root/tests/valgrind.supp"
+    c_programs && cxx_programs && fortran_programs && c_examples
+    ;;
+miri)
+    choose_toolchain
+    if ! cargo miri --version >/dev/null 2>&1; then
+        echo "skipped: miri is not installed (rustup component add miri rust-src, on nightly)"
+        exit 0
+    fi
+    # No files, threads or foreign functions: parsers, schedules, plans, headers of streams. A few cases of each property: Miri is slow.
+    export PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance"
+    for part in config::tests plan::portable schedule:: plan::tests codec::stream codec::checksum cursor::; do
+        check "unit tests of $part" "" cargo miri test --manifest-path "$root/Cargo.toml" --target-dir "$out/target" -p gpuzip --lib -- "$part"
+    done
+    ;;
+*)
+    echo "$tool: no such tool"
+    exit 2
+    ;;
+esac
+echo "$tool: $runs runs, $failed failed"
+[ "$failed" = 0 ]
