@@ -18,6 +18,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 failed=0
 runs=0
 watch=""
+runtime=""
 
 for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
@@ -58,15 +59,27 @@ build_library() {
     RUSTFLAGS="$1" cargo build --manifest-path "$root/Cargo.toml" -p gpuzip --lib --profile watched --target "$host" --target-dir "$out/target" --quiet ||
         { echo "$tool: the library cannot be built"; exit 1; }
     lib=$out/target/$host/watched
+    nm -D "$lib/libgpuzip.so" | grep -q "$2" || { echo "$tool: the library is not instrumented: it does not refer to $2"; exit 1; }
 }
 
-# compile PROGRAM COMPILER ARGUMENTS...: against the library in $lib, with the sanitizers in $flags.
+# compile PROGRAM COMPILER ARGUMENTS...: against the library in $lib, with the sanitizers in $flags, and with the runtime in $runtime if that is
+# not the compiler's own.
 compile() {
     built=$1 compiler=$2
     shift 2
+    link="-L$lib -lgpuzip -Wl,-rpath,$lib -lm -pthread"
     # shellcheck disable=SC2086 # flags are words
-    $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -o "$out/$built" -L"$lib" -lgpuzip -Wl,-rpath,"$lib" -lm -pthread \
-        >"$out/log" 2>&1 || { echo "$tool: $built cannot be compiled"; cat "$out/log"; failed=$((failed + 1)); return 1; }
+    if [ -z "$runtime" ]; then
+        $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -o "$out/$built" $link >"$out/log" 2>&1
+    else
+        $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -c -o "$out/$built.o" >"$out/log" 2>&1 &&
+            $compiler "$out/$built.o" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive -Wl,--export-dynamic -o "$out/$built" $link \
+                -ldl -lrt -lstdc++ >>"$out/log" 2>&1
+    fi && return 0
+    echo "$tool: $built cannot be compiled"
+    cat "$out/log"
+    failed=$((failed + 1))
+    return 1
 }
 
 # The C programs of tests/c that take no arguments and say ok.
@@ -76,6 +89,25 @@ c_programs() {
         name=$(basename "$source" .c)
         compile "$name" cc -std=c99 "$source" && check "tests/c/$name.c" ok "$out/$name"
     done
+}
+
+# A race that is there must be found, or nothing that follows means anything.
+planted_race() {
+    cat >"$out/race.c" <<'C'
+#include <gpuzip.h>
+#include <pthread.h>
+static int n;
+static void *count(void *p) { return n++, p; }
+int main(void) {
+  pthread_t t;
+  if (pthread_create(&t, 0, count, 0) != 0) return 0;
+  n++;
+  return pthread_join(t, 0) + (gpuzip_abi_version() == 0);
+}
+C
+    compile race cc "$out/race.c" || return 1
+    "$out/race" >"$out/log" 2>&1 && { echo "$tool: a planted race was not found"; failed=$((failed + 1)); return 1; }
+    grep -q "data race" "$out/log"
 }
 
 cxx_programs() {
@@ -122,14 +154,16 @@ case $tool in
 address)
     flags="-fsanitize=address,undefined -fno-sanitize-recover=all"
     export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
-    build_library "-Zsanitizer=address"
+    build_library "-Zsanitizer=address" __asan_report_load
     c_programs && cxx_programs && fortran_programs && c_examples
     ;;
 threads)
     flags="-fsanitize=thread"
-    export TSAN_OPTIONS="halt_on_error=1 suppressions=$root/tests/tsan.supp"
-    build_library "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
-    c_programs
+    export TSAN_OPTIONS=halt_on_error=1
+    # std is not instrumented, but its locks and channels are compiled into the library and are. The runtime is rustc's: gcc's lacks some calls.
+    build_library "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" __tsan_
+    runtime=$(echo "$(rustc --print sysroot)"/lib/rustlib/"$host"/lib/librustc-*_rt.tsan.a)
+    planted_race && c_programs
     ;;
 memcheck)
     have valgrind || exit 0

@@ -39,6 +39,7 @@ pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
         assert_eq!(gpuzip_set_log_callback(Some(filter), std::ptr::null_mut()), GPUZIP_OK);
+        assert_eq!(gpuzip_set_log_level(3), GPUZIP_OK);
         tempfile::Builder::new().prefix("gpuzip-fuzz-").tempdir().expect("a temporary folder")
     });
     folder.path()

@@ -43,27 +43,27 @@ fn replay(name: &str, mutations: u64) {
 
 #[test]
 fn config() {
-    replay("config", 10_000);
+    replay("config", 6_000);
 }
 
 #[test]
 fn trace() {
-    replay("trace", 10_000);
+    replay("trace", 6_000);
 }
 
 #[test]
 fn profile() {
-    replay("profile", 10_000);
+    replay("profile", 6_000);
 }
 
 #[test]
 fn stream() {
-    replay("stream", 10_000);
+    replay("stream", 6_000);
 }
 
 #[test]
 fn calls() {
-    replay("calls", 3_000);
+    replay("calls", 2_000);
 }
 
 #[test]
