@@ -48,7 +48,7 @@ fn config() {
 
 #[test]
 fn trace() {
-    replay("trace", 6_000);
+    replay("trace", 60_000);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn profile() {
 
 #[test]
 fn stream() {
-    replay("stream", 6_000);
+    replay("stream", 1_500);
 }
 
 #[test]
