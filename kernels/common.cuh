@@ -162,12 +162,29 @@ static __device__ __forceinline__ void add_to(u64 *to, u64 v)
         atomicAdd(to, v);
 }
 
-/* What word `index` of a stream, behind its checksum's own words 0 to 6 and the payload from 8 on, adds to the checksum. */
-static __device__ __forceinline__ u64 checksum_term(u64 word, u32 index)
+/* ---- The checksum, as src/codec/checksum.rs explains it ---- */
+
+/* Words that have a weight in common and a key each: a power of two. Where a thread goes on by a multiple of it, its key stays. */
+#define CHECKSUM_RUN 256
+
+static __device__ __forceinline__ u64 splitmix64(u64 i)
 {
-    const u32 low = (u32)word + index * 0x9E3779B1u + 0x7F4A7C15u;
-    const u32 high = (u32)(word >> 32) + index * 0x85EBCA77u + 0xC2B2AE3Du;
-    return (u64)low * high;
+    u64 x = (i + 1) * 0x9E3779B97F4A7C15ull;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+    return x ^ x >> 31;
+}
+
+static __device__ __forceinline__ u64 checksum_key(u64 index) { return splitmix64(index % CHECKSUM_RUN); }
+
+/*
+ * What word `index`, with its key, adds to a checksum. The words of a stream are numbered from its beginning; the checksum's own, 7, is left
+ * out.
+ */
+static __device__ __forceinline__ u64 checksum_term(u64 word, u64 index, u64 key)
+{
+    const u64 x = word ^ key;
+    return (splitmix64(~(index / CHECKSUM_RUN)) | 1) * (x + (x & 0xFFFFFFFFu) * (x >> 32));
 }
 
 /* ---- Sums over a grid ---- */

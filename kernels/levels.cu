@@ -12,14 +12,15 @@ struct LevelSum {
 };
 
 /*
- * Adds up the words of a field, an even or odd number of them; `work`: a sum and a count of blocks, zeros before and after. The last block
+ * Adds up the words of a field, an even or odd number of them; a block has CHECKSUM_RUN threads or a multiple; `work`: a sum and a count of blocks, zeros before and after. The last block
  * has the whole sum.
  */
 extern "C" __global__ void level_sum(const u32 *x, u64 words, u64 *work, LevelSum use)
 {
     u64 sum = 0;
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; 2 * i < words; i += (u64)gridDim.x * blockDim.x)
-        sum += checksum_term(x[2 * i] | (2 * i + 1 < words ? (u64)x[2 * i + 1] << 32 : 0), (u32)i);
+    const u64 begin = (u64)blockIdx.x * blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x, key = checksum_key(begin);
+    for (u64 i = begin; 2 * i < words; i += stride)
+        sum += checksum_term(x[2 * i] | (2 * i + 1 < words ? (u64)x[2 * i + 1] << 32 : 0), i, key);
     add_to(&work[0], sum);
     __threadfence();
     __syncthreads();

@@ -291,7 +291,7 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
 
 static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
 
-/* The payload of what no coder has made; zeros behind every payload; and its checksum. */
+/* The payload of what no coder has made; zeros behind every payload; and its checksum. A block has CHECKSUM_RUN threads or a multiple. */
 extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
 {
     if (!job->active)
@@ -302,8 +302,8 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
         return; /* seal gives the group up */
     const u64 bytes = job->content == 2 ? 8 : coded ? job->bytes : raw, words = (padded(bytes) - HEADER) / 8;
     u64 *to = (u64 *)job->payload, sum = 0;
-    const u64 stride = (u64)gridDim.x * blockDim.x;
-    for (u64 w = (u64)blockIdx.x * blockDim.x + threadIdx.x; w < words; w += stride) {
+    const u64 begin = (u64)blockIdx.x * blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x, key = checksum_key(8 + begin);
+    for (u64 w = begin; w < words; w += stride) {
         u64 word = 0;
         if (8 * w >= bytes)
             word = 0;
@@ -321,7 +321,7 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
             word &= (1ull << 8 * (bytes - 8 * w)) - 1;
         to[w] = word;
         if (8 * w < bytes)
-            sum += checksum_term(word, 8 + (u32)w);
+            sum += checksum_term(word, 8 + w, key);
     }
     add_to(&job->sum, sum);
 }
@@ -352,14 +352,14 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
             u64 *to = (u64 *)(job->payload - HEADER), sum = job->sum;
             const u32 content = job->content == 2 ? 2 : coded;
             job->bytes = content == 2 ? 8 : coded ? job->bytes : raw;
-            to[0] = 0x317a7067ull | (u64)settings->codec << 32 | (u64)content << 40 | (u64)field->scalar << 48;
+            to[0] = 0x327a7067ull | (u64)settings->codec << 32 | (u64)content << 40 | (u64)field->scalar << 48;
             to[1] = field->index | (u64)job->reference << 16 | (u64)settings->parameter << 32;
             for (int a = 0; a < 3; a++)
                 to[2 + a] = field->n[a];
             to[5] = bits_of_double(job->promised);
             to[6] = job->bytes;
             for (u32 w = 0; w < 7; w++)
-                sum += checksum_term(to[w], w);
+                sum += checksum_term(to[w], w, checksum_key(w));
             to[7] = sum;
             state->end += padded(job->bytes);
         }
@@ -390,7 +390,7 @@ extern "C" __global__ void snapshot_open(const Settings *settings, const Field *
             const u64 *from = (const u64 *)(base + at);
             const u32 content = (u32)(from[0] >> 40) & 0xFF, reference = (u32)(from[1] >> 16) & 0xFFFF;
             const u64 payload = from[6], expected = content == 0 ? raw : content == 2 ? 8 : payload;
-            bad = (u32)from[0] != 0x317a7067u || ((from[0] >> 32) & 0xFF) != settings->codec || content > 2 || from[0] >> 48 != field->scalar;
+            bad = (u32)from[0] != 0x327a7067u || ((from[0] >> 32) & 0xFF) != settings->codec || content > 2 || from[0] >> 48 != field->scalar;
             bad |= (from[1] & 0xFFFF) != field->index || (u32)(from[1] >> 32) != settings->parameter;
             bad |= reference != 0 && (field->later == 0 || reference != 1 + fields[field->later - 1].index);
             bad |= from[2] != field->n[0] || from[3] != field->n[1] || from[4] != field->n[2];
@@ -404,7 +404,7 @@ extern "C" __global__ void snapshot_open(const Settings *settings, const Field *
                 job->promised = double_of(from[5]);
                 job->value = content == 2 ? double_of(from[8]) : 0;
                 for (u32 w = 0; w < 7; w++)
-                    job->sum += checksum_term(from[w], w);
+                    job->sum += checksum_term(from[w], w, checksum_key(w));
                 at += padded(payload);
             }
         }
@@ -415,19 +415,20 @@ extern "C" __global__ void snapshot_open(const Settings *settings, const Field *
         state->error = ERROR_STREAM;
 }
 
-/* Adds up the payload of one stream. */
+/* Adds up the checksum of one payload. A block has CHECKSUM_RUN threads or a multiple. */
 extern "C" __global__ void snapshot_verify(Job *job)
 {
     if (!job->active)
         return;
-    const u64 words = (job->bytes + 7) / 8, stride = (u64)gridDim.x * blockDim.x;
+    const u64 begin = (u64)blockIdx.x * blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x, key = checksum_key(8 + begin);
+    const u64 words = (job->bytes + 7) / 8;
     const u64 *from = (const u64 *)job->payload;
     u64 sum = 0;
-    for (u64 w = (u64)blockIdx.x * blockDim.x + threadIdx.x; w < words; w += stride) {
+    for (u64 w = begin; w < words; w += stride) {
         u64 word = from[w];
         if (job->bytes - 8 * w < 8)
             word &= (1ull << 8 * (job->bytes - 8 * w)) - 1;
-        sum += checksum_term(word, 8 + (u32)w);
+        sum += checksum_term(word, 8 + w, key);
     }
     add_to(&job->sum, sum);
 }

@@ -1,6 +1,11 @@
 //! Codecs as a session and the C ABI use them: bounds on whole snapshots, pairs of time levels, values that are not finite, and streams
 //! that are damaged.
 
+#[path = "common/checksum.rs"]
+#[allow(dead_code)]
+mod checksum;
+
+use checksum::reseal;
 use gpuzip::codec::{simd, Array, ArrayMut, Bound, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::device::AppMemory;
 use gpuzip::error::Code;
@@ -204,19 +209,6 @@ proptest! {
     }
 }
 
-/// The checksum of a stream, as checksum.rs describes it, one word at a time.
-fn checksum(bytes: &[u8], first: u32) -> u64 {
-    let term = |(k, piece): (usize, &[u8])| {
-        let mut word = [0; 8];
-        word[..piece.len()].copy_from_slice(piece);
-        let (word, index) = (u64::from_le_bytes(word), first.wrapping_add(k as u32));
-        let low = (word as u32).wrapping_add(index.wrapping_mul(0x9E37_79B1)).wrapping_add(0x7F4A_7C15);
-        let high = ((word >> 32) as u32).wrapping_add(index.wrapping_mul(0x85EB_CA77)).wrapping_add(0xC2B2_AE3D);
-        u64::from(low).wrapping_mul(u64::from(high))
-    };
-    bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
-}
-
 /// Where the payload of the array at `at` of a snapshot is, and where the next array begins.
 fn payload(snapshot: &[u8], at: usize) -> (std::ops::Range<usize>, usize) {
     let bytes = u64::from_le_bytes(snapshot[at + 48..at + 56].try_into().unwrap()) as usize;
@@ -230,8 +222,7 @@ fn forge(snapshot: &mut Vec<u8>, at: usize, forged: &[u8]) {
     let mut padded = forged.to_vec();
     padded.resize(forged.len().next_multiple_of(64), 0);
     snapshot.splice(at + 64..next, padded);
-    let sum = checksum(&snapshot[at..at + 56], 0).wrapping_add(checksum(forged, 8));
-    snapshot[at + 56..at + 64].copy_from_slice(&sum.to_le_bytes());
+    assert!(reseal(&mut snapshot[at..]));
 }
 
 /// What a forger does to a payload.
@@ -490,6 +481,26 @@ proptest! {
                 (bytes, to, y.iter().map(|y| y.to_bits()).collect::<Vec<_>>(), wide.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
             });
             prop_assert!(streams[0] == streams[1]);
+        }
+    }
+}
+
+/// In a stream of values as they are, no value hides what becomes of the one beside it: not the ones either that a product of a word's
+/// halves, each plus a multiple of its number, would make 0.
+#[test]
+fn no_value_hides_another() {
+    let words = 600;
+    for (value, factor, beside) in [(0x7F4A_7C15u32, 0x9E37_79B1u32, 1), (0xC2B2_AE3D, 0x85EB_CA77, 0)] {
+        let hiding = |w: usize| f32::from_bits(0u32.wrapping_sub(value.wrapping_add(factor.wrapping_mul(8 + w as u32))));
+        let fields = [Field { n: [2 * words as u64, 1, 1], scalar: Scalar::F32, previous_of: None }];
+        let mut state = State::new(&fields, |_, _| 1.0);
+        (0..words).for_each(|w| state.data[0][8 * w + 4 * (1 - beside)..][..4].copy_from_slice(&hiding(w).to_le_bytes()));
+        let mut codec = codec(&Settings::default(), &fields);
+        let stream = compress(&mut codec, &state);
+        for (w, bit) in (0..words).flat_map(|w| [0, 7, 31].map(|bit| (w, bit))) {
+            let mut bad = stream.clone();
+            bad[64 + 8 * w + 4 * beside + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decompress(&mut codec, &bad, &fields).unwrap_err().code, Code::Stream, "word {w}, bit {bit}");
         }
     }
 }

@@ -225,6 +225,26 @@ fn levels_that_are_not_each_others_are_refused() {
     }
 }
 
+/// No value hides a change of the one beside it: not the values either that a product of a word's halves, each plus a multiple of its
+/// number, would make 0.
+#[test]
+fn no_value_hides_a_change_of_the_level() {
+    let (fields, steps, words) = (fields(40), 12, 60);
+    let hiding = |w: usize| 0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(w as u32))).to_le_bytes();
+    // All states on the host, or all in the cache: each has its past in the one before.
+    for (changed, cache) in (0..words).flat_map(|changed| [(changed, 0), (changed, steps)]) {
+        let mut session = Session::new(config(Some(Algorithm::StoreAll), 0, cache), steps.into(), &unplaced(&fields)).unwrap();
+        let spoil = |ts: u32, app: &mut App| {
+            (0..words).for_each(|w| app.data[1][8 * w..8 * w + 4].copy_from_slice(&hiding(w)));
+            if ts == 7 {
+                app.data[0][8 * changed + 5] ^= 0x10;
+            }
+        };
+        let error = shot(&mut session, &fields, steps, 3, spoil).unwrap_err();
+        assert!(error.code == Code::Values && error.message.contains("field 0 of state 7 "), "{error}");
+    }
+}
+
 /// Without levels, or where they cannot be shared, snapshots are whole.
 #[test]
 fn what_cannot_be_shared_is_not() {

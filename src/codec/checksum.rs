@@ -1,5 +1,24 @@
-//! The checksum of a stream: a sum over its 64-bit words in which each word counts by its place (NH, Black et al. 1999, with keys that
-//! follow from the place). Words may be added in any order, so that kernels compute it as they write.
+//! The checksum of streams, profiles and shared time levels: a sum over 64-bit words, mod 2^64, which may be added up in any order and in
+//! any pieces, so that a kernel sums a stream while it writes.
+//!
+//! Word number i, of value w, adds `weight(i / RUN) * t(w ^ KEYS[i % RUN])`. Keys and weights are pseudo-random (splitmix64); weights are
+//! odd. With x = 2^32 b + a, a and b the halves of 32 bits,
+//!
+//!   t(x) = x + a b = (a + 2^32)(b + 1) - 2^32  mod 2^64,
+//!
+//! which is NH (Black et al. 1999) with the word itself added, as XXH3 adds it, since a product alone is blind to one half where the other
+//! half is zero. What it notices:
+//!
+//! - A change within one half of a word, always. With b fixed, a change da moves t by (b + 1) da, and 0 < |(b + 1) da| < 2^64. With a fixed,
+//!   a change db moves t by (a + 2^32) db, and 0 < |(a + 2^32) db| < 2^65: it is 0 mod 2^64 only if it is 2^64 itself, so a + 2^32 would have
+//!   to be a power of two, hence 2^32, and |db| = 2^32, which is too large. An odd weight keeps what is not 0 mod 2^64 so.
+//! - Words replaced by random ones: all but about one in 2^61.
+//! - Any fixed pattern of flipped bits in words of random content: all but one in 2^32 at worst, which is where only the highest bits of
+//!   halves flip (the signs of FP32 values, say), since such a change moves the sum by multiples of 2^31. The tests count this exactly for
+//!   words of few bits.
+//!
+//! Keys in an arithmetic progression would be cheaper and would cancel in patterns that data have, such as two pulses that move apart by
+//! one word each. Nothing here resists someone who chooses the damage: the constants are public.
 
 // Lanes are counted.
 #![allow(clippy::needless_range_loop)]
@@ -13,10 +32,16 @@ pub fn checksum(bytes: &[u8], first: u64) -> u64 {
 
 struct Sum<'a>(&'a [u8], u64);
 
-const WORDS: usize = 16;
-/// Bytes of so many words.
-const BLOCK: usize = 8 * WORDS;
-/// How far ahead memory is asked for: there is little to do for each word, and the checksum would wait for most of them.
+/// Words that have a weight in common and a key each.
+const RUN: usize = 256;
+/// The keys of a run of words.
+static KEYS: [u64; RUN] = keys();
+
+/// Words that are added up side by side, in vectors.
+const LANES: usize = 16;
+/// Bytes of these words.
+const BLOCK: usize = 8 * LANES;
+/// How many bytes ahead memory is asked for: there is little to do for each word, and the checksum would wait for most of them.
 const AHEAD: usize = 16 * BLOCK;
 
 impl Kernel for Sum<'_> {
@@ -25,78 +50,259 @@ impl Kernel for Sum<'_> {
     #[inline(always)]
     fn run(self) -> u64 {
         let Sum(bytes, first) = self;
-        let mut sums = [0u64; WORDS];
-        let mut keys: [Key; WORDS] = std::array::from_fn(|k| Key::of((first as u32).wrapping_add(k as u32)));
-        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
-        for (i, block) in blocks.iter().enumerate() {
-            prefetch::<_, false>(bytes, i * BLOCK + AHEAD);
-            prefetch::<_, false>(bytes, i * BLOCK + AHEAD + BLOCK / 2);
-            for k in 0..WORDS {
-                let mut word = [0; 8];
-                word.copy_from_slice(&block[8 * k..8 * k + 8]);
-                sums[k] = sums[k].wrapping_add(keys[k].term(u64::from_le_bytes(word)));
-                keys[k] = keys[k].ahead(WORDS as u32);
+        let (begin, run) = (first as usize % RUN, first / RUN as u64);
+        let (head, rest) = bytes.split_at(bytes.len().min(8 * ((RUN - begin) % RUN)));
+        let mut sums = [0u64; LANES];
+        if !head.is_empty() {
+            sums[0] = weight(run).wrapping_mul(sum_of_piece(head, &KEYS[begin..]));
+        }
+        let next = run + (begin > 0) as u64;
+        let (runs, tail) = rest.as_chunks::<{ 8 * RUN }>();
+        for (i, run) in runs.iter().enumerate() {
+            let (of_run, weight) = (sums_of_run(run, rest, i * 8 * RUN), weight(next + i as u64));
+            for k in 0..LANES {
+                sums[k] = sums[k].wrapping_add(weight.wrapping_mul(of_run[k]));
             }
         }
-        for (piece, key) in rest.chunks(8).zip(keys) {
-            let mut word = [0; 8];
-            word[..piece.len()].copy_from_slice(piece);
-            sums[0] = sums[0].wrapping_add(key.term(u64::from_le_bytes(word)));
-        }
+        sums[0] = sums[0].wrapping_add(weight(next + runs.len() as u64).wrapping_mul(sum_of_piece(tail, &KEYS)));
         sums.iter().fold(0, |sum, &s| sum.wrapping_add(s))
     }
 }
 
-/// What is added to the halves of a word. Words of 64 bits, of which the low half counts: that is what vectors multiply.
-#[derive(Clone, Copy)]
-struct Key {
-    low: u64,
-    high: u64,
+/// The sums of t over the words of a whole run, by lanes. It stands at `bytes[at..]`.
+#[inline(always)]
+fn sums_of_run(run: &[u8; 8 * RUN], bytes: &[u8], at: usize) -> [u64; LANES] {
+    let mut sums = [0u64; LANES];
+    for (i, (block, keys)) in run.as_chunks::<BLOCK>().0.iter().zip(KEYS.as_chunks::<LANES>().0).enumerate() {
+        prefetch::<_, false>(bytes, at + i * BLOCK + AHEAD);
+        prefetch::<_, false>(bytes, at + i * BLOCK + AHEAD + BLOCK / 2);
+        for k in 0..LANES {
+            let mut word = [0; 8];
+            word.copy_from_slice(&block[8 * k..8 * k + 8]);
+            sums[k] = sums[k].wrapping_add(t(u64::from_le_bytes(word) ^ keys[k]));
+        }
+    }
+    sums
 }
 
-const STEP: Key = Key { low: 0x9E37_79B1, high: 0x85EB_CA77 };
-
-impl Key {
-    /// That of a place.
-    #[inline(always)]
-    fn of(index: u32) -> Self {
-        Key { low: 0x7F4A_7C15, high: 0xC2B2_AE3D }.ahead(index)
+/// The sum of t over the words of a part of a run, whose keys are the first ones of `keys`.
+#[inline(always)]
+fn sum_of_piece(bytes: &[u8], keys: &[u64]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let whole = words.iter().zip(keys).fold(0u64, |sum, (&word, key)| sum.wrapping_add(t(u64::from_le_bytes(word) ^ key)));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    match keys.get(words.len()) {
+        Some(key) if !rest.is_empty() => whole.wrapping_add(t(u64::from_le_bytes(last) ^ key)),
+        _ => whole,
     }
+}
 
-    /// That of `by` places on.
-    #[inline(always)]
-    fn ahead(self, by: u32) -> Self {
-        let add = |key: u64, step: u64| key.wrapping_add(step.wrapping_mul(u64::from(by)));
-        Key { low: add(self.low, STEP.low), high: add(self.high, STEP.high) }
-    }
+/// What a word adds, its key applied, before its weight.
+#[inline(always)]
+fn t(x: u64) -> u64 {
+    x.wrapping_add((x & 0xFFFF_FFFF).wrapping_mul(x >> 32))
+}
 
-    #[inline(always)]
-    fn term(self, word: u64) -> u64 {
-        const HALF: u64 = 0xFFFF_FFFF;
-        (word.wrapping_add(self.low) & HALF).wrapping_mul((word >> 32).wrapping_add(self.high) & HALF)
+/// The weight of all words of run number `run`.
+#[inline(always)]
+fn weight(run: u64) -> u64 {
+    splitmix64(!run) | 1
+}
+
+const fn keys() -> [u64; RUN] {
+    let mut keys = [0; RUN];
+    let mut i = 0;
+    while i < RUN {
+        keys[i] = splitmix64(i as u64);
+        i += 1;
     }
+    keys
+}
+
+/// Number `i` of the sequence of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014, from seed 0.
+#[inline(always)]
+const fn splitmix64(i: u64) -> u64 {
+    let x = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ x >> 31
 }
 
 #[cfg(test)]
 mod tests {
-    use super::checksum;
+    use super::{checksum, splitmix64, KEYS, RUN};
+    use crate::codec::simd::{dispatch, levels, set_level};
     use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    /// The definition, without lanes and runs.
+    fn plain(bytes: &[u8], first: u64) -> u64 {
+        let term = |(k, piece): (usize, &[u8])| {
+            let (mut word, index) = ([0; 8], first + k as u64);
+            word[..piece.len()].copy_from_slice(piece);
+            let x = u64::from_le_bytes(word) ^ splitmix64(index % 256);
+            (splitmix64(!(index / 256)) | 1).wrapping_mul(x.wrapping_add((x as u32 as u64) * (x >> 32)))
+        };
+        bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
+    }
 
     proptest! {
-        /// Pieces add up; a changed bit, a swap of words or zeros behind the end are noticed.
+        /// Every level gives what the definition does, from any word on; pieces add up.
         #[test]
-        fn notices(words in prop::collection::vec(any::<u64>(), 2..80), at in any::<prop::sample::Index>(), bit in 0..64u32) {
-            let bytes = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
-            let whole = checksum(&bytes(&words), 3);
-            let k = at.index(words.len());
-            prop_assert_eq!(whole, checksum(&bytes(&words[..k]), 3).wrapping_add(checksum(&bytes(&words[k..]), 3 + k as u64)));
-            let mut other = words.clone();
-            other[k] ^= 1 << bit;
-            prop_assert_ne!(whole, checksum(&bytes(&other), 3));
+        fn is_what_it_is_defined_to_be(
+            words in prop::collection::vec(any::<u64>(), 0..900), cut in 0..8usize, at in any::<prop::sample::Index>(),
+            first in prop_oneof![Just(0), Just(8), 0..2000u64, (1u64 << 31) - 300..(1 << 31) + 300, (1u64 << 32) - 300..(1 << 32) + 300, 0..1u64 << 60],
+        ) {
+            let mut whole = bytes(&words);
+            whole.truncate(whole.len().saturating_sub(cut));
+            let at = 8 * at.index(whole.len() / 8 + 1);
+            for level in levels() {
+                set_level(level);
+                prop_assert_eq!(checksum(&whole, first), plain(&whole, first));
+                let pieces = checksum(&whole[..at], first).wrapping_add(checksum(&whole[at..], first + at as u64 / 8));
+                prop_assert_eq!(pieces, plain(&whole, first));
+            }
+        }
+
+        /// A changed half of a word, whatever the word, its place and the change, zeros behind the end, and a swap of words are noticed.
+        #[test]
+        fn notices(
+            words in prop::collection::vec(any::<u64>(), 2..80), at in any::<prop::sample::Index>(), change in 1..=u32::MAX, first in any::<u32>(),
+        ) {
+            let first = u64::from(first);
+            let (whole, k) = (checksum(&bytes(&words), first), at.index(words.len()));
+            for shift in [0, 32] {
+                let mut other = words.clone();
+                other[k] ^= u64::from(change) << shift;
+                prop_assert_ne!(whole, checksum(&bytes(&other), first));
+            }
             let mut swapped = words.clone();
             swapped.swap(0, k);
-            prop_assert!(swapped == words || whole != checksum(&bytes(&swapped), 3));
-            prop_assert_ne!(whole, checksum(&bytes(&[&words[..], &[0]].concat()), 3));
+            prop_assert!(swapped == words || whole != checksum(&bytes(&swapped), first));
+            prop_assert_ne!(whole, checksum(&bytes(&[&words[..], &[0]].concat()), first));
         }
+    }
+
+    /// No word hides a change of its own half: not those that the key makes 0 or extreme, nor those that a product of halves plus multiples
+    /// of the word's number would hide, up to words far beyond 2^32.
+    #[test]
+    fn no_word_is_blind() {
+        const SPECIAL: [u32; 8] = [0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFE, 0xFFFF_FFFF];
+        // 110066197: in FP32 values, [2 * 110066197 + 1] was invisible where the value before it was 0.
+        let places = (0..2 * RUN as u64).chain([110_066_197, 110_066_205, (1 << 32) - 1, 1 << 32, (1 << 40) + 77]);
+        for place in places {
+            let low = 0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(place as u32)));
+            let high = 0u32.wrapping_sub(0xC2B2_AE3Du32.wrapping_add(0x85EB_CA77u32.wrapping_mul(place as u32)));
+            let keyed = SPECIAL.iter().flat_map(|a| SPECIAL.map(|b| KEYS[place as usize % RUN] ^ (u64::from(*a) | u64::from(b) << 32)));
+            for word in keyed.chain([0, u64::MAX, low.into(), u64::from(high) << 32, u64::from(low) | u64::from(high) << 32]) {
+                let sum = checksum(&word.to_le_bytes(), place);
+                for change in SPECIAL.into_iter().skip(1).chain((0..32).map(|bit| 1 << bit)).map(u64::from) {
+                    for change in [change, change << 32] {
+                        assert_ne!(sum, checksum(&(word ^ change).to_le_bytes(), place), "word {word:#x} at {place}, {change:#x}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same sum with words of 2 w bits, exactly: of all patterns of flipped bits in one word, and in two words, none stays unnoticed in
+    /// more than 2^-w of all contents; within one half, none at all.
+    #[test]
+    fn small_words_are_counted_out() {
+        for w in 2..=5 {
+            let (words, half) = (1usize << (2 * w), (1usize << w) - 1);
+            let t: Vec<usize> = (0..words).map(|x| (x + (x & half) * (x >> w)) % words).collect();
+            // How often a pattern of flipped bits moves t by how much.
+            let moves: Vec<Vec<u64>> = (0..words)
+                .map(|flipped| {
+                    let mut moves = vec![0; words];
+                    (0..words).for_each(|x| moves[(words + t[x ^ flipped] - t[x]) % words] += 1);
+                    moves
+                })
+                .collect();
+            for flipped in 1..words {
+                let unnoticed = moves[flipped][0] as usize;
+                assert!(unnoticed <= words >> w, "width {w}, {flipped:#x}: {unnoticed} of {words}");
+                assert!(unnoticed == 0 || flipped & half != 0 && flipped >> w != 0, "width {w}, {flipped:#x}");
+            }
+            for weight in [1, 5, words / 2 + 3].into_iter().take(if w > 3 { 0 } else { 3 }) {
+                for (a, b) in (1..words).flat_map(|a| (0..words).map(move |b| (a, b))) {
+                    let unnoticed: u64 = (0..words).map(|by| moves[a][(words * words - weight * by) % words] * moves[b][by]).sum();
+                    assert!(unnoticed as usize <= (words * words) >> w, "width {w}, {a:#x} and {b:#x}: {unnoticed}");
+                }
+            }
+        }
+    }
+
+    /// Patterns that data have, on fields of zeros, of one value and of smooth values: all have different sums.
+    #[test]
+    fn structured_changes_are_told_apart() {
+        const WORDS: usize = 520;
+        let single = |x: f32| u64::from(x.to_bits());
+        let smooth = |i: usize| single((i as f32 * 0.02).sin()) | single((i as f32 * 0.02 + 0.01).sin()) << 32;
+        let fields: [&dyn Fn(usize) -> u64; 3] = [&|_| 0, &|_| single(1.0) | single(1.0) << 32, &smooth];
+        for (number, field) in fields.into_iter().enumerate() {
+            let words: Vec<u64> = (0..WORDS).map(field).collect();
+            let sum = checksum(&bytes(&words), 8);
+            let mut seen = HashSet::from([sum]);
+            let mut is_new = |sum: u64, what: &str, at: usize| assert!(seen.insert(sum), "field {number}: {what}, {at}");
+            // By how much the sum moves where word i becomes another one.
+            let moved = |i: usize, to: u64| {
+                let term = |word: u64| checksum(&word.to_le_bytes(), 8 + i as u64);
+                term(to).wrapping_sub(term(words[i]))
+            };
+            // Two pulses anywhere: moving them apart, together, or in step changes the sum.
+            for pulse in [single(-1.37), single(0.1) << 32, 1.5f64.to_bits(), single(0.7) | single(0.3) << 32] {
+                let moves: Vec<u64> = (0..WORDS).map(|i| moved(i, words[i] ^ pulse)).collect();
+                for i in 0..WORDS {
+                    (i + 1..WORDS)
+                        .step_by(3)
+                        .for_each(|j| is_new(sum.wrapping_add(moves[i]).wrapping_add(moves[j]), "pulses", i * WORDS + j));
+                }
+            }
+            // All words of a stretch changed, from any word to any other.
+            let changes: [(&str, &dyn Fn(usize) -> u64); 3] = [
+                ("NaN", &|_| u64::MAX),
+                ("bits counted up", &|i| words[i].wrapping_add(0x1_0000_0001)),
+                ("signs", &|i| words[i] ^ 0x8000_0000_8000_0000),
+            ];
+            for (what, change) in changes {
+                for begin in (0..WORDS).step_by(7) {
+                    let mut sum = sum;
+                    for i in begin..WORDS {
+                        sum = sum.wrapping_add(moved(i, change(i)));
+                        is_new(sum, what, begin * WORDS + i);
+                    }
+                }
+            }
+            // Lengths, and the whole in another place.
+            (1..WORDS).for_each(|end| is_new(checksum(&bytes(&words[..end]), 8), "cut", end));
+            (9..4000).for_each(|first| is_new(checksum(&bytes(&words), first), "in another place", first as usize));
+        }
+    }
+
+    /// Words that change places, across runs and across 2^32 words, change the sum.
+    #[test]
+    fn places_differ() {
+        let pair = [1.0f32, 1.5].map(|x| u64::from(x.to_bits()));
+        let sum = |at: [u64; 2], words: [u64; 2]| (0..2).map(|k| checksum(&words[k].to_le_bytes(), at[k])).fold(0, u64::wrapping_add);
+        for distance in (1..5000).chain((0..50).map(|k| 1 << k)).chain([(1 << 32) - 1, (1 << 32) + 1]) {
+            for at in [0, 8, 255] {
+                let at = [at, at + distance];
+                assert_ne!(sum(at, pair), sum(at, [pair[1], pair[0]]), "{at:?}");
+            }
+        }
+    }
+
+    /// A sum that is kept somewhere stays what it is.
+    #[test]
+    fn stays_the_same() {
+        let words: Vec<u64> = (0..1000).map(|i| splitmix64(i + 5)).collect();
+        assert_eq!(dispatch(super::Sum(&bytes(&words)[..7995], 8)), 18_265_888_552_009_382_094);
     }
 }

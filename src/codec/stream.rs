@@ -2,7 +2,8 @@
 //!
 //! | bytes | header, little endian |
 //! |---|---|
-//! | 0..4 | `gpz1` |
+//! | 0..3 | `gpz` |
+//! | 3 | version of this format: `2` (version 1 had another checksum) |
 //! | 4 | the codec, as the configuration's `compressor` |
 //! | 5 | what the payload is: 0 the values as they are, 1 coded, 2 one value that all have |
 //! | 6 | type, as GPUZIP_TYPE_*; what is neither FP32 (0) nor FP64 (1) is stored as it is |
@@ -25,7 +26,7 @@ use crate::snapshot::{Field, Scalar};
 /// Bytes of a header, and what streams are aligned to.
 pub const HEADER: usize = 64;
 
-const MAGIC: [u8; 4] = *b"gpz1";
+const MAGIC: [u8; 4] = *b"gpz2";
 
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +91,7 @@ impl Header {
     pub fn open(from: &[u8]) -> Result<(Header, &[u8], usize)> {
         let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
         let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
-        if from.len() < HEADER || from[..4] != MAGIC {
-            return fail!(Stream, "{} bytes do not begin a gpuzip stream (version 1)", from.len());
-        }
+        check_magic(from)?;
         let payload = usize::try_from(word(48)).ok().filter(|&payload| padded(payload) <= from.len());
         let Some(payload) = payload else {
             return fail!(Stream, "a stream of {} bytes, and its header announces a payload of {}: it is cut off", from.len(), word(48));
@@ -131,6 +130,17 @@ impl Header {
             Header { codec: from[4], content, field: half(8), reference, parameter, shape, bound: f64::from_bits(word(40)), payload };
         Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
     }
+}
+
+fn check_magic(from: &[u8]) -> Result<()> {
+    if from.len() < HEADER || from[..3] != MAGIC[..3] {
+        return fail!(Stream, "these {} bytes do not begin a gpuzip stream", from.len());
+    }
+    if from[3] != MAGIC[3] {
+        let [theirs, ours] = [from[3], MAGIC[3]].map(|version| (version as char).escape_default());
+        return fail!(Stream, "a gpuzip stream of version {theirs}: this library reads version {ours}; compress again with this library");
+    }
+    Ok(())
 }
 
 /// The checksum of a stream: the payload begins at word 8, after the checksum's own.

@@ -3,7 +3,7 @@
 //! | bytes | little endian |
 //! |---|---|
 //! | 0..4 | `gpzp` |
-//! | 4..8 | version, 1 |
+//! | 4..8 | version: 2 (version 1 had another checksum) |
 //! | 8..16 | bytes in all |
 //! | 16..24 | checksum of what follows |
 //! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
@@ -17,7 +17,7 @@ use crate::codec::checksum;
 use crate::error::{fail, Result};
 
 const MAGIC: &[u8; 4] = b"gpzp";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What stands before the part that the checksum is of.
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
@@ -198,7 +198,8 @@ mod tests {
         };
         let negative = Profile { h2d_gbs: -1.0, ..profile(&[2.0], 0) }.to_bytes();
         for (bytes, part) in [
-            (with(4, 2), "version 2"),
+            (with(4, 1), "version 1"),
+            (with(4, 3), "version 3"),
             (with(0, b'x'), "no profile"),
             (with(50, 1), "checksum"),
             (good[..100].to_vec(), "of which 100"),

@@ -1,0 +1,30 @@
+//! The checksum of a stream, as src/codec/checksum.rs describes it, one word at a time.
+
+/// Of `bytes`, the first of which begin word number `first`.
+pub fn checksum(bytes: &[u8], first: u64) -> u64 {
+    let mix = |i: u64| {
+        let x = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        x ^ x >> 31
+    };
+    let term = |(k, piece): (usize, &[u8])| {
+        let (mut word, index) = ([0; 8], first + k as u64);
+        word[..piece.len()].copy_from_slice(piece);
+        let x = u64::from_le_bytes(word) ^ mix(index % 256);
+        (mix(!(index / 256)) | 1).wrapping_mul(x.wrapping_add(u64::from(x as u32).wrapping_mul(x >> 32)))
+    };
+    bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
+}
+
+/// Makes the checksum of the array's stream anew that begins at `stream[0]`. False if its payload does not end within `stream`.
+pub fn reseal(stream: &mut [u8]) -> bool {
+    if stream.len() < 64 {
+        return false;
+    }
+    let bytes = u64::from_le_bytes(stream[48..56].try_into().unwrap()) as usize;
+    let Some(payload) = stream.get(64..).and_then(|rest| rest.get(..bytes)) else { return false };
+    let sum = checksum(&stream[..56], 0).wrapping_add(checksum(payload, 8));
+    stream[56..64].copy_from_slice(&sum.to_le_bytes());
+    true
+}
