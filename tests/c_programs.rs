@@ -40,6 +40,15 @@ fn a_c_program_is_clean_under_valgrind() {
 }
 
 #[test]
+fn the_callers_floating_point_environment_changes_nothing() {
+    let dir = tempdir("float");
+    let flags = ["-std=gnu11", "-O1", "-frounding-math", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let program = compile_c(&dir, "cc", &flags, &root().join("tests/c/float.c"));
+    let long = std::env::var_os("GPUZIP_TEST_LONG").map(|_| "long");
+    assert_eq!(stdout(&run(Command::new(program).args(long))), "ok\n");
+}
+
+#[test]
 fn the_minimal_example_computes_the_derivative() {
     let dir = tempdir("minimal");
     let program = compile_c(&dir, "cc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("c-examples/minimal.c"));

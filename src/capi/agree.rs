@@ -1,6 +1,7 @@
 //! Ranks in lockstep: fingerprints of schedules, and one schedule for all.
 
 use super::entry::{entry, write};
+use super::float::in_caller;
 use super::handles::{self, with_session};
 use super::types::*;
 use crate::agree::agree;
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn gpuzip_agree(handle: *mut gpuzip_t, least: gpuzip_least
         let cursor = with_session(handle, |session| Ok(session.cursor().clone()));
         agree(cursor.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
             // SAFETY: by this function's contract.
-            match unsafe { least(user, &mut value) } {
+            match in_caller(|| unsafe { least(user, &mut value) }) {
                 0 => Ok(value),
                 other => fail!(Callback, "callback least returned {other}: ranks are no longer in step"),
             }

@@ -2,6 +2,7 @@
 
 use super::config::{adopted, checked};
 use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
+use super::float::in_caller;
 use super::session::app_fields;
 use super::types::*;
 use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
@@ -215,7 +216,7 @@ impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
         let field = field_of(std::ptr::null_mut(), shape);
         // SAFETY: as promised at registration.
-        let most = self.0.max_bytes.map_or(0, |max_bytes| unsafe { max_bytes(self.0.user, &field) });
+        let most = self.0.max_bytes.map_or(0, |max_bytes| in_caller(|| unsafe { max_bytes(self.0.user, &field) }));
         Plugin { calls: *self, shape, most: usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes()) }
     }
 }
@@ -241,9 +242,9 @@ impl Coder for Plugin {
         let rms = matches!(bound, Bound::Rms(_)) as i32;
         let mut bytes = 0;
         let Calls(plugin) = self.calls;
-        // SAFETY: as promised at registration; the array is only read.
-        let status = plugin.compress.map_or(1, |compress| unsafe {
-            compress(plugin.user, &field, rms, bound.value(), to.as_mut_ptr().cast(), self.most as u64, &mut bytes)
+        let status = plugin.compress.map_or(1, |compress| {
+            // SAFETY: as promised at registration; the array is only read.
+            in_caller(|| unsafe { compress(plugin.user, &field, rms, bound.value(), to.as_mut_ptr().cast(), self.most as u64, &mut bytes) })
         });
         match status {
             0 if bytes <= self.most as u64 => Ok(Some(bytes as usize)),
@@ -257,8 +258,9 @@ impl Coder for Plugin {
         let field = field_of(x.bytes_mut().as_mut_ptr().cast(), self.shape);
         let Calls(plugin) = self.calls;
         // SAFETY: as promised at registration; the array is written in its extents.
-        let status =
-            plugin.decompress.map_or(-1, |decompress| unsafe { decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field) });
+        let status = plugin
+            .decompress
+            .map_or(-1, |decompress| in_caller(|| unsafe { decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field) }));
         match status {
             0 => Ok(()),
             status => fail!(Stream, "a registered codec failed to decompress: status {status}"),

@@ -1,5 +1,6 @@
 //! What every entry shares: panics become statuses, errors keep their text per thread, pointers are checked.
 
+use super::float;
 use super::types::*;
 use crate::error::{fail, Code, Error, Result};
 use std::cell::UnsafeCell;
@@ -25,9 +26,13 @@ fn set_last_error(text: &str) {
     let _ = LAST_ERROR.try_with(copy);
 }
 
-/// Runs an entry: nothing unwinds out of it, and its error becomes the thread's last error.
+/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its error becomes the thread's last error.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     crate::fork::watch();
+    float::in_library(|| status_of(name, body))
+}
+
+fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     let result = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(test)]
         super::tests::panic_if_armed(name);

@@ -1,6 +1,7 @@
 //! Logging: to the application's callback, or else to stderr. The only state that is global to the process.
 
 use super::entry::entry;
+use super::float::in_caller;
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
 use crate::files::quietly;
@@ -68,7 +69,7 @@ impl Log for Router {
         let text = record.args().to_string().replace('\0', "?");
         if let Ok(text) = CString::new(text) {
             // SAFETY: the application registered this function for this use; the text lives during the call.
-            unsafe { function(level, text.as_ptr(), *user) };
+            in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
         }
     }
 

@@ -7,6 +7,7 @@ mod agree;
 mod codec;
 mod config;
 mod entry;
+mod float;
 mod handles;
 mod keys;
 mod load;

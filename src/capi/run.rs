@@ -1,6 +1,7 @@
 //! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be called.
 
 use super::entry::{entry, not_null, read_sized, zero_words};
+use super::float::in_caller;
 use super::handles::with_session;
 use super::session::app_fields;
 use super::types::*;
@@ -67,12 +68,12 @@ impl Run {
         match tick.action.kind {
             Kind::Forward => {
                 // SAFETY: the application's promise to `gpuzip_run_forward`.
-                let value = self.callbacks.forward.map_or(0, |forward| unsafe { forward(user, ts, end, flags) });
+                let value = self.callbacks.forward.map_or(0, |forward| in_caller(|| unsafe { forward(user, ts, end, flags) }));
                 self.returned(value, || format!("forward of {ts} to {end}"))
             }
             Kind::Backward => {
                 // SAFETY: as above.
-                let value = self.callbacks.backward.map_or(0, |backward| unsafe { backward(user, ts, flags) });
+                let value = self.callbacks.backward.map_or(0, |backward| in_caller(|| unsafe { backward(user, ts, flags) }));
                 self.returned(value, || format!("backward of {ts}"))
             }
             kind => {
@@ -82,7 +83,7 @@ impl Run {
                     _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
                 })?;
                 // SAFETY: as above.
-                let value = self.callbacks.observe.map_or(0, |observe| unsafe { observe(user, kind as i32, ts, flags) });
+                let value = self.callbacks.observe.map_or(0, |observe| in_caller(|| unsafe { observe(user, kind as i32, ts, flags) }));
                 self.returned(value, || format!("observe of {ts}"))
             }
         }
@@ -93,7 +94,7 @@ impl Run {
         let (mut fields, count) = (self.fields.clone(), self.fields.len() as u32);
         if let Some(locate) = self.callbacks.locate {
             // SAFETY: the application's promise; the fields are a copy of `count` of them.
-            let value = unsafe { locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count) };
+            let value = in_caller(|| unsafe { locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count) });
             self.returned(value, || format!("locate of {ts}"))?;
         }
         // SAFETY: as many fields as there are, with the application's memory.

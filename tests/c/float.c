@@ -1,0 +1,384 @@
+/* The caller's floating-point environment: in every rounding, with subnormal numbers flushed to zero, with all exceptions trapping, codecs
+ * give the same bytes and values, sessions the same actions and states; and after every call, and in every callback, the environment is the
+ * caller's. Exits non-zero at the first surprise. */
+#define _GNU_SOURCE
+#include <gpuzip.h>
+
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                                         \
+  do {                                                                                                           \
+    if (!(condition)) {                                                                                          \
+      fesetenv(FE_DFL_ENV);                                                                                      \
+      fprintf(stderr, "%s:%d: %s\n  %s\n  last error: %s\n", __FILE__, __LINE__, #condition, what, gpuzip_last_error()); \
+      exit(1);                                                                                                   \
+    }                                                                                                            \
+  } while (0)
+
+#ifdef __x86_64__
+#include <xmmintrin.h>
+static unsigned control(void) { return _mm_getcsr(); }
+static void flush_subnormals(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
+static void raise_quietly(void) { _mm_setcsr(_mm_getcsr() | 0x04); } /* division by zero */
+#else
+static unsigned control(void) { return (unsigned)fegetround() << 8 | (unsigned)fetestexcept(FE_ALL_EXCEPT); }
+static void flush_subnormals(void) {}
+static void raise_quietly(void) { feraiseexcept(FE_DIVBYZERO); }
+#endif
+
+/* A call after which the environment is what it was before, flags included. */
+#define CALL(call)                     \
+  do {                                 \
+    const unsigned before = control(); \
+    const int32_t status = (call);     \
+    CHECK(control() == before);        \
+    CHECK(status == GPUZIP_OK);        \
+  } while (0)
+
+enum { ENVIRONMENTS = 16, MOST = 3000 };
+
+/* Every rounding, each flag and a mixture; all of them where the program has an argument. */
+static int is_long;
+static int wanted(int environment)
+{
+  return is_long || environment <= 4 || environment == 8 || environment == 13;
+}
+
+static char what[200] = "";
+static pthread_t caller;
+/* The environment of the caller that callbacks have to see. */
+static unsigned expected;
+
+/* Number 0 is the one that programs begin with. */
+static void enter(int environment)
+{
+  static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+  fesetround(rounding[environment % 4]);
+  if (environment & 4) flush_subnormals();
+#ifdef __x86_64__
+  if (environment & 8) feenableexcept(FE_ALL_EXCEPT);
+#endif
+  expected = control();
+}
+
+static void leave(void)
+{
+  CHECK(control() == expected);
+  fesetenv(FE_DFL_ENV);
+}
+
+static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
+{
+  const unsigned char *p = data;
+  size_t i;
+  for (i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 1099511628211u;
+  return hash;
+}
+
+/* ---- Codecs ---- */
+
+static const int sides[][3] = { { 300, 1, 1 }, { 40, 27, 1 }, { 20, 12, 9 }, { 1, 7, 20 } };
+
+/* Values of kinds that a rounding or a flush could change. */
+static double value(int kind, int level, int i, const int *n, int type)
+{
+  const double smooth = sin(0.31 * (i % n[0]) + 0.1 * level) * cos(0.23 * (i / n[0]) - 0.1 * level);
+  const double noise = (i * 7919 + level * 104729) % 20011 / 10005.5 - 1.0;
+  const int wide = type == GPUZIP_TYPE_F64;
+  switch (kind) {
+  case 0: return smooth;
+  case 1: return (i % 2 ? -1.0 : 1.0) * (31.8 - 0.001 * (i % 7)); /* the largest multiple of a power of two that 8 bits hold */
+  case 2: return smooth * (wide ? 1e-310 : 1e-42);
+  case 3: return noise * ldexp(1.0, (i * 31) % 100 - 50);
+  case 4: return smooth * (wide ? 1.7e308 : 3.4e38);
+  case 5: return 1e8 + noise + level;
+  case 6: return smooth * (wide ? 1e-300 : 1e-36);
+  default: return i % 3 ? noise * 1e-3 : 0.0;
+  }
+}
+
+static void store(void *data, int type, int i, double x)
+{
+  if (type == GPUZIP_TYPE_F64) ((double *)data)[i] = x;
+  else ((float *)data)[i] = (float)x;
+}
+
+static double load(const void *data, int type, int i)
+{
+  return type == GPUZIP_TYPE_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+static void codec_case(const gpuzip_config_t *config, const int *n, int type, int kind)
+{
+  static double from[2][MOST], to[2][MOST];
+  static unsigned char stream[1 << 17];
+  const int count = n[0] * n[1] * n[2];
+  const size_t size = type == GPUZIP_TYPE_F64 ? 8 : 4;
+  uint64_t bytes, bytes_hash[2], values_hash[2];
+  gpuzip_field_t fields[2];
+  double most = 0.0, worst = 0.0;
+  int environment, i, k;
+
+  memset(fields, 0, sizeof fields);
+  for (k = 0; k < 2; k++) {
+    fields[k].n1 = (uint64_t)n[0], fields[k].n2 = (uint64_t)n[1], fields[k].n3 = (uint64_t)n[2];
+    fields[k].type = type, fields[k].role = k;
+    for (i = 0; i < count; i++) store(from[k], type, i, value(kind, k, i, n, type));
+  }
+  for (environment = 0; environment < ENVIRONMENTS; environment++) {
+    const int at = environment > 0;
+    if (!wanted(environment)) continue;
+    snprintf(what, sizeof what, "compressor %d, mode %d, %d x %d x %d, type %d, kind %d, environment %d", config->compressor,
+             config->error_bound_mode, n[0], n[1], n[2], type, kind, environment);
+    memset(stream, 0xA5, sizeof stream);
+    memset(to, 0xEE, sizeof to);
+    fields[0].data = from[0], fields[1].data = from[1];
+    enter(environment);
+    CALL(gpuzip_codec_bound(config, fields, 2, &bytes));
+    CHECK(bytes <= sizeof stream);
+    CALL(gpuzip_codec_compress(config, fields, 2, stream, sizeof stream, &bytes));
+    fields[0].data = to[0], fields[1].data = to[1];
+    CALL(gpuzip_codec_decompress(stream, bytes, fields, 2));
+    leave();
+    bytes_hash[at] = hash_of(bytes, stream, bytes);
+    values_hash[at] = hash_of(hash_of(0, to[0], count * size), to[1], count * size);
+    CHECK(bytes_hash[at] == bytes_hash[0]);
+    CHECK(values_hash[at] == values_hash[0]);
+  }
+  for (i = 0; i < count; i++) {
+    most = fmax(most, fabs(load(from[0], type, i)));
+    worst = fmax(worst, fabs(load(from[0], type, i) - load(to[0], type, i)));
+  }
+  if (config->compressor == GPUZIP_COMPRESSOR_NONE) CHECK(worst == 0.0);
+  if (config->compressor >= GPUZIP_COMPRESSOR_CUSZP && config->compressor <= GPUZIP_COMPRESSOR_DCT) {
+    if (config->error_bound_mode == 0) CHECK(worst <= config->error_bound * most);
+    if (config->error_bound_mode == 1) CHECK(worst <= config->error_bound);
+  }
+  if (kind != 2 && config->compressor == GPUZIP_COMPRESSOR_BFP) CHECK(worst <= most / 64.0);
+  if (kind != 2 && config->compressor == GPUZIP_COMPRESSOR_FP16) CHECK(worst <= most / 1024.0);
+}
+
+static void codecs(void)
+{
+  static const int compressors[] = { GPUZIP_COMPRESSOR_NONE, GPUZIP_COMPRESSOR_ZFP, GPUZIP_COMPRESSOR_CUSZP, GPUZIP_COMPRESSOR_LORENZO,
+                                     GPUZIP_COMPRESSOR_DCT, GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_BFP };
+  static const double bounds[] = { 1e-3, 1e-5, 1e-4, 60.0 };
+  size_t c, s;
+  int mode, type, kind;
+  for (c = 0; c < sizeof compressors / sizeof *compressors; c++) {
+    gpuzip_config_t config;
+    const int bounded = compressors[c] >= GPUZIP_COMPRESSOR_CUSZP && compressors[c] <= GPUZIP_COMPRESSOR_DCT;
+    CALL(gpuzip_config_init(&config));
+    config.compressor = compressors[c];
+    config.zfp_bit_rate = 12;
+    for (mode = 0; mode < (bounded ? 4 : 1); mode++) {
+      config.error_bound_mode = mode;
+      config.error_bound = bounds[mode];
+      for (s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (type = 0; type < 2; type++)
+          for (kind = 0; kind < 8; kind++) codec_case(&config, sides[s], type, kind);
+    }
+    CALL(gpuzip_config_free(&config));
+  }
+}
+
+/* ---- Callbacks ---- */
+
+static int lines, codec_calls;
+
+static void on_log(int32_t level, const char *text, void *user)
+{
+  CHECK(level >= 0 && text != NULL && user == NULL);
+  if (pthread_equal(pthread_self(), caller)) CHECK(control() == expected);
+  lines++;
+}
+
+static uint64_t raw_most(void *user, const gpuzip_field_t *f)
+{
+  CHECK(user == NULL && control() == expected);
+  return 8 * f->n1 * f->n2 * f->n3;
+}
+
+static int32_t raw_compress(void *user, const gpuzip_field_t *f, int32_t rms, double bound, void *to, uint64_t capacity, uint64_t *bytes)
+{
+  CHECK(user == NULL && rms >= 0 && bound > 0.0 && control() == expected);
+  /* Half of the values, so that it is not larger than they are. */
+  *bytes = 4 * f->n1 * f->n2 * f->n3 / 2;
+  CHECK(*bytes <= capacity);
+  memcpy(to, f->data, *bytes);
+  codec_calls++;
+  return 0;
+}
+
+static int32_t raw_decompress(void *user, const void *from, uint64_t bytes, const gpuzip_field_t *f)
+{
+  CHECK(user == NULL && control() == expected);
+  memset(f->data, 0, 4 * f->n1 * f->n2 * f->n3);
+  memcpy(f->data, from, bytes);
+  codec_calls++;
+  return 0;
+}
+
+/* ---- Sessions ---- */
+
+enum { N = 600, STEPS = 40 };
+static float state[2][N];
+static uint64_t found;
+static int raises;
+
+static void wave(int t)
+{
+  int i, k;
+  for (k = 0; k < 2; k++)
+    for (i = 0; i < N; i++) state[k][i] = (float)((i * 37 + (t - k) * 11) % 127 - 63) * 0x1p-7f;
+}
+
+static int32_t forward(void *user, int32_t ts, int32_t end, uint32_t flags)
+{
+  (void)flags;
+  CHECK(user == &found && control() == expected);
+  wave(end + 1);
+  found = hash_of(found, &ts, sizeof ts);
+  /* A flag that the application raises stays. */
+  if (raises) raise_quietly(), expected = control();
+  return 0;
+}
+
+static int32_t backward(void *user, int32_t ts, uint32_t flags)
+{
+  (void)flags;
+  CHECK(user == &found && control() == expected);
+  found = hash_of(hash_of(found, &ts, sizeof ts), state, sizeof state);
+  return 0;
+}
+
+static int32_t observe(void *user, int32_t action, int32_t ts, uint32_t flags)
+{
+  (void)flags;
+  CHECK(user == &found && control() == expected);
+  found = hash_of(hash_of(hash_of(found, &ts, sizeof ts), &action, sizeof action), state, sizeof state);
+  return 0;
+}
+
+static int32_t locate(void *user, int32_t action, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
+{
+  (void)action, (void)ts;
+  CHECK(user == &found && nfields == 2 && control() == expected);
+  fields[0].data = state[0], fields[1].data = state[1];
+  return 0;
+}
+
+/* A session in its callbacks; gives a hash of all that it did. */
+static uint64_t session(const gpuzip_config_t *config, int environment)
+{
+  gpuzip_callbacks_t callbacks;
+  gpuzip_field_t fields[2];
+  gpuzip_stats_t stats;
+  gpuzip_summary_t summary;
+  gpuzip_schedule_t *schedule = NULL;
+  gpuzip_action_t action;
+  gpuzip_t *h = NULL;
+  uint64_t bytes = 0;
+  unsigned char profile[8192];
+  int k;
+
+  memset(&callbacks, 0, sizeof callbacks);
+  callbacks.struct_size = sizeof callbacks, callbacks.user = &found;
+  callbacks.forward = forward, callbacks.backward = backward, callbacks.observe = observe, callbacks.locate = locate;
+  memset(fields, 0, sizeof fields);
+  for (k = 0; k < 2; k++) fields[k].n1 = N, fields[k].n2 = fields[k].n3 = 1, fields[k].role = k, fields[k].data = state[k];
+  memset(&stats, 0, sizeof stats), stats.struct_size = sizeof stats;
+  memset(&summary, 0, sizeof summary), summary.struct_size = sizeof summary;
+  memset(&action, 0, sizeof action);
+  found = 0;
+  wave(0);
+
+  enter(environment);
+  CALL(gpuzip_init(config, STEPS, fields, 2, &h));
+  CALL(gpuzip_setup(h));
+  raises = environment < 8;
+  {
+    const int32_t status = gpuzip_run_forward(h, &callbacks, fields, 2, NULL);
+    CHECK(status == GPUZIP_OK && control() == expected);
+    CHECK(gpuzip_run_reverse(h, &callbacks, fields, 2, NULL) == GPUZIP_OK && control() == expected);
+  }
+  CALL(gpuzip_synchronize(h));
+  CALL(gpuzip_stats(h, &stats));
+  CALL(gpuzip_summary(h, &summary));
+  CALL(gpuzip_get_schedule(h, &schedule));
+  CALL(gpuzip_schedule_rewind(schedule));
+  CALL(gpuzip_schedule_get_action(schedule, &action));
+  CALL(gpuzip_schedule_release(schedule));
+  bytes = sizeof profile;
+  if (config->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO) {
+    const unsigned before = control();
+    (void)gpuzip_profile_export(h, profile, sizeof profile, &bytes);
+    (void)gpuzip_profile_import(h, profile, 7);
+    CHECK(control() == before);
+  }
+  CALL(gpuzip_finalize(h));
+  leave();
+  found = hash_of(found, &stats.forward_steps, sizeof stats.forward_steps);
+  return hash_of(found, &stats.stored_bytes, sizeof stats.stored_bytes);
+}
+
+static void sessions(int registered)
+{
+  const int algorithms[] = { GPUZIP_ALGORITHM_REVOLVE, GPUZIP_ALGORITHM_AUTO, GPUZIP_ALGORITHM_STORE_ALL };
+  const int compressors[] = { GPUZIP_COMPRESSOR_NONE, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT, GPUZIP_COMPRESSOR_BFP,
+                              GPUZIP_COMPRESSOR_AUTO, 0 };
+  size_t a, c;
+  int environment;
+  for (a = 0; a < sizeof algorithms / sizeof *algorithms; a++)
+    for (c = 0; c < sizeof compressors / sizeof *compressors; c++) {
+      const int own = c + 1 == sizeof compressors / sizeof *compressors;
+      uint64_t first = 0, hash;
+      gpuzip_config_t config;
+      CALL(gpuzip_config_init(&config));
+      config.backend = 1;
+      config.checkpointing_algorithm = algorithms[a];
+      config.compressor = own ? registered : compressors[c];
+      config.log_level = 0;
+      config.error_bound = 1e-4;
+      if (algorithms[a] == GPUZIP_ALGORITHM_REVOLVE) config.checkpointing_snaps = 5, config.cache_capacity = 2;
+      else config.host_budget = 200000, config.device_budget = 20000;
+      if (config.compressor == GPUZIP_COMPRESSOR_AUTO && algorithms[a] != GPUZIP_ALGORITHM_AUTO) continue;
+      for (environment = 0; environment < ENVIRONMENTS; environment++) {
+        if (!wanted(environment)) continue;
+        snprintf(what, sizeof what, "session: algorithm %d, compressor %d, environment %d", algorithms[a], config.compressor, environment);
+        hash = session(&config, environment);
+        if (environment == 0) first = hash;
+        CHECK(hash == first);
+      }
+      CALL(gpuzip_config_free(&config));
+    }
+}
+
+int main(int argc, char **argv)
+{
+  gpuzip_codec_plugin_t plugin;
+  gpuzip_config_t config;
+  int32_t registered = 0;
+  caller = pthread_self();
+  is_long = argc > 1 && argv[1] != NULL;
+  codecs();
+
+  memset(&plugin, 0, sizeof plugin);
+  plugin.struct_size = sizeof plugin, plugin.name = "half of the values";
+  plugin.max_bytes = raw_most, plugin.compress = raw_compress, plugin.decompress = raw_decompress;
+  enter(13);
+  CALL(gpuzip_codec_register(&plugin, &registered));
+  CALL(gpuzip_set_log_level(0));
+  CALL(gpuzip_set_log_callback(on_log, NULL));
+  CHECK(gpuzip_config_load("/nonexistent", &config) < 0 && gpuzip_save(NULL, 0, NULL, 0, NULL) < 0);
+  leave();
+  sessions(registered);
+  CHECK(lines > 0 && codec_calls > 0);
+  puts("ok");
+  return 0;
+}
