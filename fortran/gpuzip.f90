@@ -121,9 +121,11 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_compressor_lorenzo = 4
   ! Cosine transform of tiles, within a bound: small.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_dct = 5
-  ! Scaled half precision: half of FP32, 99 dB and more.
+  ! Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11 (4.9e-4) of its
+  ! field's maximum; on wavefields the PSNR is 95 to 100 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_fp16 = 6
-  ! Blocks of 8-bit integers with a common exponent.
+  ! Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is within 1/127 of its
+  ! block's maximum; on wavefields the PSNR is 65 to 70 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
   ! The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the
   ! profile (`profile_path`, `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to
@@ -234,9 +236,9 @@ module gpuzip
     integer(c_int64_t) :: disk_budget = 0
     ! GPUZIP_POLICY_*.
     integer(c_int32_t) :: policy = 0
-    ! Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2
-    ! relative to its range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their
-    ! difference, each by its own size.
+    ! Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum in each snapshot, 1
+    ! absolute, 2 relative to its range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one
+    ! and their difference, each by its own size.
     integer(c_int32_t) :: error_bound_mode = 0
     ! Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
     real(c_double) :: error_bound = 0

@@ -4,6 +4,9 @@
  *  - Every call returns a gpuzip_status_t: 0 is success, negative is an error, whose text gpuzip_last_error() has for this thread.
  *  - Outputs come last and are written only on success. No call exits, aborts or throws.
  *  - Handles are checked: a stale one is an error. A session may be used by one thread at a time; calls on it are serialised.
+ *  - The library computes in the floating-point environment that programs begin with, whatever the caller's is: bytes, bounds and plans do
+ *    not depend on rounding modes, on flushed subnormal numbers or on exceptions that trap. Callbacks see the caller's environment, and every
+ *    call leaves it as it was, exception flags included (x86-64 and ARM64).
  *  - The library copies what it is given (configuration, strings, shapes); field memory is used during the call only.
  */
 
@@ -242,12 +245,14 @@
 #define GPUZIP_COMPRESSOR_DCT 5
 
 /*
- Scaled half precision: half of FP32, 99 dB and more.
+ Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11 (4.9e-4) of its field's maximum; on
+ wavefields the PSNR is 95 to 100 dB.
  */
 #define GPUZIP_COMPRESSOR_FP16 6
 
 /*
- Blocks of 8-bit integers with a common exponent.
+ Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is within 1/127 of its block's maximum; on
+ wavefields the PSNR is 65 to 70 dB.
  */
 #define GPUZIP_COMPRESSOR_BFP 7
 
@@ -450,7 +455,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t policy GPUZIP_DEFAULT(0);
   /*
-   Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
+   Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
    range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their difference, each by its own size.
    */
   int32_t error_bound_mode GPUZIP_DEFAULT(0);

@@ -101,9 +101,11 @@ pub const GPUZIP_COMPRESSOR_CUSZP: i32 = 3;
 pub const GPUZIP_COMPRESSOR_LORENZO: i32 = 4;
 /// Cosine transform of tiles, within a bound: small.
 pub const GPUZIP_COMPRESSOR_DCT: i32 = 5;
-/// Scaled half precision: half of FP32, 99 dB and more.
+/// Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11 (4.9e-4) of its field's maximum; on
+/// wavefields the PSNR is 95 to 100 dB.
 pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
-/// Blocks of 8-bit integers with a common exponent.
+/// Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is within 1/127 of its block's maximum; on
+/// wavefields the PSNR is 65 to 70 dB.
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
 /// The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the profile (`profile_path`,
 /// `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to have the ratio `compression_factor`.
@@ -266,7 +268,7 @@ pub struct gpuzip_config_t {
     pub disk_budget: u64,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
-    /// Codecs that keep a bound (cuSZp, lorenzo, dct): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
+    /// Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
     /// range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their difference, each by its own size.
     pub error_bound_mode: i32,
     /// Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
