@@ -243,7 +243,7 @@ fn impossible_costs_are_refused() {
         ("plan --steps 9 --state-bytes 1M", "--device-budget"),
         ("plan --state-bytes 1M --device-budget 4M", "give --steps"),
         ("plan --steps 9 --state-bytes 0 --device-budget 4M", "at least one byte"),
-        ("plan --steps 9 --state-bytes 99999999999T --device-budget 4M", "64 bits"),
+        ("plan --steps 9 --state-bytes 99999999999T --device-budget 4M", "2^64"),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --forward-ms 0", "greater than 0"),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --link-gbs 3,-1", "greater than 0"),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --codec-gbs 3", "--ratio"),
