@@ -50,7 +50,7 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_forked = -203
   ! A callback of the application returned other than 0 and so stopped the run.
   integer(c_int32_t), parameter, public :: gpuzip_err_callback = -204
-  ! An allocation failed.
+  ! Memory ran out: of the host, of the device, or for a thread. What exists stays usable; the call may be repeated.
   integer(c_int32_t), parameter, public :: gpuzip_err_memory = -301
   ! The plan does not fit the budgets.
   integer(c_int32_t), parameter, public :: gpuzip_err_budget = -302

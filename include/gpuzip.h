@@ -74,7 +74,7 @@
 #define GPUZIP_ERR_CALLBACK -204
 
 /*
- An allocation failed.
+ Memory ran out: of the host, of the device, or for a thread. What exists stays usable; the call may be repeated.
  */
 #define GPUZIP_ERR_MEMORY -301
 

@@ -204,6 +204,9 @@ impl Cursor {
         let Some((action, end)) = state.actions(&self.config, self.steps)?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
+        if action.kind == Kind::Error {
+            return fail!(Memory, "there is no memory to go on with the schedule: free memory, then call setup for a new shot");
+        }
         let tick = state.tick(action, end);
         state.event += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);

@@ -1,6 +1,9 @@
 //! Errors: a code for the program and a text for the person, which names the value and the remedy.
 
-use std::fmt;
+use std::fmt::{self, Write};
+
+/// Longest text of an error, in bytes: texts quote what they are given, which may be of any length, and must be short where memory is.
+pub const LONGEST_TEXT: usize = 2047;
 
 /// Why a call failed. The numbers are the C ABI's (`GPUZIP_ERR_*`), in ranges per area; a retired number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +67,31 @@ impl Error {
 
     /// The same error, with the place where it happened put before its text.
     pub fn within(mut self, place: impl fmt::Display) -> Self {
-        self.message = format!("{place}: {}", self.message);
+        self.message = text(format_args!("{place}: {}", self.message));
         self
+    }
+}
+
+/// A formatted text, cut after `LONGEST_TEXT` bytes.
+pub fn text(arguments: fmt::Arguments<'_>) -> String {
+    let mut text = Short(String::new());
+    // An error is no error here: it ends the text.
+    let _ = text.write_fmt(arguments);
+    text.0
+}
+
+/// A text that takes no more than `LONGEST_TEXT` bytes, and fails then.
+struct Short(String);
+
+impl Write for Short {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let room = more.len().min(LONGEST_TEXT - self.0.len());
+        let end = (0..=room).rev().find(|&end| more.is_char_boundary(end)).unwrap_or(0);
+        self.0.push_str(&more[..end]);
+        if end < more.len() {
+            return Err(fmt::Error);
+        }
+        Ok(())
     }
 }
 
@@ -77,10 +103,32 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        let kind = if error.code == Code::Memory { std::io::ErrorKind::OutOfMemory } else { std::io::ErrorKind::Other };
+        std::io::Error::new(kind, error)
+    }
+}
+
 /// `Err(Error)` with a code and a formatted text.
 macro_rules! fail {
     ($code:ident, $($text:tt)*) => {
-        Err($crate::error::Error::new($crate::error::Code::$code, format!($($text)*)))
+        Err($crate::error::Error::new($crate::error::Code::$code, $crate::error::text(format_args!($($text)*))))
     };
 }
 pub(crate) use fail;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        let long = "\u{e9}".repeat(LONGEST_TEXT);
+        let cut = text(format_args!("{long}{}", 1));
+        assert_eq!(cut, "\u{e9}".repeat(LONGEST_TEXT / 2));
+        let error = Error::new(Code::Config, text(format_args!("{long}"))).within(&long);
+        assert!(error.message.len() <= LONGEST_TEXT && error.message.starts_with('\u{e9}'));
+        assert_eq!(text(format_args!("{} = {}", "steps", 3)), "steps = 3");
+    }
+}

@@ -22,6 +22,7 @@ pub mod numbers;
 pub mod offers;
 mod perf_log;
 pub mod plan;
+mod reserve;
 mod room;
 pub mod schedule;
 pub mod session;

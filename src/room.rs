@@ -1,15 +1,22 @@
-//! Vectors as long as the schedule: memory that cannot be had is an error, never an abort.
+//! Vectors as long as a schedule, a field or a file: memory that cannot be had is an error, never an abort. What is shorter than
+//! `reserve::LARGEST` bytes for certain needs none of this.
 
-use crate::error::{fail, Result};
+use crate::error::{text, Code, Error, Result};
+use std::collections::VecDeque;
+
+/// The error: the caller adds what the items are for (`Error::within`).
+#[cold]
+fn refused<T>(items: usize) -> Error {
+    let bytes = std::mem::size_of::<T>();
+    Error::new(Code::Memory, text(format_args!("no memory for {items} items of {bytes} bytes")))
+}
 
 /// Room for `len` items.
 pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut items = Vec::new();
     match items.try_reserve_exact(len) {
         Ok(()) => Ok(items),
-        Err(_) => {
-            fail!(Memory, "no memory to plan {len} items of {} bytes: take fewer time steps or more snapshots", std::mem::size_of::<T>())
-        }
+        Err(_) => Err(refused::<T>(len)),
     }
 }
 
@@ -20,11 +27,83 @@ pub fn filled<T: Clone>(item: T, len: usize) -> Result<Vec<T>> {
     Ok(items)
 }
 
-/// Appends an item.
-pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<()> {
-    if items.len() == items.capacity() && items.try_reserve(1).is_err() {
-        return fail!(Memory, "no memory to plan more than {} items of {} bytes", items.len(), std::mem::size_of::<T>());
+/// A copy of a slice.
+pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>> {
+    let mut copy = with_room(items.len())?;
+    copy.extend_from_slice(items);
+    Ok(copy)
+}
+
+/// The items of an iterator that says how many they are.
+pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut collected = with_room(items.len())?;
+    for item in items {
+        push(&mut collected, item)?;
     }
+    Ok(collected)
+}
+
+/// Appends an item.
+#[inline]
+pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<()> {
+    more(items, 1)?;
     items.push(item);
+    Ok(())
+}
+
+/// Makes room for `count` more items.
+#[inline]
+pub fn more<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
+    if items.capacity() - items.len() < count && items.try_reserve(count).is_err() {
+        return Err(refused::<T>(items.len().saturating_add(count)));
+    }
+    Ok(())
+}
+
+/// Makes room for `len` items in all.
+pub fn up_to<T>(items: &mut Vec<T>, len: usize) -> Result<()> {
+    let count = len.saturating_sub(items.len());
+    more(items, count)
+}
+
+/// Appends a formatted text.
+pub fn write(text: &mut String, arguments: std::fmt::Arguments<'_>) -> Result<()> {
+    let mut growing = Growing { text, refused: None };
+    // An error of the formatting is one of memory, which is kept beside.
+    let _ = std::fmt::Write::write_fmt(&mut growing, arguments);
+    growing.refused.map_or(Ok(()), Err)
+}
+
+/// A text that grows as far as there is memory.
+struct Growing<'a> {
+    text: &'a mut String,
+    refused: Option<Error>,
+}
+
+impl std::fmt::Write for Growing<'_> {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        if self.text.try_reserve(more.len()).is_err() {
+            self.refused = Some(refused::<u8>(self.text.len() + more.len()));
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
+}
+
+/// Appends an item to a queue.
+#[inline]
+pub fn push_back<T>(items: &mut VecDeque<T>, item: T) -> Result<()> {
+    one_more(items)?;
+    items.push_back(item);
+    Ok(())
+}
+
+/// Makes room for one more item of a queue.
+#[inline]
+pub fn one_more<T>(items: &mut VecDeque<T>) -> Result<()> {
+    if items.len() == items.capacity() && items.try_reserve(1).is_err() {
+        return Err(refused::<T>(items.len() + 1));
+    }
     Ok(())
 }

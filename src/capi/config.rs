@@ -1,6 +1,6 @@
 //! The configuration: its defaults, and its check. `load` reads files and variables, `keys` says what may be in them.
 
-use super::entry::{entry, not_null, read_sized, text, write, zero_words};
+use super::entry::{entry, entry_that_frees, not_null, read_sized, text, write, zero_words};
 use super::load::Loaded;
 use super::logging::{level_of, set_level};
 use super::types::*;
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn gpuzip_config_load(path: *const c_char, config: *mut gp
 /// `config` is NULL or points to an initialised configuration.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpuzip_status_t {
-    entry("gpuzip_config_free", || {
+    entry_that_frees("gpuzip_config_free", || {
         // SAFETY: by this function's contract.
         unsafe { read(config) }?;
         // SAFETY: by this function's contract.

@@ -2,7 +2,8 @@
 
 use super::float;
 use super::types::*;
-use crate::error::{fail, Code, Error, Result};
+use crate::error::{self, fail, Code, Error, Result};
+use crate::reserve;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -15,19 +16,65 @@ thread_local! {
     static LAST_ERROR: UnsafeCell<[u8; LAST_ERROR_BYTES]> = const { UnsafeCell::new([0; LAST_ERROR_BYTES]) };
 }
 
-fn set_last_error(text: &str) {
-    let length = (0..LAST_ERROR_BYTES.min(text.len() + 1)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-    // SAFETY: the buffer is this thread's own, the text is elsewhere, and it is cut to leave room for the NUL.
-    let copy = |last: &UnsafeCell<[u8; LAST_ERROR_BYTES]>| unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr(), last.get().cast::<u8>(), length);
-        last.get().cast::<u8>().add(length).write(0);
-    };
-    // A thread that is ending has no last error any more.
-    let _ = LAST_ERROR.try_with(copy);
+/// The buffer of the last error, written from its start; what does not fit is left out.
+struct LastError<'a> {
+    buffer: &'a UnsafeCell<[u8; LAST_ERROR_BYTES]>,
+    length: usize,
 }
 
-/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its error becomes the thread's last error.
+impl std::fmt::Write for LastError<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = text.len().min(LAST_ERROR_BYTES - 1 - self.length);
+        let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        for byte in text.bytes().take(end) {
+            // SAFETY: the buffer is this thread's own, and one byte is left for the NUL.
+            unsafe { self.buffer.get().cast::<u8>().add(self.length).write(if byte == 0 { b'?' } else { byte }) };
+            self.length += 1;
+        }
+        if end < text.len() {
+            return Err(std::fmt::Error);
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the text of an error, without an allocation.
+fn set_last_error(text: std::fmt::Arguments) {
+    let keep = |buffer: &UnsafeCell<[u8; LAST_ERROR_BYTES]>| {
+        let mut last = LastError { buffer, length: 0 };
+        // An error is no error here: it ends the text.
+        let _ = std::fmt::Write::write_fmt(&mut last, text);
+        // SAFETY: the buffer is this thread's own, and one byte is left for the NUL.
+        unsafe { buffer.get().cast::<u8>().add(last.length).write(0) };
+    };
+    // A thread that is ending has no last error any more.
+    let _ = LAST_ERROR.try_with(keep);
+}
+
+/// The rank of this process where a launcher has started several, before the text of an error.
+struct Rank(Option<u32>);
+
+impl std::fmt::Display for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |rank| write!(f, "rank {rank}: "))
+    }
+}
+
+/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its error becomes the thread's last error. Where memory has run out so far that the entry
+/// might not get the little that it needs, it is refused.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
+    let Some(_lease) = reserve::lease() else {
+        set_last_error(format_args!(
+            "{name}: the system has no memory left, and the library's own reserve is in use: finalize sessions, release schedules or free \
+             memory of the application's, then call again"
+        ));
+        return GPUZIP_ERR_MEMORY;
+    };
+    entry_that_frees(name, body)
+}
+
+/// Runs an entry that needs next to no memory and may give some back: it is never refused.
+pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     crate::fork::watch();
     float::in_library(|| status_of(name, body))
 }
@@ -43,13 +90,12 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
         Ok(Err(error)) => error,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            Error::new(Code::Panic, format!("internal error, please report it: {}", text.unwrap_or("unknown")))
+            Error::new(Code::Panic, error::text(format_args!("internal error, please report it: {}", text.unwrap_or("unknown"))))
         }
     };
-    let rank = crate::trace::rank().map_or_else(String::new, |rank| format!("rank {rank}: "));
-    let text = format!("{rank}{name}: {error}").replace('\0', "?");
-    log::debug!("{text}");
-    set_last_error(&text);
+    let rank = Rank(crate::trace::rank());
+    log::debug!("{rank}{name}: {error}");
+    set_last_error(format_args!("{rank}{name}: {error}"));
     error.code as gpuzip_status_t
 }
 

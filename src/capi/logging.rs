@@ -6,11 +6,11 @@ use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
 use crate::files::quietly;
 use crate::fork::{Guarded, Process};
-use crate::room::with_room;
+use crate::room::{self, with_room};
 use env_filter::Filter;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use once_cell::race::OnceBox;
-use std::ffi::{c_void, CString};
+use std::ffi::{c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -49,6 +49,16 @@ fn filter() -> &'static Filter {
     })
 }
 
+/// A formatted text whose last byte alone may be a NUL; `None` if there is no memory for it.
+fn line(arguments: std::fmt::Arguments) -> Option<Vec<u8>> {
+    let mut text = String::new();
+    room::write(&mut text, arguments).ok()?;
+    let mut text = text.into_bytes();
+    let last = text.len().saturating_sub(1);
+    text[..last].iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');
+    Some(text)
+}
+
 impl Log for Router {
     fn enabled(&self, _: &Metadata) -> bool {
         true
@@ -66,11 +76,10 @@ impl Log for Router {
             Level::Info => 1,
             Level::Debug | Level::Trace => 0,
         };
-        let text = record.args().to_string().replace('\0', "?");
-        if let Ok(text) = CString::new(text) {
-            // SAFETY: the application registered this function for this use; the text lives during the call.
-            in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
-        }
+        let text = line(format_args!("{}\0", record.args()));
+        let text = text.as_deref().and_then(|text| CStr::from_bytes_with_nul(text).ok()).unwrap_or(c"no memory for a line of the log");
+        // SAFETY: the application registered this function for this use; the text lives during the call.
+        in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
     }
 
     fn flush(&self) {}

@@ -1,7 +1,7 @@
 //! Schedules by themselves, and shared by several sessions.
 
 use super::config::adopted;
-use super::entry::{entry, write, write_sized};
+use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;
 use crate::codec::Settings;
@@ -28,6 +28,7 @@ pub(super) struct Planned<'a> {
 
 /// The numbers of a schedule, with or without range actions, and, if there is one, of a session's plan.
 pub(super) fn summarize(schedule: &Schedule, ranges: bool, planned: Option<Planned>) -> Result<gpuzip_summary_t> {
+    schedule.check_length()?;
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
@@ -137,5 +138,5 @@ pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_
 /// Gives a schedule handle back. Sessions that follow the schedule keep it alive.
 #[no_mangle]
 pub extern "C" fn gpuzip_schedule_release(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
-    entry("gpuzip_schedule_release", || handles::remove_schedule(schedule))
+    entry_that_frees("gpuzip_schedule_release", || handles::remove_schedule(schedule))
 }

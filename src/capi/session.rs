@@ -1,7 +1,7 @@
 //! Sessions: the core loop.
 
 use super::config::{adopted, checked};
-use super::entry::{entry, not_null, write, write_sized, zero_words};
+use super::entry::{entry, entry_that_frees, not_null, write, write_sized, zero_words};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
@@ -387,7 +387,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 /// freed all the same.
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
-    entry("gpuzip_finalize", || {
+    entry_that_frees("gpuzip_finalize", || {
         let session = handles::remove_session(handle)?;
         // A session that another thread is in, or that an internal error has left, ends with its last user, who logs what was found.
         let closed = session.try_lock().map_or(Ok(()), |mut session| session.close());

@@ -27,7 +27,7 @@ pub const GPUZIP_ERR_HANDLE: i32 = -202;
 pub const GPUZIP_ERR_FORKED: i32 = -203;
 /// A callback of the application returned other than 0 and so stopped the run.
 pub const GPUZIP_ERR_CALLBACK: i32 = -204;
-/// An allocation failed.
+/// Memory ran out: of the host, of the device, or for a thread. What exists stays usable; the call may be repeated.
 pub const GPUZIP_ERR_MEMORY: i32 = -301;
 /// The plan does not fit the budgets.
 pub const GPUZIP_ERR_BUDGET: i32 = -302;

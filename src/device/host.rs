@@ -6,14 +6,15 @@
 use super::log::{Log, Teller};
 use super::overlap::touches;
 use super::slab::{Pages, Slab, Toucher};
+use super::thread::Thread;
 use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fork::Process;
+use crate::room;
 use crate::trace::{Label, Span};
 use std::collections::VecDeque;
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The host as a device.
@@ -54,8 +55,8 @@ impl HostDevice {
             device: Slab::new(0)?,
             host: Slab::new(0)?,
             pages,
-            upload: Worker::start("gpuzip-upload")?,
-            download: Worker::start("gpuzip-download")?,
+            upload: Worker::start(c"gpuzip-upload")?,
+            download: Worker::start(c"gpuzip-download")?,
             to_device: link(),
             to_host: link(),
             traffic: Traffic::default(),
@@ -124,7 +125,9 @@ impl Device for HostDevice {
         }
         self.entered = Instant::now();
         let gap = self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
-        self.gaps.iter_mut().for_each(|gaps| gaps.push(gap));
+        if let Some(gaps) = &mut self.gaps {
+            room::push(gaps, gap)?;
+        }
         if let Some(teller) = &mut self.teller {
             teller.enter(call, self.entered);
         }
@@ -150,7 +153,7 @@ impl Device for HostDevice {
     }
 
     fn event(&mut self) -> Result<Event> {
-        self.events.push((Lane::App, 0));
+        room::push(&mut self.events, (Lane::App, 0))?;
         Ok(Event(self.events.len() - 1))
     }
 
@@ -167,9 +170,11 @@ impl Device for HostDevice {
         let copy = Copy { to: target, from: source, bytes: bytes as usize, rows, link, span };
         match self.worker(lane) {
             Some(worker) => worker.push(Task::Copy(copy)),
-            None => copy.run(),
+            None => {
+                copy.run();
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
@@ -185,10 +190,7 @@ impl Device for HostDevice {
         match self.worker(lane) {
             None => other.wait(sequence),
             Some(_) if other.lock().done >= sequence => Ok(()),
-            Some(worker) => {
-                worker.push(Task::Wait(other, sequence));
-                Ok(())
-            }
+            Some(worker) => worker.push(Task::Wait(other, sequence)),
         }
     }
 
@@ -280,7 +282,11 @@ impl Device for HostDevice {
     }
 
     fn spans(&mut self) -> Result<Vec<Span>> {
-        Ok(self.teller.as_ref().map_or_else(Vec::new, Teller::spans))
+        self.teller.as_ref().map_or_else(|| Ok(Vec::new()), Teller::spans)
+    }
+
+    fn close_spans(&mut self) {
+        self.teller.iter().for_each(Teller::close);
     }
 
     fn finish_spans(&mut self) -> Result<()> {
@@ -446,11 +452,11 @@ impl Queue {
 struct Worker {
     queue: Arc<Queue>,
     pushed: u64,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl Worker {
-    fn start(name: &str) -> Result<Self> {
+    fn start(name: &CStr) -> Result<Self> {
         let queue = Arc::new(Queue { state: Mutex::default(), changed: Condvar::new() });
         let tasks = queue.clone();
         let run = move || {
@@ -465,25 +471,28 @@ impl Worker {
                 tasks.changed.notify_all();
             }
         };
-        let started = without_signals(|| std::thread::Builder::new().name(name.into()).spawn(run));
-        match started {
-            Ok(thread) => Ok(Worker { queue, pushed: 0, thread: Some(thread) }),
-            Err(e) => fail!(Device, "cannot start a transfer thread: {e}"),
-        }
+        Ok(Worker { queue, pushed: 0, thread: Some(Thread::start(name, run)?) })
     }
 
-    fn push(&mut self, task: Task) {
+    fn push(&mut self, task: Task) -> Result<()> {
+        room::push_back(&mut self.queue.lock().tasks, task)?;
         self.pushed += 1;
-        self.queue.lock().tasks.push_back(task);
         self.queue.changed.notify_all();
+        Ok(())
     }
 
     fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.queue.lock().closed = true;
         self.queue.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        thread.join();
+    }
+}
+
+impl Drop for Worker {
+    /// A worker whose device could not be made ends here; the others were stopped by their device.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -495,18 +504,4 @@ impl Drop for Closing {
         self.0.lock().closed = true;
         self.0.changed.notify_all();
     }
-}
-
-/// Runs `body` with all signals blocked: a thread that it starts inherits that, and signals stay the application's.
-pub(super) fn without_signals<R>(body: impl FnOnce() -> R) -> R {
-    let (mut all, mut before) = (std::mem::MaybeUninit::uninit(), std::mem::MaybeUninit::uninit());
-    // SAFETY: both sets are initialised by the calls before their use; the masks concern this thread alone.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let result = body();
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    result
 }

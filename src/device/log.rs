@@ -1,14 +1,15 @@
 //! The spans of the host backend, in real time: its lanes are threads, and write them where the session's thread finds them.
 
 use super::Subject;
-use crate::trace::{Label, Row, Span};
+use crate::error::Result;
+use crate::trace::{Label, Row, Span, Spans};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Spans that have ended.
 pub struct Log {
     origin: Instant,
-    spans: Mutex<Vec<Span>>,
+    spans: Mutex<Spans>,
 }
 
 impl Log {
@@ -18,12 +19,12 @@ impl Log {
         let end = end.saturating_duration_since(self.origin).as_secs_f64();
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let on_caller = matches!(label.row, Row::Codec | Row::DirectUpload | Row::DirectDownload);
-        match spans.iter_mut().rev().find(|span| span.label.row == label.row) {
+        match spans.last_of(label.row) {
             Some(last) if on_caller && last.label.goes_on_with(&label) => {
                 last.seconds = end - last.begin;
                 last.label.bytes += label.bytes;
             }
-            _ => spans.push(Span { label, begin, seconds: (end - begin).max(0.0) }),
+            _ => spans.add(Span { label, begin, seconds: (end - begin).max(0.0) }),
         }
     }
 }
@@ -49,8 +50,12 @@ impl Teller {
         self.log.clone()
     }
 
-    pub fn spans(&self) -> Vec<Span> {
-        std::mem::take(&mut self.log.spans.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn spans(&self) -> Result<Vec<Span>> {
+        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub fn close(&self) {
+        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).close();
     }
 
     pub fn begin_action(&mut self, action: Option<Label>) {

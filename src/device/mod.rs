@@ -10,6 +10,7 @@ mod overlap;
 mod packed;
 mod rows;
 mod slab;
+mod thread;
 
 use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
@@ -383,6 +384,9 @@ pub trait Device: Send {
 
     /// The spans that have ended and were not given yet, of each row in their order.
     fn spans(&mut self) -> Result<Vec<Span>>;
+
+    /// Nobody asks for spans any more: none are kept from now on.
+    fn close_spans(&mut self);
 
     /// Blocks the calling thread until all spans that have begun have ended, outside of a call.
     fn finish_spans(&mut self) -> Result<()>;

@@ -1,6 +1,6 @@
 //! Big pieces of host memory.
 
-use super::host::without_signals;
+use super::thread::Thread;
 use super::{AppMemory, Rows};
 use crate::codec::Real;
 use crate::error::{fail, Result};
@@ -8,7 +8,6 @@ use crate::fork::Process;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Which pages a slab has, where the system offers huge ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +151,7 @@ impl Drop for Slab {
 /// comes at its first use. Dropping this ends the thread.
 pub struct Toucher {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
     /// The process that has the thread; a fork does not inherit it.
     process: Process,
 }
@@ -176,7 +175,7 @@ impl Toucher {
                 }
             }
         };
-        let thread = without_signals(|| std::thread::Builder::new().name("gpuzip-touch".into()).spawn(run)).ok()?;
+        let thread = Thread::start(c"gpuzip-touch", run).ok()?;
         Some(Toucher { stop, thread: Some(thread), process })
     }
 }
@@ -185,7 +184,7 @@ impl Drop for Toucher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take() {
-            Some(thread) if self.process.is_current() => drop(thread.join()),
+            Some(thread) if self.process.is_current() => thread.join(),
             // In a forked child there is no such thread: joining it would wait for ever.
             thread => std::mem::forget(thread),
         }

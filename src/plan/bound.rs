@@ -2,6 +2,7 @@
 
 use super::choose::Sizes;
 use super::Policy;
+use crate::error::Result;
 use crate::schedule::Schedule;
 
 /// Seconds that a sweep takes at least.
@@ -13,6 +14,8 @@ pub(super) struct Bound {
     link: f64,
     /// Of everything.
     pub makespan: f64,
+    /// The schedule's number among those that are compared.
+    pub rank: usize,
 }
 
 impl Bound {
@@ -26,11 +29,11 @@ impl Bound {
 ///
 /// The stream takes all forward and backward steps and handles every snapshot. Beside it, no transfer to the device begins before the first
 /// RESTORE, since a full cache is the only reason for one, and every transfer to the host precedes one to the device.
-pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Bound {
+pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Result<Bound> {
     let costs = &sizes.costs;
     let steps = schedule.steps;
     let restores = steps as u64 - 1;
-    let saves = schedule.events() - restores.min(schedule.events());
+    let saves = schedule.events()?.saturating_sub(restores);
     let cache = sizes.cache.unwrap_or(schedule.snapshots);
     let (copy_in, copy_out) = match cache {
         0 => (costs.download, costs.upload),
@@ -42,10 +45,10 @@ pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Bound {
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
     let snapshots = saves as f64 * (costs.compress + copy_in) + restores as f64 * (costs.decompress + copy_out);
     let stream = sweep + repeated + costs.backward.total(steps) + snapshots;
-    let moved = match schedule.transfers(cache) {
+    let moved = match schedule.transfers(cache)? {
         Some(transfers) if sizes.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
     let link = sweep + moved.h2d as f64 * costs.upload;
-    Bound { stream, link, makespan: stream.max(link).max(moved.d2h as f64 * costs.download) }
+    Ok(Bound { stream, link, makespan: stream.max(link).max(moved.d2h as f64 * costs.download), rank: 0 })
 }

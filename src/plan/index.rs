@@ -2,7 +2,7 @@
 
 use super::NONE;
 use crate::error::{fail, Result};
-use crate::room::{filled, with_room};
+use crate::room::{filled, push, with_room};
 use crate::schedule::{Kind, Schedule};
 
 /// A SAVE or RESTORE.
@@ -30,7 +30,8 @@ pub struct Index {
 impl Index {
     /// Runs through the schedule once, and back once through its events.
     pub fn new(schedule: &Schedule) -> Result<Self> {
-        let count = schedule.events();
+        schedule.check_length()?;
+        let count = schedule.events()?;
         if count >= NONE as u64 {
             return fail!(Budget, "{count} saves and restores: a plan holds at most {}; take fewer time steps or more snapshots", NONE - 1);
         }
@@ -40,9 +41,10 @@ impl Index {
             match action.kind {
                 Kind::Forward | Kind::Backward => clock += 1,
                 Kind::Save | Kind::Restore => {
-                    events.push(Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock });
+                    push(&mut events, Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock })?;
                 }
-                Kind::Terminate | Kind::Error => {}
+                Kind::Terminate => {}
+                Kind::Error => return fail!(Memory, "no memory to generate the schedule: take fewer snapshots"),
             }
         }
         let states = schedule.steps as usize;

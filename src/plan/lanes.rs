@@ -4,6 +4,7 @@
 //! a copy of the application's own stream may come in between, as it does on a device.
 
 use super::timeline::{Row, Timeline};
+use crate::room;
 use std::collections::VecDeque;
 
 /// Which engine.
@@ -57,13 +58,15 @@ struct Engine {
 pub(super) struct Lanes {
     engines: [Engine; 4],
     pub timeline: Option<Timeline>,
+    /// There was no memory for a transfer, which is left out.
+    pub is_full: bool,
 }
 
 impl Lanes {
     /// Engines whose transfers take these seconds: upload, download, disk read, disk write.
     pub fn new(durations: [f64; 4], timeline: Option<Timeline>) -> Self {
         let engine = |duration| Engine { duration, free: 0.0, queue: VecDeque::new(), ends: Vec::new() };
-        Lanes { engines: durations.map(engine), timeline }
+        Lanes { engines: durations.map(engine), timeline, is_full: false }
     }
 
     /// The transfers of an engine so far.
@@ -75,7 +78,7 @@ impl Lanes {
     /// Enqueues a transfer at time `issued`, to begin after others.
     pub fn issue(&mut self, lane: Lane, issued: f64, after: [Option<Transfer>; 2]) -> Transfer {
         let number = self.issued(lane);
-        self.engines[lane as usize].queue.push_back(Job { issued, after });
+        self.is_full |= room::push_back(&mut self.engines[lane as usize].queue, Job { issued, after }).is_err();
         Transfer { lane, number }
     }
 
@@ -87,13 +90,13 @@ impl Lanes {
             let after = job.after.into_iter().flatten().fold(job.issued, |latest, other| latest.max(self.end(other)));
             self.begin(lane, after);
         }
-        self.engines[lane as usize].ends[number as usize]
+        self.engines[lane as usize].ends.get(number as usize).copied().unwrap_or(0.0)
     }
 
     /// Begins the next transfer of an engine, no earlier than `ready`.
     fn begin(&mut self, lane: Lane, ready: f64) {
         let end = self.occupy(lane, ready);
-        self.engines[lane as usize].ends.push(end);
+        self.is_full |= room::push(&mut self.engines[lane as usize].ends, end).is_err();
     }
 
     fn occupy(&mut self, lane: Lane, ready: f64) -> f64 {

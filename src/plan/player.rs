@@ -270,6 +270,11 @@ impl<'a> Player<'a> {
         self.slots[step.slot as usize].filled = Some(upload);
     }
 
+    /// Whether there was no memory for a transfer: the prediction is worth nothing then.
+    pub fn is_full(&self) -> bool {
+        self.lanes.is_full
+    }
+
     pub fn finish(mut self, problem_ideal: f64) -> (Simulation, Timeline) {
         let stored = self.costs.stored_bytes;
         let tally = &mut self.tally;

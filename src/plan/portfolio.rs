@@ -1,6 +1,7 @@
 //! The schedules that a search tries: every algorithm, its parameters coarsely.
 
 use crate::error::Result;
+use crate::room;
 use crate::schedule::Schedule;
 
 /// Numbers from `low` to `high`: all of the small ones, then about a tenth apart, `high` included.
@@ -18,17 +19,17 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     let all = steps.saturating_sub(1).max(1);
     let mut members = Vec::new();
     if most >= all {
-        members.push(Schedule::store_all(steps)?);
+        room::push(&mut members, Schedule::store_all(steps)?)?;
     }
     for snapshots in ladder(1, most.min(all)) {
         let revolve = Schedule::revolve(steps, snapshots)?;
         if cache > 0 && snapshots > cache {
-            members.push(revolve.clone().through(cache));
+            room::push(&mut members, revolve.clone().through(cache))?;
         }
-        members.push(revolve);
+        room::push(&mut members, revolve)?;
     }
     for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(4) {
-        members.push(Schedule::uniform(steps, snapshots)?);
+        room::push(&mut members, Schedule::uniform(steps, snapshots)?)?;
     }
     let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1)).into_iter().map(|count| steps.div_ceil(count)).collect();
     chunks.dedup();
@@ -46,8 +47,8 @@ pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32, closely: bool) 
     let mut members = Vec::new();
     match best.algorithm {
         Revolve => around(best.snapshots, most, closely)
-            .try_for_each(|s| Schedule::revolve(steps, s).map(|m| members.push(m.through(best.cache()))))?,
-        Uniform => around(best.snapshots, most, closely).try_for_each(|s| Schedule::uniform(steps, s).map(|m| members.push(m)))?,
+            .try_for_each(|s| room::push(&mut members, Schedule::revolve(steps, s)?.through(best.cache())))?,
+        Uniform => around(best.snapshots, most, closely).try_for_each(|s| room::push(&mut members, Schedule::uniform(steps, s)?))?,
         Zcut | TwoLevel => {
             let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps, closely).map(|count| steps.div_ceil(count)).collect();
             chunks.dedup();
@@ -56,8 +57,12 @@ pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32, closely: bool) 
             let tried = if closely { &near[..] } else { &near[..1] };
             chunks.into_iter().try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
             let spilling = |m: &&Schedule| closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0;
-            let through: Vec<_> = members.iter().filter(spilling).map(|m| m.clone().through(cache)).collect();
-            members.extend(through);
+            for k in 0..members.len() {
+                if spilling(&&members[k]) {
+                    let through = members[k].clone().through(cache);
+                    room::push(&mut members, through)?;
+                }
+            }
         }
         _ => {}
     }
@@ -91,11 +96,11 @@ fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner
     inner.sort_unstable();
     inner.dedup();
     for inner in inner {
-        members.push(if inner + 1 == chunk {
-            Schedule::zcut(steps, starts + inner, chunk)?
-        } else {
-            Schedule::two_level(steps, starts + inner, chunk, inner)?
-        });
+        let member = match inner + 1 == chunk {
+            true => Schedule::zcut(steps, starts + inner, chunk)?,
+            false => Schedule::two_level(steps, starts + inner, chunk, inner)?,
+        };
+        room::push(members, member)?;
     }
     Ok(())
 }

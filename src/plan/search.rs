@@ -8,7 +8,8 @@ use super::choose::Sizes;
 use super::portfolio::{neighbours, portfolio};
 use super::simulate::{simulate_within, Simulation};
 use super::{Index, Plan};
-use crate::error::{fail, Result};
+use crate::error::{fail, Error, Result};
+use crate::room;
 use crate::schedule::{Algorithm, Schedule};
 use std::sync::Arc;
 
@@ -40,11 +41,13 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
     for sizes in alternatives.iter().flatten() {
         sizes.costs.check(steps)?;
     }
-    let mut search = Search { alternatives, keep, found: Vec::new() };
+    let mut search = Search { alternatives, keep, found: Vec::new(), too_long: None };
     let mut members = Vec::new();
     for (alternative, sessions) in alternatives.iter().enumerate() {
         let (most, cache) = limits(sessions, most);
-        members.extend(portfolio(steps, most, cache)?.into_iter().map(|schedule| (alternative, schedule)));
+        for schedule in portfolio(steps, most, cache)? {
+            room::push(&mut members, (alternative, schedule))?;
+        }
     }
     search.try_all(members)?;
     for closely in [false, true] {
@@ -52,12 +55,14 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
         let mut members = Vec::new();
         for (alternative, schedule) in near {
             let (most, cache) = limits(&alternatives[alternative], most);
-            members.extend(neighbours(&schedule, most, cache, closely)?.into_iter().map(|schedule| (alternative, schedule)));
+            for schedule in neighbours(&schedule, most, cache, closely)? {
+                room::push(&mut members, (alternative, schedule))?;
+            }
         }
         search.try_all(members)?;
     }
     if search.found.is_empty() {
-        return fail_least(alternatives);
+        return search.too_long.map_or_else(|| fail_least(alternatives), Err);
     }
     let mut found = search.found;
     found.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
@@ -81,19 +86,33 @@ struct Search<'a> {
     keep: Keep,
     /// The best of each family so far, or the best of all.
     found: Vec<Candidate>,
+    /// Why the last schedule was left out that is too long to be planned.
+    too_long: Option<Error>,
 }
 
 impl Search<'_> {
     /// Tries schedules, the most promising first.
     fn try_all(&mut self, members: Vec<(usize, Schedule)>) -> Result<()> {
-        let mut bounded: Vec<(Bound, usize, Schedule)> = Vec::with_capacity(members.len());
+        let mut bounded: Vec<(Bound, usize, Schedule)> = room::with_room(members.len())?;
         for (alternative, schedule) in members {
-            let bounds = self.alternatives[alternative].iter().map(|sizes| bound(&schedule, sizes));
-            if let Some(bound) = bounds.max_by(|a, b| a.makespan.total_cmp(&b.makespan)) {
+            if let Err(error) = schedule.check_length() {
+                self.too_long = Some(error);
+                continue;
+            }
+            let mut largest: Option<Bound> = None;
+            for sizes in &self.alternatives[alternative] {
+                let bound = bound(&schedule, sizes)?;
+                largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
+            }
+            if let Some(bound) = largest {
                 bounded.push((bound, alternative, schedule));
             }
         }
-        bounded.sort_by(|a, b| a.0.guess().total_cmp(&b.0.guess()));
+        // The order of equals is that of the portfolio, and nothing is allocated.
+        for (k, member) in bounded.iter_mut().enumerate() {
+            member.0.rank = k;
+        }
+        bounded.sort_unstable_by(|a, b| a.0.guess().total_cmp(&b.0.guess()).then(a.0.rank.cmp(&b.0.rank)));
         for (bound, alternative, schedule) in bounded {
             if bound.makespan < self.to_beat(alternative, schedule.algorithm) {
                 self.attempt(alternative, schedule)?;
@@ -136,7 +155,7 @@ fn evaluate(schedule: &Schedule, sessions: &[Sizes], limit: f64) -> Result<Optio
         if sizes.check(&plan).is_err() {
             return Ok(None);
         }
-        let patience = limit - bound(schedule, sizes).stream;
+        let patience = limit - bound(schedule, sizes)?.stream;
         match simulate_within(schedule, &plan, &sizes.costs, sizes.budgets, patience)? {
             Some(simulation) if simulation.makespan < limit => {
                 if simulation.makespan >= slowest.makespan {

@@ -89,7 +89,7 @@ fn no_plan_beats_its_bound() {
             let sizes = tiers(balance(transfer, op, compressed), cache, 100);
             for schedule in portfolio(120, 60, cache).unwrap() {
                 let makespan = over_ideal(&schedule, &sizes, Policy::Clairvoyant) * 240.0;
-                let bound = bound(&schedule, &sizes);
+                let bound = bound(&schedule, &sizes).unwrap();
                 assert!(bound.makespan <= makespan * (1.0 + 1e-12), "{bound:?}, {makespan}: {schedule:?} through {cache} slots");
                 assert!(bound.stream <= bound.makespan);
             }

@@ -5,7 +5,7 @@
 
 use super::{Fetch, Index, Step, NONE};
 use crate::error::Result;
-use crate::room::{filled, push};
+use crate::room::{self, filled, push};
 
 /// Where the past of a snapshot is, in the tier of the slot that it has there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn pasts(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Res
         Some(stay) if shared(stay) => Past::Slot(stays[stay.before as usize].slot),
         Some(_) => Past::Place(place[k as usize]),
     };
-    Ok((stay_of.iter().map(past).collect(), places))
+    Ok((room::collected(stay_of.iter().map(past))?, places))
 }
 
 /// All stays in a tier, and which one each event is about.
@@ -97,6 +97,7 @@ fn stays(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Res
             continue;
         }
         if slot as usize >= in_slot.len() {
+            room::up_to(&mut in_slot, slot as usize + 1)?;
             in_slot.resize(slot as usize + 1, NONE);
         }
         let current = &mut in_slot[slot as usize];

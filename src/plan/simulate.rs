@@ -10,7 +10,7 @@ use super::player::Player;
 use super::timeline::Timeline;
 use super::Plan;
 use crate::error::{fail, Result};
-use crate::schedule::Schedule;
+use crate::schedule::{Kind, Schedule};
 
 /// What the tiers may hold, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +170,9 @@ fn play(
     let mut player = Player::new(plan, costs, budgets, timeline)?;
     for action in schedule.actions() {
         player.act(action);
+        if action.kind == Kind::Error || player.is_full() {
+            return fail!(Memory, "no memory to predict the run time of the plan: take fewer time steps or snapshots");
+        }
         if player.tally.waiting > patience {
             return Ok(None);
         }

@@ -5,6 +5,7 @@
 use super::revolve::{self, Range};
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
+use crate::room;
 
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
@@ -146,7 +147,7 @@ impl Intervals {
 
     /// The sum of `cost(length, slots)` over all intervals. All that have slots enough for every state, or as many as `inner` allows,
     /// cost the same for the same length, of which there are two at most; the others are fewer than the states of an interval.
-    fn sum(&self, cost: impl Fn(u64, u64) -> u64) -> u64 {
+    fn sum(&self, cost: impl Fn(u64, u64) -> Result<u64>) -> Result<u64> {
         let (last, longest) = (self.count - 1, self.longest());
         let enough = self.inner.min(longest.max(2) - 1);
         let alike = self.snapshots.saturating_sub(enough - 1).min(last);
@@ -156,22 +157,23 @@ impl Intervals {
         };
         let longer = self.start(alike) as u64 - alike as u64 * short;
         let same =
-            (alike as u64 - longer) * cost(short, enough as u64) + if longer > 0 { longer * cost(short + 1, enough as u64) } else { 0 };
-        same + (alike..=last).map(|i| cost(self.length(i) as u64, self.slots(i) as u64)).sum::<u64>()
+            (alike as u64 - longer) * cost(short, enough as u64)? + if longer > 0 { longer * cost(short + 1, enough as u64)? } else { 0 };
+        (alike..=last).try_fold(same, |sum, i| Ok(sum + cost(self.length(i) as u64, self.slots(i) as u64)?))
     }
 
     /// Plain forward steps: the sweep over all intervals but the last, and the reversal of each.
     pub fn forward_steps(&self) -> u64 {
-        self.start(self.count - 1) as u64 + self.sum(revolve::forward_steps)
+        self.start(self.count - 1) as u64 + self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0)
     }
 
     /// SAVE actions: a single state that is not swept to again needs none if it is the last.
-    pub fn saves(&self) -> u64 {
+    pub fn saves(&self) -> Result<u64> {
         let single = u64::from(self.length(self.count - 1) == 1);
-        match self.cache {
-            0 => self.sum(|n, s| revolve::writes(n, s).max(1)) - single,
-            cache => self.sum(|n, s| revolve::writes_through(n, s, cache).max(1)) - single,
-        }
+        let saves = match self.cache {
+            0 => self.sum(|n, s| Ok(revolve::writes(n, s).max(1))),
+            cache => self.sum(|n, s| Ok(revolve::writes_through(n, s, cache)?.max(1))),
+        };
+        Ok(saves? - single)
     }
 }
 
@@ -190,6 +192,7 @@ enum Next {
     Reverse,
     /// The next state of the top range must be restored: its base, or its last one if all of it is stored.
     Restore,
+    /// The schedule is over: by TERMINATE, or because there was no memory to go on.
     Terminated,
 }
 
@@ -217,6 +220,15 @@ impl Sweep {
         Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i)).through(self.intervals.cache)
     }
 
+    /// Puts a range on top of the others, and gives `action` then; the action ERROR ends the schedule if there is no memory for the range.
+    fn keep(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
+        if room::push(&mut self.ranges, range).is_ok() {
+            return action;
+        }
+        (self.next, self.goal) = (Next::Terminated, self.live);
+        Some(Action::new(Kind::Error, 0))
+    }
+
     /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to reverse the last interval.
     fn start(&mut self) -> Option<Action> {
         let at = self.live;
@@ -228,8 +240,7 @@ impl Sweep {
         let range = self.range();
         self.next = Next::Split;
         let save = range.len > 1;
-        self.ranges.push(range);
-        save.then(|| Action::new(Kind::Save, at))
+        self.keep(range, save.then(|| Action::new(Kind::Save, at)))
     }
 
     /// Splits the top range and heads for the split. A range with slots for all its states is stored state by state instead.
@@ -265,7 +276,9 @@ impl Sweep {
             }
             self.interval -= 1;
             let range = self.range();
-            self.ranges.push(range);
+            if let Some(failed) = self.keep(range, None) {
+                return failed;
+            }
         }
         let (ts, last_use) = match self.ranges.last() {
             Some(top) if top.stored => (top.base + top.len - 1, true),
@@ -304,10 +317,7 @@ impl Iterator for Sweep {
                 }
                 Next::Split => self.split(),
                 Next::Keep => Some(Action::new(Kind::Save, self.live)),
-                Next::Save(range) => {
-                    self.ranges.push(range);
-                    Some(Action::new(Kind::Save, self.live))
-                }
+                Next::Save(range) => self.keep(range, Some(Action::new(Kind::Save, self.live))),
                 Next::Reverse => {
                     self.next = Next::Restore;
                     Some(Action::new(Kind::Backward, self.live))

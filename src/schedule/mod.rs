@@ -133,6 +133,9 @@ enum Form {
 /// Time steps beyond this number do not fit the ABI's 32-bit `ts`.
 pub const MAX_STEPS: u32 = i32::MAX as u32;
 
+/// Forward steps of the longest schedule that is planned: some seconds of generating its actions, which a plan takes a few times.
+pub const MOST_FORWARD_STEPS: u64 = 1 << 30;
+
 /// A number of time steps that schedules can be made for.
 pub fn check_steps(steps: i64) -> Result<u32> {
     match u32::try_from(steps) {
@@ -253,10 +256,10 @@ impl Schedule {
     }
 
     /// SAVE and RESTORE actions, without generating the schedule where a formula exists.
-    pub fn events(&self) -> u64 {
+    pub fn events(&self) -> Result<u64> {
         match &self.form {
-            Form::Intervals(intervals) => intervals.saves() + self.steps as u64 - 1,
-            Form::Trace(trace) => trace.summary.saves + trace.summary.restores,
+            Form::Intervals(intervals) => Ok(intervals.saves()? + self.steps as u64 - 1),
+            Form::Trace(trace) => Ok(trace.summary.saves + trace.summary.restores),
         }
     }
 
@@ -270,15 +273,31 @@ impl Schedule {
 
     /// What the best plan moves through a device cache of `cache` slots, without making the plan: the cache's policy is the clairvoyant one.
     /// `None` for a trace, whose snapshots may be no stack.
-    pub fn transfers(&self, cache: u32) -> Option<Transfers> {
+    pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
                 let restores = self.steps as u64 - 1;
-                Some(Transfers { h2d: restores, d2h: self.events() - restores })
+                Ok(Some(Transfers { h2d: restores, d2h: self.events()? - restores }))
             }
-            Form::Intervals(intervals) => Some(transfers::of_intervals(intervals, cache)),
-            Form::Trace(_) => None,
+            Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
+            Form::Trace(_) => Ok(None),
         }
+    }
+
+    /// Refuses a schedule that nobody could run, and which would take longer to plan than anybody waits.
+    pub fn check_length(&self) -> Result<()> {
+        let forward = self.forward_steps();
+        if forward <= MOST_FORWARD_STEPS {
+            return Ok(());
+        }
+        fail!(
+            Budget,
+            "{} with {} snapshots takes {forward} forward steps to reverse {} time steps, and a schedule may have {MOST_FORWARD_STEPS}: raise \
+             checkpointing_snaps or the budgets",
+            self.algorithm.name(),
+            self.snapshots,
+            self.steps
+        )
     }
 
     /// Plain forward steps, without generating the schedule where a formula exists.

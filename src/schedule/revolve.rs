@@ -4,6 +4,9 @@
 //! checkpointing", SIAM J. Sci. Comput. 31 (2009). Written from the papers' formulas: beta(s, r) = C(s + r, s) is the longest range that
 //! `s` snapshots (the one at its start included) reverse with no step taken more than `r` times.
 
+use crate::error::Result;
+use crate::room;
+
 /// beta(s, r) = C(s + r, s), saturating at `u64::MAX`; 0 where an argument is negative.
 pub fn beta(s: i64, r: i64) -> u64 {
     if s < 0 || r < 0 {
@@ -117,20 +120,20 @@ fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
 }
 
 /// Snapshot writes of a range that is split for a cache, its base's included: counted, there is no formula.
-pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> u64 {
+pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     let mut sum = u64::from(len > 1);
-    let mut ranges = vec![Range::new(0, len as u32, slots as u32).through(cache)];
+    let mut ranges = Vec::from([Range::new(0, len as u32, slots as u32).through(cache)]);
     while let Some(mut range) = ranges.pop() {
         if range.used() <= cache || range.stores_all() {
             sum += writes(range.len as u64, range.slots as u64).saturating_sub(1);
         } else {
             let upper = range.split();
             sum += u64::from(upper.len > 1);
-            ranges.push(range);
-            ranges.push(upper);
+            room::push(&mut ranges, range)?;
+            room::push(&mut ranges, upper)?;
         }
     }
-    sum
+    Ok(sum)
 }
 
 /// A range of states that is being reversed: `len` states from `base` on, whose first one is stored (if len > 1).

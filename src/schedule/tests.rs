@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn counts(schedule: &Schedule) -> Summary {
     let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots)).unwrap();
     assert_eq!(summary.forward_steps, schedule.forward_steps(), "closed form of {schedule:?}");
-    assert_eq!(summary.saves + summary.restores, schedule.events(), "closed form of {schedule:?}");
+    assert_eq!(summary.saves + summary.restores, schedule.events().unwrap(), "closed form of {schedule:?}");
     assert_eq!(summary.backward_steps, schedule.steps as u64);
     summary
 }
@@ -316,6 +316,35 @@ fn the_validator_sees_every_broken_rule() {
             );
             assert!(!used || validate(lying, 12, Some(3)).is_err(), "flag {flag} of action {i}");
         }
+    }
+}
+
+/// A schedule that nobody could run is refused before its actions are counted one by one, with what it would take and what to do.
+#[test]
+fn schedules_without_end_are_refused() {
+    for schedule in [Schedule::revolve(100_000, 1), Schedule::uniform_published(1_000_000, 3)] {
+        let schedule = schedule.unwrap();
+        let refused = [schedule.check_length(), crate::plan::Index::new(&schedule).map(drop)].map(Result::unwrap_err);
+        for error in refused {
+            assert_eq!(error.code, Code::Budget);
+            assert!(error.message.contains(&schedule.forward_steps().to_string()), "{error}");
+            assert!(error.message.contains("raise checkpointing_snaps"), "{error}");
+        }
+    }
+    assert!(Schedule::revolve(40_000, 1).unwrap().check_length().is_ok());
+}
+
+/// A trace has no more actions than the longest schedule with any sense: `n(n-1)/2` steps, each state saved, n restores and n adjoints.
+#[test]
+fn a_trace_is_no_longer_than_its_time_steps_need() {
+    for n in 1..6 {
+        let schedule = Schedule::revolve(n, 1).unwrap();
+        let mut text = text(&schedule);
+        assert!(Trace::read(text.as_bytes(), Some(n)).is_ok());
+        text.insert_str(0, &"0 SAVE\n0 RESTORE\n".repeat((n * (n + 1)) as usize));
+        let error = Trace::read(text.as_bytes(), Some(n)).unwrap_err();
+        let (line, most) = (n * (n + 1) + 3, n * (n + 1) + 2);
+        assert!(error.message.contains(&format!("line {line}: more than {most} actions")), "{error}");
     }
 }
 

@@ -2,8 +2,9 @@
 //! RESTORE, BACKWARD, FIRSTURN (= BACKWARD) and TERMINATE. Read strictly; blank lines are allowed, nothing else is.
 
 use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
-use crate::error::{fail, Result};
+use crate::error::{fail, Error, Result};
 use crate::files;
+use crate::room;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -15,8 +16,15 @@ pub struct Trace {
     pub summary: Summary,
 }
 
-/// The most actions that a trace may have; a longer file is refused before it fills the memory.
-const MAX_ACTIONS: usize = 1 << 28;
+/// The most actions that a trace may have, however many its time steps are.
+const MOST_ACTIONS: u64 = 1 << 28;
+
+/// The most actions that a trace of so many time steps may have: those of the longest schedule with any sense, which keeps one snapshot,
+/// computes every state from u(0) and saves whatever it computes. A longer file is refused before it fills the memory.
+fn most_actions(steps: Option<u32>) -> usize {
+    let n = steps.map_or(u64::MAX, u64::from);
+    n.saturating_mul(n.saturating_add(1)).saturating_add(2).min(MOST_ACTIONS) as usize
+}
 
 impl Trace {
     /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to take it from the file.
@@ -31,6 +39,7 @@ impl Trace {
 
     /// Reads a trace as `load` does.
     pub fn read(mut input: impl BufRead, steps: Option<u32>) -> Result<Self> {
+        let most = most_actions(steps);
         let mut actions = Vec::new();
         let mut line = Vec::new();
         for number in 1.. {
@@ -48,10 +57,11 @@ impl Trace {
             if text.is_empty() {
                 continue;
             }
-            if actions.len() >= MAX_ACTIONS {
-                return fail!(Parse, "line {number}: more than {MAX_ACTIONS} actions");
+            if actions.len() >= most {
+                return fail!(Parse, "line {number}: more than {most} actions: no schedule of so many time steps needs that many");
             }
-            actions.push(parse(text).map_err(|e| e.within(format_args!("line {number}")))?);
+            let within = |e: Error| e.within(format_args!("line {number}"));
+            parse(text).and_then(|action| room::push(&mut actions, action)).map_err(within)?;
         }
         Self::new(actions, steps)
     }
@@ -66,18 +76,20 @@ impl Trace {
         if steps == 0 {
             return fail!(Schedule, "has no BACKWARD");
         }
-        set_flags(&mut actions, steps);
+        set_flags(&mut actions, steps)?;
         // RECOMPUTE and FIRST_BACKWARD are set, as for every schedule, when the actions are generated.
         let unchecked = std::sync::Arc::new(Trace { actions, summary: Summary { backward_steps: steps as u64, ..Summary::default() } });
         let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
-        let actions = std::sync::Arc::try_unwrap(unchecked).map_or_else(|shared| shared.actions.clone(), |trace| trace.actions);
-        Ok(Trace { actions, summary })
+        match std::sync::Arc::try_unwrap(unchecked) {
+            Ok(Trace { actions, .. }) => Ok(Trace { actions, summary }),
+            Err(_) => fail!(State, "the trace is in use"),
+        }
     }
 }
 
 /// NEXT_IS_SAVE by looking one action ahead, LAST_USE by one pass from the end.
-fn set_flags(actions: &mut [Action], steps: u32) {
-    let mut needed = vec![false; steps as usize];
+fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
+    let mut needed = room::filled(false, steps as usize)?;
     let mut next: Option<(Kind, u32)> = None;
     for action in actions.iter_mut().rev() {
         let ts = action.ts;
@@ -91,6 +103,7 @@ fn set_flags(actions: &mut [Action], steps: u32) {
         action.flags |= flag;
         next = Some((action.kind, ts));
     }
+    Ok(())
 }
 
 fn parse(text: &str) -> Result<Action> {

@@ -6,6 +6,8 @@
 
 use super::intervals::Intervals;
 use super::revolve::Range;
+use crate::error::Result;
+use crate::room;
 
 /// Transfers to and from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,12 +19,12 @@ pub struct Transfers {
 }
 
 /// Those of one range: its own snapshots' beside the one at its base, and how often that one is fetched after the range has begun.
-fn of_range(whole: Range, cache: u32) -> (Transfers, bool) {
+fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
     let base = whole.base;
     let mut sum = Transfers::default();
     let mut base_fetched = false;
     // Ranges and whether their base was fetched before.
-    let mut ranges = vec![(whole, false)];
+    let mut ranges = Vec::from([(whole, false)]);
     while let Some((mut range, mut fetched)) = ranges.pop() {
         let is_base = range.base == base;
         let used = range.used();
@@ -41,15 +43,15 @@ fn of_range(whole: Range, cache: u32) -> (Transfers, bool) {
                 base_fetched |= is_base;
                 fetched = true;
             }
-            ranges.push((range, fetched));
-            ranges.push((upper, false));
+            room::push(&mut ranges, (range, fetched))?;
+            room::push(&mut ranges, (upper, false))?;
         }
     }
-    (sum, base_fetched)
+    Ok((sum, base_fetched))
 }
 
 /// Those of all intervals and of their starts, through `cache` > 0 slots.
-pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
+pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfers> {
     let mut sum = Transfers::default();
     let mut highest = 0;
     let mut last: Option<((u32, u32), (Transfers, bool))> = None;
@@ -57,7 +59,7 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
         let (len, slots) = (intervals.length(i), intervals.slots(i));
         let (inside, base_fetched) = match last {
             Some((key, known)) if key == (len, slots) => known,
-            _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache),
+            _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache)?,
         };
         last = Some(((len, slots), (inside, base_fetched)));
         // The highest place in the stack after this start was stored and before it is restored.
@@ -66,7 +68,7 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Transfers {
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
     }
-    sum
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -82,7 +84,7 @@ mod tests {
             for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level] {
                 let schedule = schedule.unwrap();
                 let counts = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap().counts;
-                let transfers = schedule.transfers(cache).unwrap();
+                let transfers = schedule.transfers(cache).unwrap().unwrap();
                 prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", schedule);
             }
         }
@@ -95,9 +97,9 @@ mod tests {
                 let schedule = schedule.unwrap();
                 let through = schedule.clone().through(cache);
                 let summary = validate(through.actions(), n, Some(schedule.snapshots)).unwrap();
-                prop_assert_eq!((summary.forward_steps, summary.saves + summary.restores), (schedule.forward_steps(), through.events()));
+                prop_assert_eq!((summary.forward_steps, summary.saves + summary.restores), (schedule.forward_steps(), through.events().unwrap()));
                 let counts = Plan::new(&through, cache, Policy::Clairvoyant).unwrap().counts;
-                let transfers = through.transfers(cache).unwrap();
+                let transfers = through.transfers(cache).unwrap().unwrap();
                 prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", through);
             }
         }
@@ -115,7 +117,7 @@ mod tests {
             (1000, 100, 8, 1231, 422, 346),
             (600, 60, 4, 862, 697, 666),
         ] {
-            let moved = |schedule: &Schedule| schedule.transfers(cache).map(|t| t.h2d + t.d2h).unwrap();
+            let moved = |schedule: &Schedule| schedule.transfers(cache).unwrap().map(|t| t.h2d + t.d2h).unwrap();
             let schedule = Schedule::revolve(n, s).unwrap();
             assert_eq!((moved(&schedule), moved(&schedule.through(cache))), (smallest, through), "n = {n}, s = {s}, {cache} slots");
             assert!(through >= least && through <= least * 5 / 4);

@@ -77,7 +77,7 @@ impl Model {
             Kind::Terminate if self.backward > 0 => fail!(Schedule, "state {} was never reversed", self.backward - 1),
             Kind::Terminate if self.count > 0 => fail!(Schedule, "{} snapshots were never freed by LAST_USE", self.count),
             Kind::Terminate => Ok(()),
-            Kind::Error => fail!(Schedule, "is not part of a schedule"),
+            Kind::Error => fail!(Memory, "there is no memory to go on with the schedule: take fewer snapshots"),
         }
     }
 

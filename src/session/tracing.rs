@@ -30,6 +30,7 @@ impl Session {
         if let (Err(error), Some(trace)) = (result, &self.trace) {
             log::warn!("trace_out: {}: {error}: the timeline ends here", trace.path().display());
             self.trace = None;
+            self.engine.iter_mut().for_each(|engine| engine.tiers.device().close_spans());
         }
     }
 

@@ -1,5 +1,7 @@
 //! Memory for snapshots of different sizes within one slab: first fit, lowest place first.
 
+use crate::error::Result;
+use crate::room;
 use crate::snapshot::ALIGNMENT;
 use std::ops::Range;
 
@@ -16,6 +18,12 @@ impl Arena {
     /// An arena of `capacity` bytes, all free.
     pub fn new(capacity: u64) -> Self {
         Arena { capacity, free: std::iter::once(0..capacity).collect(), peak: 0 }
+    }
+
+    /// Makes sure that `taken` ranges may be taken at a time without an allocation.
+    pub fn fit(&mut self, taken: usize) -> Result<()> {
+        // No more ranges are free than lie between taken ones, and a range is inserted before those that it touches are removed.
+        room::up_to(&mut self.free, taken + 2)
     }
 
     /// Takes `bytes` bytes, if there is a range that long.

@@ -4,6 +4,7 @@ use super::{DeviceSlot, Held, HostSlot, Made, Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
+use crate::room;
 use std::ops::Range;
 
 /// The later of two downloads.
@@ -216,8 +217,9 @@ impl Tiers {
         self.device.synchronize()?;
         let slots = self.pool.iter_mut().map(|slot| &mut slot.at).filter(|at| !at.is_empty());
         let overflow = self.cache.iter_mut().filter_map(|slot| if let Held::InPool(at) = &mut slot.held { Some(at) } else { None });
-        let mut taken: Vec<&mut Range<u64>> = slots.chain(overflow).collect();
-        taken.sort_by_key(|at| at.start);
+        let mut taken: Vec<&mut Range<u64>> = Vec::new();
+        slots.chain(overflow).try_for_each(|at| room::push(&mut taken, at))?;
+        taken.sort_unstable_by_key(|at| at.start);
         c.pool.clear();
         for at in taken {
             let size = at.end - at.start;

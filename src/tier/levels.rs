@@ -9,6 +9,7 @@ use super::{Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Past, Plan, Step, NONE};
+use crate::room;
 use crate::snapshot::{Levels, PastField};
 
 /// What tiers with shared time levels have beside slots.
@@ -46,7 +47,7 @@ impl Sharing {
     pub fn fit(&mut self, plan: &Plan, event: &mut dyn FnMut() -> Result<Event>) -> Result<()> {
         let (device, host) = plan.places();
         for _ in self.places.len()..device as usize {
-            self.places.push((event()?, false));
+            room::push(&mut self.places, (event()?, false))?;
         }
         let of = |count: u32, bytes: u64| u64::from(count) * bytes;
         let Levels { own_bytes, past_bytes, .. } = self.levels;

@@ -13,6 +13,7 @@ mod sums;
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
+use crate::room;
 use crate::snapshot::{Field, Layout, Levels};
 use arena::Arena;
 pub use levels::Pasts;
@@ -150,6 +151,13 @@ impl Tiers {
 
     /// Takes on another plan; every slot is empty then.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+        let (device, host) = (plan.device_slots, plan.host_slots);
+        self.fit_slots(plan).map_err(|e| e.within(format_args!("{device} device and {host} host slots")))
+    }
+
+    fn fit_slots(&mut self, plan: &Plan) -> Result<()> {
+        room::up_to(&mut self.cache, plan.device_slots as usize)?;
+        room::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
             let (filled, read) = (self.device.event()?, self.device.event()?);
             self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false, download: 0 });
@@ -160,6 +168,11 @@ impl Tiers {
         }
         if let Some(sharing) = &mut self.sharing {
             sharing.fit(plan, &mut || self.device.event())?;
+        }
+        if let Some(compression) = &mut self.compression {
+            // A snapshot is in bytes of the cache or of the pool, for its cache slot or its pool slot.
+            compression.cache.fit(self.cache.len())?;
+            compression.pool.fit(self.cache.len() + self.pool.len())?;
         }
         self.empty();
         Ok(())

@@ -1,6 +1,7 @@
 //! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
 
 use crate::files;
+use crate::room;
 use std::fmt::{Arguments, Display, Write};
 use std::io;
 
@@ -31,8 +32,7 @@ impl File {
     /// Adds an event, on a line of its own.
     pub fn line(&mut self, event: Arguments) -> io::Result<()> {
         let before = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
-        // Writing to a string cannot fail.
-        let _ = write!(self.buffer, "{before}{event}");
+        room::write(&mut self.buffer, format_args!("{before}{event}"))?;
         if self.buffer.len() > BUFFER {
             return self.flush();
         }
@@ -42,7 +42,7 @@ impl File {
     /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where it ended before.
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
-        self.buffer += CLOSING;
+        room::write(&mut self.buffer, format_args!("{CLOSING}"))?;
         let result = files::write_over_end(&self.file, self.end, self.length, self.buffer.as_bytes());
         if result.is_ok() {
             self.end += events;

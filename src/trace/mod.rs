@@ -10,7 +10,7 @@ mod span;
 
 pub use file::{quoted, Object};
 pub(crate) use name::rank;
-pub use span::{Label, Row, Span};
+pub use span::{Label, Row, Span, Spans};
 
 use file::File;
 use std::fmt::Write;

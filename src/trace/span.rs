@@ -1,5 +1,8 @@
 //! Spans: which row was busy with what, from when, and how long.
 
+use crate::error::{fail, Result};
+use crate::room;
+
 /// A row of a trace. No two spans of one row overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
@@ -85,4 +88,41 @@ pub struct Span {
     pub begin: f64,
     /// How long it is.
     pub seconds: f64,
+}
+
+/// Spans that have ended and were not taken yet.
+#[derive(Debug, Default)]
+pub struct Spans {
+    ended: Vec<Span>,
+    /// Spans for which there was no memory.
+    lost: usize,
+    /// Nobody takes spans any more.
+    closed: bool,
+}
+
+impl Spans {
+    /// Adds one.
+    pub fn add(&mut self, span: Span) {
+        if !self.closed {
+            self.lost += usize::from(room::push(&mut self.ended, span).is_err());
+        }
+    }
+
+    /// The last one of a row.
+    pub fn last_of(&mut self, row: Row) -> Option<&mut Span> {
+        self.ended.iter_mut().rev().find(|span| span.label.row == row)
+    }
+
+    /// Takes them; an error if some are missing.
+    pub fn take(&mut self) -> Result<Vec<Span>> {
+        match std::mem::take(&mut self.lost) {
+            0 => Ok(std::mem::take(&mut self.ended)),
+            lost => fail!(Memory, "no memory for {lost} spans of the timeline"),
+        }
+    }
+
+    /// Keeps none from now on.
+    pub fn close(&mut self) {
+        *self = Spans { closed: true, ..Spans::default() };
+    }
 }

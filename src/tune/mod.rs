@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::device::{AppMemory, Stream, Target};
 use crate::error::{fail, Error, Result};
 use crate::plan::Profile;
+use crate::room;
 use crate::snapshot::Layout;
 use fit::Fit;
 use probe::Probe;
@@ -66,7 +67,9 @@ impl Tuner {
     /// The application is in a call.
     pub fn called(&mut self) {
         let stretch = std::mem::take(&mut self.since);
-        self.stretches.push_back(self.called.then_some(stretch));
+        if let Err(error) = room::push_back(&mut self.stretches, self.called.then_some(stretch)) {
+            self.failed = Some(error);
+        }
         self.called = true;
     }
 

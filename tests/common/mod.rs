@@ -26,7 +26,7 @@ pub fn scratch(name: &str) -> PathBuf {
 }
 
 /// What `cargo test` puts in front of it would be loaded instead of what programs were linked with: a library that `cargo build` left there.
-fn library_path() -> std::ffi::OsString {
+pub fn library_path() -> std::ffi::OsString {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     std::env::join_paths(std::env::split_paths(&path).filter(|folder| !folder.starts_with(target()))).unwrap()
 }
@@ -72,9 +72,14 @@ pub fn library() -> &'static Path {
 
 /// Compiles a C program against the library and returns its path. `flags` come before the source.
 pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> PathBuf {
-    let program = dir.join(source.file_stem().unwrap());
+    compile_c_with(dir, compiler, flags, &[source])
+}
+
+/// The same from several sources, of which the first gives the program its name.
+pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Path]) -> PathBuf {
+    let program = dir.join(sources[0].file_stem().unwrap());
     let lib = library().display().to_string();
-    run(Command::new(compiler).args(flags).arg("-I").arg(root().join("include")).arg(source).arg("-o").arg(&program).args([
+    run(Command::new(compiler).args(flags).arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(&program).args([
         &format!("-L{lib}"),
         "-lgpuzip",
         &format!("-Wl,-rpath,{lib}"),

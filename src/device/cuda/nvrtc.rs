@@ -1,6 +1,7 @@
 //! NVRTC, which compiles kernels: opened when it is needed, so that nothing but compiling needs it.
 
 use crate::error::{fail, Code, Error, Result};
+use crate::room;
 use cudarc::nvrtc::sys;
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -91,7 +92,10 @@ pub fn version() -> Result<(i32, i32)> {
 /// Compiles a source to a cubin.
 pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
     let nvrtc = nvrtc()?;
-    let text = |text: &str| CString::new(text).map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")));
+    let text = |text: &str| {
+        let bytes = room::copied(text.as_bytes()).and_then(|mut bytes| room::push(&mut bytes, 0).map(|()| bytes))?;
+        CString::from_vec_with_nul(bytes).map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")))
+    };
     let (source, file) = (text(source)?, text(name)?);
     let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
@@ -120,7 +124,7 @@ fn read(nvrtc: &Nvrtc, program: Program, size: Size, get: Get) -> Result<Vec<u8>
     let mut bytes = 0;
     // SAFETY: a program that lives, and a place for the size.
     nvrtc.check(unsafe { size(program, &mut bytes) }, "NVRTC's size of a result")?;
-    let mut result = vec![0u8; bytes];
+    let mut result = room::filled(0u8, bytes)?;
     // SAFETY: as many bytes as it asks for.
     nvrtc.check(unsafe { get(program, result.as_mut_ptr().cast()) }, "a result of NVRTC")?;
     Ok(result)

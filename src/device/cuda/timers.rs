@@ -4,7 +4,8 @@ use super::driver::cu;
 use super::{is_done, new_event};
 use crate::device::{Coding, Lane, Subject};
 use crate::error::Result;
-use crate::trace::{Label, Row, Span};
+use crate::room;
+use crate::trace::{Label, Row, Span, Spans};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 
@@ -69,7 +70,12 @@ impl Pairs {
 
     /// Takes one back.
     pub fn give(&mut self, pair: Pair) {
-        self.0.push(pair);
+        if room::push(&mut self.0, pair).is_err() {
+            // Without memory to keep them, new ones are made the next time.
+            for event in [pair.begin, pair.end] {
+                let _ = cu!(cuEventDestroy_v2(event));
+            }
+        }
     }
 
     /// Gives all events away.
@@ -112,7 +118,7 @@ pub struct Timers {
     /// What the application computes now, and what it goes on with after the current call.
     computing: Option<(Label, Pair)>,
     interrupted: Option<Label>,
-    spans: Vec<Span>,
+    spans: Spans,
 }
 
 impl Timers {
@@ -147,9 +153,10 @@ impl Timers {
     }
 
     fn close(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label, coding: Option<Coding>) -> Result<()> {
-        let recorded = cu!(cuEventRecord(pair.end, stream));
+        let open = &mut self.open[lane as usize];
+        let recorded = room::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
         match recorded {
-            Ok(()) => self.open[lane as usize].push_back(Timer { pair, label, coding }),
+            Ok(()) => open.push_back(Timer { pair, label, coding }),
             Err(_) => pairs.give(pair),
         }
         recorded
@@ -209,7 +216,7 @@ impl Timers {
     pub fn called(&mut self, pair: &mut Pair, label: Label, seconds: f64) -> Result<()> {
         let Some(clock) = &mut self.clock else { return Ok(()) };
         let begin = clock.time(pair.begin)?;
-        self.spans.push(Span { label, begin, seconds });
+        self.spans.add(Span { label, begin, seconds });
         if begin - clock.at > TURN {
             clock.at = begin;
             std::mem::swap(&mut clock.event, &mut pair.begin);
@@ -232,7 +239,7 @@ impl Timers {
                     Some(Coding::Decompress) => self.coded.1 += seconds,
                     None => {}
                 }
-                self.spans.extend(begin.map(|begin| Span { label, begin, seconds }));
+                begin.into_iter().for_each(|begin| self.spans.add(Span { label, begin, seconds }));
                 pairs.give(pair);
             }
         }
@@ -253,8 +260,13 @@ impl Timers {
     }
 
     /// The spans so far.
-    pub fn spans(&mut self) -> Vec<Span> {
-        std::mem::take(&mut self.spans)
+    pub fn spans(&mut self) -> Result<Vec<Span>> {
+        self.spans.take()
+    }
+
+    /// Keeps no spans any more.
+    pub fn close_spans(&mut self) {
+        self.spans.close();
     }
 
     /// Gives all events away.

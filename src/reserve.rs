@@ -1,0 +1,327 @@
+//! The allocator of the library. Rust aborts the process when an allocation fails whose failure nobody asked about (a box, a text, a list
+//! of fields), so such a request is served from a reserve of static memory where the system refuses it. Requests above `LARGEST` stay
+//! refused: their size depends on steps, snapshots, values or files, and each of them is made through `room`, which reports the failure.
+//!
+//! The reserve cannot be used up by one call after another: where some of it is in use, `lease` admits a call into the library only if
+//! as much is free as a call may need. Taking and giving are single atomic operations, so that threads and forked children may do it at
+//! any time.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Blocks of a group, which one word of bits describes. No request gets more.
+const GROUP: usize = 64;
+/// Groups of small and of large blocks, and the bytes of a block. Small requests take large blocks where no small ones are left.
+const SMALL: (usize, usize) = (128, 256);
+const LARGE: (usize, usize) = (24, 4096);
+const SMALL_BYTES: usize = SMALL.0 * GROUP * SMALL.1;
+/// Bytes of the reserve, 8 MiB. They are zeros in no file, and cost address space only until they are used.
+const BYTES: usize = SMALL_BYTES + LARGE.0 * GROUP * LARGE.1;
+
+/// The largest request that the reserve serves, in bytes: what has one item for each of the 1024 fields of a state, at most, fits. Every
+/// larger allocation must be one that may fail.
+pub const LARGEST: usize = 128 << 10;
+
+/// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to take (tests/c/oom.c).
+const OF_A_CALL: usize = 512 << 10;
+/// Bytes that are leased to nobody: they are for the calls that were under way, in other threads, when memory ran out.
+const UNLEASED: usize = BYTES / 2;
+
+#[repr(C, align(4096))]
+struct Memory(UnsafeCell<[u8; BYTES]>);
+
+// SAFETY: a byte belongs to whoever holds its block by `TAKEN`; the reserve itself never touches it.
+unsafe impl Sync for Memory {}
+
+static MEMORY: Memory = Memory(UnsafeCell::new([0; BYTES]));
+/// One bit for each block, of the small ones first: set, the block is in use.
+static TAKEN: [AtomicU64; SMALL.0 + LARGE.0] = [const { AtomicU64::new(0) }; SMALL.0 + LARGE.0];
+/// Bytes of the blocks in use.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Bytes that are promised to calls under way.
+static LEASED: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, and the reserve behind it.
+pub struct Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+// SAFETY: memory is of the system's allocator, or of the reserve, which gives every block to one owner at a time; which of the two it is, is
+// told by its address.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let memory = unsafe { System.alloc(layout) };
+        if memory.is_null() {
+            return take(layout);
+        }
+        memory
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        if !memory.is_null() {
+            return memory;
+        }
+        let memory = take(layout);
+        if !memory.is_null() {
+            // SAFETY: memory of this layout, just taken.
+            unsafe { memory.write_bytes(0, layout.size()) };
+        }
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        match offset_of(memory) {
+            // SAFETY: as the caller promises, it is the system's.
+            None => unsafe { System.dealloc(memory, layout) },
+            Some(offset) => give(offset, layout),
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if offset_of(memory).is_none() {
+            // SAFETY: as the caller promises, it is the system's.
+            let grown = unsafe { System.realloc(memory, layout, size) };
+            if !grown.is_null() || size > LARGEST {
+                return grown;
+            }
+        }
+        // SAFETY: as the caller promises, the size is not 0 and fits with the alignment; the old memory has `layout`, the new one `size` bytes.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                moved.copy_from_nonoverlapping(memory, size.min(layout.size()));
+                self.dealloc(memory, layout);
+            }
+            moved
+        }
+    }
+}
+
+fn start() -> *mut u8 {
+    MEMORY.0.get().cast()
+}
+
+/// How far into the reserve an address is; `None`: the address is none of the reserve's.
+#[inline(always)]
+fn offset_of(memory: *mut u8) -> Option<usize> {
+    let offset = (memory as usize).wrapping_sub(start() as usize);
+    (offset < BYTES).then_some(offset)
+}
+
+/// A group of blocks: its word of `TAKEN`, the bytes of a block, and where in the reserve the first one is.
+struct Group {
+    taken: &'static AtomicU64,
+    block: usize,
+    first: usize,
+}
+
+impl Group {
+    fn new(k: usize) -> Self {
+        let (block, first) = match k.checked_sub(SMALL.0) {
+            None => (SMALL.1, k * GROUP * SMALL.1),
+            Some(k) => (LARGE.1, SMALL_BYTES + k * GROUP * LARGE.1),
+        };
+        Group { taken: &TAKEN[k], block, first }
+    }
+
+    /// The group that has a byte of the reserve.
+    fn at(offset: usize) -> Self {
+        match offset.checked_sub(SMALL_BYTES) {
+            None => Self::new(offset / (GROUP * SMALL.1)),
+            Some(beyond) => Self::new(SMALL.0 + beyond / (GROUP * LARGE.1)),
+        }
+    }
+
+    /// The blocks that a request takes.
+    fn blocks(&self, layout: Layout) -> usize {
+        layout.size().div_ceil(self.block).max(1)
+    }
+
+    /// Takes blocks in a row, and returns how far into the reserve the first one is.
+    fn take(&self, layout: Layout) -> Option<usize> {
+        let blocks = self.blocks(layout);
+        if blocks > GROUP || layout.align() > self.block {
+            return None;
+        }
+        let mut taken = self.taken.load(Ordering::Relaxed);
+        loop {
+            let at = first_gap(taken, blocks)?;
+            match self.taken.compare_exchange_weak(taken, taken | bits(blocks) << at, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    USED.fetch_add(blocks * self.block, Ordering::Relaxed);
+                    return Some(self.first + at * self.block);
+                }
+                Err(now) => taken = now,
+            }
+        }
+    }
+
+    /// Gives back what `take` took.
+    fn give(&self, offset: usize, layout: Layout) {
+        let (blocks, at) = (self.blocks(layout), (offset - self.first) / self.block);
+        self.taken.fetch_and(!(bits(blocks) << at), Ordering::Release);
+        USED.fetch_sub(blocks * self.block, Ordering::Relaxed);
+    }
+}
+
+/// The lowest `count` bits, of 1 to 64.
+fn bits(count: usize) -> u64 {
+    u64::MAX >> (GROUP - count)
+}
+
+/// The lowest bit from which on `count` bits are clear.
+fn first_gap(taken: u64, count: usize) -> Option<usize> {
+    let (mut begins, mut length) = (!taken, 1);
+    while length < count {
+        let more = length.min(count - length);
+        begins &= begins >> more;
+        length += more;
+    }
+    (begins != 0).then(|| begins.trailing_zeros() as usize)
+}
+
+/// Memory of the reserve; null if the request is too large or too many blocks are in use.
+#[cold]
+fn take(layout: Layout) -> *mut u8 {
+    if layout.size() > LARGEST {
+        return std::ptr::null_mut();
+    }
+    let offset = (0..TAKEN.len()).find_map(|k| Group::new(k).take(layout));
+    offset.map_or(std::ptr::null_mut(), |offset| start().wrapping_add(offset))
+}
+
+#[cold]
+fn give(offset: usize, layout: Layout) {
+    Group::at(offset).give(offset, layout);
+}
+
+/// The right of one call to the reserve.
+pub struct Lease(usize);
+
+/// Admits a call; `None` if so much of the reserve is in use that the call might not get what it needs.
+#[inline(always)]
+pub fn lease() -> Option<Lease> {
+    if USED.load(Ordering::Relaxed) == 0 {
+        return Some(Lease(0));
+    }
+    lease_of(OF_A_CALL)
+}
+
+#[cold]
+fn lease_of(bytes: usize) -> Option<Lease> {
+    let leased = LEASED.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    let lease = Lease(bytes);
+    let used = USED.load(Ordering::Relaxed);
+    (used.saturating_add(leased) <= BYTES - UNLEASED).then_some(lease)
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            LEASED.fetch_sub(self.0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Mutex;
+
+    /// The reserve is the process's: its tests take turns.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, 8).unwrap()
+    }
+
+    fn give_back(memory: *mut u8, bytes: usize) {
+        give(offset_of(memory).unwrap(), layout(bytes));
+    }
+
+    proptest! {
+        /// A gap is the lowest one, is clear, and is found if there is one.
+        #[test]
+        fn gaps(taken in any::<u64>(), also in any::<u64>(), count in 1..=64usize) {
+            let taken = taken & also;
+            let clear = |at: &usize| (*at..at + count).all(|bit| taken >> bit & 1 == 0);
+            prop_assert_eq!(first_gap(taken, count), (0..=64 - count).find(clear));
+        }
+
+        /// Pieces in use never overlap, are aligned, and keep what is written to them; all is free again at the end.
+        #[test]
+        fn pieces_never_overlap(requests in prop::collection::vec((1..LARGEST + 1, any::<prop::sample::Index>()), 1..100)) {
+            let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+            let mut pieces: Vec<(*mut u8, usize, u8)> = Vec::new();
+            for (k, (bytes, which)) in requests.into_iter().enumerate() {
+                if k % 3 == 2 {
+                    let (memory, bytes, value) = pieces.swap_remove(which.index(pieces.len()));
+                    // SAFETY: a piece that this test holds.
+                    let is_whole = unsafe { std::slice::from_raw_parts(memory, bytes) }.iter().all(|&byte| byte == value);
+                    prop_assert!(is_whole);
+                    give_back(memory, bytes);
+                } else {
+                    let memory = take(layout(bytes));
+                    prop_assert!(!memory.is_null() && memory as usize % SMALL.1 == 0);
+                    // SAFETY: as above.
+                    unsafe { memory.write_bytes(k as u8, bytes) };
+                    pieces.push((memory, bytes, k as u8));
+                }
+            }
+            pieces.into_iter().for_each(|(memory, bytes, _)| give_back(memory, bytes));
+            prop_assert_eq!(USED.load(Ordering::Relaxed), 0);
+            prop_assert!(TAKEN.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        }
+    }
+
+    #[test]
+    fn the_reserve_serves_what_is_small_and_all_of_its_bytes() {
+        let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+        assert!(take(layout(LARGEST + 1)).is_null());
+        assert!(take(Layout::from_size_align(8, 2 * LARGE.1).unwrap()).is_null());
+        for size in [1, SMALL.1, LARGE.1] {
+            let all: Vec<*mut u8> = std::iter::from_fn(|| Some(take(layout(size))).filter(|memory| !memory.is_null())).collect();
+            let fit = if size == LARGE.1 { BYTES / LARGE.1 } else { (SMALL.0 + LARGE.0) * GROUP };
+            assert_eq!(all.len(), fit);
+            all.into_iter().for_each(|memory| give_back(memory, size));
+            assert_eq!(USED.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    /// Memory moves from the reserve to the system's as it grows, with its content.
+    #[test]
+    fn what_grows_leaves_the_reserve() {
+        let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+        let small = take(layout(100));
+        // SAFETY: memory of the reserve of these sizes, in turn.
+        unsafe {
+            small.write_bytes(7, 100);
+            let large = ALLOCATOR.realloc(small, layout(100), 2 * LARGEST);
+            assert!(offset_of(large).is_none() && (0..100).all(|i| large.add(i).read() == 7));
+            ALLOCATOR.dealloc(large, layout(2 * LARGEST));
+        }
+        assert_eq!(USED.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn calls_are_refused_before_the_reserve_is_used_up() {
+        let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+        let unused: Vec<_> = (0..1000).map(|_| lease()).collect();
+        assert!(unused.iter().all(Option::is_some), "an unused reserve admits any number of calls");
+        drop(unused);
+        let one = take(layout(1));
+        let calls: Vec<_> = (0..1000).map_while(|_| lease()).collect();
+        assert_eq!(calls.len(), (BYTES - UNLEASED) / OF_A_CALL - 1);
+        assert!(lease().is_none());
+        drop(calls);
+        assert_eq!(LEASED.load(Ordering::Relaxed), 0);
+        assert!(lease().is_some());
+        give_back(one, 1);
+    }
+}

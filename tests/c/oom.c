@@ -1,0 +1,555 @@
+/* Memory that runs out, at every allocation in turn: small sessions of every kind, in which the N-th request of the library for memory fails,
+ * or it and all later ones. A call may fail with a text then, or give the right states; the process lives, nothing is leaked, and the next
+ * session works. Prints how many trials that were.
+ *
+ * oom [--most TRIALS] [--only NAME] [--cuda]: at most that many trials for each kind of session, spread over all N; 0: all.
+ * oom --only NAME --at N [--later]: that trial, in this process, for a debugger.
+ * oom --limit BYTES: a session with so many bytes of address space for the whole process. */
+#define _GNU_SOURCE
+#include <gpuzip.h>
+
+#include "failing_memory.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum kind { PULL, ZERO_COPY, RUN, ATTACH, AUTOTUNE, SCHEDULE, CODEC, LOAD };
+
+struct mode {
+  const char *name;
+  enum kind kind;
+  int steps, nfields;
+  uint64_t n[3];
+  int type;
+  double tolerance; /* of a restored value, absolute; all values lie in -1..1 */
+  const char *config;
+  unsigned long least; /* only requests of at least so many bytes are counted and fail */
+};
+
+#define BASE "log_level = 3\n"
+#define SMALL {5, 1, 1}, GPUZIP_TYPE_F32
+#define BLOCK {24, 18, 7}, GPUZIP_TYPE_F32
+#define LONG 9000 /* so many steps that their lists are larger than what the library has a reserve for */
+#define LARGE 32768
+#define BOUND "error_bound_mode = absolute\nerror_bound = 0.01\n"
+#define TIMELINE \
+  "checkpointing_algorithm = store-all\ncache_capacity = 40\ntrace_out = oom-timeline-%p.json\nenable_performance_log = 1\n"
+static const struct mode MODES[] = {
+    {"store-all", PULL, 90, 1, SMALL, 0, "checkpointing_algorithm = store-all\n"},
+    {"store-all-large", PULL, LONG, 1, SMALL, 0, "checkpointing_algorithm = store-all\n", LARGE},
+    {"store-all-cache", PULL, 90, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\n"},
+    {"store-all-cache-large", PULL, LONG, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\n", LARGE},
+    {"revolve", PULL, 300, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 12\ncache_capacity = 3\n"},
+    {"revolve-long", PULL, 90, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 30\ncache_capacity = 30\n"},
+    {"revolve-long-large", PULL, LONG, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 900\ncache_capacity = 30\n", LARGE},
+    {"lru", PULL, 120, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\npolicy = lru\n"},
+    {"uniform", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = uniform\ncheckpointing_snaps = 12\n"},
+    {"uniform-published", PULL, 90, 1, SMALL, 0,
+     "checkpointing_algorithm = uniform\ncheckpointing_snaps = 12\nuniform_reading = 1\n"},
+    {"zcut", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = zcut\n"},
+    {"two-level", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = two-level\ncheckpointing_snaps = 30\nrange_actions = 1\n"},
+    {"auto", PULL, 200, 2, SMALL, 0, "device_budget = 2000\nhost_budget = 4000\n"},
+    {"auto-codec", PULL, 60, 1, BLOCK, 0.02, "compressor = auto\ndevice_budget = 40K\nhost_budget = 100K\n" BOUND},
+    {"trace", PULL, 300, 1, SMALL, 0, "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\n"},
+    {"zero-copy", ZERO_COPY, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\nzero_copy = 1\n"},
+    {"zero-copy-dct", ZERO_COPY, 40, 2, BLOCK, 0.02,
+     "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\nzero_copy = 1\ncompressor = dct\ndevice_budget = 80K\n" BOUND},
+    {"shared-levels", PULL, 90, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\nshared_levels = 1\n"},
+    {"shared-levels-large", PULL, LONG, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\nshared_levels = 1\n", LARGE},
+    {"run", RUN, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\nrange_actions = 1\n"},
+    {"attach", ATTACH, 100, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\n"},
+    {"fields", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\ncache_capacity = 2\n"},
+    {"fields-shared", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\nshared_levels = 1\n"},
+    {"fields-dct", PULL, 6, 300, {3, 2, 1}, GPUZIP_TYPE_F64, 0.02, "checkpointing_algorithm = store-all\ncompressor = dct\n" BOUND},
+    {"zfp", PULL, 40, 2, BLOCK, 0.2, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = zfp\nzfp_bit_rate = 16\n"},
+    {"cuszp", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = cuszp\n" BOUND},
+    {"lorenzo", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = lorenzo\n" BOUND},
+    {"dct", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = dct\n" BOUND},
+    {"dct-budget", PULL, 40, 2, {40, 36, 11}, GPUZIP_TYPE_F64, 0.02,
+     "checkpointing_algorithm = store-all\ncompressor = dct\ncompression_factor = 4\ndevice_budget = 500K\nhost_budget = 4M\n" BOUND},
+    {"fp16", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = fp16\n"},
+    {"bfp", PULL, 40, 2, BLOCK, 0.05, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = bfp\n"},
+    {"trace-out", PULL, 90, 1, SMALL, 0, TIMELINE},
+    {"trace-out-large", PULL, LONG, 1, SMALL, 0, TIMELINE, LARGE},
+    {"autotune", AUTOTUNE, 60, 2, BLOCK, 0.05,
+     "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = auto\nprofile_path = oom-profile.gz\n" BOUND},
+    {"schedule", SCHEDULE, 90, 1, SMALL, 0, "checkpointing_algorithm = auto\n"},
+    {"schedule-large", SCHEDULE, LONG, 1, SMALL, 0, "checkpointing_algorithm = auto\n", LARGE},
+    {"schedule-trace", SCHEDULE, 300, 1, SMALL, 0, "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\n"},
+    {"codec-zfp", CODEC, 0, 2, BLOCK, 0.2, "compressor = zfp\nzfp_bit_rate = 16\n"},
+    {"codec-cuszp", CODEC, 0, 2, BLOCK, 0.02, "compressor = cuszp\n" BOUND},
+    {"codec-lorenzo", CODEC, 0, 2, BLOCK, 0.02, "compressor = lorenzo\n" BOUND},
+    {"codec-dct", CODEC, 0, 2, {70, 66, 20}, GPUZIP_TYPE_F32, 0.02, "compressor = dct\n" BOUND},
+    {"codec-dct-64", CODEC, 0, 1, {70, 66, 20}, GPUZIP_TYPE_F64, 0.02, "compressor = dct\n" BOUND},
+    {"codec-fp16", CODEC, 0, 2, BLOCK, 0.02, "compressor = fp16\n"},
+    {"codec-bfp", CODEC, 0, 2, BLOCK, 0.05, "compressor = bfp\n"},
+    {"codec-fields", CODEC, 0, 1000, {4, 3, 2}, GPUZIP_TYPE_F64, 0.02, "compressor = lorenzo\n" BOUND},
+    {"load", LOAD, 0, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ntrace_out = some-file.json\n"},
+};
+enum { KINDS = sizeof MODES / sizeof MODES[0] };
+
+/* What the parent reads when a trial has killed its child. */
+static struct shared {
+  long n, trials, failed, errors, peak;
+  int how, finished;
+} *shared;
+
+static const struct mode *mode;
+static gpuzip_config_t config;
+static gpuzip_field_t *fields;
+static size_t value_bytes, field_values;
+static char *stream;
+static uint64_t stream_bytes;
+static int on_gpu;
+
+static void die(const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "%s, allocation %ld%s: ", mode->name, shared->n, shared->how == FAIL_ONE ? "" : " and all later ones");
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());
+  exit(1);
+}
+
+/* A failed call says why; 1 if it failed. */
+static int failed(gpuzip_status_t status, const char *call)
+{
+  if (status == GPUZIP_OK) return 0;
+  if (status == GPUZIP_ERR_PANIC || status == GPUZIP_ERR_POISONED) die("%s: status %d", call, status);
+  if (gpuzip_last_error()[0] == '\0') die("%s failed with status %d and says nothing", call, status);
+  shared->errors++;
+  return 1;
+}
+#define FAILS(call) failed(call, #call)
+
+/* The i-th value of field k in state u(ts): a wave. A field with a role is the one before it, one step ago. */
+static double value(int k, int ts, size_t i)
+{
+  if (mode->nfields == 1 || k % 2 == 0) ts--;
+  const size_t x = i % mode->n[0], y = i / mode->n[0];
+  return 0.9 * sin(0.3 * ts + 0.2 * (double)x + 0.13 * (double)y + k / 2);
+}
+
+static double at(const void *data, size_t i) { return value_bytes == 4 ? ((const float *)data)[i] : ((const double *)data)[i]; }
+
+static void set_state(gpuzip_field_t *to, int ts)
+{
+  for (int k = 0; k < mode->nfields; k++)
+    for (size_t i = 0; i < field_values; i++) {
+      if (value_bytes == 4) ((float *)to[k].data)[i] = (float)value(k, ts, i);
+      else ((double *)to[k].data)[i] = value(k, ts, i);
+    }
+}
+
+static void check_state(const gpuzip_field_t *of, int ts)
+{
+  for (int k = 0; k < mode->nfields; k++)
+    for (size_t i = 0; i < field_values; i++) {
+      const double right = value_bytes == 4 ? (float)value(k, ts, i) : value(k, ts, i);
+      if (!(fabs(at(of[k].data, i) - right) <= mode->tolerance))
+        die("state %d, field %d, value %zu is %g, not %g", ts, k, i, at(of[k].data, i), right);
+    }
+}
+
+/* One shot in the pull loop; 1 if a call failed. */
+static int shot(gpuzip_t *handle, gpuzip_schedule_t *schedule, int stats)
+{
+  int live = 0, reversed = mode->steps;
+  void *place[2];
+  gpuzip_field_t *state = fields, lent[2];
+  if (mode->kind == ZERO_COPY) memcpy(lent, fields, 2 * sizeof lent[0]);
+  set_state(state, 0);
+  for (int64_t it = 0;; it++) {
+    gpuzip_action_t a;
+    if (schedule == NULL) {
+      if (FAILS(gpuzip_get_action(handle, &a))) return 1;
+    } else {
+      if (FAILS(gpuzip_schedule_get_action(schedule, &a)) || FAILS(gpuzip_dispatch(handle, it))) return 1;
+    }
+    const int save_here = mode->kind == ZERO_COPY && (a.flags & GPUZIP_FLAG_NEXT_IS_SAVE);
+    switch (a.type) {
+    case GPUZIP_ACTION_FORWARD:
+      if (a.ts != live + 1) die("FORWARD %d from state %d", a.ts, live);
+      live = a.ts_end;
+      if (save_here) {
+        if (FAILS(gpuzip_save_begin(handle, live, place, 2, NULL))) return 1;
+        lent[0].data = place[0], lent[1].data = place[1], state = lent;
+      } else state = fields;
+      set_state(state, live);
+      break;
+    case GPUZIP_ACTION_SAVE:
+      if (a.ts != live) die("SAVE %d of state %d", a.ts, live);
+      if (mode->kind == ZERO_COPY) {
+        if (live == 0) {
+          if (FAILS(gpuzip_save_begin(handle, live, place, 2, NULL))) return 1;
+          lent[0].data = place[0], lent[1].data = place[1], state = lent;
+          set_state(state, live);
+        }
+        if (FAILS(gpuzip_save_commit(handle, a.ts, NULL))) return 1;
+      } else if (FAILS(gpuzip_save(handle, a.ts, fields, (uint32_t)mode->nfields, NULL))) return 1;
+      break;
+    case GPUZIP_ACTION_RESTORE:
+      live = a.ts;
+      if (mode->kind == ZERO_COPY) {
+        if (FAILS(gpuzip_retrieve_acquire(handle, a.ts, place, 2, NULL))) return 1;
+        lent[0].data = place[0], lent[1].data = place[1], state = lent;
+        if (FAILS(gpuzip_synchronize(handle))) return 1;
+        check_state(lent, live);
+      } else {
+        for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, field_values * value_bytes);
+        if (FAILS(gpuzip_retrieve(handle, a.ts, fields, (uint32_t)mode->nfields, NULL))) return 1;
+        if (FAILS(gpuzip_synchronize(handle))) return 1;
+        check_state(fields, live);
+        set_state(fields, live);
+      }
+      break;
+    case GPUZIP_ACTION_BACKWARD:
+      if (a.ts != live || a.ts != --reversed) die("BACKWARD %d from state %d", a.ts, live);
+      break;
+    case GPUZIP_ACTION_TERMINATE:
+      if (reversed != 0) die("TERMINATE with %d states to reverse", reversed);
+      if (stats) {
+        gpuzip_stats_t counted;
+        counted.struct_size = sizeof counted;
+        if (FAILS(gpuzip_stats(handle, &counted))) return 1;
+      }
+      return 0;
+    default: die("action %d", a.type);
+    }
+  }
+}
+
+struct app {
+  int live, reversed;
+};
+
+static int32_t forward(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  struct app *app = user;
+  (void)flags;
+  if (ts != app->live + 1) die("FORWARD %d from state %d", ts, app->live);
+  app->live = ts_end;
+  set_state(fields, ts_end);
+  return 0;
+}
+
+static int32_t backward(void *user, int32_t ts, uint32_t flags)
+{
+  struct app *app = user;
+  (void)flags;
+  if (ts != app->live || ts != --app->reversed) die("BACKWARD %d from state %d", ts, app->live);
+  return 0;
+}
+
+static int32_t observe(void *user, int32_t type, int32_t ts, uint32_t flags)
+{
+  struct app *app = user;
+  (void)flags;
+  if (type == GPUZIP_ACTION_RESTORE) check_state(fields, app->live = ts);
+  return 0;
+}
+
+static int run(gpuzip_t *handle)
+{
+  struct app app = {0, mode->steps};
+  gpuzip_callbacks_t calls;
+  memset(&calls, 0, sizeof calls);
+  calls.struct_size = sizeof calls, calls.user = &app, calls.forward = forward, calls.backward = backward, calls.observe = observe;
+  set_state(fields, 0);
+  if (FAILS(gpuzip_run_forward(handle, &calls, fields, (uint32_t)mode->nfields, NULL))) return 1;
+  return FAILS(gpuzip_run_reverse(handle, &calls, fields, (uint32_t)mode->nfields, NULL));
+}
+
+static int session(void)
+{
+  gpuzip_t *handle = NULL;
+  gpuzip_schedule_t *schedule = NULL;
+  char profile[8192];
+  uint64_t bytes = 0;
+  int wrong = 1;
+  if (mode->kind == ATTACH) {
+    if (FAILS(gpuzip_schedule_create(&config, mode->steps, &schedule))) return 1;
+    if (FAILS(gpuzip_attach(schedule, &config, fields, (uint32_t)mode->nfields, &handle))) goto release;
+  } else if (FAILS(gpuzip_init(&config, mode->steps, fields, (uint32_t)mode->nfields, &handle))) return 1;
+  if (mode->kind == AUTOTUNE && FAILS(gpuzip_autotune(handle))) goto finalize;
+  wrong = mode->kind == RUN ? run(handle) : shot(handle, schedule, 1);
+  if (!wrong && mode->kind == AUTOTUNE) {
+    wrong = FAILS(gpuzip_profile_export(handle, profile, sizeof profile, &bytes)) || FAILS(gpuzip_profile_import(handle, profile, bytes));
+    wrong = wrong || FAILS(gpuzip_setup(handle)) || shot(handle, NULL, 0);
+  }
+  if (wrong) {
+    /* With memory again the session goes on, or says why it does not. */
+    const int how = shared->how;
+    if (how != FAIL_NEVER) {
+      failing_memory_disarm();
+      if (!FAILS(gpuzip_setup(handle))) {
+        if (schedule != NULL) FAILS(gpuzip_schedule_rewind(schedule));
+        if (mode->kind == RUN) run(handle);
+        else shot(handle, schedule, 0);
+      }
+    }
+  }
+finalize:
+  if (gpuzip_finalize(handle) != GPUZIP_OK) die("finalize failed");
+release:
+  if (schedule != NULL && gpuzip_schedule_release(schedule) != GPUZIP_OK) die("release failed");
+  return wrong;
+}
+
+static int schedule_alone(void)
+{
+  gpuzip_schedule_t *schedule;
+  gpuzip_summary_t summary;
+  gpuzip_action_t a;
+  int wrong = 0, live = 0, reversed = mode->steps;
+  if (FAILS(gpuzip_schedule_create(&config, mode->steps, &schedule))) return 1;
+  summary.struct_size = sizeof summary;
+  wrong = FAILS(gpuzip_schedule_summary(schedule, &summary));
+  for (a.type = GPUZIP_ACTION_FORWARD; !wrong && a.type != GPUZIP_ACTION_TERMINATE;) {
+    wrong = FAILS(gpuzip_schedule_get_action(schedule, &a));
+    if (wrong) break;
+    if (a.type == GPUZIP_ACTION_FORWARD && a.ts != live + 1) die("FORWARD %d from state %d", a.ts, live);
+    if (a.type == GPUZIP_ACTION_BACKWARD && a.ts != --reversed) die("BACKWARD %d, not %d", a.ts, reversed);
+    if (a.type != GPUZIP_ACTION_TERMINATE) live = a.ts_end;
+  }
+  if (!wrong && reversed != 0) die("%d states are not reversed", reversed);
+  if (gpuzip_schedule_release(schedule) != GPUZIP_OK) die("release failed");
+  return wrong;
+}
+
+static int codec_alone(void)
+{
+  uint64_t bytes = 0, most = 0;
+  gpuzip_codec_info_t info;
+  info.struct_size = sizeof info;
+  set_state(fields, 3);
+  if (FAILS(gpuzip_codec_bound(&config, fields, (uint32_t)mode->nfields, &most))) return 1;
+  if (most > stream_bytes) die("a stream may have %llu bytes", (unsigned long long)most);
+  if (FAILS(gpuzip_codec_compress(&config, fields, (uint32_t)mode->nfields, stream, stream_bytes, &bytes))) return 1;
+  if (FAILS(gpuzip_codec_info(stream, bytes, 0, &info))) return 1;
+  for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, field_values * value_bytes);
+  if (FAILS(gpuzip_codec_decompress(stream, bytes, fields, (uint32_t)mode->nfields))) return 1;
+  check_state(fields, 3);
+  return 0;
+}
+
+static int load(void)
+{
+  gpuzip_config_t loaded;
+  if (FAILS(gpuzip_config_load("oom-config.txt", &loaded))) return 1;
+  if (loaded.checkpointing_snaps != 6 || strcmp(loaded.trace_out, "some-file.json") != 0) die("a wrong configuration");
+  if (gpuzip_config_free(&loaded) != GPUZIP_OK) die("config_free failed");
+  return 0;
+}
+
+static int once(void)
+{
+  switch (mode->kind) {
+  case SCHEDULE: return schedule_alone();
+  case CODEC: return codec_alone();
+  case LOAD: return load();
+  default: return session();
+  }
+}
+
+/* A recorded schedule for 300 steps. */
+static void write_trace(void)
+{
+  static const char *name[] = {"FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE"};
+  gpuzip_config_t c;
+  gpuzip_schedule_t *schedule;
+  gpuzip_action_t a;
+  FILE *file = fopen("oom-schedule.txt", "w");
+  gpuzip_config_init(&c);
+  c.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE, c.checkpointing_snaps = 20, c.log_level = 3;
+  if (file == NULL || gpuzip_schedule_create(&c, 300, &schedule) != GPUZIP_OK) exit(2);
+  do {
+    if (gpuzip_schedule_get_action(schedule, &a) != GPUZIP_OK) exit(2);
+    fprintf(file, "%d %s\n", a.type == GPUZIP_ACTION_TERMINATE ? 0 : a.ts, name[a.type]);
+  } while (a.type != GPUZIP_ACTION_TERMINATE);
+  fclose(file);
+  gpuzip_schedule_release(schedule);
+}
+
+static void *memory(size_t bytes)
+{
+  void *memory = NULL;
+  if (on_gpu) {
+    /* The software driver's device memory is host memory, too. */
+    static int (*alloc)(unsigned long long *, size_t);
+    unsigned long long address = 0;
+    if (alloc == NULL) {
+      void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
+      if (driver == NULL) die("no driver: %s", dlerror());
+      *(void **)&alloc = dlsym(driver, "cuMemAlloc_v2");
+      int (*init)(unsigned), (*retain)(void **, int), (*set)(void *);
+      *(void **)&init = dlsym(driver, "cuInit"), *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
+      *(void **)&set = dlsym(driver, "cuCtxSetCurrent");
+      if (init(0) != 0 || retain(&context, 0) != 0 || set(context) != 0) die("no context");
+    }
+    if (alloc(&address, bytes) != 0) die("no device memory");
+    memory = (void *)(uintptr_t)address;
+  } else memory = malloc(bytes);
+  if (memory == NULL) die("no memory");
+  return memory;
+}
+
+static void prepare(void)
+{
+  field_values = mode->n[0] * mode->n[1] * mode->n[2];
+  value_bytes = mode->type == GPUZIP_TYPE_F32 ? 4 : 8;
+  fields = calloc((size_t)mode->nfields, sizeof *fields);
+  stream_bytes = 4096 + (uint64_t)mode->nfields * (field_values * value_bytes + 4096);
+  stream = malloc(stream_bytes);
+  for (int k = 0; k < mode->nfields; k++) {
+    fields[k].n1 = mode->n[0], fields[k].n2 = mode->n[1], fields[k].n3 = mode->n[2];
+    fields[k].type = mode->type;
+    /* u(ts-1) is the previous level of u(ts). */
+    if (mode->nfields > 1 && k % 2 == 0 && k + 1 < mode->nfields) fields[k].role = k + 2;
+    fields[k].data = memory(field_values * value_bytes);
+  }
+  FILE *file = fopen("oom-config.txt", "w");
+  if (file == NULL) die("no file");
+  fprintf(file, BASE "%s%s", on_gpu || mode->kind >= SCHEDULE ? "" : "backend = host\n", mode->config);
+  fclose(file);
+  if (strstr(mode->config, "oom-schedule.txt") != NULL) write_trace();
+  if (gpuzip_config_load("oom-config.txt", &config) != GPUZIP_OK) die("no configuration");
+  if (mode->kind == AUTOTUNE) remove("oom-profile.gz");
+}
+
+static void silence(int32_t level, const char *message, void *user) { (void)level, (void)message, (void)user; }
+
+/* Trial after trial from number `n` on, in a process of its own. `cold`: only that one, and nothing has been called before. */
+static void trials(int how, long n, long step, int cold)
+{
+  gpuzip_set_log_callback(silence, NULL);
+  prepare();
+  shared->how = FAIL_NEVER;
+  if (!cold && (once() || once())) die("fails without a reason");
+  const long before = failing_memory_live();
+  for (;; n += step) {
+    shared->n = n, shared->how = how;
+    failing_memory_arm(how, n, mode->least);
+    const int wrong = once();
+    failing_memory_disarm();
+    shared->how = FAIL_NEVER;
+    const long lost = failing_memory_failed(), left = failing_memory_live();
+    if (failing_memory_peak() > shared->peak) shared->peak = failing_memory_peak();
+    if (!cold && left != before) die("%ld blocks are leaked", left - before);
+    if (lost == 0) {
+      if (wrong) die("fails without a reason");
+      shared->finished = 1;
+      return;
+    }
+    shared->trials++, shared->failed += lost;
+    if (cold || shared->trials % 16 == 0) {
+      if (once()) die("does not work with memory again");
+      if (!cold && failing_memory_live() != before) die("%ld blocks are leaked by the next session", failing_memory_live() - before);
+    }
+    if (cold) return;
+  }
+}
+
+/* The trials of one kind, both ways; a child that dies is an abort, and the next one goes on behind it. */
+static int explore(long most, int *aborts)
+{
+  int wrong = 0;
+  for (int cold = 0; cold < 2; cold++)
+    for (int how = FAIL_ONE; how <= FAIL_FROM; how++) {
+      long total = most > 0 ? 0 : 1, step = 1;
+      shared->finished = 0;
+      for (long n = 1; !shared->finished;) {
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0) {
+          if (total == 0) {
+            /* How many requests there are, of which `most` fail in turn. */
+            if (!cold) { gpuzip_set_log_callback(silence, NULL); prepare(); once(); once(); }
+            else { gpuzip_set_log_callback(silence, NULL); prepare(); }
+            failing_memory_arm(FAIL_NEVER, 0, mode->least);
+            once();
+            shared->n = failing_memory_disarm();
+            _exit(0);
+          }
+          trials(how, n, step, cold);
+          _exit(0);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (total == 0 && status == 0) {
+          total = shared->n > 0 ? shared->n : 1;
+          step = cold ? 1 + total * 2 / most : 1 + total / most;
+          continue;
+        }
+        if (status != 0) {
+          const char *what = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "failed";
+          printf("%s: %s at allocation %ld%s%s\n", mode->name, what, shared->n, how == FAIL_ONE ? "" : " and all later ones", cold ? ", cold" : "");
+          wrong++, *aborts += WIFSIGNALED(status) != 0;
+          if (wrong > 5) return wrong;
+          n = shared->n;
+        }
+        if (cold || status != 0) n = (status != 0 ? shared->n : n) + step;
+      }
+    }
+  return wrong;
+}
+
+/* A session of many steps where the process may have `bytes` bytes of address space, and one where it may have any. */
+static int limited(rlim_t bytes)
+{
+  static const struct mode many = {"limit", PULL, 300000, 1, {1, 1, 1}, GPUZIP_TYPE_F64, 0,
+                                   "checkpointing_algorithm = store-all\ncache_capacity = 8\n", 0};
+  const struct rlimit limit = {bytes, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+  mode = &many, shared->how = FAIL_ONE;
+  prepare();
+  if (setrlimit(RLIMIT_AS, &limit) != 0) die("no limit");
+  const int wrong = once();
+  if (setrlimit(RLIMIT_AS, &none) != 0) die("no limit");
+  printf("%lu bytes: %s\n", (unsigned long)bytes, wrong ? gpuzip_last_error() : "the right states");
+  if (once()) die("does not work with memory again");
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  long most = 0, here = 0;
+  const char *only = NULL;
+  rlim_t limit = 0;
+  int wrong = 0, aborts = 0, how = FAIL_ONE;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--most") == 0 && i + 1 < argc) most = atol(argv[++i]);
+    else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
+    else if (strcmp(argv[i], "--cuda") == 0) on_gpu = 1;
+    else if (strcmp(argv[i], "--limit") == 0 && i + 1 < argc) limit = strtoul(argv[++i], NULL, 10);
+    else if (strcmp(argv[i], "--at") == 0 && i + 1 < argc) here = atol(argv[++i]);
+    else if (strcmp(argv[i], "--later") == 0) how = FAIL_FROM;
+    else return fprintf(stderr, "unknown argument %s\n", argv[i]), 2;
+  }
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
+  if (limit > 0) return limited(limit);
+  setenv("GPUZIP_PERFORMANCE_LOG", "oom-performance.csv", 1);
+  long trials_before = 0;
+  for (int k = 0; k < KINDS; k++) {
+    mode = &MODES[k];
+    if (only != NULL && strcmp(only, mode->name) != 0) continue;
+    if (on_gpu && (mode->kind == LOAD || mode->kind == CODEC)) continue;
+    if (here > 0) return trials(how, here, 1, 1), 0;
+    wrong += explore(most, &aborts);
+    printf("%-20s %7ld trials\n", mode->name, shared->trials - trials_before);
+    trials_before = shared->trials;
+  }
+  printf("trials %ld, allocations failed %ld, calls that said so %ld, aborts %d, wrong %d, most of the reserve %ld bytes\n", shared->trials, shared->failed,
+         shared->errors, aborts, wrong - aborts, shared->peak);
+  return wrong > 0;
+}
