@@ -8,7 +8,6 @@ mod checksum;
 use checksum::reseal;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level, Level};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,30 +17,35 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The largest piece of memory that was asked for since it was last set to 0.
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
-struct Watching;
-
-// SAFETY: the system's allocator, and a number beside it.
-unsafe impl GlobalAlloc for Watching {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        LARGEST.fetch_max(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
-        unsafe { System.dealloc(memory, layout) }
-    }
+extern "C" {
+    fn __libc_malloc(bytes: usize) -> *mut c_void;
+    fn __libc_calloc(count: usize, bytes: usize) -> *mut c_void;
+    fn __libc_realloc(memory: *mut c_void, bytes: usize) -> *mut c_void;
 }
 
-#[global_allocator]
-static WATCHING: Watching = Watching;
+/// The C library's allocator, and a number beside it: the library under test has Rust's global allocator.
+#[no_mangle]
+unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    LARGEST.fetch_max(bytes, Ordering::Relaxed);
+    // SAFETY: as the caller promises.
+    unsafe { __libc_malloc(bytes) }
+}
+
+/// As `malloc`.
+#[no_mangle]
+unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    LARGEST.fetch_max(count.saturating_mul(bytes), Ordering::Relaxed);
+    // SAFETY: as the caller promises.
+    unsafe { __libc_calloc(count, bytes) }
+}
+
+/// As `malloc`.
+#[no_mangle]
+unsafe extern "C" fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
+    LARGEST.fetch_max(bytes, Ordering::Relaxed);
+    // SAFETY: as the caller promises.
+    unsafe { __libc_realloc(memory, bytes) }
+}
 
 /// The seed that is being worked on, for the message of a signal.
 static SEED: AtomicU64 = AtomicU64::new(0);
