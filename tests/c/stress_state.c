@@ -1,0 +1,156 @@
+#include "stress_state.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WAVE, NOISE, CONSTANT, DENORMAL, FRONT, MIXED, KINDS };
+
+/* The value of index `i` of a field at time `t`, between -1 and 1, or one that is not finite. */
+static double value(uint64_t seed, int kind, int t, size_t i, int nonfinite)
+{
+  const uint64_t hash = mix(seed + 1000003u * (uint64_t)(t + 2) + 7919u * i);
+  const double noise = (double)(int64_t)hash / 9.3e18;
+  if (nonfinite && hash % 97 == 0) return hash & 128 ? NAN : hash & 256 ? INFINITY : -INFINITY;
+  switch (kind) {
+    case WAVE: return sin(0.07 * (double)i + 0.3 * t + (double)(seed % 7));
+    case NOISE: return noise;
+    case CONSTANT: return 0.25 * t;
+    case DENORMAL: return noise * (hash & 64 ? 1e-42 : 1e-310);
+    case FRONT: return i < (size_t)(5 * t) ? cos(0.2 * (double)i - 0.5 * t) : 0.0;
+    default: return noise * pow(10.0, -(double)(hash % 40));
+  }
+}
+
+static void fill(void *to, const gpuzip_field_t *field, size_t values, uint64_t seed, int kind, int t, double amplitude, int nonfinite)
+{
+  for (size_t i = 0; i < values; i++) {
+    const double x = amplitude * value(seed, kind, t, i, nonfinite);
+    if (field->type == GPUZIP_TYPE_F64) ((double *)to)[i] = x;
+    else ((float *)to)[i] = (float)x;
+  }
+}
+
+void app_make(app_t *app, random_t *r, int steps)
+{
+  static const double amplitudes[] = {1.0, 1e-30, 1e20, 1e-6, 3e4};
+  uint64_t seeds[MOST_FIELDS];
+  int kinds[MOST_FIELDS];
+  memset(app, 0, sizeof *app);
+  app->steps = steps;
+  app->nfields = (uint32_t)between(r, 1, MOST_FIELDS);
+  app->amplitude = amplitudes[between(r, 0, 4)];
+  app->nonfinite = once_in(r, 8);
+  for (uint32_t k = 0; k < app->nfields; k++) {
+    gpuzip_field_t *field = &app->fields[k];
+    if (k > 0 && app->fields[k - 1].role == 0 && !once_in(r, 3)) {
+      /* The previous time level of the field before: the same shape, and the other one's values of a step ago. */
+      *field = app->fields[k - 1];
+      field->role = (int32_t)k;
+      seeds[k] = seeds[k - 1], kinds[k] = kinds[k - 1];
+    } else {
+      field->n1 = (uint64_t)(once_in(r, 4) ? between(r, 1, 600) : between(r, 1, 40));
+      field->n2 = (uint64_t)(once_in(r, 3) ? 1 : between(r, 1, 9));
+      field->n3 = (uint64_t)(once_in(r, 2) ? 1 : between(r, 1, 5));
+      while (field->n1 * field->n2 * field->n3 > 1200) field->n1 = field->n1 / 2 + 1;
+      field->type = once_in(r, 3) ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_F32;
+      seeds[k] = next(r), kinds[k] = (int)between(r, 0, KINDS - 1);
+    }
+    app->values[k] = (size_t)(field->n1 * field->n2 * field->n3);
+    app->bytes[k] = app->values[k] * (field->type == GPUZIP_TYPE_F64 ? 8 : 4);
+    field->data = malloc(app->bytes[k]);
+    CHECK(field->data != NULL, "no memory");
+    for (int t = 0; t < steps; t++) {
+      app->copies[t][k] = malloc(app->bytes[k]);
+      CHECK(app->copies[t][k] != NULL, "no memory");
+      fill(app->copies[t][k], field, app->values[k], seeds[k], kinds[k], field->role ? t - 1 : t, app->amplitude, app->nonfinite);
+    }
+  }
+}
+
+void app_free(app_t *app)
+{
+  for (uint32_t k = 0; k < app->nfields; k++) {
+    free(app->fields[k].data);
+    for (int t = 0; t < app->steps; t++) free(app->copies[t][k]);
+  }
+}
+
+void app_advance(app_t *app, int ts)
+{
+  for (uint32_t k = 0; k < app->nfields; k++) memcpy(app->fields[k].data, app->copies[ts][k], app->bytes[k]);
+}
+
+void app_spoil(app_t *app)
+{
+  for (uint32_t k = 0; k < app->nfields; k++) memset(app->fields[k].data, 0xc5, app->bytes[k]);
+}
+
+static double at(const void *array, const gpuzip_field_t *field, size_t i)
+{
+  return field->type == GPUZIP_TYPE_F64 ? ((const double *)array)[i] : ((const float *)array)[i];
+}
+
+/* What a bound is relative to, and the errors that were made: of a field, or of the difference of a declared pair of time levels. */
+typedef struct {
+  double max, low, high, worst;
+  long double squares;
+  size_t finite;
+} size_of_t;
+
+static size_of_t start(void)
+{
+  const size_of_t none = {0.0, INFINITY, -INFINITY, 0.0, 0.0L, 0};
+  return none;
+}
+
+static void count(size_of_t *s, double x, long double error)
+{
+  if (!isfinite(x)) return;
+  s->finite++;
+  s->max = fmax(s->max, fabs(x)), s->low = fmin(s->low, x), s->high = fmax(s->high, x);
+  s->worst = fmax(s->worst, (double)fabsl(error));
+  s->squares += error * error;
+}
+
+static void check_bound(const size_of_t *s, size_t values, const loss_t *loss, double slack, int ts, uint32_t k)
+{
+  const double range = s->finite ? s->high - s->low : 0.0;
+  double limit = loss->mode == 0 ? loss->bound * s->max : loss->mode == 1 ? loss->bound : loss->bound * range;
+  double error = s->worst;
+  if (loss->mode == 3) limit = range * pow(10.0, -loss->bound / 20.0) * (1.0 + 1e-9) + 2.3e-308, error = (double)sqrtl(s->squares / (long double)values);
+  CHECK(s->finite == 0 || error <= limit * slack, "state %d, field %u: error %g is above the bound %g (mode %d)", ts, k, error, limit, loss->mode);
+}
+
+void app_check(const app_t *app, int ts, const loss_t *loss)
+{
+  for (uint32_t k = 0; k < app->nfields; k++) {
+    const gpuzip_field_t *field = &app->fields[k];
+    const void *was = app->copies[ts][k], *is = field->data;
+    if (loss->exact) {
+      CHECK(memcmp(was, is, app->bytes[k]) == 0, "state %d, field %u is not what was saved", ts, k);
+      continue;
+    }
+    size_of_t all = start(), difference = start();
+    double scale = 0.0;
+    for (size_t i = 0; i < app->values[k]; i++) {
+      const double x = at(was, field, i), y = at(is, field, i);
+      const size_t bytes = app->bytes[k] / app->values[k];
+      if (!isfinite(x) || !isfinite(y))
+        CHECK(memcmp((const char *)was + i * bytes, (const char *)is + i * bytes, bytes) == 0, "state %d, field %u, value %zu: %g became %g", ts, k, i, x, y);
+      count(&all, x, (long double)x - y);
+      if (field->role == 0) continue;
+      const uint32_t later = (uint32_t)field->role - 1;
+      const double a = at(app->copies[ts][later], field, i), b = at(app->fields[later].data, field, i);
+      /* The library codes the difference as the type rounds it. */
+      const double d = field->type == GPUZIP_TYPE_F64 ? a - x : (double)((float)a - (float)x);
+      count(&difference, d, ((long double)a - b) - ((long double)x - y));
+      if (isfinite(a)) scale = fmax(scale, fabs(a));
+    }
+    const double rounding = field->type == GPUZIP_TYPE_F64 ? 1.0 + 1e-9 : 1.0 + 1e-6;
+    if (loss->bounded && field->role == 0) check_bound(&all, app->values[k], loss, 1.0, ts, k);
+    if (loss->bounded && field->role != 0) check_bound(&difference, app->values[k], loss, rounding, ts, k);
+    /* Codecs without a bound: zfp, as libzfp does, loses the values of blocks in which none reaches 2^-98 (FP64: 2^-962). */
+    scale = loss->loose * (all.max + scale) + 3e-29;
+    CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts, k, all.worst, all.max);
+  }
+}
