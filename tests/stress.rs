@@ -39,9 +39,7 @@ fn random_sessions_restore_what_they_saved() {
     let parts: Vec<_> = [0, 50_000]
         .map(|first: u64| {
             let (program, dir) = (program.clone(), dir.clone());
-            std::thread::spawn(move || {
-                stdout(&run(Command::new(program).current_dir(dir).arg(first.to_string()).arg(half.to_string())))
-            })
+            std::thread::spawn(move || stdout(&run(Command::new(program).current_dir(dir).arg(first.to_string()).arg(half.to_string()))))
         })
         .into_iter()
         .map(|part| part.join().unwrap())
