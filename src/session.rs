@@ -677,12 +677,17 @@ impl Session {
         Ok(())
     }
 
-    /// A run by callbacks knows the application's fields only.
-    pub fn check_copies(&self) -> Result<()> {
+    /// Refuses a run by callbacks with fields that its first save or retrieve would refuse, perhaps hours later. Where a callback says before each
+    /// of them where the fields are, `located`, their data does not count.
+    pub fn check_run(&self, fields: &[AppField], located: bool) -> Result<()> {
         if self.config.zero_copy {
             return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
         }
-        Ok(())
+        if located {
+            self.check_shapes(fields)
+        } else {
+            self.expect_fields(fields).map(drop)
+        }
     }
 
     /// A SAVE of these fields, done by `body` on its step and spare slot.
@@ -784,10 +789,9 @@ impl Session {
         Ok(())
     }
 
-    /// The memory of the fields, which have to be those of the session.
-    fn expect_fields(&self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
+    /// Refuses fields that differ from those of the session in number, shape or type.
+    fn check_shapes(&self, fields: &[AppField]) -> Result<()> {
         self.check_count(fields.len())?;
-        let mut memory = Vec::with_capacity(fields.len());
         for (i, (given, expected)) in fields.iter().zip(&self.layout.fields).enumerate() {
             if given.field.n != expected.n || given.field.scalar != expected.scalar {
                 return fail!(
@@ -799,11 +803,18 @@ impl Session {
                     expected.scalar.name()
                 );
             }
-            match given.memory {
-                Some(given) => memory.push(given),
-                None => return fail!(Argument, "field {i}: data is NULL"),
-            }
         }
+        Ok(())
+    }
+
+    /// The memory of the fields, which have to be those of the session.
+    fn expect_fields(&self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
+        self.check_shapes(fields)?;
+        let named = |(i, field): (usize, &AppField)| match field.memory {
+            Some(memory) => Ok(memory),
+            None => fail!(Argument, "field {i}: data is NULL"),
+        };
+        let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
         check_disjoint(&memory)?;
         Ok(memory)
     }

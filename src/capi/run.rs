@@ -6,7 +6,7 @@ use super::handles::with_session;
 use super::session::app_fields;
 use super::types::*;
 use crate::cursor::Tick;
-use crate::device::{check_disjoint, AppField, Stream};
+use crate::device::{AppField, Stream};
 use crate::error::{fail, Code, Error, Result};
 use crate::schedule::Kind;
 use crate::session::Session;
@@ -42,8 +42,8 @@ impl Run {
         }
         // SAFETY: by this function's contract. What is not valid about the fields is said before the application is called.
         let given = unsafe { app_fields(fields, nfields) }?;
-        check_disjoint(&given.iter().filter_map(|field| field.memory).collect::<Vec<_>>())?;
-        with_session(handle, |session| session.check_copies())?;
+        let located = callbacks.locate.is_some();
+        with_session(handle, |session| session.check_run(&given, located))?;
         // SAFETY: `app_fields` has read them.
         let fields = (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();
         Ok(Run { handle, callbacks, fields, stream })

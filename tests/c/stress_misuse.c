@@ -95,7 +95,7 @@ static const gpuzip_field_t *some_fields(thread_t *t, uint32_t *nfields)
         memset(f, 0, sizeof *f);
         f->n1 = next(r) >> between(r, 0, 63), f->n2 = next(r) >> between(r, 0, 63), f->n3 = next(r) >> between(r, 0, 63);
         f->type = (int32_t)between(r, -1, 3), f->role = (int32_t)between(r, -1, 3);
-        if (once_in(r, 9)) f->reserved[between(r, 0, 3)] = next(r);
+        if (once_in(r, 9)) f->reserved[between(r, 0, 1)] = next(r);
       }
       /* One value at most of these shapes would be valid; a zero or an overflow is certain with all extents this large. */
       t->bad[0].n1 = UINT64_MAX, t->must_fail = 1;
@@ -143,7 +143,7 @@ static const gpuzip_config_t *a_config(thread_t *t, unsigned char buffer[4096])
     case 1: c->struct_size = sizeof *c + 8 * (uint64_t)between(r, 1, 9); break; /* a newer header whose members are zero */
     case 2: c->struct_size = next(r) | 1; t->must_fail = 1; break;
     case 3: t->must_fail = 1; return NULL;
-    case 4: c->reserved[5 + next(r) % 9] = 1 + next(r) / 2, t->must_fail = 1; break; /* words that this version knows no use for */
+    case 4: c->reserved[next(r) % (sizeof c->reserved / sizeof c->reserved[0])] = 1 + next(r) / 2, t->must_fail = 1; break; /* words that this version knows no use for */
     default: break;
   }
   return c;
@@ -291,7 +291,7 @@ static void own_session(thread_t *t)
   gpuzip_action_t a;
   gpuzip_t *handle = NULL;
   double state[64];
-  gpuzip_field_t field = {state, 64, 1, 1, GPUZIP_TYPE_F64, 0, {0}};
+  gpuzip_field_t field = {state, 64, 1, 1, GPUZIP_TYPE_F64, 0, 0, 0, {0}};
   const int32_t steps = (int32_t)between(&t->random, 1, 60);
   CHECK(gpuzip_config_init(&config) == GPUZIP_OK, "defaults");
   config.checkpointing_algorithm = (int32_t)between(&t->random, 1, 3), config.checkpointing_snaps = 9, config.cache_capacity = 2, config.backend = 1;
@@ -329,7 +329,7 @@ static void prepare(thread_t *t)
   gpuzip_t *handle = NULL;
   for (int s = 0; s < SHAPES; s++)
     for (int k = 0; k < 2; k++) {
-      const gpuzip_field_t field = {t->memory[k], s == 0 ? 1 : 16, s == 2 ? 8 : 1, 1, s == 1 ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_F32, k, {0}};
+      const gpuzip_field_t field = {t->memory[k], s == 0 ? 1 : 16, s == 2 ? 8 : 1, 1, s == 1 ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_F32, k, 0, 0, {0}};
       t->good[s][k] = field;
     }
   for (int i = 0; i < 256; i++) t->memory[0][i] = t->memory[1][i] = 0.001 * i;
