@@ -538,7 +538,7 @@ typedef struct gpuzip_config_t {
   uint64_t reserved_64 GPUZIP_DEFAULT(0);
   /*
    Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time takes this machine
-   more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 7 to 20 %
+   more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
    faster; 2 never.
    */
   int32_t huge_pages GPUZIP_DEFAULT(0);

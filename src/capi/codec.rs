@@ -1,6 +1,6 @@
 //! Codecs by themselves: any arrays to streams and back, and codecs of the application's own.
 
-use super::config::{adopted, checked};
+use super::config::checked;
 use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
 use super::float::in_caller;
 use super::session::app_fields;
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         not_null(stream, "stream")?;
         not_null(bytes, "bytes")?;
         // SAFETY: by this function's contract.
-        let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());

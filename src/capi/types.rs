@@ -315,7 +315,7 @@ pub struct gpuzip_config_t {
     /// Zero.
     pub reserved_64: u64,
     /// Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time takes this machine
-    /// more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 7 to 20 %
+    /// more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
     /// faster; 2 never.
     pub huge_pages: i32,
     /// Zero.

@@ -199,15 +199,24 @@ mod tests {
             }
             prop_assert_eq!(rows.bytes(), expected.len());
             let mut gathered = vec![0; rows.bytes()];
+            // SAFETY: `memory` has all the bytes from the first value to the last, `gathered` those of the values.
             unsafe { rows.gather(memory.as_ptr(), gathered.as_mut_ptr()) };
             prop_assert_eq!(&gathered, &expected);
             let mut pieces = Vec::new();
-            unsafe { rows.pieces(memory.as_ptr(), &mut vec![0; buffer], |piece, before| { assert_eq!(before, pieces.len()); pieces.extend_from_slice(piece) }) };
+            let mut room = vec![0; buffer];
+            let take = |piece: &[u8], before: usize| {
+                assert_eq!(before, pieces.len());
+                pieces.extend_from_slice(piece)
+            };
+            // SAFETY: as above.
+            unsafe { rows.pieces(memory.as_ptr(), &mut room, take) };
             prop_assert_eq!(&pieces, &expected);
             let mut scattered: Vec<u8> = memory.iter().map(|x| !x).collect();
+            // SAFETY: as above; `scattered` is as long as `memory`.
             unsafe { rows.scatter(gathered.as_ptr(), scattered.as_mut_ptr()) };
             let changed = scattered.iter().zip(&memory).filter(|(a, b)| a == b).count();
             prop_assert_eq!(changed, rows.bytes());
+            // SAFETY: as above.
             unsafe { rows.gather(scattered.as_ptr(), gathered.as_mut_ptr()) };
             prop_assert_eq!(&gathered, &expected);
         }
