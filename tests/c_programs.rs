@@ -48,6 +48,30 @@ fn the_callers_floating_point_environment_changes_nothing() {
     assert_eq!(stdout(&run(Command::new(program).args(long))), "ok\n");
 }
 
+/// In a locale with a decimal comma, made here: numbers are read and written with a point.
+#[test]
+fn a_locale_changes_nothing() {
+    let dir = tempdir("locale");
+    let source = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
+    std::fs::write(dir.join("comma.src"), source).unwrap();
+    // It warns of all that this locale does not define, by its exit status, too.
+    let made = Command::new("localedef").current_dir(&dir).args(["-c", "-i", "comma.src", "./comma"]).output();
+    if made.is_err() || !dir.join("comma/LC_NUMERIC").exists() {
+        println!("skipped: localedef makes no locale here");
+        return;
+    }
+    let configuration = "compressor = lorenzo\nerror_bound = 0.0125\ncompression_factor = 2.5\ndevice_budget = 1.5G\nbackend = host\n\
+                         trace_out = run.json\nenable_performance_log = 1\n";
+    std::fs::write(dir.join("gpuzip.cfg"), configuration).unwrap();
+    let program = compile_c(&dir, "cc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("tests/c/locale.c"));
+    assert_eq!(stdout(&run(Command::new(program).current_dir(&dir).env("LOCPATH", &dir).arg("comma"))), "ok\n");
+    let timeline = std::fs::read_to_string(dir.join("run.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&timeline).unwrap();
+    let log = std::fs::read_to_string(dir.join("gpuzip_performance.csv")).unwrap();
+    let columns: Vec<usize> = log.lines().map(|line| line.split(',').count()).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{log}");
+}
+
 #[test]
 fn the_minimal_example_computes_the_derivative() {
     let dir = tempdir("minimal");

@@ -1,0 +1,45 @@
+/* In a locale whose numbers have a decimal comma, configurations are read and timelines and performance logs are written as in any other. The argument
+ * is the locale's name; a configuration is in gpuzip.cfg. */
+#include <gpuzip.h>
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                            \
+  do {                                                                                              \
+    if (!(condition)) {                                                                             \
+      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
+      exit(1);                                                                                      \
+    }                                                                                               \
+  } while (0)
+
+int main(int argc, char **argv)
+{
+  gpuzip_config_t config;
+  gpuzip_action_t action;
+  gpuzip_t *handle;
+  double state[4] = {1.5, 2.25, 3.125, 0.0625};
+  gpuzip_field_t field;
+  memset(&field, 0, sizeof field);
+  field.data = state, field.n1 = 4, field.n2 = field.n3 = 1, field.type = GPUZIP_TYPE_F64;
+  CHECK(argc == 2 && setlocale(LC_ALL, argv[1]) != NULL && strcmp(localeconv()->decimal_point, ",") == 0);
+
+  CHECK(gpuzip_config_load("gpuzip.cfg", &config) == GPUZIP_OK);
+  CHECK(config.error_bound == 0.0125 && config.compression_factor == 2.5f && config.device_budget == (uint64_t)3 << 29);
+  CHECK(gpuzip_init(&config, 12, &field, 1, &handle) == GPUZIP_OK);
+  do {
+    CHECK(gpuzip_get_action(handle, &action) == GPUZIP_OK);
+    if (action.type == GPUZIP_ACTION_SAVE) CHECK(gpuzip_save(handle, action.ts, &field, 1, NULL) == GPUZIP_OK);
+    if (action.type == GPUZIP_ACTION_RESTORE) CHECK(gpuzip_retrieve(handle, action.ts, &field, 1, NULL) == GPUZIP_OK);
+  } while (action.type != GPUZIP_ACTION_TERMINATE);
+  CHECK(gpuzip_finalize(handle) == GPUZIP_OK && gpuzip_config_free(&config) == GPUZIP_OK);
+
+  /* An error text, too. */
+  CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
+  config.error_bound = -0.5, config.compressor = GPUZIP_COMPRESSOR_DCT;
+  CHECK(gpuzip_init(&config, 12, &field, 1, &handle) == GPUZIP_ERR_CONFIG && strstr(gpuzip_last_error(), "-0.5") != NULL);
+  puts("ok");
+  return 0;
+}
