@@ -180,12 +180,12 @@ mod tests {
     fn the_bytes_are_the_same_everywhere() {
         let bytes = profile(&[2.0], 1).to_bytes();
         assert_eq!(bytes.len(), FIXED + CODEC);
-        assert_eq!(&bytes[..16], b"gpzp\x01\0\0\0\x98\0\0\0\0\0\0\0");
+        assert_eq!(&bytes[..16], b"gpzp\x02\0\0\0\x98\0\0\0\0\0\0\0");
         assert_eq!(
             (&bytes[24..48], &bytes[144..152]),
             (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..])
         );
-        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 2_298_235_156_347_319_895);
+        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 3_188_861_430_301_107_689);
     }
 
     #[test]
