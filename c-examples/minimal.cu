@@ -34,7 +34,7 @@ int main()
   for (int at = 0; at < CELLS; at++) host[at] = host[at] != 0;
   CUDA(cudaMemcpy(lambda, host, CELLS * sizeof(float), cudaMemcpyHostToDevice));
 
-  gpuzip_field_t state = {u, N, N, 1, GPUZIP_TYPE_F32, 0, {0}}; /* device memory: the session will be on that GPU */
+  gpuzip_field_t state = {u, N, N, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}}; /* device memory: the session will be on that GPU */
   TRY(gpuzip_config_init(&config));
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
   config.checkpointing_snaps = 20;

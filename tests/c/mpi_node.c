@@ -7,7 +7,7 @@
 
 static int open_session(const gpuzip_config_t *cfg)
 {
-    gpuzip_field_t field = {NULL, 8, 1, 1, GPUZIP_TYPE_F32, 0, {0}};
+    gpuzip_field_t field = {NULL, 8, 1, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}};
     gpuzip_t *session;
 
     return checkpoint_failed(gpuzip_init(cfg, 10, &field, 1, &session)) || checkpoint_failed(gpuzip_finalize(session));

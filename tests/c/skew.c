@@ -51,7 +51,7 @@ static gpuzip_config_t configuration(void)
 static void sweep(gpuzip_t *h)
 {
   double u = 0;
-  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, {0}};
+  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, 0, 0, {0}};
   gpuzip_action_t action;
   do {
     CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK);
@@ -99,7 +99,7 @@ static void refused(gpuzip_field_t *field)
 int main(void)
 {
   double u = 0;
-  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, {0}};
+  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, 0, 0, {0}};
   gpuzip_config_t config = configuration();
   gpuzip_t *h;
   CHECK(gpuzip_init(&config, STEPS, &field, 1, &h) == GPUZIP_OK);

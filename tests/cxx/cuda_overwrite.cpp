@@ -57,12 +57,12 @@ int refused(gpuzip_status_t status, const char *part, Call call) {
 }
 
 /// Codecs run on the host in this version.
-int refusals(gpuzip_config_t config, std::uint64_t address) {
+int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   config.compressor = GPUZIP_COMPRESSOR_DCT;
   const auto codec = CompressorBuilder(&config, N, 1, 1);
   std::vector<float> values = state(1, 0.f);
   std::vector<char> buffer(codec->CompressedMaxSize());
-  void *device = field(address).data;
+  void *device = field(address[0]).data;
   int count = 0;
   for (int in_and_out = 0; in_and_out < 2; in_and_out++) {
     void *const in = in_and_out ? device : values.data(), *const out = in_and_out ? static_cast<void *>(buffer.data()) : device;
@@ -75,8 +75,8 @@ int refusals(gpuzip_config_t config, std::uint64_t address) {
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, STEPS));
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, N, 1, 1, STEPS, schedule.get()));
   schedule->GetAction();
-  Field_t curr = field(address);
-  prefetch->Save(0, &curr, &curr, codec.get(), codec.get());  // A session compresses it, by kernels.
+  Field_t curr = field(address[0]), prev = field(address[1]);
+  prefetch->Save(0, &curr, &prev, codec.get(), codec.get());  // A session compresses it, by kernels.
   return count;
 }
 
@@ -96,7 +96,7 @@ int main(int, char **argv) {
   config.checkpointing_snaps = 4;
   config.cache_capacity = 2;
   config.log_level = 3;
-  if (std::strcmp(argv[1], "compressors") == 0) return std::printf("%d\n", refusals(config, address[0])) < 0;
+  if (std::strcmp(argv[1], "compressors") == 0) return std::printf("%d\n", refusals(config, address)) < 0;
   std::unique_ptr<Checkpointing> chkpt(GPUZIPBuilders::CheckpointingBuilder(&config, STEPS));
   std::unique_ptr<Prefetch> prefetch(GPUZIPBuilders::PrefetchBuilder(&config, N, 1, 1, STEPS, chkpt.get()));
   prefetch->Asynchronous(std::strcmp(argv[1], "asynchronous") == 0);

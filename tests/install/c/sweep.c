@@ -9,7 +9,7 @@ int main(void)
 {
   double u = 1;
   int reversed = 0;
-  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, {0}};
+  gpuzip_field_t field = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, 0, 0, {0}};
   gpuzip_config_t config;
   gpuzip_action_t action;
   gpuzip_t *gpuzip;
