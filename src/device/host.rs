@@ -300,9 +300,7 @@ impl Device for HostDevice {
 impl Drop for HostDevice {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // In a forked child the workers do not exist; joining them would wait for ever.
-            std::mem::forget(self.upload.thread.take());
-            std::mem::forget(self.download.thread.take());
+            // In a forked child the workers do not exist: joining them would wait for ever.
             return;
         }
         self.upload.stop();

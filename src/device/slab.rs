@@ -183,10 +183,9 @@ impl Toucher {
 impl Drop for Toucher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        match self.thread.take() {
-            Some(thread) if self.process.is_current() => thread.join(),
-            // In a forked child there is no such thread: joining it would wait for ever.
-            thread => std::mem::forget(thread),
+        // In a forked child there is no such thread: joining it would wait for ever.
+        if let Some(thread) = self.thread.take().filter(|_| self.process.is_current()) {
+            thread.join();
         }
     }
 }
