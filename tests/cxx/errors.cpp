@@ -96,36 +96,36 @@ static void calls() {
   Application<float> application(config, 10, 1, 4, 4);
   Prefetch &prefetch = application.prefetch(0);
   Checkpointing &schedule = application.schedule();
-  std::vector<float> values(16, 1.f);
-  Field_t field{values.data(), 64, 4, 4, 1};
+  std::vector<float> values(16, 1.f), before(16, 2.f);
+  Field_t field{values.data(), 64, 4, 4, 1}, prev{before.data(), 64, 4, 4, 1};
   FakeCompressor fake;
 
-  expect("retrieve before save", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Retrieve(0, &field, &field); });
-  expect("save before the first action", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Save(0, &field, &field); });
+  expect("retrieve before save", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Retrieve(0, &field, &prev); });
+  expect("save before the first action", GPUZIP_ERR_STATE, "before the first action", [&] { prefetch.Save(0, &field, &prev); });
   expect("dispatch of nothing", GPUZIP_ERR_STATE, "dispatch", [&] { prefetch.Dispatch(3); });
   expect_true("revolve begins with SAVE 0", schedule.GetAction().actionType == ACTION_SAVE);
   expect("dispatch ahead", GPUZIP_ERR_STATE, "dispatch", [&] { prefetch.Dispatch(1); });
-  expect("retrieve while saving", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Retrieve(0, &field, &field); });
-  expect("another state", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Save(1, &field, &field); });
+  expect("retrieve while saving", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Retrieve(0, &field, &prev); });
+  expect("another state", GPUZIP_ERR_STATE, "SAVE 0", [&] { prefetch.Save(1, &field, &prev); });
   expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &field, nullptr); });
-  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Save(0, &field, &field, &fake, nullptr); });
-  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Retrieve(0, &field, &field, nullptr, &fake); });
+  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Save(0, &field, &prev, &fake, nullptr); });
+  expect("a codec of its own", GPUZIP_ERR_UNSUPPORTED, "gpuzip_codec_register", [&] { prefetch.Retrieve(0, &field, &prev, nullptr, &fake); });
   gpuzip_config_t with_codec = config;
   with_codec.compressor = 5;
   const auto dct = CompressorBuilder(&with_codec, 4, 4, 1);
   expect("a compressor, not configured", GPUZIP_ERR_CONFIG, "compressor = 5, this Prefetch with 0",
-         [&] { prefetch.Save(0, &field, &field, nullptr, dct.get()); });
+         [&] { prefetch.Save(0, &field, &prev, nullptr, dct.get()); });
   Field_t wrong = field;
   wrong.data = nullptr;
-  expect("null data", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &wrong, &field); });
+  expect("null data", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch.Save(0, &wrong, &prev); });
   wrong = field;
   wrong.n1 = 5;
   expect("other extents", GPUZIP_ERR_SHAPE, "field 1", [&] { prefetch.Save(0, &field, &wrong); });
   wrong = field;
   wrong.size = 128;  // doubles, where float_kind says float
   expect("other size", GPUZIP_ERR_SHAPE, "128", [&] { prefetch.Save(0, &field, &wrong); });
-  prefetch.Save(0, &field, &field, nullptr, nullptr);
-  expect("twice", GPUZIP_ERR_STATE, "done already", [&] { prefetch.Save(0, &field, &field); });
+  prefetch.Save(0, &field, &prev, nullptr, nullptr);
+  expect("twice", GPUZIP_ERR_STATE, "done already", [&] { prefetch.Save(0, &field, &prev); });
   expect_true("a shot after all that", application.shot(1));
   expect("after TERMINATE", GPUZIP_ERR_STATE, "terminated", [&] { schedule.GetAction(); });
 
@@ -134,8 +134,8 @@ static void calls() {
   expect("no Setup after Reset", GPUZIP_ERR_STATE, "setup", [&] { prefetch.Dispatch(0); });
   prefetch.Free();
   schedule.GetAction();
-  expect("save after Free", GPUZIP_ERR_STATE, "Setup", [&] { prefetch.Save(0, &field, &field); });
-  expect("retrieve after Free", GPUZIP_ERR_STATE, "nothing is saved", [&] { prefetch.Retrieve(0, &field, &field); });
+  expect("save after Free", GPUZIP_ERR_STATE, "Setup", [&] { prefetch.Save(0, &field, &prev); });
+  expect("retrieve after Free", GPUZIP_ERR_STATE, "nothing is saved", [&] { prefetch.Retrieve(0, &field, &prev); });
   expect_true("a shot after that", application.shot(2));
 }
 
@@ -172,25 +172,26 @@ static void compressors() {
   tighter.error_bound = 1e-6;
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 8, 8, 8, 10, schedule.get()));
-  Field_t field{values.data(), 2048, 8, 8, 8};
+  std::vector<float> before = values;
+  Field_t field{values.data(), 2048, 8, 8, 8}, prev{before.data(), 2048, 8, 8, 8};
   schedule->GetAction();
   const auto other = CompressorBuilder(&tighter, 8, 8, 8);
-  expect("another bound", GPUZIP_ERR_CONFIG, "bounds differ", [&] { prefetch->Save(0, &field, &field, dct.get(), other.get()); });
-  prefetch->Save(0, &field, &field, dct.get(), nullptr);
+  expect("another bound", GPUZIP_ERR_CONFIG, "bounds differ", [&] { prefetch->Save(0, &field, &prev, dct.get(), other.get()); });
+  prefetch->Save(0, &field, &prev, dct.get(), nullptr);
 }
 
 static void without_extents() {
   const gpuzip_config_t config = revolve();
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, 10, schedule.get()));
-  std::vector<float> values(16, 1.f);
-  Field_t field{values.data(), 64, 4, 4, 1}, empty{values.data(), 64, 0, 4, 1};
-  expect("save before the first action", GPUZIP_ERR_STATE, "first action", [&] { prefetch->Save(0, &field, &field); });
+  std::vector<float> values(16, 1.f), before(16, 2.f);
+  Field_t field{values.data(), 64, 4, 4, 1}, prev{before.data(), 64, 4, 4, 1}, empty{values.data(), 64, 0, 4, 1};
+  expect("save before the first action", GPUZIP_ERR_STATE, "first action", [&] { prefetch->Save(0, &field, &prev); });
   schedule->GetAction();
-  expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch->Save(0, nullptr, &field); });
-  expect("no extents", GPUZIP_ERR_ARGUMENT, "extent", [&] { prefetch->Save(0, &empty, &field); });
+  expect("null field", GPUZIP_ERR_ARGUMENT, "NULL", [&] { prefetch->Save(0, nullptr, &prev); });
+  expect("no extents", GPUZIP_ERR_ARGUMENT, "extent", [&] { prefetch->Save(0, &empty, &prev); });
   schedule->GetAction();
-  expect("too late", GPUZIP_ERR_STATE, "has begun", [&] { prefetch->Save(0, &field, &field); });
+  expect("too late", GPUZIP_ERR_STATE, "has begun", [&] { prefetch->Save(0, &field, &prev); });
 }
 
 /// Objects die in any order.

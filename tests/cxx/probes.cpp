@@ -138,13 +138,13 @@ static void constructors() {
   hold("CheckpointOnly, compressed", shot(compressed.get(), third.get(), 0.1f, &zfp) && shot(compressed.get(), third.get(), 0.1f, &zfp));
 
   // Room is made as the library needs it; what GPUZIP 2.x would have overrun is an error.
-  std::vector<float> values = state(0);
-  Field_t f = field(values);
+  std::vector<float> values = state(0), before = state(0);
+  Field_t f = field(values), g = field(before);
   const auto first_save = [&](int snapshots, std::size_t bytes) {
     const std::unique_ptr<Checkpointing> chkpt(new RevolveCheckpointing(100, 0));
     Prefetch prefetch(snapshots, 100, bytes, chkpt.get(), 4);
     chkpt->GetAction();
-    return prefetch.Save(0, &f, &f);
+    return prefetch.Save(0, &f, &g);
   };
   hold("as much as needed", first_save(5, N * sizeof(float)));
   refused("too few snapshots", GPUZIP_ERR_SHAPE, "5 snapshots", [&] { first_save(4, N * sizeof(float)); });

@@ -317,6 +317,7 @@ pub fn require_device() -> Result<()> {
     match device_count() {
         Ok(1..) => Ok(()),
         Ok(_) => fail!(Device, "backend = 2 (CUDA): the CUDA driver finds no device on this machine; {remedy}"),
+        Err(error) if error.code == Code::Forked => Err(error.within("backend = 2 (CUDA)")),
         Err(error) => fail!(Device, "backend = 2 (CUDA): {error}; {remedy}"),
     }
 }
