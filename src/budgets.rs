@@ -7,14 +7,43 @@ use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::{cuda, Target};
+use crate::fork::Process;
 use crate::offers::{aligned, candidates};
 use crate::plan::{Policy, SPARE_SLOTS};
 use crate::schedule::adjust;
 use crate::snapshot::{Layout, Levels};
 use crate::tier::Packer;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of free memory, one part in so many is taken.
 const PARTS: u64 = 2;
+
+/// Bytes of host memory within which sessions of this process were planned by default. The system counts them as free until they are touched.
+static PROMISED: AtomicU64 = AtomicU64::new(0);
+
+/// The host memory that one session was promised by default, as long as the session lives: others take their share of the rest.
+pub struct Promise {
+    bytes: u64,
+    process: Process,
+}
+
+impl Promise {
+    /// Promises the budgets of a configuration. On the host backend the device's are of main memory, too.
+    pub fn of(config: &Config) -> Self {
+        let device = if config.backend == Backend::Cuda { 0 } else { config.device_budget };
+        let bytes = device.saturating_add(config.host_budget);
+        PROMISED.fetch_add(bytes, Ordering::Relaxed);
+        Promise { bytes, process: Process::current() }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            PROMISED.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Memory of which a session may take its share.
 #[derive(Clone, Debug)]
@@ -36,7 +65,9 @@ impl Free {
             (None, _) => Some(assumed_device()?),
         };
         let ranks = available::ranks_on_node(|name| std::env::var(name).ok());
-        Some(Free { host: available::host()?, device, ranks })
+        let mut host = available::host()?;
+        host.bytes = host.bytes.saturating_sub(PROMISED.load(Ordering::Relaxed));
+        Some(Free { host, device, ranks })
     }
 }
 
@@ -108,4 +139,25 @@ fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
     layout.slot_bytes.saturating_mul(SPARE_SLOTS.into()).saturating_add(codecs).saturating_add(levels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_session_was_promised_is_not_free_for_the_next() {
+        const BYTES: u64 = 1 << 50;
+        let promised = || PROMISED.load(Ordering::Relaxed);
+        let config = |backend| Config { device_budget: BYTES, host_budget: BYTES, backend, ..Config::default() };
+        let first = Promise::of(&config(Backend::Host));
+        assert_eq!(promised() / BYTES, 2);
+        let second = Promise::of(&config(Backend::Cuda));
+        assert_eq!(promised() / BYTES, 3);
+        assert!(Free::now(&config(Backend::Host), None).is_none_or(|free| free.host.bytes == 0));
+        drop(first);
+        assert_eq!(promised() / BYTES, 1);
+        drop(second);
+        assert_eq!(promised() / BYTES, 0);
+    }
 }

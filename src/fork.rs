@@ -4,6 +4,7 @@
 //! static is an atomic or a `once_cell::race` cell, which no thread ever waits for.
 
 use crate::error::{fail, Result};
+use crate::reserve;
 use crate::room::with_room;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,6 +14,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    reserve::forget_leases();
 }
 
 /// Makes forks known from now on. Every entry of the library begins with this, so that no state is older than it. Threads that come here
@@ -20,7 +22,7 @@ extern "C" fn in_child() {
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handler is a function without state that may run in a child: it touches one atomic.
+        // SAFETY: the handler is a function without state that may run in a child: it touches two atomics.
         let registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0;
         WATCHED.fetch_or(registered, Ordering::Release);
     }

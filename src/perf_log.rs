@@ -47,5 +47,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>) -> io::Result<()> {
         text += &join(columns.iter().map(|(name, _)| name.to_string()).collect());
     }
     text += &join(columns.into_iter().map(|(_, value)| value).collect());
-    files::append(&file, length, text.as_bytes())
+    let appended = files::append(&file, length, text.as_bytes());
+    // By name: a child that was forked meanwhile has the descriptor, too, and closing it here would not give the lock back.
+    let _ = file.unlock();
+    appended
 }

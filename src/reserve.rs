@@ -2,12 +2,15 @@
 //! of fields), so such a request is served from a reserve of static memory where the system refuses it. Requests above `LARGEST` stay
 //! refused: their size depends on steps, snapshots, values or files, and each of them is made through `room`, which reports the failure.
 //!
-//! The reserve cannot be used up by one call after another: where some of it is in use, `lease` admits a call into the library only if
-//! as much is free as a call may need. Taking and giving are single atomic operations, so that threads and forked children may do it at
-//! any time.
+//! A smaller request whose failure is asked about (`may_fail`) stays refused, too: the reserve is for the others.
+//!
+//! The reserve cannot be used up by one call after another: where some of it is in use and the system has no memory, `lease` admits a call
+//! into the library only if as much is free as a call may need. Taking and giving are single atomic operations, so that threads may do
+//! it at any time; a forked child forgets the leases of its parent's threads.
 
+use crate::fork::Process;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Blocks of a group, which one word of bits describes. No request gets more.
@@ -41,6 +44,20 @@ static TAKEN: [AtomicU64; SMALL.0 + LARGE.0] = [const { AtomicU64::new(0) }; SMA
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that are promised to calls under way.
 static LEASED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Whether the failure of the calling thread's requests is asked about.
+    static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a request for memory whose failure is asked about: the reserve does not serve it.
+#[inline]
+pub fn may_fail<R>(request: impl FnOnce() -> R) -> R {
+    let before = MAY_FAIL.replace(true);
+    let result = request();
+    MAY_FAIL.set(before);
+    result
+}
 
 /// The system's allocator, and the reserve behind it.
 pub struct Allocator;
@@ -188,7 +205,8 @@ fn first_gap(taken: u64, count: usize) -> Option<usize> {
 /// Memory of the reserve; null if the request is too large or too many blocks are in use.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
-    if layout.size() > LARGEST {
+    // A thread that is ending has no such flag any more.
+    if layout.size() > LARGEST || MAY_FAIL.try_with(Cell::get).unwrap_or(false) {
         return std::ptr::null_mut();
     }
     let offset = (0..TAKEN.len()).find_map(|k| Group::new(k).take(layout));
@@ -200,29 +218,47 @@ fn give(offset: usize, layout: Layout) {
     Group::at(offset).give(offset, layout);
 }
 
-/// The right of one call to the reserve.
-pub struct Lease(usize);
+/// The right of one call to the reserve, in bytes, in the process that gave it.
+pub struct Lease(usize, Process);
 
-/// Admits a call; `None` if so much of the reserve is in use that the call might not get what it needs.
+/// Admits a call; `None` if the system has no memory now and so much of the reserve is in use that the call might not get what it needs.
 #[inline(always)]
 pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
-        return Some(Lease(0));
+        return Some(Lease(0, Process::current()));
     }
     lease_of(OF_A_CALL)
+}
+
+/// In a forked child: the parent's threads, which hold leases, are not there.
+pub fn forget_leases() {
+    LEASED.store(0, Ordering::Relaxed);
+}
+
+/// Whether the system has as much memory as a call may need of the reserve.
+fn has_memory() -> bool {
+    let Ok(layout) = Layout::from_size_align(OF_A_CALL, 16) else { return false };
+    // SAFETY: the layout has a size; memory that is given goes back at once.
+    unsafe {
+        let memory = System.alloc(layout);
+        if !memory.is_null() {
+            System.dealloc(memory, layout);
+        }
+        !memory.is_null()
+    }
 }
 
 #[cold]
 fn lease_of(bytes: usize) -> Option<Lease> {
     let leased = LEASED.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    let lease = Lease(bytes);
+    let lease = Lease(bytes, Process::current());
     let used = USED.load(Ordering::Relaxed);
-    (used.saturating_add(leased) <= BYTES - UNLEASED).then_some(lease)
+    (used.saturating_add(leased) <= BYTES - UNLEASED || has_memory()).then_some(lease)
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.0 > 0 {
+        if self.0 > 0 && self.1.is_current() {
             LEASED.fetch_sub(self.0, Ordering::Relaxed);
         }
     }

@@ -1,20 +1,24 @@
 //! Vectors as long as a schedule, a field or a file: memory that cannot be had is an error, never an abort. What is shorter than
-//! `reserve::LARGEST` bytes for certain needs none of this.
+//! `reserve::LARGEST` bytes for certain, and of which a call has few, needs none of this.
 
 use crate::error::{text, Code, Error, Result};
+use crate::reserve::may_fail;
 use std::collections::VecDeque;
 
 /// The error: the caller adds what the items are for (`Error::within`).
 #[cold]
 fn refused<T>(items: usize) -> Error {
     let bytes = std::mem::size_of::<T>();
-    Error::new(Code::Memory, text(format_args!("no memory for {items} items of {bytes} bytes")))
+    Error::new(
+        Code::Memory,
+        text(format_args!("no memory for {items} items of {bytes} bytes: free memory, or take fewer time steps or snapshots")),
+    )
 }
 
 /// Room for `len` items.
 pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut items = Vec::new();
-    match items.try_reserve_exact(len) {
+    match may_fail(|| items.try_reserve_exact(len)) {
         Ok(()) => Ok(items),
         Err(_) => Err(refused::<T>(len)),
     }
@@ -54,7 +58,7 @@ pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<()> {
 /// Makes room for `count` more items.
 #[inline]
 pub fn more<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
-    if items.capacity() - items.len() < count && items.try_reserve(count).is_err() {
+    if items.capacity() - items.len() < count && may_fail(|| items.try_reserve(count)).is_err() {
         return Err(refused::<T>(items.len().saturating_add(count)));
     }
     Ok(())
@@ -82,7 +86,7 @@ struct Growing<'a> {
 
 impl std::fmt::Write for Growing<'_> {
     fn write_str(&mut self, more: &str) -> std::fmt::Result {
-        if self.text.try_reserve(more.len()).is_err() {
+        if may_fail(|| self.text.try_reserve(more.len())).is_err() {
             self.refused = Some(refused::<u8>(self.text.len() + more.len()));
             return Err(std::fmt::Error);
         }
@@ -102,7 +106,7 @@ pub fn push_back<T>(items: &mut VecDeque<T>, item: T) -> Result<()> {
 /// Makes room for one more item of a queue.
 #[inline]
 pub fn one_more<T>(items: &mut VecDeque<T>) -> Result<()> {
-    if items.len() == items.capacity() && items.try_reserve(1).is_err() {
+    if items.len() == items.capacity() && may_fail(|| items.try_reserve(1)).is_err() {
         return Err(refused::<T>(items.len() + 1));
     }
     Ok(())

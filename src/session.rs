@@ -5,7 +5,7 @@
 mod tracing;
 mod tuning;
 
-use crate::budgets::{self, Free};
+use crate::budgets::{self, Free, Promise};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::cursor::{Cursor, Tick};
@@ -33,8 +33,8 @@ pub struct Session {
     /// Its number at the cursor.
     number: u64,
     config: Config,
-    /// Its budgets are the library's choice.
-    took_budgets: bool,
+    /// Where its budgets are the library's choice: the memory that they promise.
+    promise: Option<Promise>,
     layout: Layout,
     /// The ways in which it may store snapshots, of which the schedule's decision takes one.
     offers: Vec<Offer>,
@@ -115,8 +115,9 @@ impl Session {
             cuda::require_device()?;
         }
         let target = settle(&mut config, fields)?;
-        let took_budgets = budgets::are_left(&config);
+        let are_left = budgets::are_left(&config);
         budget(&mut config, &layout, cursor.steps(), target);
+        let promise = are_left.then(|| Promise::of(&config));
         let offers = offers_of(&config, &layout)?;
         let Some(Offer { compression, levels, sizes }) = offers.first().cloned() else {
             return fail!(Config, "no way to store snapshots");
@@ -131,7 +132,7 @@ impl Session {
             cursor,
             number,
             config,
-            took_budgets,
+            promise,
             layout,
             offers,
             decision: None,
@@ -229,9 +230,10 @@ impl Session {
     fn settle_on(&mut self, target: Target) {
         let mut config = self.config.clone();
         config.backend = target.backend();
-        if self.took_budgets {
+        if self.promise.take().is_some() {
             (config.device_budget, config.host_budget) = (0, 0);
             budget(&mut config, &self.layout, self.cursor.steps(), Some(target));
+            self.promise = Some(Promise::of(&config));
         }
         let Ok(offers) = offers_of(&config, &self.layout) else { return };
         match self.cursor.replan_at_start(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect()) {

@@ -155,9 +155,13 @@ fn a_shot_broken_off_is_not_counted() {
     let config = Config { trace_out: Some(path.clone()), ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
     let mut session = Session::new(config, 20, &unplaced()).unwrap();
     let field = &mut [1f32; 3000];
-    let at = field.as_mut_ptr();
-    // SAFETY: the array outlives the call.
-    let memory = |bytes: usize| unsafe { AppMemory::new(at.cast(), bytes) };
+    let mut rest = field.as_mut_slice();
+    let mut memory = |bytes: usize| {
+        let part;
+        (part, rest) = std::mem::take(&mut rest).split_at_mut(bytes / size_of::<f32>());
+        // SAFETY: the array outlives the call, and every field has a part of its own.
+        unsafe { AppMemory::new(part.as_mut_ptr().cast(), bytes) }
+    };
     let fields: Vec<AppField> =
         shapes().into_iter().map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) }).collect();
     session.get_action().unwrap();

@@ -1,6 +1,6 @@
 //! Ranks in lockstep: fingerprints of schedules, and one schedule for all.
 
-use super::entry::{entry, write};
+use super::entry::{entry, entry_that_frees, write};
 use super::float::in_caller;
 use super::handles::{self, with_session};
 use super::types::*;
@@ -54,7 +54,8 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(schedule: *mut gpuzip_sched
 /// `least` is NULL or does what `gpuzip_least_t` says, with `user`.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_agree(handle: *mut gpuzip_t, least: gpuzip_least_t, user: *mut c_void) -> gpuzip_status_t {
-    entry("gpuzip_agree", || {
+    // Never refused for want of memory: the other ranks would wait for this one.
+    entry_that_frees("gpuzip_agree", || {
         let Some(least) = least else { return fail!(Argument, "least is NULL") };
         let cursor = with_session(handle, |session| Ok(session.cursor().clone()));
         agree(cursor.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {

@@ -9,6 +9,7 @@ use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::fork::Guarded;
 use crate::nearest::{extended, nearest};
+use crate::reserve::may_fail;
 use std::ffi::c_char;
 use std::path::Path;
 
@@ -166,7 +167,7 @@ const BUCKETS: usize = 256;
 fn kept(value: &str) -> Result<*const c_char> {
     let no_memory = |_| Error::new(Code::Memory, "no memory for the texts of a configuration");
     let mut text = Vec::new();
-    text.try_reserve_exact(value.len() + 1).map_err(no_memory)?;
+    may_fail(|| text.try_reserve_exact(value.len() + 1)).map_err(no_memory)?;
     text.extend_from_slice(value.as_bytes());
     text.push(0);
     let mut strings = STRINGS.write()?;
@@ -175,7 +176,7 @@ fn kept(value: &str) -> Result<*const c_char> {
     let at = match strings.binary_search(&text) {
         Ok(at) => at,
         Err(at) => {
-            strings.try_reserve(1).map_err(no_memory)?;
+            may_fail(|| strings.try_reserve(1)).map_err(no_memory)?;
             strings.insert(at, text);
             at
         }

@@ -2,6 +2,7 @@
 
 use super::{AppMemory, Slab};
 use crate::error::{fail, Result};
+use crate::reserve::may_fail;
 
 /// Where such copies are made. The memory is taken when the first of them is needed, and kept.
 #[derive(Default)]
@@ -33,7 +34,7 @@ impl Packed {
             None => Slab::new(room)?,
         };
         self.fields.clear();
-        if self.fields.try_reserve_exact(fields.len()).is_err() {
+        if may_fail(|| self.fields.try_reserve_exact(fields.len())).is_err() {
             return fail!(Memory, "no memory to list {} fields", fields.len());
         }
         let mut at = 0;

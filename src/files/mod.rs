@@ -11,6 +11,7 @@ mod quiet;
 pub use folder::{replace, Folder};
 pub use quiet::quietly;
 
+use crate::reserve::may_fail;
 use std::fs::{File, FileType, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -48,7 +49,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // Reserves memory that may be refused before it reads.
-    file.take(limit + 1).read_to_end(&mut bytes)?;
+    may_fail(|| file.take(limit + 1).read_to_end(&mut bytes))?;
     check_size(bytes.len() as u64, limit)?;
     Ok(bytes)
 }

@@ -133,7 +133,7 @@ enum Form {
 /// Time steps beyond this number do not fit the ABI's 32-bit `ts`.
 pub const MAX_STEPS: u32 = i32::MAX as u32;
 
-/// Forward steps of the longest schedule that is planned: some seconds of generating its actions, which a plan takes a few times.
+/// Forward steps of the longest schedule that is planned, in half a minute on one core.
 pub const MOST_FORWARD_STEPS: u64 = 1 << 30;
 
 /// A number of time steps that schedules can be made for.

@@ -1,6 +1,7 @@
 //! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
 
 use crate::files;
+use crate::fork::Process;
 use crate::room;
 use std::fmt::{Arguments, Display, Write};
 use std::io;
@@ -19,14 +20,25 @@ pub struct File {
     buffer: String,
     /// No event is there yet.
     empty: bool,
+    /// The process that has the file's lock.
+    process: Process,
+}
+
+impl Drop for File {
+    /// A forked child that lives on has the descriptor, too, and with it the lock, which the next run would wait for.
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl File {
-    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds.
+    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds, which stays until the first write succeeds.
     pub fn create(file: std::fs::File, about: &str) -> io::Result<Self> {
-        file.set_len(0)?;
+        let length = file.metadata()?.len();
         let buffer = format!("{{\"otherData\":{about},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-        Ok(File { file, end: 0, length: 0, buffer, empty: true })
+        Ok(File { file, end: 0, length, buffer, empty: true, process: Process::current() })
     }
 
     /// Adds an event, on a line of its own.
@@ -46,7 +58,12 @@ impl File {
         let result = files::write_over_end(&self.file, self.end, self.length, self.buffer.as_bytes());
         if result.is_ok() {
             self.end += events;
-            self.length = self.end + CLOSING.len() as u64;
+            let length = self.end + CLOSING.len() as u64;
+            if self.length > length {
+                // What an older file had behind this one's end.
+                self.file.set_len(length)?;
+            }
+            self.length = length;
         }
         self.buffer.clear();
         result

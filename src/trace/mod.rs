@@ -41,8 +41,13 @@ impl Trace {
     /// Creates the file that `pattern` names for this session, in place of an older one; `about` is what it says of itself.
     pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
         let (path, file) = name::open(pattern)?;
-        // A file that cannot even say what it is is no timeline.
-        Self::begin(path.clone(), file, about).inspect_err(|_| drop(std::fs::remove_file(path)))
+        let is_new = file.metadata()?.len() == 0;
+        // A new file that cannot even say what it is is no timeline; an older one stays as it was.
+        Self::begin(path.clone(), file, about).inspect_err(|_| {
+            if is_new {
+                drop(std::fs::remove_file(path));
+            }
+        })
     }
 
     fn begin(path: PathBuf, file: std::fs::File, about: Object) -> io::Result<Self> {
