@@ -227,7 +227,7 @@ pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
         return Some(Lease(0, Process::current()));
     }
-    lease_of(OF_A_CALL)
+    lease_of(OF_A_CALL, has_memory)
 }
 
 /// In a forked child: the parent's threads, which hold leases, are not there.
@@ -249,7 +249,7 @@ fn has_memory() -> bool {
 }
 
 #[cold]
-fn lease_of(bytes: usize) -> Option<Lease> {
+fn lease_of(bytes: usize, has_memory: impl FnOnce() -> bool) -> Option<Lease> {
     let leased = LEASED.fetch_add(bytes, Ordering::Relaxed) + bytes;
     let lease = Lease(bytes, Process::current());
     let used = USED.load(Ordering::Relaxed);
@@ -352,12 +352,30 @@ mod tests {
         assert!(unused.iter().all(Option::is_some), "an unused reserve admits any number of calls");
         drop(unused);
         let one = take(layout(1));
-        let calls: Vec<_> = (0..1000).map_while(|_| lease()).collect();
+        let without_memory = || lease_of(OF_A_CALL, || false);
+        let calls: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
         assert_eq!(calls.len(), (BYTES - UNLEASED) / OF_A_CALL - 1);
-        assert!(lease().is_none());
+        assert!(without_memory().is_none() && lease().is_some(), "a call is refused only while the system has no memory");
         drop(calls);
         assert_eq!(LEASED.load(Ordering::Relaxed), 0);
-        assert!(lease().is_some());
+        assert!(without_memory().is_some());
         give_back(one, 1);
+    }
+
+    /// Whoever asks whether there is memory gets the system's answer; a fork leaves no lease of a thread that is not there.
+    #[test]
+    fn the_reserve_is_for_those_who_do_not_ask() {
+        let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+        assert!(may_fail(|| take(layout(100))).is_null());
+        let one = take(layout(100));
+        assert!(!one.is_null());
+        let lease = lease_of(OF_A_CALL, || false);
+        forget_leases();
+        assert!(lease.is_some() && LEASED.load(Ordering::Relaxed) == 0);
+        // What a child inherits is given back in nobody's name; here the process is the lease's own.
+        LEASED.store(OF_A_CALL, Ordering::Relaxed);
+        drop(lease);
+        assert_eq!(LEASED.load(Ordering::Relaxed), 0);
+        give_back(one, 100);
     }
 }
