@@ -112,6 +112,12 @@ static int32_t locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fiel
   return stops(a, LOCATE, ++a->located);
 }
 
+/* Forgets to say where the state is. */
+static int32_t nowhere(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
+{
+  return (void)user, (void)type, (void)ts, (void)fields, (void)nfields, 0;
+}
+
 static int32_t observe(void *user, int32_t type, int32_t ts, uint32_t flags)
 {
   app_t *a = user;
@@ -248,8 +254,15 @@ static void misused(app_t *a)
   c = callbacks_of(a), c.backward = NULL;
   CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "backward") != NULL);
   CHECK(a->calls + a->located == 0);
-  /* What a save refuses leaves it the current action: no run goes past it, and it can be done by hand. */
+  /* Fields that a save would refuse are refused before anything is called. */
   c = callbacks_of(a), c.locate = NULL;
+  CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "data is NULL") != NULL);
+  c = callbacks_of(a), f[1].n1++;
+  CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_SHAPE && strstr(gpuzip_last_error(), "field 1") != NULL);
+  fields_of(f);
+  CHECK(gpuzip_run_forward(h, &c, f, 1, NULL) == GPUZIP_ERR_SHAPE && a->calls + a->located == 0);
+  /* What a save refuses leaves it the current action: no run goes past it, and it can be done by hand. */
+  c.locate = nowhere;
   CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "data is NULL") != NULL);
   c = callbacks_of(a);
   CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "was not served") != NULL);
