@@ -109,6 +109,14 @@ pub fn write_over_end(file: &File, offset: u64, length: u64, bytes: &[u8]) -> io
     quietly(|| file.write_all_at(head, offset))
 }
 
+/// Puts `bytes` in place of all of a file of `length` bytes. They are written behind the file's end first: where there is no room for them, the file
+/// is cut back to what it was; where there is, there is room for them at its beginning, too.
+pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> {
+    quietly(|| file.write_all_at(bytes, length)).inspect_err(|_| drop(file.set_len(length)))?;
+    quietly(|| file.write_all_at(bytes, 0))?;
+    file.set_len(bytes.len() as u64)
+}
+
 fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Looked at before it is opened: opening a device or a FIFO can be an act. What is then opened is looked at again.
     if let Ok(found) = std::fs::metadata(path) {

@@ -55,15 +55,14 @@ impl File {
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
         room::write(&mut self.buffer, format_args!("{CLOSING}"))?;
-        let result = files::write_over_end(&self.file, self.end, self.length, self.buffer.as_bytes());
+        let result = if self.end == 0 {
+            files::write_over_all(&self.file, self.length, self.buffer.as_bytes())
+        } else {
+            files::write_over_end(&self.file, self.end, self.length, self.buffer.as_bytes())
+        };
         if result.is_ok() {
             self.end += events;
-            let length = self.end + CLOSING.len() as u64;
-            if self.length > length {
-                // What an older file had behind this one's end.
-                self.file.set_len(length)?;
-            }
-            self.length = length;
+            self.length = self.end + CLOSING.len() as u64;
         }
         self.buffer.clear();
         result
