@@ -229,7 +229,7 @@ fn ranks_share_the_gpus_of_their_node() {
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fopenmp"])
         .arg(root().join("tests/c/mpi_node.c"))
         .arg(rtm3d_mpi.join("node.c"));
-    for part in ["checkpoint", "message", "shot", "propagator", "grid"] {
+    for part in ["checkpoint", "message", "setting", "shot", "propagator", "grid"] {
         compile.arg(root().join(format!("c-examples/rtm3d/{part}.c")));
     }
     for include in [root().join("include"), root().join("c-examples/rtm3d"), rtm3d_mpi] {
