@@ -11,7 +11,6 @@ mod quiet;
 pub use folder::{replace, Folder};
 pub use quiet::quietly;
 
-use crate::reserve::may_fail;
 use std::fs::{File, FileType, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -48,8 +47,8 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The rest of an open file, at most `limit` bytes: one that grows meanwhile is an error, too.
 fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Reserves memory that may be refused before it reads.
-    may_fail(|| file.take(limit + 1).read_to_end(&mut bytes))?;
+    // Reserves memory that may be refused before it reads, but for the first 32 bytes, which it has read by then.
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     check_size(bytes.len() as u64, limit)?;
     Ok(bytes)
 }
