@@ -160,7 +160,7 @@ fn tables_and_drawings() {
     }
     let drawing = std::fs::read_to_string(folder.join("run.svg")).unwrap();
     assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN"));
-    for part in ["The run, share", "The plan, simulated at the costs of the run", "host to device", "recompute", "stall"] {
+    for part in ["The run, share", "The plan, simulated at the costs of the run", "host to device", "recompute", "waiting"] {
         assert!(drawing.contains(part), "{part}");
     }
 }
