@@ -276,11 +276,13 @@ impl State {
 
     /// The actions of this sweep that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
-        let actions = match self.actions.take() {
-            Some(actions) => actions,
-            None => Ranges::new(self.decide(config, steps)?.schedule.actions(), config.range_actions),
-        };
-        Ok(self.actions.insert(actions))
+        if self.actions.is_none() {
+            self.actions = Some(Ranges::new(self.decide(config, steps)?.schedule.actions(), config.range_actions));
+        }
+        match &mut self.actions {
+            Some(actions) => Ok(actions),
+            None => fail!(State, "no schedule"),
+        }
     }
 
     fn decide(&mut self, config: &Config, steps: u32) -> Result<&Choice> {

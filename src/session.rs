@@ -15,6 +15,7 @@ use crate::fork::Process;
 use crate::offers::{aligned, offers_of, sizes_of, Offer};
 use crate::perf_log;
 use crate::plan::{choose_among, Choice, Fetch, Plan, Profile, Sizes, Step, NONE, SPARE_SLOTS};
+use crate::room;
 use crate::schedule::{check_steps, flags, trace, Action, Kind};
 use crate::snapshot::{Layout, Levels, ALIGNMENT};
 use crate::stats::Stats;
@@ -68,6 +69,8 @@ pub struct Session {
     trace: Option<Trace>,
     /// The current action, where ranges are asked for.
     range: Option<nvtx::Action>,
+    /// The application's memory of the last save or retrieve, no two fields of which overlap.
+    disjoint: Vec<AppMemory>,
     process: Process,
 }
 
@@ -154,6 +157,7 @@ impl Session {
             measured: None,
             trace: None,
             range: None,
+            disjoint: Vec::new(),
             process: Process::current(),
         })
     }
@@ -681,7 +685,7 @@ impl Session {
 
     /// Refuses a run by callbacks with fields that its first save or retrieve would refuse, perhaps hours later. Where a callback says before each
     /// of them where the fields are, `located`, their data does not count.
-    pub fn check_run(&self, fields: &[AppField], located: bool) -> Result<()> {
+    pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
         if self.config.zero_copy {
             return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
         }
@@ -810,14 +814,18 @@ impl Session {
     }
 
     /// The memory of the fields, which have to be those of the session.
-    fn expect_fields(&self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
+    fn expect_fields(&mut self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
         self.check_shapes(fields)?;
         let named = |(i, field): (usize, &AppField)| match field.memory {
             Some(memory) => Ok(memory),
             None => fail!(Argument, "field {i}: data is NULL"),
         };
         let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
-        check_disjoint(&memory)?;
+        // The check is the longer, the more rows of different fields alternate in memory: the same memory is checked once.
+        if memory != self.disjoint {
+            check_disjoint(&memory)?;
+            self.disjoint = room::copied(&memory)?;
+        }
         Ok(memory)
     }
 

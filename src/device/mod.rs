@@ -127,7 +127,7 @@ pub struct Stream(pub *mut c_void);
 unsafe impl Send for Stream {}
 
 /// A field in the application's memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppMemory {
     address: *mut u8,
     rows: Rows,

@@ -8,7 +8,7 @@ use std::iter::Peekable;
 pub struct Ranges {
     actions: Peekable<Actions>,
     join: bool,
-    /// The next one, if it was looked at.
+    /// Where FORWARDs are joined, the next action if it was looked at.
     ahead: Option<(Action, u32)>,
 }
 
@@ -19,10 +19,13 @@ impl Ranges {
         Ranges { actions: actions.peekable(), join, ahead: None }
     }
 
-    /// The next one, which stays the next one.
+    /// The next action and the last step of its range; it stays the next one.
     pub fn peek(&mut self) -> Option<(Action, u32)> {
+        if !self.join {
+            return self.actions.peek().map(|&action| (action, action.ts));
+        }
         if self.ahead.is_none() {
-            self.ahead = self.next();
+            self.ahead = self.next_joined();
         }
         self.ahead
     }
@@ -31,19 +34,15 @@ impl Ranges {
     pub fn peek_kind(&mut self) -> Option<Kind> {
         self.ahead.map(|(action, _)| action.kind).or_else(|| self.actions.peek().map(|action| action.kind))
     }
-}
 
-impl Iterator for Ranges {
-    type Item = (Action, u32);
-
-    #[inline]
-    fn next(&mut self) -> Option<(Action, u32)> {
+    /// The next action, if FORWARDs are joined.
+    fn next_joined(&mut self) -> Option<(Action, u32)> {
         if let Some(ahead) = self.ahead.take() {
             return Some(ahead);
         }
         let mut action = self.actions.next()?;
         let mut end = action.ts;
-        while self.join && action.kind == Kind::Forward {
+        while action.kind == Kind::Forward {
             let Some(step) = self.actions.next_if(|next| next.kind == Kind::Forward && recompute(*next) == recompute(action)) else {
                 break;
             };
@@ -51,6 +50,18 @@ impl Iterator for Ranges {
             action.flags |= step.flags;
         }
         Some((action, end))
+    }
+}
+
+impl Iterator for Ranges {
+    type Item = (Action, u32);
+
+    #[inline]
+    fn next(&mut self) -> Option<(Action, u32)> {
+        if self.join {
+            return self.next_joined();
+        }
+        self.actions.next().map(|action| (action, action.ts))
     }
 }
 
