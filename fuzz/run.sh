@@ -57,16 +57,22 @@ fuzz() {
     [ "$result" = clean ]
 }
 
+# Without `wait -n`, which POSIX has not: every process takes the targets with its own remainder.
 failed=0
-running=0
 pids=""
-for target in $targets; do
-    fuzz "$target" &
+worker=0
+while [ "$worker" -lt "$jobs" ]; do
+    (
+        status=0
+        number=0
+        for target in $targets; do
+            [ $((number % jobs)) -ne "$worker" ] || (fuzz "$target") || status=1
+            number=$((number + 1))
+        done
+        exit "$status"
+    ) &
     pids="$pids $!"
-    running=$((running + 1))
-    if [ "$running" -ge "$jobs" ]; then
-        wait "${pids%% *}" 2>/dev/null || true
-    fi
+    worker=$((worker + 1))
 done
 for pid in $pids; do wait "$pid" || failed=1; done
 exit "$failed"

@@ -5,47 +5,105 @@ use gpuzip::capi::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Memory of one field, exactly as large as the field.
-enum Values {
-    F32(Vec<f32>),
-    F64(Vec<f64>),
+/// What no value of a field is stored over.
+const CANARY: u8 = 0xC5;
+
+/// Memory of one field, exactly as large as the field: rows and planes as far apart as its pitches say, with canaries between them.
+struct Values {
+    field: gpuzip_field_t,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of one value of a type.
+pub fn value_bytes(scalar: i32) -> usize {
+    match scalar {
+        GPUZIP_TYPE_I8 | GPUZIP_TYPE_BYTE => 1,
+        GPUZIP_TYPE_I16 => 2,
+        GPUZIP_TYPE_F32 | GPUZIP_TYPE_I32 => 4,
+        GPUZIP_TYPE_COMPLEX_F64 => 16,
+        _ => 8,
+    }
+}
+
+/// Whether values of this type are numbers that a codec may change within its bound.
+fn is_coded(scalar: i32) -> bool {
+    matches!(scalar, GPUZIP_TYPE_F32 | GPUZIP_TYPE_F64)
 }
 
 impl Values {
+    fn new(field: &gpuzip_field_t) -> Self {
+        let mut values = Values { field: *field, bytes: Vec::new() };
+        let last = values.len().checked_sub(1).map_or(0, |last| values.place(last).end);
+        values.bytes = vec![CANARY; last];
+        values
+    }
+
     fn len(&self) -> usize {
-        match self {
-            Values::F32(x) => x.len(),
-            Values::F64(x) => x.len(),
-        }
+        (self.field.n1 * self.field.n2 * self.field.n3) as usize
     }
 
     fn data(&mut self) -> *mut c_void {
-        match self {
-            Values::F32(x) => x.as_mut_ptr().cast(),
-            Values::F64(x) => x.as_mut_ptr().cast(),
-        }
+        self.bytes.as_mut_ptr().cast()
     }
 
-    /// The value as the field has it, widened.
-    fn get(&self, i: usize) -> f64 {
-        match self {
-            Values::F32(x) => f64::from(x[i]),
-            Values::F64(x) => x[i],
-        }
+    /// Where value `i` is, in the order of the state: the first index fastest.
+    fn place(&self, i: usize) -> std::ops::Range<usize> {
+        let gpuzip_field_t { n1, n2, pitch2, pitch3, .. } = self.field;
+        let row = if pitch2 == 0 { n1 } else { pitch2 };
+        let plane = if pitch3 == 0 { n2 * row } else { pitch3 };
+        let i = i as u64;
+        let at = i % n1 + i / n1 % n2 * row + i / (n1 * n2) * plane;
+        let size = value_bytes(self.field.r#type);
+        at as usize * size..(at as usize + 1) * size
     }
 
+    fn bytes_of(&self, i: usize) -> &[u8] {
+        &self.bytes[self.place(i)]
+    }
+
+    /// Stores a number as the field's type has it. What is no IEEE number gets its bits.
     fn set(&mut self, i: usize, value: f64) {
-        match self {
-            Values::F32(x) => x[i] = value as f32,
-            Values::F64(x) => x[i] = value,
+        let (place, stored) = (self.place(i), self.stored(value));
+        self.bytes[place].copy_from_slice(&stored[..value_bytes(self.field.r#type)]);
+    }
+
+    /// The bytes that a number has in this field.
+    fn stored(&self, value: f64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        match self.field.r#type {
+            GPUZIP_TYPE_F32 => bytes[..4].copy_from_slice(&(value as f32).to_ne_bytes()),
+            _ => bytes[..8].copy_from_slice(&value.to_ne_bytes()),
+        }
+        if !is_coded(self.field.r#type) {
+            let noise = value.to_bits().wrapping_mul(0x2545_F491_4F6C_DD1D) ^ value.to_bits() >> 29;
+            bytes[8..].copy_from_slice(&value.to_ne_bytes());
+            bytes[..8].copy_from_slice(&noise.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// The value as the field has it, widened; only of types that codecs code.
+    fn get(&self, i: usize) -> f64 {
+        let bytes = self.bytes_of(i);
+        match bytes.try_into() {
+            Ok(bytes) => f64::from(f32::from_ne_bytes(bytes)),
+            Err(_) => f64::from_ne_bytes(bytes.try_into().expect("8 bytes")),
         }
     }
 
     fn round(&self, value: f64) -> f64 {
-        match self {
-            Values::F32(_) => f64::from(value as f32),
-            Values::F64(_) => value,
+        if self.field.r#type == GPUZIP_TYPE_F32 {
+            f64::from(value as f32)
+        } else {
+            value
         }
+    }
+
+    /// Whether all bytes between rows and planes are as they were.
+    fn gaps_are_whole(&self) -> bool {
+        let mut own = vec![false; self.bytes.len()];
+        (0..self.len()).for_each(|i| own[self.place(i)].fill(true));
+        own.iter().zip(&self.bytes).all(|(own, &byte)| *own || byte == CANARY)
     }
 }
 
@@ -75,15 +133,7 @@ pub enum Tolerance {
 impl App {
     /// An application whose states have these fields. `kind`, below `KINDS`, says what the values are like.
     pub fn new(fields: &[gpuzip_field_t], kind: usize) -> Self {
-        let memory = |field: &gpuzip_field_t| {
-            let values = (field.n1 * field.n2 * field.n3) as usize;
-            if field.r#type == GPUZIP_TYPE_F32 {
-                Values::F32(vec![0.0; values])
-            } else {
-                Values::F64(vec![0.0; values])
-            }
-        };
-        App { fields: fields.to_vec(), memory: fields.iter().map(memory).collect(), kind }
+        App { fields: fields.to_vec(), memory: fields.iter().map(Values::new).collect(), kind }
     }
 
     /// The fields with their memory.
@@ -132,10 +182,16 @@ impl App {
 
     /// Fails unless the application's memory holds u(ts).
     pub fn check(&self, ts: i64, tolerance: Tolerance) {
-        let mut bounds = Vec::new();
         for f in 0..self.fields.len() {
+            assert!(self.memory[f].gaps_are_whole(), "u({ts}), field {f}: bytes between its rows have changed");
+            if !is_coded(self.fields[f].r#type) {
+                for i in 0..self.memory[f].len() {
+                    let stored = self.memory[f].stored(self.value(f, ts, i));
+                    assert_eq!(self.memory[f].bytes_of(i), &stored[..value_bytes(self.fields[f].r#type)], "u({ts}), field {f}, value {i}");
+                }
+                continue;
+            }
             let bound = self.bound(f, ts, tolerance);
-            bounds.push(bound);
             for i in 0..self.memory[f].len() {
                 let (expected, got) = (self.value(f, ts, i), self.memory[f].get(i));
                 let same = expected.to_bits() == got.to_bits() || expected.is_nan() && got.is_nan();
@@ -168,10 +224,17 @@ impl App {
     /// `places` are the fields' memory that the library handed out and that may be accessed now.
     unsafe fn copy(&mut self, places: &[*mut c_void], to_places: bool) {
         for (values, &place) in self.memory.iter_mut().zip(places) {
-            let bytes = values.len() * if matches!(values, Values::F32(_)) { 4 } else { 8 };
-            let (from, to) = if to_places { (values.data(), place) } else { (place, values.data()) };
-            // SAFETY: both have that many bytes, and are apart.
-            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), bytes) };
+            let size = value_bytes(values.field.r#type);
+            // SAFETY: the library's memory of a field has its values without gaps.
+            let theirs = unsafe { std::slice::from_raw_parts_mut(place.cast::<u8>(), values.len() * size) };
+            for (i, theirs) in theirs.chunks_exact_mut(size).enumerate() {
+                let ours = values.place(i);
+                if to_places {
+                    theirs.copy_from_slice(&values.bytes[ours]);
+                } else {
+                    values.bytes[ours].copy_from_slice(theirs);
+                }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! compared with the application's own.
 
 use crate::abi::{checked, config, field, folder, memory_required};
-use crate::app::{App, Session, KINDS};
+use crate::app::{value_bytes, App, Session, KINDS};
 use crate::input::Input;
 use gpuzip::capi::*;
 use std::ffi::c_void;
@@ -73,11 +73,20 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
     for _ in 0..count {
         let drawn = input.byte();
         let n = [1 + u64::from(drawn >> 3), 1 + u64::from(drawn & 3), 1 + u64::from(drawn >> 7)];
-        let scalar = i32::from(drawn >> 2 & 1);
-        fields.push(match input.below(4) {
+        let plain = field(n, i32::from(drawn >> 2 & 1), 0);
+        fields.push(match input.below(8) {
             // The previous time level of the field before.
-            0 if !fields.is_empty() => gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] },
-            _ => field(n, scalar, 0),
+            0 | 4 if !fields.is_empty() => gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] },
+            // Rows and planes that are apart.
+            1 => {
+                let gaps = input.byte();
+                let pitch2 = n[0] + u64::from(gaps & 7);
+                let pitch3 = (n[1] - 1) * pitch2 + n[0] + u64::from(gaps >> 3 & 7);
+                gpuzip_field_t { pitch2, pitch3: if gaps & 64 == 0 { pitch3 } else { 0 }, ..plain }
+            }
+            // Values that no codec codes.
+            2 => gpuzip_field_t { r#type: input.below(9) as i32, ..plain },
+            _ => plain,
         });
     }
     fields
@@ -85,8 +94,7 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
 
 /// A configuration that makes sense, often enough.
 fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
-    let state: u64 =
-        fields.iter().map(|f| (f.n1 * f.n2 * f.n3 * if f.r#type == GPUZIP_TYPE_F32 { 4 } else { 8 }).next_multiple_of(256)).sum();
+    let state: u64 = fields.iter().map(|f| (f.n1 * f.n2 * f.n3 * value_bytes(f.r#type) as u64).next_multiple_of(256)).sum();
     let flags = input.byte();
     let [snaps, cache, chunk, device, host] = input.take();
     let mut config = gpuzip_config_t {
@@ -189,6 +197,7 @@ fn stray_copy(session: &mut Session, input: &mut Input) {
         3 => fields[0].role = i32::from(input.byte()) - 3,
         4 => count = count.wrapping_sub(1),
         5 => fields[0].n3 = u64::MAX,
+        6 => fields[0].pitch2 = u64::MAX - u64::from(input.byte()),
         _ => {}
     }
     if asked && spoilt >= 3 {
