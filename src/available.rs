@@ -54,7 +54,7 @@ impl System<'_> {
     pub fn available(&self) -> Option<Available> {
         let system = self.kilobytes("meminfo", "MemAvailable:").map(|bytes| Available { bytes, limit: "MemAvailable" });
         let process = ["address space", "data size"].into_iter().filter_map(|limit| self.of_process(limit));
-        system.into_iter().chain(process).chain(self.of_groups()).min_by_key(|available| available.bytes)
+        system.into_iter().chain(self.of_commitments()).chain(process).chain(self.of_groups()).min_by_key(|available| available.bytes)
     }
 
     /// A value of a file of lines `<name> <number> kB`.
@@ -62,6 +62,16 @@ impl System<'_> {
         let text = read(&self.proc.join(file))?;
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    /// Where the system promises no more memory than it has (vm.overcommit_memory = 2): what it can still promise to all processes.
+    fn of_commitments(&self) -> Option<Available> {
+        const STRICT: u64 = 2;
+        if number(&self.proc.join("sys/vm/overcommit_memory"))? != STRICT {
+            return None;
+        }
+        let (most, promised) = (self.kilobytes("meminfo", "CommitLimit:")?, self.kilobytes("meminfo", "Committed_AS:")?);
+        Some(Available { bytes: most.saturating_sub(promised), limit: "CommitLimit under vm.overcommit_memory = 2" })
     }
 
     /// What the process's own limit of this name leaves: RLIMIT_AS less all mappings, RLIMIT_DATA less those that are private and writable.
@@ -188,6 +198,24 @@ mod tests {
             let found = bytes("limits", &[MEMINFO, STATUS, ("proc/self/limits", &limits(space, data))]);
             assert_eq!(found, Some(expected), "{space} {data}");
         }
+    }
+
+    #[test]
+    fn strict_overcommit_limits_what_is_promised() {
+        const STRICT: &str = "CommitLimit under vm.overcommit_memory = 2";
+        let meminfo = |promised: u64| format!("MemAvailable: 1000000 kB\nCommitLimit:  900000 kB\nCommitted_AS: {promised} kB\n");
+        for (mode, promised, expected) in [
+            ("0\n", 899_000, (1_000_000 * KIB, "MemAvailable")),
+            ("1\n", 899_000, (1_000_000 * KIB, "MemAvailable")),
+            ("2\n", 899_000, (1000 * KIB, STRICT)),
+            ("2\n", 0, (900_000 * KIB, STRICT)),
+            ("2\n", 901_000, (0, STRICT)),
+        ] {
+            let files = [("proc/meminfo", &*meminfo(promised)), ("proc/sys/vm/overcommit_memory", mode)];
+            assert_eq!(bytes("strict", &files), Some(expected), "{mode}{promised}");
+        }
+        let without_the_limit = bytes("strict-unknown", &[MEMINFO, ("proc/sys/vm/overcommit_memory", "2\n")]);
+        assert_eq!(without_the_limit, Some((1_000_000 * KIB, "MemAvailable")));
     }
 
     #[test]
