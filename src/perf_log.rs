@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The file that the log is appended to, unless `GPUZIP_PERFORMANCE_LOG` names another.
 const DEFAULT_PATH: &str = "gpuzip_performance.csv";
 
-/// How long a row waits for other processes that write theirs.
+/// How long a row waits for other processes that write theirs. Then it is appended all the same: one write to a file that is open for
+/// appending is whole wherever it lands.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Appends shot number `shot` of this process's session: a row of its own, whole or not at all, however many processes share the file.
@@ -28,14 +29,20 @@ pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io:
         ("policy", plan.policy.name().to_string()),
     ];
     columns.extend(stats.columns());
-    append_row(Path::new(&path), columns).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", Path::new(&path).display())))
+    append_row(Path::new(&path), columns, PATIENCE).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", Path::new(&path).display())))
 }
 
-/// Under the file's lock: the header where the file is empty, and the row, in one write.
-fn append_row(path: &Path, columns: Vec<(&str, String)>) -> io::Result<()> {
+/// The header where the file is empty, and the row, in one write: under the file's lock, or without it where another process does not give it back.
+fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> io::Result<()> {
     let join = |cells: Vec<String>| cells.join(",") + "\n";
     let file = files::open_to_append(path)?;
-    files::lock(&file, PATIENCE)?;
+    let locked = match files::lock(&file, patience) {
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            log::warn!("performance log: {}: {e}: the row is appended without the lock", path.display());
+            false
+        }
+        result => result.map(|()| true)?,
+    };
     let length = file.metadata()?.len();
     let mut last = *b"\n";
     if length > 0 {
@@ -47,8 +54,35 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>) -> io::Result<()> {
         text += &join(columns.iter().map(|(name, _)| name.to_string()).collect());
     }
     text += &join(columns.into_iter().map(|(_, value)| value).collect());
+    if !locked {
+        return files::append_shared(&file, text.as_bytes());
+    }
     let appended = files::append(&file, length, text.as_bytes());
     // By name: a child that was forked meanwhile has the descriptor, too, and closing it here would not give the lock back.
     let _ = file.unlock();
     appended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that is stopped, or hangs, while it has the lock keeps no other process's rows out.
+    #[test]
+    fn a_lock_that_is_not_given_back_loses_no_row() {
+        let path = std::env::temp_dir().join(format!("gpuzip-perf-log-{}.csv", std::process::id()));
+        let columns = |shot: u32| vec![("process", "7".to_string()), ("shot", shot.to_string())];
+        let append = |shot| append_row(&path, columns(shot), Duration::from_millis(30)).unwrap();
+        append(1);
+        // Locks are of openings: this one is another process's as far as the row's is concerned.
+        let holder = files::open_to_append(&path).unwrap();
+        assert!(files::try_lock(&holder).unwrap());
+        append(2);
+        append(3);
+        drop(holder);
+        append(4);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(text, "process,shot\n7,1\n7,2\n7,3\n7,4\n");
+    }
 }

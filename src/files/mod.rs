@@ -100,6 +100,21 @@ pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| drop(file.set_len(length)))
 }
 
+/// Appends a record in one write to a file that others may be appending to. If only a part of it fits, the part stays, since what lies behind it
+/// may be another process's.
+pub fn append_shared(mut file: &File, record: &[u8]) -> io::Result<()> {
+    let written = quietly(|| loop {
+        match file.write(record) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    })?;
+    match written == record.len() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::WriteZero, format!("{written} of {} bytes were written", record.len()))),
+    }
+}
+
 /// Puts `bytes` at `offset`, in place of the file's last bytes from there to `length`, its end. What comes behind `length` is written first
 /// and what is there last: if there is no room for it, the file is cut back to what it was.
 pub fn write_over_end(file: &File, offset: u64, length: u64, bytes: &[u8]) -> io::Result<()> {
