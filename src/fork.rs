@@ -18,13 +18,27 @@ extern "C" fn in_child() {
 }
 
 /// Makes forks known from now on. Every entry of the library begins with this, so that no state is older than it. Threads that come here
-/// at the same time register the handler more than once, and a fork then counts more than once: generations need only differ.
+/// at the same time register the handler more than once, and a fork then counts more than once: generations need only differ. Where the
+/// system refuses the handler, for want of memory, one warning says so, and the next call tries again.
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
+    static WARNED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
         // SAFETY: the handler is a function without state that may run in a child: it touches two atomics.
-        let registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) } == 0;
-        WATCHED.fetch_or(registered, Ordering::Release);
+        let status = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        WATCHED.fetch_or(status == 0, Ordering::Release);
+        // Set before the log is asked for anything: that comes here, too.
+        if status != 0 && !WARNED.swap(true, Ordering::Relaxed) {
+            if log::log_enabled!(log::Level::Warn) {
+                log::warn!(
+                    "forks of this process cannot be noticed yet (pthread_atfork: {}): a child may take its parent's sessions for its own, so use \
+                     none there; each call of the library tries again",
+                    std::io::Error::from_raw_os_error(status)
+                );
+            } else {
+                WARNED.store(false, Ordering::Relaxed);
+            }
+        }
     }
 }
 
