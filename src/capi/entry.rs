@@ -70,11 +70,17 @@ pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_sta
         ));
         return GPUZIP_ERR_MEMORY;
     };
-    entry_that_frees(name, body)
+    admitted(name, body)
 }
 
-/// Runs an entry that needs next to no memory and may give some back: it is never refused.
+/// Runs an entry that gives memory back, or that other ranks wait for: it is never refused. What it may need of the reserve, to write the end
+/// of a timeline for one, is kept from the calls beside it.
 pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
+    let _lease = reserve::unconditional_lease();
+    admitted(name, body)
+}
+
+fn admitted(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     crate::fork::watch();
     float::in_library(|| status_of(name, body))
 }
