@@ -430,14 +430,19 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Opt
             }
         }
     }
-    match best {
-        Some(choice) => Ok(Some(choice)),
-        None => fail!(
-            Budget,
-            "no schedule fits the budgets: one snapshot has {} bytes; raise device_budget or host_budget to at least that",
-            sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0)
-        ),
+    if let Some(choice) = best {
+        return Ok(Some(choice));
     }
+    let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
+    if config.algorithm == Some(Algorithm::StoreAll) {
+        return fail!(
+            Budget,
+            "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise device_budget and host_budget to that \
+             together, or use checkpointing_algorithm = 4 (auto), which keeps as many states as fit",
+            u64::from(all).saturating_mul(one)
+        );
+    }
+    fail!(Budget, "no schedule fits the budgets: one snapshot has {one} bytes; raise device_budget or host_budget to at least that")
 }
 
 #[cfg(test)]

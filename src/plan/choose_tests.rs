@@ -79,6 +79,19 @@ fn auto_without_limits_is_revolve_by_the_published_rule() {
     assert_eq!(choose(&configured(4, 10), 300, &[]).unwrap().schedule.algorithm, Algorithm::Revolve);
 }
 
+/// Store-all beyond the budgets says what all of its states need, not what one does.
+#[test]
+fn store_all_says_what_it_needs() {
+    let config = |host_budget| Config { algorithm: Some(Algorithm::StoreAll), host_budget, ..Config::default() };
+    let chosen = |config: &Config| choose(config, 300, &[Sizes::new(config, STATE, STATE)]);
+    let error = chosen(&config(10 * STATE)).unwrap_err();
+    assert_eq!(error.code, Code::Budget);
+    for part in ["299 states".into(), format!("{} bytes in all", 299 * STATE), "host_budget".into(), "(auto)".into()] {
+        assert!(error.message.contains(&part), "{part} in {error}");
+    }
+    assert_eq!(chosen(&config(299 * STATE)).unwrap().schedule.algorithm, Algorithm::StoreAll);
+}
+
 #[test]
 fn sessions_plan_together() {
     let (small, large) = (configured(2, 10), configured(20, 100));
