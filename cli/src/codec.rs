@@ -8,6 +8,7 @@ use clap::Args;
 use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, SnapshotCodec};
 use gpuzip::device::AppMemory;
 use gpuzip::error::{Code, Error, Result};
+use gpuzip::files;
 use gpuzip::snapshot::{Field, Layout, Scalar};
 use serde_json::{json, Map, Value};
 use std::hint::black_box;
@@ -118,15 +119,19 @@ enum Values {
 impl Values {
     fn read(path: &Path, field: &Field) -> Result<Self> {
         let refuse = |text: String| Err(Error::new(Code::Io, format!("{}: {text}", path.display())));
-        let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
+        let length = match files::open(path, u64::MAX).and_then(|file| file.metadata()) {
+            Ok(found) => found.len(),
             Err(e) => return refuse(e.to_string()),
         };
         let [n1, n2, n3] = field.n;
-        match field.bytes() {
-            Some(expected) if expected == bytes.len() as u64 => {}
-            _ => return refuse(format!("{} bytes: {n1} x {n2} x {n3} values of {} bytes are others", bytes.len(), field.scalar.bytes())),
+        if field.bytes() != Some(length) {
+            return refuse(format!("{length} bytes: {n1} x {n2} x {n3} values of {} bytes are others", field.scalar.bytes()));
         }
+        let bytes = match files::read(path, length) {
+            Ok(bytes) if bytes.len() as u64 == length => bytes,
+            Ok(_) => return refuse("it was cut short while it was read".into()),
+            Err(e) => return refuse(e.to_string()),
+        };
         Ok(match field.scalar {
             Scalar::F32 => Values::F32(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()),
             _ => Values::F64(bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect()),

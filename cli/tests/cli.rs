@@ -455,6 +455,28 @@ fn several_files_pairs_and_doubles() {
     }
 }
 
+/// A FIFO as an input is an error that names it: nothing waits for whoever might write to it.
+#[test]
+fn inputs_that_are_no_files_are_refused() {
+    let fifo = temporary("fifo", &[]);
+    std::fs::remove_file(&fifo).unwrap();
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let name = fifo.display().to_string();
+    for (line, file) in [
+        (format!("codec --codec dct --dims 100 {name}"), &*name),
+        (format!("report {name}"), &name),
+        ("codec --codec dct --dims 100 /dev/zero".into(), "/dev/zero"),
+        ("report /".into(), "/"),
+    ] {
+        // Where it waits all the same, not for ever.
+        let output = Command::new("timeout").arg("60").arg(env!("CARGO_BIN_EXE_gpuzip")).args(line.split_whitespace()).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {message}");
+        assert!(message.contains(&format!("{file}: is a")) && message.contains("give a regular file"), "{line}: {message}");
+    }
+    std::fs::remove_file(&fifo).unwrap();
+}
+
 #[test]
 fn arrays_that_do_not_fit_are_refused() {
     let file = temporary("short.f32", &[0; 400]).display().to_string();

@@ -2,9 +2,9 @@
 
 use crate::options::refuse;
 use gpuzip::error::{Code, Error, Result};
+use gpuzip::files;
 use gpuzip::trace::Row;
 use serde_json::{Map, Value};
-use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl Run {
 }
 
 fn read(path: &Path) -> Result<Run> {
-    let file = File::open(path).map_err(|e| Error::new(Code::Io, e.to_string()))?;
+    let file = files::open(path, u64::MAX).map_err(|e| Error::new(Code::Io, e.to_string()))?;
     let (mut device, mut shots, mut spans) = (String::new(), Vec::new(), Vec::new());
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
         let strange = || Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"));
