@@ -35,6 +35,9 @@ impl Index {
         if count >= NONE as u64 {
             return fail!(Budget, "{count} saves and restores: a plan holds at most {}; take fewer time steps or more snapshots", NONE - 1);
         }
+        if let Some(why) = schedule.why_it_takes_long() {
+            log::warn!("{why}");
+        }
         let mut events = with_room(count as usize)?;
         let mut clock = 0;
         for action in schedule.actions() {

@@ -136,6 +136,9 @@ pub const MAX_STEPS: u32 = i32::MAX as u32;
 /// Forward steps of the longest schedule that is planned, in half a minute on one core.
 pub const MOST_FORWARD_STEPS: u64 = 1 << 30;
 
+/// A schedule of more forward steps is planned in more than a few seconds.
+const MANY_FORWARD_STEPS: u64 = 100_000_000;
+
 /// A number of time steps that schedules can be made for.
 pub fn check_steps(steps: i64) -> Result<u32> {
     match u32::try_from(steps) {
@@ -298,6 +301,20 @@ impl Schedule {
             self.snapshots,
             self.steps
         )
+    }
+
+    /// Why planning takes long, where it does.
+    pub fn why_it_takes_long(&self) -> Option<String> {
+        let forward = self.forward_steps();
+        (forward > MANY_FORWARD_STEPS).then(|| {
+            format!(
+                "{} with {} snapshots takes {forward} forward steps to reverse {} time steps, and planning walks through all of them: seconds for \
+                 every 10^8; with more snapshots (checkpointing_snaps or the budgets) there are fewer steps",
+                self.algorithm.name(),
+                self.snapshots,
+                self.steps
+            )
+        })
     }
 
     /// Plain forward steps, without generating the schedule where a formula exists.

@@ -334,6 +334,17 @@ fn schedules_without_end_are_refused() {
     assert!(Schedule::revolve(40_000, 1).unwrap().check_length().is_ok());
 }
 
+/// One that somebody could run and that takes long to plan says so, with its number of steps and what to do.
+#[test]
+fn long_planning_is_explained() {
+    let why = |steps| Schedule::revolve(steps, 1).unwrap().why_it_takes_long();
+    assert_eq!(why(14_000), None);
+    let text = why(46_000).unwrap();
+    for part in ["1057977000 forward steps", "46000 time steps", "1 snapshots", "checkpointing_snaps"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
 /// A trace has no more actions than the longest schedule with any sense: `n(n-1)/2` steps, each state saved, n restores and n adjoints.
 #[test]
 fn a_trace_is_no_longer_than_its_time_steps_need() {
