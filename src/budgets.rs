@@ -62,6 +62,8 @@ impl Free {
         let device = match (target, config.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
             (Some(Target::Cuda(ordinal)), _) => Some(cuda::free_memory(ordinal).ok()?),
+            // Fields tell later whether CUDA is needed: it is not started to ask it.
+            (None, Backend::ByFields) if !cuda::is_started() => return None,
             (None, _) => Some(assumed_device()?),
         };
         let ranks = available::ranks_on_node(|name| std::env::var(name).ok());
@@ -93,7 +95,8 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
     }
     let Some((device, host)) = free.and_then(|free| shares(config, layout, steps, free)) else {
         log::info!(
-            "no budgets are set, and half of the free memory is not known or holds too few snapshots: set device_budget or host_budget"
+            "no budgets are set, and half of the free memory is not known or holds too few snapshots: set device_budget or host_budget{}",
+            if config.backend == Backend::ByFields { ", or backend, or give fields with their data" } else { "" }
         );
         return;
     };

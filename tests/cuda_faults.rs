@@ -558,23 +558,35 @@ fn a_forked_child_calls_no_driver() {
     if !emu::inside("a_forked_child_calls_no_driver", &[]) {
         return;
     }
+    // A start of CUDA that failed leaves nothing that a child could not use.
+    emu::fail("cuInit", 1, 719);
+    assert_eq!(gpuzip::device::cuda::devices().unwrap_err().code, Code::Device);
+    assert_eq!(status_of_child(|| gpuzip::device::cuda::devices().is_ok_and(|devices| devices.len() == 1)), 0);
     let fields = field_at(device_memory());
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
     session.save(0, &fields, Stream(null_mut())).unwrap();
     let calls = emu::counters().calls;
+    let in_child = || {
+        let refused = session.stats().is_err_and(|error| error.code == Code::Forked);
+        drop(session);
+        refused && emu::counters().calls == calls
+    };
+    assert_eq!(status_of_child(in_child), 0);
+}
+
+/// The status with which a forked child ends: 0 if `body` is true there.
+fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child makes no use of other threads' state; it ends by _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let refused = session.stats().is_err_and(|error| error.code == Code::Forked);
-        drop(session);
-        let silent = emu::counters().calls == calls;
+        let right = body();
         // SAFETY: ends this process.
-        unsafe { libc::_exit(i32::from(!(refused && silent))) };
+        unsafe { libc::_exit(i32::from(!right)) };
     }
     let mut status = -1;
     // SAFETY: the child is ours.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
+    status
 }
 
 /// A call that failed half-way ends the shot; setup begins another one, which is whole.

@@ -128,12 +128,37 @@ fn ranks_share_their_node() {
     assert!(alone[2] > 0 && (0.15..0.4).contains(&quarter), "{alone:?} {four:?}");
 }
 
+/// As an application does before it asks for device memory.
+fn start_cuda() {
+    assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
+}
+
+/// As long as no field has data, nothing starts CUDA that was not asked for it: neither to find a device nor to find its memory.
+#[test]
+fn fields_that_are_to_come_do_not_start_cuda() {
+    if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
+        return;
+    }
+    let cursor = std::sync::Arc::new(gpuzip::cursor::Cursor::new(config(), STEPS.into()).unwrap());
+    assert_eq!(config().backend, Backend::ByFields);
+    estimate(config(), STEPS.into(), &[state(128)]).unwrap();
+    let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
+    let attached = Session::attach(cursor, config(), &[state(128)]).unwrap();
+    assert_eq!((emu::calls("cuInit"), emu::calls("cuDevicePrimaryCtxRetain")), (0, 0));
+    drop((own, attached));
+    assert_eq!(shot(config(), 128).0, u64::from(STEPS - 1));
+    assert_eq!(emu::calls("cuInit"), 0);
+    estimate(Config { backend: Backend::Cuda, ..config() }, STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
+}
+
 /// A machine with a driver and no device is a host, and so is one without a driver: fields that are yet to come are not planned for as a GPU's.
 #[test]
 fn without_a_device_the_costs_are_the_hosts() {
     if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
         return;
     }
+    start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
     let all = u64::from(STEPS - 1) * 1024;
     assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
@@ -150,6 +175,7 @@ fn the_first_save_settles_the_costs() {
     if !emu::inside("the_first_save_settles_the_costs", &[]) {
         return;
     }
+    start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     let assumed = estimate(config(), STEPS.into(), &[state(128)]).unwrap();
     assert_ne!(assumed.choice.schedule.algorithm, Algorithm::StoreAll, "100 KiB of device memory have no room for all");

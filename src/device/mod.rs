@@ -38,7 +38,7 @@ pub enum Target {
 
 impl Target {
     /// The device that a configuration asks for, or else the one whose memory the fields are, or else the host where there is no CUDA device;
-    /// `None` as long as only fields to come can say it.
+    /// `None` as long as only fields to come can say it. Where fields are to say it, CUDA is not started in this process.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         match (config.backend, config.device) {
             (Backend::Host, Some(device)) => return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
@@ -53,7 +53,7 @@ impl Target {
         });
         Ok(match (config.backend, config.device.or(of_fields)) {
             (_, Some(device)) => Some(Target::Cuda(device)),
-            (Backend::ByFields, None) if locations.is_empty() && cuda::require_device().is_err() => Some(Target::Host),
+            (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => Some(Target::Host),
             _ if locations.is_empty() => None,
             (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
             (_, None) => Some(Target::Host),

@@ -146,28 +146,34 @@ pub fn check(result: Status, call: &str) -> Result<()> {
     Err(Error::new(code, format!("{call}: {name}")))
 }
 
-/// The number of the process that has begun to initialise the driver; 0: none has.
+/// Twice the number of the process that has begun to initialise the driver, and 1 more once the driver is initialised there. 0: no process has
+/// begun, or the last attempt failed.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this process was forked from one that had begun to initialise the driver: CUDA does not work in such a child.
 pub fn is_parents() -> bool {
-    !matches!(BEGUN.load(Ordering::Acquire), 0) && BEGUN.load(Ordering::Acquire) != Process::current().number()
+    let begun = BEGUN.load(Ordering::Acquire);
+    begun != 0 && begun / 2 != Process::current().number()
 }
 
 /// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
 pub fn load() -> Result<()> {
-    static LOADED: AtomicBool = AtomicBool::new(false);
     if is_parents() {
         return fail!(
             Forked,
             "CUDA was initialised before this process was forked, and CUDA does not work in a child: fork first, or start the child by exec"
         );
     }
-    if !LOADED.load(Ordering::Acquire) {
+    let begun = 2 * Process::current().number();
+    if BEGUN.load(Ordering::Acquire) != begun + 1 {
         library()?;
-        BEGUN.store(Process::current().number(), Ordering::Release);
-        try_load()?;
-        LOADED.store(true, Ordering::Release);
+        let _ = BEGUN.compare_exchange(0, begun, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(error) = try_load() {
+            // A child may try it then. Another thread's success stays.
+            let _ = BEGUN.compare_exchange(begun, 0, Ordering::AcqRel, Ordering::Acquire);
+            return Err(error);
+        }
+        BEGUN.store(begun + 1, Ordering::Release);
     }
     Ok(())
 }
@@ -285,6 +291,40 @@ pub fn current_device() -> Option<i32> {
     load().ok()?;
     let mut device = 0;
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
+}
+
+/// Devices, if the application or this library has started CUDA in this process. CUDA is not started to find out.
+fn count_if_started() -> Option<i32> {
+    if !is_in_process() || is_parents() || library().is_err() || !has(c"cuDeviceGetCount") {
+        return None;
+    }
+    let mut count = 0;
+    (status!(cuDeviceGetCount(&mut count)) == SUCCESS).then_some(count)
+}
+
+/// Whether CUDA was started in this process, by the application or by this library.
+pub fn is_started() -> bool {
+    count_if_started().is_some()
+}
+
+/// Files of which one is there where a driver of NVIDIA's serves devices: the kernel module's two, that of Windows' Linux, and Tegra's two.
+const DEVICE_FILES: [&str; 5] = ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];
+
+/// Whether memory of this process may be a CUDA device's, now or later. CUDA is not started to find out: that takes device memory, and CUDA
+/// does not work in a child that is forked afterwards.
+pub fn may_have_device() -> bool {
+    may_have_device_by(&DEVICE_FILES)
+}
+
+fn may_have_device_by(files: &[&str]) -> bool {
+    if is_parents() {
+        return false;
+    }
+    match count_if_started() {
+        Some(count) => count > 0,
+        // A container may show the files of its machine and lack the library.
+        None => files.iter().any(|file| std::path::Path::new(file).exists()) && library().is_ok(),
+    }
 }
 
 /// Bytes of a device that nobody has taken. Without a current context on it, its primary one is made for the question.

@@ -25,7 +25,7 @@ use std::ffi::c_void;
 use timers::{Pair, Pairs, Timers};
 
 use driver::device_count;
-pub use driver::{current_device, devices, free_memory, require_device, DeviceInfo};
+pub use driver::{current_device, devices, free_memory, is_started, may_have_device, require_device, DeviceInfo};
 pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
 pub use launch::{Argument, Function, Module, Queue};
 pub use memory::{locate, Location};
