@@ -422,7 +422,8 @@ typedef struct gpuzip_config_t {
   /*
    0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the host if this machine has
    no CUDA driver or device, and is found out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
-   fields are the host's. 1: host; 2: CUDA, an error at init where there is no driver or no device.
+   fields are the host's, unless the application was shown the schedule by then (a peek, a summary, a fingerprint). CUDA is not started
+   in this process before fields tell that it is needed. 1: host; 2: CUDA, an error at init where there is no driver or no device.
    */
   int32_t backend GPUZIP_DEFAULT(0);
   /*

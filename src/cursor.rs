@@ -36,8 +36,8 @@ struct State {
     decided: Option<Choice>,
     /// How often it was decided anew.
     decisions: u64,
-    /// Other ranks may know the schedule: only they may change it, together.
-    agreed: bool,
+    /// The application, or another rank, has been told of the schedule: only the application may have it decided anew, by a call for that.
+    told: bool,
     actions: Option<Ranges>,
     sweep: u64,
     event: usize,
@@ -53,7 +53,7 @@ impl Cursor {
             attached: 0,
             decided: None,
             decisions: 0,
-            agreed: false,
+            told: false,
             actions: None,
             sweep: 0,
             event: 0,
@@ -118,7 +118,7 @@ impl Cursor {
     pub fn take_terms(&self, terms: Terms) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
-        state.agreed = true;
+        state.told = true;
         let decided = state.decide(&self.config, self.steps)?;
         if decided.schedule.terms() == terms {
             return Ok(());
@@ -133,19 +133,18 @@ impl Cursor {
 
     /// A number of the actions as the application gets them; see `Schedule::fingerprint`.
     pub fn fingerprint(&self) -> Result<u64> {
-        self.lock()?.agreed = true;
-        Ok(self.decide()?.fingerprint(self.config.range_actions))
+        Ok(self.tell()?.fingerprint(self.config.range_actions))
     }
 
-    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of more than one step begins: no application has
-    /// seen anything of the schedule by then that another one would not begin with.
+    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of more than one step begins, unless the application
+    /// was told more of the schedule than that SAVE.
     pub fn replan_at_start(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
         let mut state = self.lock()?;
         let Some(tick) = state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save) else {
             return fail!(State, "the schedule is past its first SAVE");
         };
-        if state.agreed {
-            return fail!(State, "other ranks may know the schedule already");
+        if state.told {
+            return fail!(State, "the application or another rank was told of the schedule already, by a summary, a peek or a fingerprint");
         }
         if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
             return fail!(State, "{} sessions follow the schedule", state.sessions.len());
@@ -187,6 +186,13 @@ impl Cursor {
         Ok(self.lock()?.decide(&self.config, self.steps)?.schedule.clone())
     }
 
+    /// As `decide`, for the application: `replan_at_start` changes nothing any more.
+    pub fn tell(&self) -> Result<Schedule> {
+        let mut state = self.lock()?;
+        state.told = true;
+        Ok(state.decide(&self.config, self.steps)?.schedule.clone())
+    }
+
     /// The plan for a session with these sizes.
     pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Plan>> {
         plan_for(self.lock()?.decide(&self.config, self.steps)?, sizes)
@@ -213,10 +219,12 @@ impl Cursor {
         Ok(tick)
     }
 
-    /// The next action, which stays the next one, if `ready` accepts the sweep and the current action.
+    /// The next action, which stays the next one, if `ready` accepts the sweep and the current action. The application is told of it:
+    /// `replan_at_start` changes nothing any more.
     pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
+        state.told = true;
         match state.actions(&self.config, self.steps)?.peek() {
             Some((action, end)) => Ok(state.tick(action, end)),
             None => fail!(State, "the sweep has terminated: only setup is valid now"),

@@ -230,20 +230,29 @@ impl Session {
     }
 
     /// Plans anew for the backend that the fields of the first save have told, with its costs and free memory. Where that is not possible, since
-    /// other sessions follow the schedule or nothing would fit, the plan stays.
+    /// other sessions follow the schedule, the application was shown it or nothing would fit, the plan stays.
     fn settle_on(&mut self, target: Target) {
         let mut config = self.config.clone();
         config.backend = target.backend();
-        if self.promise.take().is_some() {
+        let were_left = self.promise.take().is_some();
+        if were_left {
             (config.device_budget, config.host_budget) = (0, 0);
             budget(&mut config, &self.layout, self.cursor.steps(), Some(target));
-            self.promise = Some(Promise::of(&config));
         }
-        let Ok(offers) = offers_of(&config, &self.layout) else { return };
-        match self.cursor.replan_at_start(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect()) {
-            Ok(()) => (self.config, self.offers, self.decision) = (config, offers, None),
-            Err(error) => log::info!("the plan is the one that was made before the backend was known: {error}"),
+        let replanned = offers_of(&config, &self.layout).and_then(|offers| {
+            self.cursor.replan_at_start(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
+            Ok(offers)
+        });
+        match replanned {
+            Ok(offers) => (self.config, self.offers, self.decision) = (config, offers, None),
+            Err(error) => log::log!(
+                if were_left { log::Level::Warn } else { log::Level::Info },
+                "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
+                 backend = {}, or give the fields with their data at init",
+                if target.backend() == Backend::Host { 1 } else { 2 }
+            ),
         }
+        self.promise = were_left.then(|| Promise::of(&self.config));
     }
 
     /// Opens the device and allocates the tiers, if they are not yet and it is known where.

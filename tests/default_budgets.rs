@@ -152,6 +152,37 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
 }
 
+/// What the application was told of its schedule stays so, though the first save tells another backend.
+#[test]
+fn a_plan_that_was_shown_stays() {
+    if !emu::inside("a_plan_that_was_shown_stays", &[]) {
+        return;
+    }
+    start_cuda();
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let (field, mut data) = (state(128), vec![0f64; 128]);
+    // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1024) };
+    let fingerprint_after = |tell: &dyn Fn(&mut Session)| {
+        let mut session = Session::new(config(), STEPS.into(), &[field]).unwrap();
+        let before = session.cursor().decide().unwrap().fingerprint(false);
+        tell(&mut session);
+        assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
+        session.save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut())).unwrap();
+        (before, session.cursor().decide().unwrap().fingerprint(false))
+    };
+    let (before, after) = fingerprint_after(&|_| {});
+    assert_ne!(before, after, "nobody was told: the plan is the host's");
+    type Tell = fn(&mut Session);
+    let peek: Tell = |session| assert_eq!(session.peek_action().unwrap().it, 0);
+    let summary: Tell = |session| assert_eq!(session.cursor().tell().unwrap().steps, STEPS);
+    let fingerprint: Tell = |session| assert_ne!(session.cursor().fingerprint().unwrap(), 0);
+    for (name, tell) in [("peek", peek), ("summary", summary), ("fingerprint", fingerprint)] {
+        let (before, after) = fingerprint_after(&tell);
+        assert_eq!(before, after, "{name}");
+    }
+}
+
 /// A machine with a driver and no device is a host, and so is one without a driver: fields that are yet to come are not planned for as a GPU's.
 #[test]
 fn without_a_device_the_costs_are_the_hosts() {

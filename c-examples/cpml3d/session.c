@@ -36,6 +36,8 @@ static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t
     gpuzip_status_t status;
 
     cfg->range_actions = 0;  /* the loop below takes one step per action */
+    if (cfg->backend == 0)
+        cfg->backend = 1;  /* this code computes on the host, and its fields are not known yet */
     checkpoint_remember(c, cfg);
     c->plan.struct_size = sizeof c->plan;
     if ((status = gpuzip_init(cfg, (int32_t)steps, fields, count, &c->session)) < 0)

@@ -129,7 +129,7 @@ pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gp
 pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
     entry("gpuzip_schedule_summary", || {
         let cursor = handles::schedule(schedule)?;
-        let value = summarize(&cursor.decide()?, cursor.config().range_actions, None)?;
+        let value = summarize(&cursor.tell()?, cursor.config().range_actions, None)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

@@ -344,10 +344,11 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
 pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
     entry("gpuzip_summary", || {
         let value = with_session(handle, |session| {
+            let schedule = session.cursor().tell()?;
             let plan = session.plan()?;
-            let cursor = session.cursor();
             let (compression, sizes, budgets) = (session.compression(), session.sizes(), session.budgets());
-            summarize(&cursor.decide()?, cursor.config().range_actions, Some(Planned { plan: &plan, compression, sizes, budgets }))
+            let ranges = session.cursor().config().range_actions;
+            summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, sizes, budgets }))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
