@@ -371,7 +371,12 @@ impl Session {
     fn engine(&mut self) -> Result<&mut Engine> {
         match &mut self.engine {
             Some(engine) => Ok(engine),
-            None => fail!(State, "the session has no device yet"),
+            None if self.target.is_none() => fail!(
+                State,
+                "the session has no device yet: with backend = 0 the memory of the fields tells it, and no field with data was given so far; set \
+                 backend = 1 (host) or backend = 2 (CUDA) in the configuration, or give the fields with their data at init"
+            ),
+            None => fail!(State, "the session has no device yet: call get_action first"),
         }
     }
 

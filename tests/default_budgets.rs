@@ -152,6 +152,26 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
 }
 
+/// Zero copy needs the backend before any field with data comes: the error says how to name it.
+#[test]
+fn zero_copy_on_an_unknown_backend_says_what_to_do() {
+    if !emu::inside("zero_copy_on_an_unknown_backend_says_what_to_do", &[]) {
+        return;
+    }
+    start_cuda();
+    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, zero_copy: true, ..Config::default() };
+    let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
+    session.get_action().unwrap();
+    let error = session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap_err();
+    assert_eq!(error.code, Code::State);
+    for part in ["backend = 1", "backend = 2", "at init"] {
+        assert!(error.message.contains(part), "{part} in {error}");
+    }
+    let mut session = Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
+    session.get_action().unwrap();
+    session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap();
+}
+
 /// What the application was told of its schedule stays so, though the first save tells another backend.
 #[test]
 fn a_plan_that_was_shown_stays() {
