@@ -59,8 +59,9 @@ pub struct Session {
     /// When the application got its current action.
     since: Instant,
     stats: Stats,
-    /// Shots that were run to their end, and whether the current one is among them.
+    /// Shots that were run to their end.
     shots: u64,
+    /// The current shot is among them, or the check at its end has failed and was told.
     ended: bool,
     /// The shot is to be measured, and what came of it last.
     tuning: bool,
@@ -470,7 +471,7 @@ impl Session {
         if (self.is_checked_later() || self.is_measured())
             && self.cursor.peek_kind_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate)
         {
-            self.conclude()?;
+            self.conclude_once()?;
         }
         let tick = self.cursor.advance_if(|sweep, current| here(self, sweep, current))?;
         self.follow(tick);
@@ -519,7 +520,7 @@ impl Session {
         self.open()?;
         self.keep_up(it)?;
         if tick.action.kind == Kind::Terminate {
-            self.conclude()?;
+            self.conclude_once()?;
         }
         self.follow(tick);
         Ok(())
@@ -576,6 +577,11 @@ impl Session {
             engine.finish()?;
         }
         self.conclude_tuning()
+    }
+
+    /// The same at TERMINATE itself: if it fails, that was told, and setup or the end of the session does not tell it again.
+    fn conclude_once(&mut self) -> Result<()> {
+        self.conclude().inspect_err(|_| self.ended = true)
     }
 
     fn is_measured(&self) -> bool {

@@ -589,6 +589,36 @@ fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
     status
 }
 
+/// A check that fails at TERMINATE is told there, and the end of the session does not tell it again.
+#[test]
+fn a_failure_at_the_end_of_a_shot_is_told_once() {
+    if !emu::inside("a_failure_at_the_end_of_a_shot_is_told_once", &[]) {
+        return;
+    }
+    let (fields, stream) = (field_at(device_memory()), Stream(null_mut()));
+    for at_terminate in [true, false] {
+        let mut session = Session::new(Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config }, 4, &fields).unwrap();
+        session.autotune().unwrap();
+        loop {
+            let action = session.get_action().unwrap().action;
+            let ts = action.ts as i64;
+            match action.kind {
+                Kind::Save => session.save(ts, &fields, stream).unwrap(),
+                Kind::Restore => session.retrieve(ts, &fields, stream).unwrap(),
+                Kind::Backward if ts == 0 => break,
+                _ => {}
+            }
+        }
+        emu::fail("cuEventSynchronize", -1, 719);
+        let told = if at_terminate { session.get_action().map(drop) } else { session.close() }.unwrap_err();
+        assert!(told.code == Code::Device && told.message.contains("cuEventSynchronize"), "{told}");
+        session.close().unwrap();
+        emu::fail("cuEventSynchronize", 0, 0);
+        session.setup().unwrap();
+        assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
+    }
+}
+
 /// A call that failed half-way ends the shot; setup begins another one, which is whole.
 #[test]
 fn setup_recovers_from_a_failed_call() {
