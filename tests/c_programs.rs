@@ -84,13 +84,6 @@ fn the_minimal_example_computes_the_derivative() {
 }
 
 #[test]
-fn the_readme_shows_the_minimal_example() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let program = std::fs::read_to_string(root().join("c-examples/minimal.c")).unwrap();
-    assert!(readme.contains(&program), "README.md shows c-examples/minimal.c word for word");
-}
-
-#[test]
 fn only_the_abi_is_exported() {
     let listed = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libgpuzip.so")));
     let mut exported: Vec<String> = stdout(&listed).lines().filter_map(|line| line.split_whitespace().last().map(String::from)).collect();

@@ -1,0 +1,581 @@
+//! The documentation is true: every code block compiles or runs, every link, path, name and `make` target exists, and the tables that follow
+//! from the sources are what the sources say. `GPUZIP_UPDATE_DOCS=1` rewrites those tables instead of comparing them.
+
+mod common;
+
+use common::{compile_c, have, library, library_path, root, run, stdout, target, tempdir};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// One Markdown page, by its path below the root of the repository.
+struct Page {
+    name: String,
+    text: String,
+}
+
+/// A fenced block of a page.
+struct Block {
+    /// The word after the opening fence.
+    language: String,
+    /// Line number of the opening fence.
+    line: usize,
+    text: String,
+}
+
+fn page(name: &str) -> Page {
+    let text = fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    Page { name: name.into(), text }
+}
+
+/// The pages that a reader is led to: the README, the page for contributors, and `docs/`.
+fn pages() -> Vec<Page> {
+    let mut names: Vec<String> = vec!["README.md".into(), "CONTRIBUTING.md".into()];
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            names.push(format!("docs/{name}"));
+        }
+    }
+    names.sort();
+    names.iter().map(|name| page(name)).collect()
+}
+
+impl Page {
+    /// Lines with their numbers; `true` marks the lines of fenced blocks, fences included.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str, bool)> {
+        let mut fenced = false;
+        self.text.lines().enumerate().map(move |(at, line)| {
+            let fence = line.starts_with("```");
+            let inside = fenced || fence;
+            fenced ^= fence;
+            (at + 1, line, inside)
+        })
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut open = false;
+        for (at, line, _) in self.lines() {
+            match (line.strip_prefix("```"), open) {
+                (Some(language), false) => {
+                    blocks.push(Block { language: language.trim().into(), line: at, text: String::new() });
+                    open = true;
+                }
+                (Some(_), true) => open = false,
+                (None, true) => {
+                    let text = &mut blocks.last_mut().unwrap().text;
+                    text.push_str(line);
+                    text.push('\n');
+                }
+                (None, false) => {}
+            }
+        }
+        assert!(!open, "{}: the last fence is not closed", self.name);
+        blocks
+    }
+
+    /// The text between backquotes, with line numbers. Spans of two lines do not occur.
+    fn spans(&self) -> Vec<(usize, String)> {
+        let prose = self.lines().filter(|(_, _, fenced)| !fenced);
+        let odd =
+            |line: &str| line.split('`').map(String::from).enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, s)| s).collect::<Vec<_>>();
+        prose
+            .flat_map(|(at, line, _)| {
+                assert!(line.matches('`').count() % 2 == 0, "{}:{at}: a backquote without its partner", self.name);
+                odd(line).into_iter().map(move |span| (at, span))
+            })
+            .collect()
+    }
+
+    /// The targets of links and pictures outside of code, with line numbers.
+    fn links(&self) -> Vec<(usize, String)> {
+        let mut links = Vec::new();
+        for (at, line, _) in self.lines().filter(|(_, _, fenced)| !fenced) {
+            let parts = line.split('`').step_by(2).collect::<Vec<_>>().join("");
+            for rest in parts.split("](").skip(1) {
+                links.push((at, rest.split(')').next().unwrap().to_string()));
+            }
+        }
+        links
+    }
+
+    /// What GitHub makes of its headings for links.
+    fn anchors(&self) -> BTreeSet<String> {
+        let headings = self.lines().filter(|(_, line, fenced)| !fenced && line.starts_with('#'));
+        let kept = |c: char| (c.is_alphanumeric() || c == '-' || c == '_').then(|| c.to_lowercase().to_string());
+        let slug = |line: &str| {
+            let words = line.trim_start_matches('#').trim();
+            words.chars().filter_map(|c| if c == ' ' { Some("-".into()) } else { kept(c) }).collect::<String>()
+        };
+        headings.map(|(_, line, _)| slug(line)).collect()
+    }
+}
+
+/// All files of the repository that people write, below the root.
+fn sources() -> &'static [PathBuf] {
+    static SOURCES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && !path.is_symlink() {
+                let product = name.starts_with('.') || ["target", "build", "corpus"].contains(&name);
+                if !product {
+                    walk(&path, found);
+                }
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    SOURCES.get_or_init(|| {
+        let mut found = Vec::new();
+        walk(&root(), &mut found);
+        found
+    })
+}
+
+/// The text of all sources that are not documentation, to look names up in.
+fn code() -> &'static str {
+    static CODE: OnceLock<String> = OnceLock::new();
+    CODE.get_or_init(|| {
+        let documentation = |path: &&PathBuf| path.extension().is_none_or(|e| e != "md");
+        let itself = root().join("tests/docs.rs");
+        sources().iter().filter(documentation).filter(|path| **path != itself).filter_map(|path| fs::read_to_string(path).ok()).collect()
+    })
+}
+
+/// The words of the sources: runs of letters, digits and underscores.
+fn words() -> &'static BTreeSet<&'static str> {
+    static WORDS: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
+    WORDS.get_or_init(|| code().split(|c: char| !c.is_alphanumeric() && c != '_').collect())
+}
+
+/// Runs the release build of the command.
+fn gpuzip(arguments: &[&str]) -> String {
+    stdout(&run(Command::new(library().join("gpuzip")).args(arguments)))
+}
+
+// Code blocks.
+
+#[test]
+fn every_block_has_a_language_that_is_tested() {
+    let tested = ["c", "cpp", "fortran", "sh", "ini", "make", "cmake", "rust", "text"];
+    for page in pages() {
+        for block in page.blocks() {
+            assert!(
+                tested.contains(&block.language.as_str()),
+                "{}:{}: `{}` is not tested; output is `text`",
+                page.name,
+                block.line,
+                block.language
+            );
+        }
+    }
+}
+
+/// The blocks of each page, in their order, in a folder of the page's own, where programs leave what the page's later commands read.
+#[test]
+fn every_block_compiles_or_runs() {
+    for page in pages() {
+        let blocks = page.blocks();
+        if !blocks.is_empty() {
+            let sandbox = Sandbox::new(&page);
+            blocks.iter().for_each(|block| sandbox.check(block));
+        }
+    }
+}
+
+/// A folder that looks like the root of the repository and takes what the blocks of a page write.
+struct Sandbox<'a> {
+    page: &'a Page,
+    dir: PathBuf,
+}
+
+/// Declarations that statements of C and C++ blocks may use. A block that begins at file scope stays in front of the page's later statements.
+const FRAGMENT: &str =
+    "static void fragment(gpuzip_t *session, gpuzip_schedule_t *schedule, gpuzip_config_t config, gpuzip_action_t action, \
+    gpuzip_field_t *fields, uint32_t nfields, int32_t steps, void *stream, int shots, MPI_Comm world, int rank)\n{\n";
+
+impl Sandbox<'_> {
+    fn new(page: &Page) -> Sandbox<'_> {
+        let dir = tempdir(&format!("docs-{}", page.name.replace(['/', '.'], "-")));
+        for entry in fs::read_dir(root()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if !name.starts_with('.') && name != "target" && name != "build" {
+                std::os::unix::fs::symlink(root().join(&name), dir.join(&name)).unwrap();
+            }
+        }
+        library();
+        std::os::unix::fs::symlink(target(), dir.join("target")).unwrap();
+        // A field of 64^3 FP32 values for the commands that read one.
+        let value = |i: usize| (0.2 * (i % 64) as f32).sin() * (0.1 * (i / 64 % 64) as f32).cos() * (0.15 * (i / 4096) as f32).sin();
+        fs::write(dir.join("snapshot.f32"), (0..1 << 18).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        Sandbox { page, dir }
+    }
+
+    fn name(&self, block: &Block, extension: &str) -> PathBuf {
+        self.dir.join(format!("line{}.{extension}", block.line))
+    }
+
+    fn check(&self, block: &Block) {
+        println!("{}:{}: {}", self.page.name, block.line, block.language);
+        match block.language.as_str() {
+            "c" => self.compiled(block, "cc", &["-std=c99", "-pedantic"], "c"),
+            "cpp" => self.compiled(block, "c++", &["-std=c++14"], "cpp"),
+            "fortran" => self.fortran(block),
+            "sh" => self.shell(block),
+            "ini" => {
+                let file = self.name(block, "cfg");
+                fs::write(&file, &block.text).unwrap();
+                gpuzip(&["config", file.to_str().unwrap()]);
+            }
+            "make" => {
+                let file = self.name(block, "mk");
+                fs::write(&file, format!("{}\n.PHONY: all\nall:\n\t@echo $(INCLUDE) $(LINK)\n", block.text)).unwrap();
+                run(Command::new("make").arg("-f").arg(file).arg("all"));
+            }
+            "cmake" => self.copied(block, "CMakeLists.txt"),
+            "rust" => self.copied(block, ".rs"),
+            _ => {}
+        }
+    }
+
+    /// A whole program is compiled and run, declarations and statements are compiled.
+    fn compiled(&self, block: &Block, compiler: &str, flags: &[&str], extension: &str) {
+        let warnings = ["-Wall", "-Wextra", "-Werror"];
+        let source = self.name(block, extension);
+        if block.text.contains("int main(") {
+            fs::write(&source, &block.text).unwrap();
+            let program = compile_c(&self.dir, compiler, &[flags, &warnings].concat(), &source);
+            run(Command::new(program).current_dir(&self.dir));
+            return;
+        }
+        let earlier = self.page.blocks().into_iter().filter(|b| b.language == block.language && b.line < block.line && declares(&b.text));
+        let declarations: String = earlier.map(|b| b.text).collect();
+        let prelude = fs::read_to_string(root().join("tests/docs/prelude.h")).unwrap();
+        let body = if declares(&block.text) { block.text.clone() } else { format!("{FRAGMENT}{}}}\n", block.text) };
+        fs::write(&source, format!("{prelude}{declarations}{body}")).unwrap();
+        let unused = ["-Wno-unused", "-fsyntax-only"];
+        let include = root().join("include");
+        run(Command::new(compiler)
+            .args(flags)
+            .args(warnings)
+            .args(["-Wno-unused-parameter"])
+            .args(unused)
+            .arg("-I")
+            .arg(include)
+            .arg(source));
+    }
+
+    /// A whole program is compiled and run; statements are compiled in a subroutine that has a session.
+    fn fortran(&self, block: &Block) {
+        if !have("gfortran") {
+            return;
+        }
+        let whole = block.text.lines().any(|line| line.trim_start().starts_with("program "));
+        let source = self.name(block, "f90");
+        let text = match whole {
+            true => block.text.clone(),
+            false => fs::read_to_string(root().join("tests/docs/fragment.f90")).unwrap().replace("! BLOCK\n", &block.text),
+        };
+        fs::write(&source, text).unwrap();
+        let mut command = Command::new("gfortran");
+        command
+            .current_dir(&self.dir)
+            .args(["-Wall", "-Werror", "-Wno-unused", "-Wno-unused-dummy-argument", "-J."])
+            .arg(root().join("fortran/gpuzip.f90"))
+            .arg(&source);
+        if !whole {
+            run(command.args(["-Wno-uninitialized", "-fsyntax-only"]));
+            return;
+        }
+        let program = self.dir.join(format!("fortran{}", block.line));
+        run(command.arg("-o").arg(&program).arg("-L").arg(library()).args(["-lgpuzip", &format!("-Wl,-rpath,{}", library().display())]));
+        run(Command::new(program).current_dir(&self.dir));
+    }
+
+    /// Commands run, but for those that take long: `make` says what it would do, and of `cargo` and of the examples that `make` would have
+    /// built only the names and the options are looked at.
+    fn shell(&self, block: &Block) {
+        let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
+        for command in block.text.replace("\\\n", " ").lines() {
+            let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
+            let built = words.iter().position(|word| word.starts_with("build/"));
+            match built.filter(|at| *at == 0 || words[0] == "mpirun") {
+                Some(at) => self.example(block, &words[at..]),
+                None => script.push_str(&format!("{command}\n")),
+            }
+        }
+        let path = format!("{}:{}", library().display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("bash");
+        command.args(["-euc", &script, "bash"]).current_dir(&self.dir).env("PATH", path).env("HOME", &self.dir);
+        for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PREFIX", "DESTDIR", "LIBDIR", "INCLUDEDIR", "BINDIR", "FC"] {
+            command.env_remove(variable);
+        }
+        run(command.env("LD_LIBRARY_PATH", library_path()).env("REPOSITORY", root()).env("CARGO_TARGET_DIR", target()));
+    }
+
+    /// The example and its options are in `c-examples/`.
+    fn example(&self, block: &Block, words: &[&str]) {
+        let place = format!("{}:{}", self.page.name, block.line);
+        let name = words[0].trim_start_matches("build/");
+        assert!(root().join("c-examples").join(name).is_dir(), "{place}: there is no example {name}");
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            let option = option.split('=').next().unwrap();
+            assert!(code().contains(&format!("\"{option}\"")), "{place}: no example has the option {option}");
+        }
+    }
+
+    /// The block stands, line by line, in a source whose name ends so, which other tests compile.
+    fn copied(&self, block: &Block, ending: &str) {
+        let place = format!("{}:{}", self.page.name, block.line);
+        let lines: Vec<&str> = block.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let has = |path: &&PathBuf| {
+            path.to_str().is_some_and(|name| name.ends_with(ending))
+                && fs::read_to_string(path)
+                    .is_ok_and(|text| lines.iter().all(|line| text.replace("${WANTED} ", "").lines().any(|l| l.trim() == *line)))
+        };
+        assert!(sources().iter().any(|path| has(&path)), "{place}: no source that ends in {ending} has these lines");
+    }
+}
+
+/// Whether a block of C or C++ begins at file scope.
+fn declares(text: &str) -> bool {
+    let first = text.lines().find(|line| !line.starts_with("/*") && !line.starts_with("//")).unwrap_or_default();
+    ["static ", "#include", "typedef ", "struct ", "template"].iter().any(|word| first.starts_with(word))
+}
+
+#[test]
+fn the_readme_shows_the_minimal_example() {
+    let program = fs::read_to_string(root().join("c-examples/minimal.c")).unwrap();
+    assert!(page("README.md").text.contains(&program), "README.md shows c-examples/minimal.c word for word");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let words = page("README.md").text.split_whitespace().count();
+    assert!(words <= 1300, "README.md has {words} words: what is beyond 1300 belongs to a page in docs/");
+}
+
+// Links and names.
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut missing = Vec::new();
+    for page in pages() {
+        for (line, link) in page.links() {
+            if link.starts_with("https://") || link.starts_with("http://") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let folder = root().join(&page.name).parent().unwrap().to_path_buf();
+            let path = if file.is_empty() { root().join(&page.name) } else { folder.join(file) };
+            let found = path.exists()
+                && (anchor.is_empty() || Page { name: link.clone(), text: fs::read_to_string(&path).unwrap() }.anchors().contains(anchor));
+            if !found {
+                missing.push(format!("{}:{line}: {link}", page.name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "links that lead nowhere: {missing:#?}");
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index: BTreeSet<String> = page("docs/README.md").links().into_iter().map(|(_, link)| link).collect();
+    for page in pages().iter().filter_map(|page| page.name.strip_prefix("docs/").map(String::from)) {
+        assert!(page == "README.md" || index.contains(&page), "docs/README.md does not lead to docs/{page}");
+    }
+}
+
+#[test]
+fn every_path_exists() {
+    let top: BTreeSet<String> = fs::read_dir(root()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut missing = Vec::new();
+    for page in pages() {
+        for (line, span) in page.spans() {
+            for word in span.split([' ', ',']).map(|word| word.trim_end_matches('/')) {
+                let first = word.split('/').next().unwrap();
+                let ours = top.contains(first) && first != "target" && first != "build";
+                let file = word.contains('/') && ours;
+                // Up to the first star, a path with one is that of a folder.
+                let path = word.split('*').next().unwrap();
+                let path = if path.len() < word.len() { path.rsplit_once('/').map_or("", |(folder, _)| folder) } else { path };
+                if file && !root().join(path).exists() {
+                    missing.push(format!("{}:{line}: {word}", page.name));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "paths that do not exist: {missing:#?}");
+}
+
+/// Functions, constants, variables and, behind `::`, whatever Rust names.
+#[test]
+fn every_name_is_known() {
+    let mut unknown = Vec::new();
+    for page in pages() {
+        for (line, span) in page.spans() {
+            let mut check = |name: &str, known: bool| {
+                if !known {
+                    unknown.push(format!("{}:{line}: {name}", page.name));
+                }
+            };
+            for word in span.split(|c: char| !c.is_alphanumeric() && !"_:*<".contains(c)) {
+                // A star or an angle bracket stands for any ending.
+                let name = word.split(['*', '<']).next().unwrap();
+                let open = name.len() < word.len();
+                let name = name.trim_end_matches(':');
+                if let Some((_, last)) = name.rsplit_once("::") {
+                    check(name, words().contains(last));
+                } else if name.starts_with("gpuzip_") || name.starts_with("GPUZIP_") {
+                    check(name, words().contains(name) || is_variable(name) || (open && words().iter().any(|word| word.starts_with(name))));
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
+}
+
+/// What `gpuzip config` lists.
+fn configuration() -> &'static Value {
+    static LISTED: OnceLock<Value> = OnceLock::new();
+    LISTED.get_or_init(|| serde_json::from_str(&gpuzip(&["config", "--json"])).unwrap())
+}
+
+/// Whether a name is the environment variable of a key.
+fn is_variable(name: &str) -> bool {
+    let keys = configuration()["keys"].as_array().unwrap();
+    name.strip_prefix("GPUZIP_").is_some_and(|key| keys.iter().any(|k| k["key"].as_str().unwrap().to_uppercase() == key))
+}
+
+#[test]
+fn every_make_target_and_command_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let has = |text: &str, target: &str| text.lines().any(|line| line.split(':').next().unwrap().split(' ').any(|word| word == target));
+    let commands = gpuzip(&["--help"]);
+    for page in pages() {
+        for (line, span) in page.spans() {
+            let words: Vec<&str> = span.split_whitespace().collect();
+            let place = format!("{}:{line}: {span}", page.name);
+            match words.as_slice() {
+                ["make", "-C", folder, rest @ ..] => {
+                    let text = fs::read_to_string(root().join(folder).join("Makefile")).unwrap_or_else(|e| panic!("{place}: {e}"));
+                    rest.iter().filter(|word| !word.contains('=')).for_each(|target| assert!(has(&text, target), "{place}"));
+                }
+                ["make", rest @ ..] => {
+                    rest.iter().filter(|word| !word.contains('=')).for_each(|target| assert!(has(&makefile, target), "{place}"))
+                }
+                ["gpuzip", command, ..] if !command.starts_with('-') => {
+                    assert!(commands.lines().any(|l| l.split_whitespace().next() == Some(command)), "{place}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn make_help_names_every_target() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).unwrap();
+    let help = stdout(&run(Command::new("make").current_dir(root()).arg("help").env_remove("MAKEFLAGS").env_remove("MAKELEVEL")));
+    for target in phony.split_whitespace().filter(|target| *target != "all") {
+        let said = help.lines().any(|line| line.trim().strip_prefix(target).is_some_and(|rest| rest.starts_with("  ")));
+        assert!(said, "make help says nothing of {target}:\n{help}");
+    }
+}
+
+// Tables.
+
+/// A table between `<!-- begin NAME -->` and `<!-- end NAME -->` is `rows`; with GPUZIP_UPDATE_DOCS=1 it becomes that.
+fn table_is(name: &str, table: &str, head: [&str; 4], rows: Vec<[String; 4]>) {
+    let columns = head.iter().filter(|name| !name.is_empty()).count();
+    let row = |cells: &[String]| format!("| {} |\n", cells[..columns].join(" | "));
+    let mut made = row(&head.map(String::from)) + &"|---".repeat(columns) + "|\n";
+    rows.iter().for_each(|cells| made += &row(cells));
+    let page = page(name);
+    let (begin, end) = (format!("<!-- begin {table} -->\n"), format!("<!-- end {table} -->\n"));
+    let found = page.text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
+    let (before, (old, after)) = found.unwrap_or_else(|| panic!("{name} has no {begin}... {end}"));
+    if std::env::var_os("GPUZIP_UPDATE_DOCS").is_some() {
+        fs::write(root().join(name), format!("{before}{begin}{made}{end}{after}")).unwrap();
+        return;
+    }
+    let first = old.lines().zip(made.lines()).find(|(old, made)| old != made);
+    assert!(old == made, "{name}: the table of {table} is old; GPUZIP_UPDATE_DOCS=1 cargo test --test docs rewrites it. First: {first:#?}");
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;")
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        "".into()
+    } else {
+        format!("`{text}`")
+    }
+}
+
+/// The table of the page is what `gpuzip config` prints, which is the table in the sources.
+#[test]
+fn the_configuration_page_has_the_keys_of_the_command() {
+    let listed = configuration();
+    let text = |object: &Value, name: &str| object[name].as_str().unwrap().to_string();
+    let keys = listed["keys"].as_array().unwrap();
+    let row = |key: &Value| {
+        let unit = match text(key, "unit") {
+            unit if unit.is_empty() => String::new(),
+            unit => format!(" ({})", cell(&unit)),
+        };
+        let values = cell(&text(key, "values")) + &unit;
+        [quoted(&text(key, "key")), quoted(&text(key, "default")), values, cell(&text(key, "meaning"))]
+    };
+    table_is("docs/configuration.md", "keys", ["key", "default", "values (unit)", "meaning"], keys.iter().map(row).collect());
+    let variables = listed["variables"].as_array().unwrap();
+    let row = |variable: &Value| [quoted(&text(variable, "variable")), cell(&text(variable, "meaning")), String::new(), String::new()];
+    table_is("docs/configuration.md", "variables", ["variable", "meaning", "", ""], variables.iter().map(row).collect());
+}
+
+/// `#define`s of the header whose names begin so: name, number and the comment before.
+fn defines(prefix: &str) -> Vec<[String; 4]> {
+    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    let mut comment = String::new();
+    let mut found = Vec::new();
+    for line in header.lines() {
+        if line == "/*" {
+            comment.clear();
+        } else if let Some((name, number)) = line.strip_prefix("#define ").and_then(|rest| rest.split_once(' ')) {
+            if name.starts_with(prefix) {
+                found.push([quoted(name), number.into(), cell(comment.trim()), String::new()]);
+            }
+        } else if line != "*/" {
+            comment += &format!(" {}", line.trim());
+        }
+    }
+    found
+}
+
+#[test]
+fn the_api_page_has_the_statuses_of_the_header() {
+    let mut rows = defines("GPUZIP_OK");
+    rows.extend(defines("GPUZIP_ERR_"));
+    table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
+}
+
+#[test]
+fn the_api_page_names_every_function() {
+    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    let page = page("docs/api.md");
+    let named: BTreeSet<String> = page.spans().into_iter().map(|(_, span)| span).collect();
+    let functions = header.lines().filter(|line| line.starts_with("gpuzip_status_t gpuzip_") || line.starts_with("const char *gpuzip_"));
+    let name = |line: &str| line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap().to_string();
+    let missing: Vec<String> = functions.map(name).filter(|name| !named.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/api.md says nothing of {missing:?}");
+}

@@ -1,0 +1,24 @@
+! What the statements of Fortran blocks in the documentation may use.
+subroutine fragment(session, config, action, curr, prev, steps, communicator)
+  use gpuzip
+  use, intrinsic :: iso_c_binding
+  implicit none
+  type(gpuzip_t), intent(inout) :: session
+  type(gpuzip_config_t), intent(inout) :: config
+  type(gpuzip_action_t), intent(inout) :: action
+  real(c_float), target, intent(inout) :: curr(:, :), prev(:, :)
+  integer(c_int32_t), intent(in) :: steps
+  integer, target, intent(in) :: communicator
+  type(gpuzip_field_t) :: fields(2)
+  integer(c_int32_t) :: status
+  character(200) :: reason
+  interface
+    integer(c_int32_t) function least(user, value) bind(c)
+      import :: c_int32_t, c_int64_t, c_ptr
+      type(c_ptr), value :: user
+      integer(c_int64_t), intent(inout) :: value
+    end function
+  end interface
+  fields = [gpuzip_field(curr), gpuzip_field(prev)]
+! BLOCK
+end subroutine
