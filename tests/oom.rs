@@ -23,14 +23,39 @@ fn program(dir: &Path) -> Command {
     command
 }
 
-/// Every allocation of sessions of every kind fails in turn; a part of them without `GPUZIP_TEST_LONG`.
-#[test]
-fn every_allocation_may_fail() {
-    let dir = tempdir("oom");
+/// Allocations of the kinds of sessions that a pattern names fail in turn: all of them, or a sample without `GPUZIP_TEST_LONG`.
+fn allocations_fail(folder: &str, which: [&str; 2]) {
+    let dir = tempdir(folder);
     let most = if is_long() { "0" } else { "2" };
-    let printed = stdout(&run(program(&dir).args(["--most", most])));
+    let printed = stdout(&run(program(&dir).args(which).args(["--most", most])));
     println!("{printed}");
     assert!(printed.contains("aborts 0, wrong 0"), "{printed}");
+}
+
+/// Every allocation of sessions of every kind, one at a time.
+#[test]
+fn every_allocation_may_fail() {
+    allocations_fail("oom", ["--but", "@(shapes*|codec-shapes*|threads*|repeat*)"]);
+}
+
+/// 300 to 1000 fields of FP32 with 19 different lengths, raw and by every codec.
+#[test]
+fn every_allocation_may_fail_with_fields_of_many_shapes() {
+    allocations_fail("oom-shapes", ["--only", "@(shapes*|codec-shapes*)"]);
+}
+
+/// Several threads with a session each at the same time.
+#[test]
+fn every_allocation_may_fail_while_other_threads_have_sessions() {
+    let which = if is_long() { "threads*" } else { "threads?(-mixed|-codecs|-calls)" };
+    allocations_fail("oom-threads", ["--only", which]);
+}
+
+/// `gpuzip_init` fails again and again, leaks nothing, and succeeds once there is memory again.
+#[test]
+fn sessions_begin_once_there_is_memory_again() {
+    let which = if is_long() { "repeat*" } else { "repeat-@(store-all|trace|files|shapes)" };
+    allocations_fail("oom-repeat", ["--only", which]);
 }
 
 /// The same on the CUDA path: only what the library itself asks for fails, not what the software driver does.
@@ -42,7 +67,7 @@ fn every_allocation_may_fail_on_cuda() {
     let mut modes =
         vec!["store-all-cache", "revolve", "lru", "zero-copy", "shared-levels", "run", "attach", "trace-out", "store-all-large"];
     if is_long() {
-        modes.extend(["fp16", "bfp", "trace-out-large", "fields", "two-level", "autotune"]);
+        modes.extend(["fp16", "bfp", "trace-out-large", "fields", "two-level", "autotune", "threads", "repeat-revolve"]);
     }
     let cache = common::scratch("oom-kernels");
     for mode in modes {

@@ -198,6 +198,8 @@ void failing_memory_arm(int how_, long first_, unsigned long least_)
   atomic_store(&how, how_);
 }
 
+void failing_memory_restart(void) { atomic_store(&asked, 0); }
+
 long failing_memory_disarm(void)
 {
   atomic_store(&how, FAIL_NEVER);

@@ -8,6 +8,8 @@ enum { FAIL_NEVER, FAIL_ONE, FAIL_FROM }; /* which requests fail */
 /* From now on, counted from 1, the library's request number `first` for at least `least` bytes fails (FAIL_ONE), or it and all later ones
  * (FAIL_FROM). A thread counts as much as a request may have. */
 void failing_memory_arm(int how, long first, unsigned long least);
+/* Counts requests from 1 again; how many have failed stays counted. */
+void failing_memory_restart(void);
 /* No request fails any more. Returns how many requests the library has made since it was armed. */
 long failing_memory_disarm(void);
 /* Requests that failed since it was armed. */

@@ -1,8 +1,10 @@
 /* Memory that runs out, at every allocation in turn: small sessions of every kind, in which the N-th request of the library for memory fails,
  * or it and all later ones. A call may fail with a text then, or give the right states; the process lives, nothing is leaked, and the next
- * session works. Prints how many trials that were.
+ * session works. The sessions of several threads share one count of requests, and meet the end of memory together. Prints how many trials
+ * that were; a trial of more than HANG seconds counts as an abort.
  *
- * oom [--most TRIALS] [--only NAME] [--cuda]: at most that many trials for each kind of session, spread over all N; 0: all.
+ * oom [--most TRIALS] [--only PATTERN] [--but PATTERN] [--cuda]: at most that many trials for each kind of session, spread over all N;
+ * 0: all (200 of THREADS, REPEAT and fields of many shapes, one of whose trials takes long). Patterns of names are those of a shell.
  * oom --only NAME --at N [--later]: that trial, in this process, for a debugger.
  * oom --limit BYTES: a session with so many bytes of address space for the whole process. */
 #define _GNU_SOURCE
@@ -12,7 +14,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +26,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum kind { PULL, ZERO_COPY, RUN, ATTACH, AUTOTUNE, SCHEDULE, CODEC, LOAD };
+/* FILES: a session whose configuration is loaded by the trial, too. THREADS: a thread for each of the modes that `config` names, all at the
+ * same time. REPEAT: gpuzip_init of the mode that `config` names, again and again. */
+enum kind { PULL, ZERO_COPY, RUN, ATTACH, AUTOTUNE, FILES, THREADS, REPEAT, SCHEDULE, CODEC, LOAD };
+
+enum { HANG = 300, MEMBERS = 16, TRIES = 5 };
 
 struct mode {
   const char *name;
@@ -33,11 +41,14 @@ struct mode {
   double tolerance; /* of a restored value, absolute; all values lie in -1..1 */
   const char *config;
   unsigned long least; /* only requests of at least so many bytes are counted and fail */
+  int spread;          /* n1 of the fields differs by up to so many less one; 0: all fields are alike */
 };
 
 #define BASE "log_level = 3\n"
 #define SMALL {5, 1, 1}, GPUZIP_TYPE_F32
 #define BLOCK {24, 18, 7}, GPUZIP_TYPE_F32
+#define SHAPES {3, 1, 1}, GPUZIP_TYPE_F32
+#define SPREAD 0, 19
 #define LONG 9000 /* so many steps that their lists are larger than what the library has a reserve for */
 #define LARGE 32768
 #define BOUND "error_bound_mode = absolute\nerror_bound = 0.01\n"
@@ -70,6 +81,16 @@ static const struct mode MODES[] = {
     {"fields", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\ncache_capacity = 2\n"},
     {"fields-shared", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\nshared_levels = 1\n"},
     {"fields-dct", PULL, 6, 300, {3, 2, 1}, GPUZIP_TYPE_F64, 0.02, "checkpointing_algorithm = store-all\ncompressor = dct\n" BOUND},
+    {"shapes", PULL, 6, 1000, SHAPES, 0, "checkpointing_algorithm = store-all\ncache_capacity = 2\n", SPREAD},
+    {"shapes-shared", PULL, 6, 1000, SHAPES, 0, "checkpointing_algorithm = store-all\nshared_levels = 1\n", SPREAD},
+    {"shapes-dct", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = dct\n" BOUND, SPREAD},
+    {"shapes-lorenzo", PULL, 5, 1000, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = lorenzo\n" BOUND, SPREAD},
+    {"shapes-cuszp", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = cuszp\n" BOUND, SPREAD},
+    {"shapes-zfp", PULL, 5, 600, SHAPES, 0.2, "checkpointing_algorithm = store-all\ncompressor = zfp\nzfp_bit_rate = 16\n", SPREAD},
+    {"shapes-fp16", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = fp16\n", SPREAD},
+    {"shapes-bfp", PULL, 5, 600, SHAPES, 0.05, "checkpointing_algorithm = store-all\ncompressor = bfp\n", SPREAD},
+    {"shapes-auto", PULL, 5, 300, SHAPES, 0.05, "compressor = auto\ndevice_budget = 40K\nhost_budget = 100K\n" BOUND, SPREAD},
+    {"shapes-zero-copy", ZERO_COPY, 40, 2, BLOCK, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\nzero_copy = 1\n", SPREAD},
     {"zfp", PULL, 40, 2, BLOCK, 0.2, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = zfp\nzfp_bit_rate = 16\n"},
     {"cuszp", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = cuszp\n" BOUND},
     {"lorenzo", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = lorenzo\n" BOUND},
@@ -93,6 +114,32 @@ static const struct mode MODES[] = {
     {"codec-fp16", CODEC, 0, 2, BLOCK, 0.02, "compressor = fp16\n"},
     {"codec-bfp", CODEC, 0, 2, BLOCK, 0.05, "compressor = bfp\n"},
     {"codec-fields", CODEC, 0, 1000, {4, 3, 2}, GPUZIP_TYPE_F64, 0.02, "compressor = lorenzo\n" BOUND},
+    {"codec-shapes-dct", CODEC, 0, 300, SHAPES, 0.02, "compressor = dct\n" BOUND, SPREAD},
+    {"codec-shapes-lorenzo", CODEC, 0, 1000, SHAPES, 0.02, "compressor = lorenzo\n" BOUND, SPREAD},
+    {"codec-shapes-cuszp", CODEC, 0, 1000, SHAPES, 0.02, "compressor = cuszp\n" BOUND, SPREAD},
+    {"codec-shapes-zfp", CODEC, 0, 300, SHAPES, 0.2, "compressor = zfp\nzfp_bit_rate = 16\n", SPREAD},
+    {"codec-shapes-fp16", CODEC, 0, 1000, SHAPES, 0.02, "compressor = fp16\n", SPREAD},
+    {"codec-shapes-bfp", CODEC, 0, 1000, SHAPES, 0.05, "compressor = bfp\n", SPREAD},
+    {"files", FILES, 300, 2, SMALL, 0,
+     "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\ncache_capacity = 3\ntrace_out = oom-timeline-%p.json\n"},
+    {"threads", THREADS, .config = "store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache "
+                                   "store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache"},
+    {"threads-mixed", THREADS, .config = "revolve attach run zero-copy shared-levels trace trace-out auto"},
+    {"threads-codecs", THREADS, .config = "lorenzo cuszp fp16 bfp"},
+    {"threads-shapes", THREADS, .config = "shapes-dct shapes-lorenzo shapes-cuszp shapes-zfp shapes-fp16 shapes-bfp shapes shapes-shared"},
+    {"threads-calls", THREADS, .config = "codec-fields codec-shapes-lorenzo codec-shapes-cuszp codec-shapes-zfp codec-zfp codec-dct "
+                                         "schedule schedule-trace load files"},
+    {"threads-large", THREADS, .config = "store-all-large shared-levels-large schedule-large", .least = LARGE},
+    {"repeat-store-all", REPEAT, .config = "store-all-cache"},
+    {"repeat-revolve", REPEAT, .config = "revolve"},
+    {"repeat-auto", REPEAT, .config = "auto"},
+    {"repeat-trace", REPEAT, .config = "trace"},
+    {"repeat-files", REPEAT, .config = "files"},
+    {"repeat-profile", REPEAT, .config = "autotune"},
+    {"repeat-zero-copy-dct", REPEAT, .config = "zero-copy-dct"},
+    {"repeat-shapes", REPEAT, .config = "shapes"},
+    {"repeat-shapes-dct", REPEAT, .config = "shapes-dct"},
+    {"repeat-large", REPEAT, .config = "store-all-cache-large", .least = LARGE},
     {"load", LOAD, 0, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ntrace_out = some-file.json\n"},
 };
 enum { KINDS = sizeof MODES / sizeof MODES[0] };
@@ -103,22 +150,26 @@ static struct shared {
   int how, finished;
 } *shared;
 
-static const struct mode *mode;
-static gpuzip_config_t config;
-static gpuzip_field_t *fields;
-static size_t value_bytes, field_values;
-static char *stream;
-static uint64_t stream_bytes;
-static int on_gpu;
+static const struct mode *whole; /* the kind of trials; with THREADS and REPEAT, `mode` is what one thread or try does of it */
+static __thread const struct mode *mode;
+static __thread gpuzip_config_t config;
+static __thread gpuzip_field_t *fields;
+static __thread size_t value_bytes;
+static __thread char *stream;
+static __thread uint64_t stream_bytes;
+static __thread int has_met; /* whether this thread has waited for memory with the others */
+static pthread_barrier_t meeting;
+static int on_gpu, is_cold;
+static long asked_without_memory;
 
 static void die(const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  fprintf(stderr, "%s, allocation %ld%s: ", mode->name, shared->n, shared->how == FAIL_ONE ? "" : " and all later ones");
+  fprintf(stderr, "%s (%s), allocation %ld%s: ", whole->name, mode->name, shared->n, shared->how == FAIL_ONE ? "" : " and all later ones");
   vfprintf(stderr, format, arguments);
   fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());
-  exit(1);
+  _exit(1); /* other threads may be in the library */
 }
 
 /* A failed call says why; 1 if it failed. */
@@ -127,16 +178,18 @@ static int failed(gpuzip_status_t status, const char *call)
   if (status == GPUZIP_OK) return 0;
   if (status == GPUZIP_ERR_PANIC || status == GPUZIP_ERR_POISONED) die("%s: status %d", call, status);
   if (gpuzip_last_error()[0] == '\0') die("%s failed with status %d and says nothing", call, status);
-  shared->errors++;
+  __atomic_fetch_add(&shared->errors, 1, __ATOMIC_RELAXED);
   return 1;
 }
 #define FAILS(call) failed(call, #call)
+
+static size_t values(int k) { return fields[k].n1 * fields[k].n2 * fields[k].n3; }
 
 /* The i-th value of field k in state u(ts): a wave. A field with a role is the one before it, one step ago. */
 static double value(int k, int ts, size_t i)
 {
   if (mode->nfields == 1 || k % 2 == 0) ts--;
-  const size_t x = i % mode->n[0], y = i / mode->n[0];
+  const size_t x = i % fields[k].n1, y = i / fields[k].n1;
   return 0.9 * sin(0.3 * ts + 0.2 * (double)x + 0.13 * (double)y + k / 2);
 }
 
@@ -145,7 +198,7 @@ static double at(const void *data, size_t i) { return value_bytes == 4 ? ((const
 static void set_state(gpuzip_field_t *to, int ts)
 {
   for (int k = 0; k < mode->nfields; k++)
-    for (size_t i = 0; i < field_values; i++) {
+    for (size_t i = 0; i < values(k); i++) {
       if (value_bytes == 4) ((float *)to[k].data)[i] = (float)value(k, ts, i);
       else ((double *)to[k].data)[i] = value(k, ts, i);
     }
@@ -154,7 +207,7 @@ static void set_state(gpuzip_field_t *to, int ts)
 static void check_state(const gpuzip_field_t *of, int ts)
 {
   for (int k = 0; k < mode->nfields; k++)
-    for (size_t i = 0; i < field_values; i++) {
+    for (size_t i = 0; i < values(k); i++) {
       const double right = value_bytes == 4 ? (float)value(k, ts, i) : value(k, ts, i);
       if (!(fabs(at(of[k].data, i) - right) <= mode->tolerance))
         die("state %d, field %d, value %zu is %g, not %g", ts, k, i, at(of[k].data, i), right);
@@ -206,7 +259,7 @@ static int shot(gpuzip_t *handle, gpuzip_schedule_t *schedule, int stats)
         if (FAILS(gpuzip_synchronize(handle))) return 1;
         check_state(lent, live);
       } else {
-        for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, field_values * value_bytes);
+        for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, values(k) * value_bytes);
         if (FAILS(gpuzip_retrieve(handle, a.ts, fields, (uint32_t)mode->nfields, NULL))) return 1;
         if (FAILS(gpuzip_synchronize(handle))) return 1;
         check_state(fields, live);
@@ -270,6 +323,18 @@ static int run(gpuzip_t *handle)
   return FAILS(gpuzip_run_reverse(handle, &calls, fields, (uint32_t)mode->nfields, NULL));
 }
 
+/* From now on there is memory. Threads wait until all of them have come this far without it. */
+static void end_shortage(void)
+{
+  has_met = 1;
+  if (whole->kind != THREADS) {
+    asked_without_memory = failing_memory_disarm();
+    return;
+  }
+  if (pthread_barrier_wait(&meeting) == PTHREAD_BARRIER_SERIAL_THREAD) failing_memory_disarm();
+  pthread_barrier_wait(&meeting);
+}
+
 static int session(void)
 {
   gpuzip_t *handle = NULL;
@@ -291,7 +356,7 @@ static int session(void)
     /* With memory again the session goes on, or says why it does not. */
     const int how = shared->how;
     if (how != FAIL_NEVER) {
-      failing_memory_disarm();
+      end_shortage();
       if (!FAILS(gpuzip_setup(handle))) {
         if (schedule != NULL) FAILS(gpuzip_schedule_rewind(schedule));
         if (mode->kind == RUN) run(handle);
@@ -337,7 +402,7 @@ static int codec_alone(void)
   if (most > stream_bytes) die("a stream may have %llu bytes", (unsigned long long)most);
   if (FAILS(gpuzip_codec_compress(&config, fields, (uint32_t)mode->nfields, stream, stream_bytes, &bytes))) return 1;
   if (FAILS(gpuzip_codec_info(stream, bytes, 0, &info))) return 1;
-  for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, field_values * value_bytes);
+  for (int k = 0; k < mode->nfields; k++) memset(fields[k].data, 0xee, values(k) * value_bytes);
   if (FAILS(gpuzip_codec_decompress(stream, bytes, fields, (uint32_t)mode->nfields))) return 1;
   check_state(fields, 3);
   return 0;
@@ -352,9 +417,101 @@ static int load(void)
   return 0;
 }
 
+/* A session by a configuration of a file. */
+static int files(void)
+{
+  const gpuzip_config_t before = config;
+  int wrong = 1;
+  if (!FAILS(gpuzip_config_load("oom-files.txt", &config))) {
+    wrong = session();
+    if (gpuzip_config_free(&config) != GPUZIP_OK) die("config_free failed");
+  }
+  config = before;
+  return wrong;
+}
+
+/* Sessions begun again and again: first each of them without memory from its N-th request on, then all of them from the N-th request of all
+ * on. What began stays open meanwhile. With memory again, the next one begins, and works. */
+static int repeat(void)
+{
+  int wrong = 0;
+  for (int each = 1; each >= 0; each--) {
+    gpuzip_t *open[TRIES];
+    int count = 0;
+    failing_memory_restart();
+    for (int k = 0; k < TRIES; k++) {
+      gpuzip_t *handle = NULL;
+      const long before = failing_memory_live();
+      if (each) failing_memory_restart();
+      if (FAILS(gpuzip_init(&config, mode->steps, fields, (uint32_t)mode->nfields, &handle))) {
+        wrong = 1;
+        if (handle != NULL) die("a handle of a session that has not begun");
+        /* Where no session is open, no thread of the library gives something back meanwhile. */
+        if (!is_cold && count == 0 && failing_memory_live() != before) die("try %d: %ld blocks are leaked", k, failing_memory_live() - before);
+      } else open[count++] = handle;
+    }
+    while (count > 0)
+      if (gpuzip_finalize(open[--count]) != GPUZIP_OK) die("finalize failed");
+  }
+  const int how = shared->how;
+  end_shortage();
+  shared->how = FAIL_NEVER;
+  if (session()) die("no session begins with memory again");
+  shared->how = how;
+  return wrong;
+}
+
+/* The modes of THREADS and REPEAT, prepared. */
+static struct member {
+  const struct mode *mode;
+  gpuzip_config_t config;
+  gpuzip_field_t *fields;
+  size_t value_bytes;
+  char *stream;
+  uint64_t stream_bytes;
+  int wrong;
+} member[MEMBERS];
+static int members;
+
+static void become(const struct member *m)
+{
+  mode = m->mode, config = m->config, fields = m->fields, value_bytes = m->value_bytes, stream = m->stream, stream_bytes = m->stream_bytes;
+}
+
+static int once(void);
+
+static void *one_thread(void *argument)
+{
+  struct member *m = argument;
+  become(m);
+  m->wrong = once();
+  if (!has_met) end_shortage();
+  return NULL;
+}
+
+static int threads(void)
+{
+  pthread_t thread[MEMBERS];
+  int wrong = 0;
+  pthread_barrier_init(&meeting, NULL, (unsigned)members);
+  for (int k = 0; k < members; k++)
+    if (pthread_create(&thread[k], NULL, one_thread, &member[k]) != 0) die("no thread");
+  for (int k = 0; k < members; k++) pthread_join(thread[k], NULL), wrong |= member[k].wrong;
+  pthread_barrier_destroy(&meeting);
+  return wrong;
+}
+
 static int once(void)
 {
   switch (mode->kind) {
+  case FILES: return files();
+  case THREADS: return threads();
+  case REPEAT: {
+    become(&member[0]);
+    const int wrong = repeat();
+    mode = whole;
+    return wrong;
+  }
   case SCHEDULE: return schedule_alone();
   case CODEC: return codec_alone();
   case LOAD: return load();
@@ -404,27 +561,64 @@ static void *memory(size_t bytes)
   return memory;
 }
 
+static const struct mode *named(const char *name, size_t length)
+{
+  for (int k = 0; k < KINDS; k++)
+    if (strlen(MODES[k].name) == length && memcmp(MODES[k].name, name, length) == 0) return &MODES[k];
+  die("no kind %s", name);
+  return NULL;
+}
+
 static void prepare(void)
 {
-  field_values = mode->n[0] * mode->n[1] * mode->n[2];
+  if (mode->kind == THREADS || mode->kind == REPEAT) {
+    members = 0;
+    for (const char *name = whole->config; *name != '\0';) {
+      const size_t length = strcspn(name, " ");
+      mode = named(name, length);
+      prepare();
+      member[members++] = (struct member){mode, config, fields, value_bytes, stream, stream_bytes, 0};
+      name += length + strspn(name + length, " ");
+    }
+    mode = whole;
+    return;
+  }
+  const uint64_t most_values = (mode->n[0] + (uint64_t)mode->spread) * mode->n[1] * mode->n[2];
   value_bytes = mode->type == GPUZIP_TYPE_F32 ? 4 : 8;
   fields = calloc((size_t)mode->nfields, sizeof *fields);
-  stream_bytes = 4096 + (uint64_t)mode->nfields * (field_values * value_bytes + 4096);
+  stream_bytes = 4096 + (uint64_t)mode->nfields * (most_values * value_bytes + 4096);
   stream = malloc(stream_bytes);
   for (int k = 0; k < mode->nfields; k++) {
-    fields[k].n1 = mode->n[0], fields[k].n2 = mode->n[1], fields[k].n3 = mode->n[2];
+    fields[k].n1 = mode->n[0] + (mode->spread > 0 ? (uint64_t)(k / 2 * 7 % mode->spread) : 0);
+    fields[k].n2 = mode->n[1], fields[k].n3 = mode->n[2];
     fields[k].type = mode->type;
     /* u(ts-1) is the previous level of u(ts). */
     if (mode->nfields > 1 && k % 2 == 0 && k + 1 < mode->nfields) fields[k].role = k + 2;
-    fields[k].data = memory(field_values * value_bytes);
+    fields[k].data = memory(values(k) * value_bytes);
   }
-  FILE *file = fopen("oom-config.txt", "w");
+  const char *path = mode->kind == FILES ? "oom-files.txt" : "oom-config.txt";
+  FILE *file = fopen(path, "w");
   if (file == NULL) die("no file");
   fprintf(file, BASE "%s%s", on_gpu || mode->kind >= SCHEDULE ? "" : "backend = host\n", mode->config);
   fclose(file);
   if (strstr(mode->config, "oom-schedule.txt") != NULL) write_trace();
-  if (gpuzip_config_load("oom-config.txt", &config) != GPUZIP_OK) die("no configuration");
-  if (mode->kind == AUTOTUNE) remove("oom-profile.gz");
+  if (gpuzip_config_load(path, &config) != GPUZIP_OK) die("no configuration");
+  if (mode->kind == AUTOTUNE && whole->kind != REPEAT) remove("oom-profile.gz");
+}
+
+/* Leaves the profile that a mode of REPEAT begins with. */
+static void leave_profile(void)
+{
+  if (mode->kind != REPEAT || strcmp(mode->config, "autotune") != 0) return;
+  const pid_t child = fork();
+  if (child == 0) {
+    whole = mode = named("autotune", strlen("autotune"));
+    prepare();
+    _exit(session());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) die("no profile");
 }
 
 static void silence(int32_t level, const char *message, void *user) { (void)level, (void)message, (void)user; }
@@ -434,17 +628,20 @@ static void trials(int how, long n, long step, int cold)
 {
   gpuzip_set_log_callback(silence, NULL);
   prepare();
+  is_cold = cold;
   shared->how = FAIL_NEVER;
   if (!cold && (once() || once())) die("fails without a reason");
   const long before = failing_memory_live();
   for (;; n += step) {
     shared->n = n, shared->how = how;
+    alarm(HANG);
     failing_memory_arm(how, n, mode->least);
     const int wrong = once();
     failing_memory_disarm();
     shared->how = FAIL_NEVER;
     const long lost = failing_memory_failed(), left = failing_memory_live();
-    if (failing_memory_peak() > shared->peak) shared->peak = failing_memory_peak();
+    /* What one session takes of the reserve, at most. */
+    if (mode->kind != THREADS && mode->kind != REPEAT && failing_memory_peak() > shared->peak) shared->peak = failing_memory_peak();
     if (!cold && left != before) die("%ld blocks are leaked", left - before);
     if (lost == 0) {
       if (wrong) die("fails without a reason");
@@ -464,6 +661,8 @@ static void trials(int how, long n, long step, int cold)
 static int explore(long most, int *aborts)
 {
   int wrong = 0;
+  if (most == 0 && (mode->kind == THREADS || mode->kind == REPEAT || mode->spread > 0)) most = 200;
+  leave_profile();
   for (int cold = 0; cold < 2; cold++)
     for (int how = FAIL_ONE; how <= FAIL_FROM; how++) {
       long total = most > 0 ? 0 : 1, step = 1;
@@ -474,11 +673,13 @@ static int explore(long most, int *aborts)
         if (child == 0) {
           if (total == 0) {
             /* How many requests there are, of which `most` fail in turn. */
-            if (!cold) { gpuzip_set_log_callback(silence, NULL); prepare(); once(); once(); }
-            else { gpuzip_set_log_callback(silence, NULL); prepare(); }
+            gpuzip_set_log_callback(silence, NULL);
+            prepare();
+            if (!cold && (once() || once())) die("fails without a reason");
             failing_memory_arm(FAIL_NEVER, 0, mode->least);
             once();
-            shared->n = failing_memory_disarm();
+            const long asked = failing_memory_disarm();
+            shared->n = mode->kind == REPEAT ? asked_without_memory : asked;
             _exit(0);
           }
           trials(how, n, step, cold);
@@ -510,7 +711,7 @@ static int limited(rlim_t bytes)
   static const struct mode many = {"limit", PULL, 300000, 1, {1, 1, 1}, GPUZIP_TYPE_F64, 0,
                                    "checkpointing_algorithm = store-all\ncache_capacity = 8\n", 0};
   const struct rlimit limit = {bytes, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
-  mode = &many, shared->how = FAIL_ONE;
+  whole = mode = &many, shared->how = FAIL_ONE;
   prepare();
   if (setrlimit(RLIMIT_AS, &limit) != 0) die("no limit");
   const int wrong = once();
@@ -523,12 +724,13 @@ static int limited(rlim_t bytes)
 int main(int argc, char **argv)
 {
   long most = 0, here = 0;
-  const char *only = NULL;
+  const char *only = "*", *but = "";
   rlim_t limit = 0;
   int wrong = 0, aborts = 0, how = FAIL_ONE;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--most") == 0 && i + 1 < argc) most = atol(argv[++i]);
     else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
+    else if (strcmp(argv[i], "--but") == 0 && i + 1 < argc) but = argv[++i];
     else if (strcmp(argv[i], "--cuda") == 0) on_gpu = 1;
     else if (strcmp(argv[i], "--limit") == 0 && i + 1 < argc) limit = strtoul(argv[++i], NULL, 10);
     else if (strcmp(argv[i], "--at") == 0 && i + 1 < argc) here = atol(argv[++i]);
@@ -541,8 +743,8 @@ int main(int argc, char **argv)
   setenv("GPUZIP_PERFORMANCE_LOG", "oom-performance.csv", 1);
   long trials_before = 0;
   for (int k = 0; k < KINDS; k++) {
-    mode = &MODES[k];
-    if (only != NULL && strcmp(only, mode->name) != 0) continue;
+    whole = mode = &MODES[k];
+    if (fnmatch(only, mode->name, FNM_EXTMATCH) != 0 || fnmatch(but, mode->name, FNM_EXTMATCH) == 0) continue;
     if (on_gpu && (mode->kind == LOAD || mode->kind == CODEC)) continue;
     if (here > 0) return trials(how, here, 1, 1), 0;
     wrong += explore(most, &aborts);
