@@ -1,7 +1,7 @@
 #!/bin/sh
 # The library and the programs of tests/ and of the examples under a tool that watches them: `tests/sanitizers.sh TOOL FOLDER`.
 #
-#   address   AddressSanitizer, leaks and UndefinedBehaviorSanitizer in programs and library, overflow checks in the library
+#   address   AddressSanitizer, leaks and UndefinedBehaviorSanitizer in programs, AddressSanitizer and overflow checks in the library
 #   threads   ThreadSanitizer in programs and library
 #   memcheck  valgrind's memcheck, with the release library in the folder LIBRARY
 #   miri      Miri on the parts of the library that are plain Rust
@@ -19,9 +19,13 @@ failed=0
 runs=0
 watch=""
 runtime=""
+objects=""
 
 for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
+
+# Some programs write files where they are.
+cd "$out" || exit 2
 
 have() {
     command -v "$1" >/dev/null 2>&1 && return 0
@@ -29,7 +33,8 @@ have() {
     return 1
 }
 
-# Runs a program, which must succeed and, unless it is empty, print a line that ends with the second argument.
+# Runs a program, which must succeed and, unless it is empty, print a line that ends with the second argument. Lines that begin with a count
+# are repeated here.
 check() {
     title=$1 expected=$2
     shift 2
@@ -37,6 +42,7 @@ check() {
     # shellcheck disable=SC2086 # what watches the program is words
     if $watch "$@" >"$out/log" 2>&1 && { [ -z "$expected" ] || grep -q "$expected\$" "$out/log"; }; then
         echo "$tool: $title: 0 errors"
+        sed -En 's/^[0-9]+ (jobs|calls)/  &/p' "$out/log"
     else
         echo "$tool: $title: FAILED: $*"
         tail -n 60 "$out/log"
@@ -63,17 +69,17 @@ build_library() {
 }
 
 # compile PROGRAM COMPILER ARGUMENTS...: against the library in $lib, with the sanitizers in $flags, and with the runtime in $runtime if that is
-# not the compiler's own.
+# not the compiler's own. The objects in $objects are linked, too.
 compile() {
     built=$1 compiler=$2
     shift 2
     link="-L$lib -lgpuzip -Wl,-rpath,$lib -lm -pthread"
     # shellcheck disable=SC2086 # flags are words
     if [ -z "$runtime" ]; then
-        $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -o "$out/$built" $link >"$out/log" 2>&1
+        $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" $objects -I "$root/include" -o "$out/$built" $link >"$out/log" 2>&1
     else
         $compiler -g -O1 -fno-omit-frame-pointer $flags "$@" -I "$root/include" -c -o "$out/$built.o" >"$out/log" 2>&1 &&
-            $compiler "$out/$built.o" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive -Wl,--export-dynamic -o "$out/$built" $link \
+            $compiler "$out/$built.o" $objects -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive -Wl,--export-dynamic -o "$out/$built" $link \
                 -ldl -lrt -lstdc++ >>"$out/log" 2>&1
     fi && return 0
     echo "$tool: $built cannot be compiled"
@@ -82,13 +88,20 @@ compile() {
     return 1
 }
 
-# The C programs of tests/c that take no arguments and say ok.
+# c_programs SESSIONS CALLS: the C programs of tests/c, with so many random sessions, and so many random calls from eight threads.
 c_programs() {
-    for source in "$root"/tests/c/abi.c "$root"/tests/c/run.c "$root"/tests/c/codec.c "$root"/tests/c/stress*.c; do
-        [ -f "$source" ] || continue
-        name=$(basename "$source" .c)
-        compile "$name" cc -std=c99 "$source" && check "tests/c/$name.c" ok "$out/$name"
+    for name in abi run codec halo; do
+        compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
     done
+    # shellcheck disable=SC2086 # flags are words
+    cc -std=c11 -g -O1 -fno-omit-frame-pointer -frounding-math $flags -I "$root/include" -c -o "$out/state.o" "$root/tests/c/stress_state.c" ||
+        { echo "$tool: tests/c/stress_state.c cannot be compiled"; failed=$((failed + 1)); return; }
+    objects=$out/state.o
+    compile stress_sessions cc -std=c11 -frounding-math "$root/tests/c/stress_sessions.c" &&
+        check tests/c/stress_sessions.c "misused calls" "$out/stress_sessions" 0 "$1"
+    objects=""
+    compile stress_misuse cc -std=c11 -frounding-math "$root/tests/c/stress_misuse.c" &&
+        check tests/c/stress_misuse.c compared "$out/stress_misuse" 1 "$2"
 }
 
 # A race that is there must be found, or nothing that follows means anything.
@@ -106,8 +119,11 @@ int main(void) {
 }
 C
     compile race cc "$out/race.c" || return 1
-    "$out/race" >"$out/log" 2>&1 && { echo "$tool: a planted race was not found"; failed=$((failed + 1)); return 1; }
-    grep -q "data race" "$out/log"
+    if ! "$out/race" >"$out/log" 2>&1 && grep -q "data race" "$out/log"; then return 0; fi
+    echo "$tool: a planted race was not found"
+    cat "$out/log"
+    failed=$((failed + 1))
+    return 1
 }
 
 cxx_programs() {
@@ -155,7 +171,10 @@ address)
     flags="-fsanitize=address,undefined -fno-sanitize-recover=all"
     export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
     build_library "-Zsanitizer=address" __asan_report_load
-    c_programs && cxx_programs && fortran_programs && c_examples
+    c_programs 2000 200000
+    cxx_programs
+    fortran_programs
+    c_examples
     ;;
 threads)
     flags="-fsanitize=thread"
@@ -163,17 +182,20 @@ threads)
     # std is not instrumented, but its locks and channels are compiled into the library and are. The runtime is rustc's: gcc's lacks some calls.
     build_library "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" __tsan_
     runtime=$(echo "$(rustc --print sysroot)"/lib/rustlib/"$host"/lib/librustc-*_rt.tsan.a)
-    planted_race && c_programs
+    planted_race && c_programs 1000 200000
     ;;
 memcheck)
     have valgrind || exit 0
-    lib=${LIBRARY:?the folder with libgpuzip.so}
+    lib=${LIBRARY:?the absolute path of the folder with libgpuzip.so}
     flags=""
     echo "memcheck: $(valgrind --version)"
     # The codecs have blocks of straight vector code that are too long for valgrind's default. "Still reachable" is what lives as long as the process.
     watch="valgrind -q --trace-children=yes --vex-guest-max-insns=20 --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect,possible \
 --errors-for-leak-kinds=definite,indirect,possible --gen-suppressions=all --suppressions=$root/tests/valgrind.supp"
-    c_programs && cxx_programs && fortran_programs && c_examples
+    c_programs 50 10000
+    cxx_programs
+    fortran_programs
+    c_examples
     ;;
 miri)
     choose_toolchain

@@ -34,6 +34,7 @@ program rtm3d
   call set_times
   truth = new_medium(g, dt, v)
   known = new_medium(g, dt, s)
+  deallocate (v, s)
   survey = new_survey(g, steps, shots, dt, freq)
   call new_shot(this, g, survey)
   call new_image(image, g)
