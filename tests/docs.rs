@@ -569,6 +569,25 @@ fn the_api_page_has_the_statuses_of_the_header() {
     table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
 }
 
+/// The transfers of GPUZIP 2.x's Salt data set in docs/performance.md are those that `gpuzip plan` counts.
+#[test]
+fn the_performance_page_has_the_transfers_of_the_plan() {
+    let count = |cache: &str, policy: &str| {
+        let schedule = ["plan", "--algorithm", "revolve", "--steps", "3751", "--snapshots", "8", "--json"];
+        let plan: Value = serde_json::from_str(&gpuzip(&[&schedule[..], &["--cache", cache, "--policy", policy]].concat())).unwrap();
+        let lead = format!("{:.1}", plan["mean_lead"].as_f64().unwrap());
+        (format!("{} + {}", plan["h2d"], plan["d2h"]), lead)
+    };
+    let page = page("docs/performance.md");
+    for cache in ["2", "4", "6", "8"] {
+        let row = page.text.lines().find(|line| line.starts_with(&format!("| {cache} | "))).unwrap();
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let ((lru, lru_lead), (clairvoyant, lead)) = (count(cache, "lru"), count(cache, "clairvoyant"));
+        assert_eq!(cells[1..3], [lru, clairvoyant], "{row}");
+        assert!(cells[3].is_empty() || cells[3] == format!("{lru_lead} and {lead}"), "{row}: {lru_lead} and {lead}");
+    }
+}
+
 #[test]
 fn the_api_page_names_every_function() {
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
