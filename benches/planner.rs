@@ -6,9 +6,11 @@
 mod common;
 
 use common::{app_field, field, machine, median, HOST};
+use gpuzip::choice::{search, Keep, Sizes};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
-use gpuzip::plan::{search, simulate, Budgets, Keep, Plan, Policy, Profile, Sizes};
+use gpuzip::plan::{Plan, Policy};
+use gpuzip::predict::{simulate, Budgets, Profile};
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
 use std::time::{Duration, Instant};

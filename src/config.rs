@@ -3,7 +3,8 @@
 use crate::codec::Settings;
 use crate::device::Pages;
 use crate::error::{fail, Result};
-use crate::plan::{Policy, Profile};
+use crate::plan::Policy;
+use crate::predict::Profile;
 use crate::schedule::Algorithm;
 use std::path::PathBuf;
 

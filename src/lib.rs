@@ -6,27 +6,25 @@
 //! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
 //! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
 
-mod agree;
 pub mod available;
-mod budgets;
 pub mod capi;
+pub mod choice;
 pub mod codec;
 pub mod config;
-pub mod cursor;
 pub mod device;
 pub mod error;
+mod fallible_vec;
 pub mod files;
-mod fork;
+pub mod layout;
 mod nearest;
 pub mod numbers;
-pub mod offers;
-mod perf_log;
 pub mod plan;
+pub mod predict;
+mod process;
 mod reserve;
-mod room;
+pub mod scalar;
 pub mod schedule;
 pub mod session;
-pub mod snapshot;
 pub mod stats;
 pub mod tier;
 pub mod trace;

@@ -8,7 +8,7 @@
 //! into the library only if as much is free as a call may need. Taking and giving are single atomic operations, so that threads may do
 //! it at any time; a forked child forgets the leases of its parent's threads.
 
-use crate::fork::Process;
+use crate::process::Process;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -4,15 +4,16 @@
 mod common;
 
 use common::tempdir;
+use gpuzip::choice::SharedSchedule;
 use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
-use gpuzip::plan::{CodecProfile, Profile};
+use gpuzip::layout::{Field, Layout};
+use gpuzip::predict::{CodecProfile, Profile};
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -270,7 +271,7 @@ fn profiles_change_the_plan_between_shots() {
 #[test]
 fn sessions_of_one_schedule_change_together() {
     let config = any_codec();
-    let cursor = Arc::new(Cursor::new(config.clone(), STEPS.into()).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), STEPS.into()).unwrap());
     let attach = |app: &mut App| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
     let mut apps = [quick(), quick()];
     let mut sessions = apps.each_mut().map(attach);
@@ -349,7 +350,7 @@ fn shots_that_end_early_have_no_profile() {
 /// Times of steps are those of states of other sizes in proportion: slabs of unequal size may share a profile.
 #[test]
 fn steps_of_larger_states_take_longer() {
-    use gpuzip::plan::Costs;
+    use gpuzip::predict::Costs;
     let profile = machine(1.0, 1.0, &[]);
     let (same, twice) = (Costs::new(&profile, STATE, None), Costs::new(&profile, 2 * STATE, None));
     assert_eq!((same.forward.of(0), twice.forward.of(0)), (1e-3, 2e-3));

@@ -6,10 +6,12 @@
 mod checksum;
 
 use checksum::reseal;
-use gpuzip::codec::{simd, Array, ArrayMut, Bound, ErrorBound, Method, Settings, Shape, SnapshotCodec};
+use gpuzip::codec::{simd, Bound, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::device::AppMemory;
 use gpuzip::error::Code;
-use gpuzip::snapshot::{Field, Layout, Scalar};
+use gpuzip::layout::{Field, Layout};
+use gpuzip::scalar::Scalar;
+use gpuzip::scalar::{Array, ArrayMut};
 use proptest::prelude::*;
 
 /// Fields with their values, as doubles.

@@ -1,15 +1,18 @@
 //! Sessions with compressed snapshots on the host backend: every restored state is what decoding the saved one gives, bit for bit, wherever
 //! it was kept meanwhile, and no budget is exceeded.
 
-use gpuzip::codec::{plugin, Array, ArrayMut, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
+use gpuzip::choice::Target;
+use gpuzip::choice::{SharedSchedule, Tick};
+use gpuzip::codec::{plugin, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::cursor::{Cursor, Tick};
-use gpuzip::device::{AppField, AppMemory, Stream, Target};
+use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::{Code, Result};
+use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::{Counts, Plan, Policy, Step, NONE};
+use gpuzip::scalar::Scalar;
+use gpuzip::scalar::{Array, ArrayMut};
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
 use gpuzip::tier::{Packer, Tiers};
 use proptest::prelude::*;
@@ -411,7 +414,7 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
     let base = Config { device_budget: 2 * raw, ..config(Algorithm::Revolve, 9, 0) };
     let other = Settings { method: Method::Lorenzo, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     let configs = [base.clone(), Config { compression: other, ..base.clone() }];
-    let cursor = Arc::new(Cursor::new(base, 70).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(base, 70).unwrap());
     let mut apps: Vec<App> = all.iter().map(|fields| App::new(fields)).collect();
     let mut expected: Vec<Expected> = all.iter().zip(&configs).map(|(f, c)| Expected::new(&c.compression, f, 7)).collect();
     let attach = |(app, config): (&mut App, &Config)| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
@@ -450,7 +453,7 @@ fn a_codec_without_memory_stays_an_error() {
     let field = Field { n: [1 << 46, 1, 1], scalar: Scalar::F32, previous_of: None };
     let compression = Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
     let config = Config { compression, compression_factor: 1e12, host_budget: 1 << 20, ..config(Algorithm::Revolve, 3, 0) };
-    let cursor = Arc::new(Cursor::new(config.clone(), 10).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), 10).unwrap());
     let mut session = Session::attach(cursor, config, &[AppField { field, memory: None }]).unwrap();
     for _ in 0..2 {
         let error = session.get_action().unwrap_err();

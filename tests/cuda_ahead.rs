@@ -15,12 +15,14 @@ mod order;
 
 use app::{config, host_syncs, ok, MEMORY};
 use cudarc::driver::sys::{CUevent, CUstream};
+use gpuzip::choice::{choose, Sizes};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::plan::{choose, Policy, Sizes};
+use gpuzip::layout::Field;
+use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use order::{sites, Roles};
 use std::ptr::null_mut;
 

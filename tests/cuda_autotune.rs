@@ -12,7 +12,8 @@ mod emu;
 use app::{config, host_syncs, run_tuned, Draw, Job, Streams};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::Config;
-use gpuzip::plan::{Policy, Profile};
+use gpuzip::plan::Policy;
+use gpuzip::predict::Profile;
 use gpuzip::schedule::Algorithm;
 
 /// Stages, what kernels work in, slots, the trials' and the application's own.

@@ -9,14 +9,16 @@ mod common;
 mod emu;
 
 use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
+use gpuzip::choice::{choose, Sizes};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::error::{Code, Result};
-use gpuzip::plan::{choose, Policy, Sizes, SPARE_SLOTS};
+use gpuzip::layout::Field;
+use gpuzip::plan::{Policy, SPARE_SLOTS};
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::{estimate, Estimate, Session};
-use gpuzip::snapshot::{Field, Scalar};
 use std::cell::Cell;
 
 /// Bytes of a snapshot.

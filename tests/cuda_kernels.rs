@@ -12,10 +12,11 @@ mod emu;
 use app::{config, ok, MEMORY};
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use std::ffi::{c_void, CString};
 use std::ptr::null_mut;
 

@@ -18,10 +18,10 @@ use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::error::Result;
+use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::Policy;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::estimate;
-use gpuzip::snapshot::{Field, Layout};
 use order::{races, sites, Kernels, Roles, Sites, OF_COMPRESSED, OF_RAW, RECORDS, WAITS};
 use std::collections::BTreeMap;
 
@@ -282,7 +282,7 @@ fn check(found: &Found, others: &[(&str, &str)], implied: &[(&str, &str)]) {
 #[test]
 fn no_line_is_forgotten() {
     let tier =
-        [include_str!("../src/tier/mod.rs"), include_str!("../src/tier/compressed.rs"), include_str!("../src/tier/packer.rs")].concat();
+        [include_str!("../src/tier/mod.rs"), include_str!("../src/tier/packed.rs"), include_str!("../src/tier/snapshot_coder.rs")].concat();
     let cuda = [include_str!("../src/device/cuda/mod.rs"), include_str!("../src/device/cuda/marks.rs")].concat();
     // `Device::wait` and `Device::record` are the driver's calls behind those of the tiers; one line waits for two reasons, and for the slot
     // that is restored, two do.

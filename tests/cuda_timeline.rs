@@ -12,13 +12,15 @@ mod emu;
 mod reading;
 
 use app::{config, host_syncs, ok, run, Draw, Job, Streams, MEMORY};
+use gpuzip::choice::{choose, Sizes};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::plan::{choose, Policy, Sizes};
+use gpuzip::layout::Field;
+use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Action, Algorithm, Kind, Ranges};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use reading::{shots, Shot};
 use std::path::Path;
 

@@ -8,9 +8,10 @@ mod emu;
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
+use gpuzip::layout::Field;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::{estimate, Session};
-use gpuzip::snapshot::{Field, Scalar};
 use std::process::Command;
 
 const STEPS: u32 = 400;

@@ -221,7 +221,7 @@ fn a_full_disk_is_a_warning() {
         std::fs::write(disk.join("rest"), vec![1; (65536 - used) as usize]).unwrap();
         let said = play(40);
         assert!(said.starts_with("ok\n") && said.contains("No space left on device"), "{said}");
-        gpuzip::plan::Profile::from_bytes(&std::fs::read(disk.join("profile")).unwrap()).unwrap();
+        gpuzip::predict::Profile::from_bytes(&std::fs::read(disk.join("profile")).unwrap()).unwrap();
         assert!(rows_in(&disk.join("log")) >= 1);
         if disk.join("timeline").exists() {
             shots_in(&disk.join("timeline"));
@@ -245,7 +245,7 @@ fn closed_standard_streams_are_not_taken() {
         assert_eq!(shots_in(&test.join("timeline")), 2, "{closed}");
     }
     assert_eq!(rows_in(&test.join("gpuzip_performance.csv")), 8);
-    gpuzip::plan::Profile::from_bytes(&std::fs::read(test.join("profile")).unwrap()).unwrap();
+    gpuzip::predict::Profile::from_bytes(&std::fs::read(test.join("profile")).unwrap()).unwrap();
 }
 
 /// The log's lines are the library's writes, too: neither a pipe whose reader is gone nor a file that may not grow ends the application.
@@ -313,7 +313,7 @@ fn short_and_interrupted_writes_make_whole_files() {
     let mut seen = 0;
     while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
         if let Ok(bytes) = std::fs::read(test.join("profile")) {
-            gpuzip::plan::Profile::from_bytes(&bytes).unwrap_or_else(|e| panic!("{} bytes: {e}", bytes.len()));
+            gpuzip::predict::Profile::from_bytes(&bytes).unwrap_or_else(|e| panic!("{} bytes: {e}", bytes.len()));
             seen += 1;
         }
     }

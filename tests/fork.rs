@@ -161,7 +161,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
 
 /// The bytes of a profile.
 fn gpuzip_profile() -> Vec<u8> {
-    gpuzip::plan::Profile::typical_host(LARGE as u64 * 4, 0.0).to_bytes()
+    gpuzip::predict::Profile::typical_host(LARGE as u64 * 4, 0.0).to_bytes()
 }
 
 /// Every call that takes a handle is among those above.

@@ -12,7 +12,7 @@ mod nvcomp;
 mod rig;
 
 use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings};
-use gpuzip::snapshot::Scalar;
+use gpuzip::scalar::Scalar;
 use rig::{Draw, Kind, Rig, KINDS};
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ mod emu;
 mod rig;
 
 use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::snapshot::Scalar;
+use gpuzip::scalar::Scalar;
 use rig::{Kind, Rig};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

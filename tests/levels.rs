@@ -4,10 +4,11 @@
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::{Code, Result};
+use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
 use proptest::prelude::*;
 

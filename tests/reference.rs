@@ -1,7 +1,8 @@
 //! The simulator beside another implementation of its model, which plays the very same plans, where that is at hand: it is not in this
 //! repository; `GPUZIP_SHARED` says where, or `../shared`.
 
-use gpuzip::plan::{simulate, Budgets, Costs, Index, Plan, Policy, Times, NONE};
+use gpuzip::plan::{Index, Plan, Policy, NONE};
+use gpuzip::predict::{simulate, Budgets, Costs, Times};
 use gpuzip::schedule::{Kind, Schedule};
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,14 +1,15 @@
 //! Whole sweeps on the host backend: every restored state must be the one that was saved, bit for bit, whatever the schedule, the policy,
 //! the tiers and the timing.
 
+use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::config::{Backend, Config};
-use gpuzip::cursor::{Cursor, Tick};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
+use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
 
 /// Runs `shots` sweeps with one session per seed, all on one schedule, and checks every reversed state against a store-everything run.
 fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
-    let cursor = Arc::new(Cursor::new(config.clone(), steps as i64).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), steps as i64).unwrap());
     let mut sessions: Vec<Session> =
         seeds.iter().map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap()).collect();
     let plan = sessions[0].plan().unwrap();
@@ -262,7 +263,7 @@ fn wrong_order_is_an_error_that_changes_nothing() {
 fn sessions_out_of_step_are_told() {
     let shape = shapes(&[(10, false)]);
     let config = config(Algorithm::Revolve, 2, 2, Policy::Clairvoyant);
-    let cursor = Arc::new(Cursor::new(config.clone(), 9).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), 9).unwrap());
     let attach = || Session::attach(cursor.clone(), config.clone(), &unplaced(&shape)).unwrap();
     let (mut a, mut b) = (attach(), attach());
     let mut app = App::new(&shape, 4);
@@ -290,7 +291,7 @@ fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
     let mut app = App::new(&shape, 3);
     for (steps, range_actions) in [(1, false), (1, true), (2, true), (40, false), (40, true)] {
         let config = Config { range_actions, ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
-        let whole = Cursor::new(config.clone(), steps).unwrap();
+        let whole = SharedSchedule::new(config.clone(), steps).unwrap();
         let mut session = Session::new(config, steps, &unplaced(&shape)).unwrap();
         for _ in 0..2 {
             let mut serve = |session: &mut Session, tick: Tick| {
@@ -362,7 +363,7 @@ fn memory_that_cannot_be_had_is_an_error() {
 #[test]
 fn a_session_that_is_gone_has_no_say() {
     let config = Config { host_budget: 4096, ..config(Algorithm::Revolve, 0, 0, Policy::Clairvoyant) };
-    let cursor = Arc::new(Cursor::new(config.clone(), 50).unwrap());
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), 50).unwrap());
     drop(Session::attach(cursor.clone(), config.clone(), &unplaced(&shapes(&[(4000, false)]))).unwrap());
     let mut small = Session::attach(cursor, config, &unplaced(&shapes(&[(4, false)]))).unwrap();
     small.setup().unwrap();

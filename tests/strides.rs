@@ -4,9 +4,10 @@
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Rows, Stream};
+use gpuzip::layout::Field;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use proptest::prelude::*;
 
 const STREAM: Stream = Stream(std::ptr::null_mut());

@@ -3,10 +3,11 @@
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
 use gpuzip::error::Code;
+use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use proptest::prelude::*;
 
 const HOST: Stream = Stream(std::ptr::null_mut());

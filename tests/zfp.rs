@@ -6,8 +6,9 @@ mod fixtures;
 mod libzfp;
 
 use gpuzip::codec::zfp::Zfp;
-use gpuzip::codec::{simd, Array, ArrayMut, Bound, Coder, Shape};
-use gpuzip::snapshot::Scalar;
+use gpuzip::codec::{simd, Bound, Coder, Shape};
+use gpuzip::scalar::Scalar;
+use gpuzip::scalar::{Array, ArrayMut};
 use libzfp::Libzfp;
 use proptest::prelude::*;
 

@@ -3,9 +3,10 @@
 #![allow(dead_code)]
 
 use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::layout::Field;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::Kind;
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use gpuzip::stats::Stats;
 use std::time::Instant;
 

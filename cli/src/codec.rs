@@ -9,7 +9,8 @@ use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, SnapshotCodec
 use gpuzip::device::AppMemory;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::files;
-use gpuzip::snapshot::{Field, Layout, Scalar};
+use gpuzip::layout::{Field, Layout};
+use gpuzip::scalar::Scalar;
 use serde_json::{json, Map, Value};
 use std::hint::black_box;
 use std::io::{self, BufWriter, Write};

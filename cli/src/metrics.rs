@@ -4,7 +4,7 @@
 //! infinite error.
 
 use gpuzip::codec::simd::{dispatch, Kernel};
-use gpuzip::codec::Real;
+use gpuzip::scalar::Real;
 
 /// How a decoded array differs from the original.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! What a subcommand says: named values for a script or a person, and the listing behind them.
 
 use crate::options::refuse;
-use crate::plan::{seconds, size};
+use crate::plan::seconds;
+use crate::plan::size;
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use serde_json::{Map, Value};

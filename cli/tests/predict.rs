@@ -264,7 +264,7 @@ fn impossible_costs_are_refused() {
 /// What an application measured, in place of options; options that are given come first.
 #[test]
 fn a_measured_profile_is_planned_with() {
-    use gpuzip::plan::{CodecProfile, Profile};
+    use gpuzip::predict::{CodecProfile, Profile};
     let codec = CodecProfile {
         compressor: 5,
         bound: 1e-3,
@@ -305,7 +305,8 @@ fn a_measured_profile_is_planned_with() {
 /// every time that is predicted is a number.
 #[test]
 fn absurd_profiles_are_refused_or_planned_with() {
-    use gpuzip::plan::{search, Budgets, CodecProfile, Keep, Profile, Sizes};
+    use gpuzip::choice::{search, Keep, Sizes};
+    use gpuzip::predict::{Budgets, CodecProfile, Profile};
     const NUMBERS: [f64; 17] =
         [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-9, 1e-3, 7.5, 1e6, 1e9, 1e12, 1e18, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
     let mut state = 1u64;

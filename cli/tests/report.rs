@@ -2,10 +2,11 @@
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::layout::Field;
 use gpuzip::plan::{Plan, Policy};
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Scalar};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

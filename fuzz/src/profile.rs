@@ -3,7 +3,7 @@
 use crate::abi::{c_path, checked, config, field, file, folder, memory_required};
 use crate::input::Input;
 use gpuzip::capi::*;
-use gpuzip::plan::Profile;
+use gpuzip::predict::Profile;
 
 /// What stands before the part of a profile that the checksum is of: magic, version, size and the checksum.
 const PREFIX: usize = 24;

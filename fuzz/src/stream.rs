@@ -6,7 +6,7 @@ use crate::input::Input;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level};
 use gpuzip::codec::{Content, Header, Shape};
-use gpuzip::snapshot::Scalar;
+use gpuzip::scalar::Scalar;
 use std::cell::RefCell;
 
 /// Most fields of a case.

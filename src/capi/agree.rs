@@ -4,7 +4,7 @@ use super::entry::{entry, entry_that_frees, write};
 use super::float::in_caller;
 use super::handles::{self, with_session};
 use super::types::*;
-use crate::agree::agree;
+use crate::choice::agree;
 use crate::error::{fail, Result};
 use std::ffi::c_void;
 

@@ -5,11 +5,14 @@ use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
 use super::float::in_caller;
 use super::session::app_fields;
 use super::types::*;
-use crate::codec::{plugin, Array, ArrayMut, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
+use crate::choice::Target;
+use crate::codec::{plugin, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{check_disjoint, AppField, AppMemory, Target};
+use crate::device::{check_disjoint, AppField, AppMemory};
 use crate::error::{fail, Code, Error, Result};
-use crate::snapshot::{Layout, Scalar};
+use crate::layout::Layout;
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 use std::ffi::{c_void, CStr};
 
 /// The layout of the fields, whose memory must be on the host.

@@ -81,7 +81,7 @@ pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) ->
 }
 
 fn admitted(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
-    crate::fork::watch();
+    crate::process::watch();
     float::in_library(|| status_of(name, body))
 }
 

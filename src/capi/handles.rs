@@ -1,9 +1,9 @@
 //! Handles: numbers that look like pointers and are looked up, never dereferenced. A stale, foreign or mixed-up handle is an error.
 
 use super::types::{gpuzip_schedule_t, gpuzip_t};
-use crate::cursor::Cursor;
+use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
-use crate::fork::Guarded;
+use crate::process::Guarded;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ struct Handles {
     /// The first handle that this process may have made: those before it are its parent's.
     first: usize,
     sessions: BTreeMap<usize, Arc<Mutex<Session>>>,
-    schedules: BTreeMap<usize, Arc<Cursor>>,
+    schedules: BTreeMap<usize, Arc<SharedSchedule>>,
 }
 
 impl Handles {
@@ -55,7 +55,7 @@ pub(super) fn add_session(session: Session) -> Result<*mut gpuzip_t> {
     Ok(handle as *mut gpuzip_t)
 }
 
-pub(super) fn add_schedule(cursor: Arc<Cursor>) -> Result<*mut gpuzip_schedule_t> {
+pub(super) fn add_schedule(cursor: Arc<SharedSchedule>) -> Result<*mut gpuzip_schedule_t> {
     let mut handles = HANDLES.write()?;
     let handle = next();
     handles.schedules.insert(handle, cursor);
@@ -73,7 +73,7 @@ pub(super) fn with_session<R>(handle: *mut gpuzip_t, body: impl FnOnce(&mut Sess
     body(&mut session)
 }
 
-pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<Cursor>> {
+pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
     let handles = HANDLES.read()?;
     match handles.schedules.get(&(handle as usize)) {
         Some(cursor) => Ok(cursor.clone()),

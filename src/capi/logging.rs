@@ -4,9 +4,9 @@ use super::entry::entry;
 use super::float::in_caller;
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
+use crate::fallible_vec::{self, with_room};
 use crate::files::quietly;
-use crate::fork::{Guarded, Process};
-use crate::room::{self, with_room};
+use crate::process::{Guarded, Process};
 use env_filter::Filter;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use once_cell::race::OnceBox;
@@ -52,7 +52,7 @@ fn filter() -> &'static Filter {
 /// A formatted text whose last byte alone may be a NUL; `None` if there is no memory for it.
 fn line(arguments: std::fmt::Arguments) -> Option<Vec<u8>> {
     let mut text = String::new();
-    room::write(&mut text, arguments).ok()?;
+    fallible_vec::write(&mut text, arguments).ok()?;
     let mut text = text.into_bytes();
     let last = text.len().saturating_sub(1);
     text[..last].iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b'?');

@@ -4,7 +4,7 @@ use super::entry::{entry, not_null, write, write_sized};
 use super::handles::with_session;
 use super::types::*;
 use crate::error::{fail, Result};
-use crate::plan::Profile;
+use crate::predict::Profile;
 use crate::session::Session;
 use std::ffi::c_void;
 

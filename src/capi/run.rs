@@ -5,7 +5,7 @@ use super::float::in_caller;
 use super::handles::with_session;
 use super::session::app_fields;
 use super::types::*;
-use crate::cursor::Tick;
+use crate::choice::Tick;
 use crate::device::{AppField, Stream};
 use crate::error::{fail, Code, Error, Result};
 use crate::schedule::Kind;

@@ -4,10 +4,11 @@ use super::config::adopted;
 use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;
+use crate::choice::Sizes;
+use crate::choice::{SharedSchedule, Tick};
 use crate::codec::Settings;
-use crate::cursor::{Cursor, Tick};
 use crate::error::{fail, Result};
-use crate::plan::{Plan, Sizes};
+use crate::plan::Plan;
 use crate::schedule::{validate, Ranges, Schedule};
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     entry("gpuzip_schedule_create", || {
         super::entry::not_null(schedule, "schedule")?;
         // SAFETY: by this function's contract.
-        let cursor = Cursor::new(unsafe { adopted(config) }?, steps as i64)?;
+        let cursor = SharedSchedule::new(unsafe { adopted(config) }?, steps as i64)?;
         // SAFETY: by this function's contract.
         unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))?) }
     })

@@ -7,8 +7,9 @@ use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Rows, Stream};
 use crate::error::{fail, Code, Result};
+use crate::layout::{Field, MAX_FIELDS};
+use crate::scalar::Scalar;
 use crate::session::{estimate, Estimate, Session};
-use crate::snapshot::{Field, Scalar, MAX_FIELDS};
 use crate::stats::Stats;
 use std::ffi::c_void;
 

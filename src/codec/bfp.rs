@@ -23,9 +23,9 @@
 //! | that | i8 each: q, in the order of the array; -128 does not occur |
 
 use super::coder::{Bound, Coder, Shape};
-use super::real::{Array, ArrayMut, Real};
 use super::simd::{dispatch, Kernel};
 use crate::error::{fail, Result};
+use crate::scalar::{Array, ArrayMut, Real};
 
 /// Values of a block.
 const BLOCK: usize = 32;

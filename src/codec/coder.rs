@@ -1,8 +1,8 @@
 //! What a codec does with one array.
 
-use super::real::{Array, ArrayMut};
 use crate::error::Result;
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 
 /// What the error of an array must not exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -20,9 +20,9 @@
 //! | 16 | u16 each: the halves, in the order of the array |
 
 use super::coder::{Bound, Coder, Shape};
-use super::real::{Array, ArrayMut, Real};
 use super::simd::{dispatch, Kernel};
 use crate::error::{fail, Result};
+use crate::scalar::{Array, ArrayMut, Real};
 
 /// Bytes before the halves: they begin aligned for vectors.
 const HEAD: usize = 16;

@@ -16,9 +16,9 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::coder::{Bound, Shape};
-use super::real::{Array, Real};
 use super::simd::{dispatch, Kernel, Level};
 use crate::error::{fail, Result};
+use crate::scalar::{Array, Real};
 
 /// Values of a line.
 pub(super) const LINE: usize = 32;

@@ -1,8 +1,9 @@
 //! What the tests of the codecs that quantise share.
 
 use super::*;
-use crate::codec::{simd, ArrayMut, Coder};
-use crate::snapshot::Scalar;
+use crate::codec::{simd, Coder};
+use crate::scalar::ArrayMut;
+use crate::scalar::Scalar;
 use proptest::prelude::*;
 use std::path::PathBuf;
 

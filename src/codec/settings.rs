@@ -8,11 +8,11 @@ use super::dct::Dct;
 use super::half::Half;
 use super::lorenzo::Lorenzo;
 use super::plugin;
-use super::real::Array;
-use super::survey::Survey;
+use super::value_range::Survey;
 use super::zfp::Zfp;
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Array;
+use crate::scalar::Scalar;
 
 /// A codec with its parameters. The numbers are those of the configuration's `compressor`.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,7 +21,8 @@
 use super::checksum::checksum;
 use super::coder::Shape;
 use crate::error::{fail, Result};
-use crate::snapshot::{Field, Scalar};
+use crate::layout::Field;
+use crate::scalar::Scalar;
 
 /// Bytes of a header, and what streams are aligned to.
 pub const HEADER: usize = 64;

@@ -3,14 +3,14 @@
 //! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time that such a link would need, so that
 //! an accelerator's balance can be studied without one.
 
-use super::log::{Log, Teller};
 use super::overlap::touches;
+use super::recorder::{Log, Teller};
 use super::slab::{Pages, Slab, Toucher};
 use super::thread::Thread;
 use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
 use crate::error::{fail, Result};
-use crate::fork::Process;
-use crate::room;
+use crate::fallible_vec;
+use crate::process::Process;
 use crate::trace::{Label, Span};
 use std::collections::VecDeque;
 use std::ffi::{c_void, CStr};
@@ -126,7 +126,7 @@ impl Device for HostDevice {
         self.entered = Instant::now();
         let gap = self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
         if let Some(gaps) = &mut self.gaps {
-            room::push(gaps, gap)?;
+            fallible_vec::push(gaps, gap)?;
         }
         if let Some(teller) = &mut self.teller {
             teller.enter(call, self.entered);
@@ -153,7 +153,7 @@ impl Device for HostDevice {
     }
 
     fn event(&mut self) -> Result<Event> {
-        room::push(&mut self.events, (Lane::App, 0))?;
+        fallible_vec::push(&mut self.events, (Lane::App, 0))?;
         Ok(Event(self.events.len() - 1))
     }
 
@@ -473,7 +473,7 @@ impl Worker {
     }
 
     fn push(&mut self, task: Task) -> Result<()> {
-        room::push_back(&mut self.queue.lock().tasks, task)?;
+        fallible_vec::push_back(&mut self.queue.lock().tasks, task)?;
         self.pushed += 1;
         self.queue.changed.notify_all();
         Ok(())

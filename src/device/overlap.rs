@@ -2,7 +2,7 @@
 
 use super::AppMemory;
 use crate::error::{fail, Result};
-use crate::room::with_room;
+use crate::fallible_vec::with_room;
 
 /// Refuses fields that have a byte in common. What lies between the rows of a field is not its own: fields may lie in each other's gaps.
 pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
@@ -68,7 +68,8 @@ pub(super) fn touches(field: AppMemory, address: u64, bytes: u64) -> bool {
 mod tests {
     use super::*;
     use crate::device::Rows;
-    use crate::snapshot::{Field, Scalar};
+    use crate::layout::Field;
+    use crate::scalar::Scalar;
 
     fn at(address: usize, rows: Rows) -> AppMemory {
         // SAFETY: nobody touches this memory here.

@@ -84,5 +84,5 @@ impl Packed {
 
 /// Copies begin where values of every type may begin.
 fn aligned(bytes: usize) -> u64 {
-    (bytes as u64).next_multiple_of(crate::snapshot::ALIGNMENT)
+    (bytes as u64).next_multiple_of(crate::layout::ALIGNMENT)
 }

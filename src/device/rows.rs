@@ -1,7 +1,7 @@
 //! How the values of a field lie in the application's memory: in one piece, or in rows and planes at a distance, with halos between them.
 
 use crate::error::{fail, Result};
-use crate::snapshot::Field;
+use crate::layout::Field;
 
 /// Contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes apart, each of `counts[0]` rows that begin
 /// `pitches[0]` bytes apart, each of `row` bytes. Rows that follow one another without a gap are one row here.
@@ -148,7 +148,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Scalar;
+    use crate::scalar::Scalar;
     use proptest::prelude::*;
 
     fn field(n: [u64; 3], scalar: Scalar) -> Field {

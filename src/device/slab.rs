@@ -2,9 +2,9 @@
 
 use super::thread::Thread;
 use super::{AppMemory, Rows};
-use crate::codec::Real;
 use crate::error::{fail, Result};
-use crate::fork::Process;
+use crate::process::Process;
+use crate::scalar::Real;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::NONE;
 use crate::error::{fail, Result};
-use crate::room::{filled, push, with_room};
+use crate::fallible_vec::{filled, push, with_room};
 use crate::schedule::{Kind, Schedule};
 
 /// A SAVE or RESTORE.

@@ -8,41 +8,23 @@
 //! snapshot, and [`simulate()`] plays the plan against it. [`search`] does that for a portfolio of schedules and takes the quickest one
 //! that fits the budgets.
 
-mod bound;
-mod choose;
-mod costs;
 mod index;
-mod lanes;
-mod player;
-mod portable;
-mod portfolio;
-mod profile;
-mod published;
 mod replace;
-mod search;
-mod share;
-mod simulate;
-mod survey;
-mod timeline;
+mod time_levels;
 
 use crate::error::Result;
-use crate::room::{self, filled};
+use crate::fallible_vec::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use choose::{choose, choose_among, choose_schedule, Choice, Shared, Sizes, SPARE_SLOTS};
-pub use costs::{Costs, Times};
 pub use index::{Event, Index};
-pub use profile::{CodecProfile, Profile};
-pub use published::published;
-pub use search::{search, Candidate, Keep};
-pub use share::{Past, Shares};
-pub use simulate::{simulate, simulate_timeline, Budgets, Simulation};
-pub use survey::Survey;
-pub use timeline::{Row, Timeline};
+pub use time_levels::{Past, Shares};
 
 /// "No slot", "no further use": the absence of an index.
 pub const NONE: u32 = u32::MAX;
+
+/// Slots beside the cache for an application that works in the slots: for the state of an event without a slot, and the one before it.
+pub const SPARE_SLOTS: u32 = 2;
 
 /// How the device cache chooses what to replace. The numbers are those of the configuration's `policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,7 +139,7 @@ impl Plan {
     /// Plans an indexed schedule for states whose previous time levels are shared between snapshots.
     pub fn sharing(index: &Index, cache: u32) -> Result<Self> {
         let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
-        plan.shares = Some(share::share(index, &plan.steps, &plan.fetches)?);
+        plan.shares = Some(time_levels::share(index, &plan.steps, &plan.fetches)?);
         Ok(plan)
     }
 
@@ -212,7 +194,7 @@ impl Plan {
                 step.host = *place;
             }
             if last_read[e] {
-                room::push(&mut free, *place)?;
+                fallible_vec::push(&mut free, *place)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
-use crate::room::{filled, push, with_room};
+use crate::fallible_vec::{filled, push, with_room};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The device cache in a dry run without data.

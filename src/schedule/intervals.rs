@@ -5,7 +5,7 @@
 use super::revolve::{self, Range};
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
-use crate::room;
+use crate::fallible_vec;
 
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
@@ -222,7 +222,7 @@ impl Sweep {
 
     /// Puts a range on top of the others, and gives `action` then; the action ERROR ends the schedule if there is no memory for the range.
     fn keep(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
-        if room::push(&mut self.ranges, range).is_ok() {
+        if fallible_vec::push(&mut self.ranges, range).is_ok() {
             return action;
         }
         (self.next, self.goal) = (Next::Terminated, self.live);

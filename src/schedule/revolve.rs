@@ -5,7 +5,7 @@
 //! `s` snapshots (the one at its start included) reverse with no step taken more than `r` times.
 
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// beta(s, r) = C(s + r, s), saturating at `u64::MAX`; 0 where an argument is negative.
 pub fn beta(s: i64, r: i64) -> u64 {
@@ -129,8 +129,8 @@ pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
         } else {
             let upper = range.split();
             sum += u64::from(upper.len > 1);
-            room::push(&mut ranges, range)?;
-            room::push(&mut ranges, upper)?;
+            fallible_vec::push(&mut ranges, range)?;
+            fallible_vec::push(&mut ranges, upper)?;
         }
     }
     Ok(sum)

@@ -3,8 +3,8 @@
 
 use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
 use crate::error::{fail, Error, Result};
+use crate::fallible_vec;
 use crate::files;
-use crate::room;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -61,7 +61,7 @@ impl Trace {
                 return fail!(Parse, "line {number}: more than {most} actions: no schedule of so many time steps needs that many");
             }
             let within = |e: Error| e.within(format_args!("line {number}"));
-            parse(text).and_then(|action| room::push(&mut actions, action)).map_err(within)?;
+            parse(text).and_then(|action| fallible_vec::push(&mut actions, action)).map_err(within)?;
         }
         Self::new(actions, steps)
     }
@@ -89,7 +89,7 @@ impl Trace {
 
 /// NEXT_IS_SAVE by looking one action ahead, LAST_USE by one pass from the end.
 fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
-    let mut needed = room::filled(false, steps as usize)?;
+    let mut needed = fallible_vec::filled(false, steps as usize)?;
     let mut next: Option<(Kind, u32)> = None;
     for action in actions.iter_mut().rev() {
         let ts = action.ts;

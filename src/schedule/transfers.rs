@@ -7,7 +7,7 @@
 use super::intervals::Intervals;
 use super::revolve::Range;
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// Transfers to and from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,8 @@ fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
                 base_fetched |= is_base;
                 fetched = true;
             }
-            room::push(&mut ranges, (range, fetched))?;
-            room::push(&mut ranges, (upper, false))?;
+            fallible_vec::push(&mut ranges, (range, fetched))?;
+            fallible_vec::push(&mut ranges, (upper, false))?;
         }
     }
     Ok((sum, base_fetched))

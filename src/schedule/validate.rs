@@ -2,7 +2,7 @@
 
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
-use crate::room::filled;
+use crate::fallible_vec::filled;
 
 /// The counts of a schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 //! What a session tells of its run: the timeline of `trace_out`, and NVTX ranges. Whatever goes wrong here is a warning.
 
 use super::{Engine, Session};
-use crate::cursor::Tick;
-use crate::device::{Device, Target};
+use crate::choice::Target;
+use crate::choice::Tick;
+use crate::device::Device;
 use crate::error::Result;
-use crate::plan::{Costs, Plan, Times};
+use crate::plan::Plan;
+use crate::predict::{Costs, Times};
 use crate::schedule::{flags, trace, Algorithm, Kind, Schedule};
 use crate::stats::Stats;
 use crate::trace::{nvtx, Label, Object, Row, Trace};

@@ -1,11 +1,12 @@
 //! Sessions that measure a shot, and plan by what was measured.
 
 use super::{Engine, Session};
-use crate::device::{AppMemory, Stream, Target};
+use crate::choice::Target;
+use crate::choice::{candidates, offers_of};
+use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
-use crate::offers::{candidates, offers_of};
-use crate::plan::Profile;
+use crate::predict::Profile;
 use crate::schedule::Kind;
 use crate::tune::Tuner;
 

@@ -1,8 +1,8 @@
 //! Memory for snapshots of different sizes within one slab: first fit, lowest place first.
 
 use crate::error::Result;
-use crate::room;
-use crate::snapshot::ALIGNMENT;
+use crate::fallible_vec;
+use crate::layout::ALIGNMENT;
 use std::ops::Range;
 
 /// Which bytes of a slab are free.
@@ -23,7 +23,7 @@ impl Arena {
     /// Makes sure that `taken` ranges may be taken at a time without an allocation.
     pub fn fit(&mut self, taken: usize) -> Result<()> {
         // No more ranges are free than lie between taken ones, and a range is inserted before those that it touches are removed.
-        room::up_to(&mut self.free, taken + 2)
+        fallible_vec::up_to(&mut self.free, taken + 2)
     }
 
     /// Takes `bytes` bytes, if there is a range that long.

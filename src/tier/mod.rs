@@ -5,24 +5,24 @@
 //! where the cache has none left it stays in the pool, and is read from there.
 
 mod arena;
-mod compressed;
-mod levels;
-mod packer;
-mod sums;
+mod field_checksums;
+mod packed;
+mod shared;
+mod snapshot_coder;
 
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
+use crate::fallible_vec;
+use crate::layout::{Field, Layout, Levels};
 use crate::plan::{Plan, Step, NONE};
-use crate::room;
-use crate::snapshot::{Field, Layout, Levels};
 use arena::Arena;
-pub use levels::Pasts;
-use levels::Sharing;
-pub use packer::Packer;
+pub use field_checksums::Sums;
+pub use shared::Pasts;
+use shared::Sharing;
+pub use snapshot_coder::Packer;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
-pub use sums::Sums;
 
 /// A device cache slot.
 #[derive(Clone)]
@@ -156,8 +156,8 @@ impl Tiers {
     }
 
     fn fit_slots(&mut self, plan: &Plan) -> Result<()> {
-        room::up_to(&mut self.cache, plan.device_slots as usize)?;
-        room::up_to(&mut self.pool, plan.host_slots as usize)?;
+        fallible_vec::up_to(&mut self.cache, plan.device_slots as usize)?;
+        fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
             let (filled, read) = (self.device.event()?, self.device.event()?);
             self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false, download: 0 });

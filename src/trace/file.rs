@@ -1,8 +1,8 @@
 //! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
 
+use crate::fallible_vec;
 use crate::files;
-use crate::fork::Process;
-use crate::room;
+use crate::process::Process;
 use std::fmt::{Arguments, Display, Write};
 use std::io;
 
@@ -44,7 +44,7 @@ impl File {
     /// Adds an event, on a line of its own.
     pub fn line(&mut self, event: Arguments) -> io::Result<()> {
         let before = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
-        room::write(&mut self.buffer, format_args!("{before}{event}"))?;
+        fallible_vec::write(&mut self.buffer, format_args!("{before}{event}"))?;
         if self.buffer.len() > BUFFER {
             return self.flush();
         }
@@ -54,7 +54,7 @@ impl File {
     /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where it ended before.
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
-        room::write(&mut self.buffer, format_args!("{CLOSING}"))?;
+        fallible_vec::write(&mut self.buffer, format_args!("{CLOSING}"))?;
         let result = if self.end == 0 {
             files::write_over_all(&self.file, self.length, self.buffer.as_bytes())
         } else {

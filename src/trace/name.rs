@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::files;
-use crate::fork::{Guarded, Process};
+use crate::process::{Guarded, Process};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Spans: which row was busy with what, from when, and how long.
 
 use crate::error::{fail, Result};
-use crate::room;
+use crate::fallible_vec;
 
 /// A row of a trace. No two spans of one row overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Spans {
     /// Adds one.
     pub fn add(&mut self, span: Span) {
         if !self.closed {
-            self.lost += usize::from(room::push(&mut self.ended, span).is_err());
+            self.lost += usize::from(fallible_vec::push(&mut self.ended, span).is_err());
         }
     }
 

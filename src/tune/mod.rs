@@ -3,13 +3,14 @@
 mod fit;
 mod probe;
 
+use crate::choice::Target;
 use crate::codec::Settings;
 use crate::config::Config;
-use crate::device::{AppMemory, Stream, Target};
+use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Error, Result};
-use crate::plan::Profile;
-use crate::room;
-use crate::snapshot::Layout;
+use crate::fallible_vec;
+use crate::layout::Layout;
+use crate::predict::Profile;
 use fit::Fit;
 use probe::Probe;
 use std::collections::VecDeque;
@@ -67,7 +68,7 @@ impl Tuner {
     /// The application is in a call.
     pub fn called(&mut self) {
         let stretch = std::mem::take(&mut self.since);
-        if let Err(error) = room::push_back(&mut self.stretches, self.called.then_some(stretch)) {
+        if let Err(error) = fallible_vec::push_back(&mut self.stretches, self.called.then_some(stretch)) {
             self.failed = Some(error);
         }
         self.called = true;

@@ -3,12 +3,13 @@
 //! A probe has a device of its own, with its own memory beside that of the session, and works on the application's stream. It only reads
 //! the fields, and it waits for the device: a shot that is measured takes longer.
 
+use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{AppMemory, Device, Lane, Place, Stream, Target};
+use crate::device::{AppMemory, Device, Lane, Place, Stream};
 use crate::error::Result;
-use crate::plan::CodecProfile;
-use crate::snapshot::Layout;
+use crate::layout::Layout;
+use crate::predict::CodecProfile;
 use crate::tier::Packer;
 
 /// Copies that are timed per sample.

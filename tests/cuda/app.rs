@@ -6,15 +6,16 @@
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
+use gpuzip::choice::SharedSchedule;
 use gpuzip::codec::{Method, Settings, SnapshotCodec};
 use gpuzip::config::Config;
-use gpuzip::cursor::Cursor;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Result;
+use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
-use gpuzip::snapshot::{Field, Layout, Scalar};
 use gpuzip::stats::Stats;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -488,7 +489,7 @@ pub fn run_tuned(
 ) -> Result<Outcome> {
     let mut parts: Vec<Part> = (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
     arm();
-    let cursor = Arc::new(Cursor::new(job.config.clone(), job.steps as i64)?);
+    let cursor = Arc::new(SharedSchedule::new(job.config.clone(), job.steps as i64)?);
     let mut sessions = Vec::new();
     for part in &parts {
         sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.app_fields())?);

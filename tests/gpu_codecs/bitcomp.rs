@@ -4,7 +4,7 @@
 use crate::rig::{Kind, Rig, KINDS};
 use crate::{common, emu, nvcomp, on_a_gpu, settings, BOUNDS, SHAPES};
 use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
-use gpuzip::snapshot::Scalar;
+use gpuzip::scalar::Scalar;
 
 const DELTAS: [Delta; 3] = [Delta::Fraction(2e-3), Delta::Range { fraction: 1e-3, sigmas: 3.0 }, Delta::Static(1e-3)];
 

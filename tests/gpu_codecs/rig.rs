@@ -6,7 +6,8 @@ use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
 use gpuzip::device::cuda::Queue;
 use gpuzip::device::{AppMemory, Stream};
 use gpuzip::error::Result;
-use gpuzip::snapshot::{Field, Layout, Scalar};
+use gpuzip::layout::{Field, Layout};
+use gpuzip::scalar::Scalar;
 
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {{

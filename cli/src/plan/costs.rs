@@ -2,8 +2,9 @@
 
 use crate::options::refuse;
 use clap::Args;
+use gpuzip::choice::Sizes;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::plan::{Budgets, CodecProfile, Profile, Sizes, Survey};
+use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 

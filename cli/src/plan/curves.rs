@@ -3,8 +3,9 @@
 use super::costs::Machine;
 use super::predict::size;
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
+use gpuzip::choice::{published, search, Keep};
 use gpuzip::error::Result;
-use gpuzip::plan::{published, search, Budgets, Keep};
+use gpuzip::predict::Budgets;
 
 const LEFT: f64 = 80.0;
 const TOP: f64 = 70.0;

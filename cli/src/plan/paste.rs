@@ -2,7 +2,9 @@
 
 use super::costs::Machine;
 use super::predict::size;
-use gpuzip::plan::{Candidate, CodecProfile, Policy};
+use gpuzip::choice::Candidate;
+use gpuzip::plan::Policy;
+use gpuzip::predict::CodecProfile;
 use gpuzip::schedule::Algorithm;
 
 /// `key = value` lines that `gpuzip_config_load` accepts, and comments where there is no key for what the plan is.

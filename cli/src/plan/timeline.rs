@@ -3,8 +3,9 @@
 use super::costs::Machine;
 use super::predict::{name, seconds};
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY};
+use gpuzip::choice::Candidate;
 use gpuzip::error::Result;
-use gpuzip::plan::{simulate_timeline, Candidate, Row, Timeline};
+use gpuzip::predict::{simulate_timeline, Row, Timeline};
 
 pub const LEFT: f64 = 150.0;
 pub const WIDTH: f64 = 1000.0;

@@ -2,9 +2,11 @@
 
 use super::run::Shot;
 use crate::options::refuse;
-use crate::plan::{seconds, size};
+use crate::plan::seconds;
+use crate::plan::size;
 use gpuzip::error::Result;
-use gpuzip::plan::{simulate_timeline, Budgets, Costs, Index, Plan, Policy, Row, Simulation, Timeline, Times};
+use gpuzip::plan::{Index, Plan, Policy};
+use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};
 use gpuzip::schedule::{Algorithm, Schedule, Trace};
 use gpuzip::trace::Row as Lane;
 use serde_json::{json, Map, Value};

@@ -1,7 +1,7 @@
 //! How GPUZIP 2.x's configuration of Bitcomp chooses delta.
 
-use crate::codec::real::{Array, Real};
 use crate::error::{fail, Result};
+use crate::scalar::{Array, Real};
 
 /// How GPUZIP 2.x's configuration chooses delta for an array. The error is delta / 2: the bound is `Bound::Max(delta / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,9 +4,9 @@
 //! nvcomp's documentation (docs.nvidia.com/cuda/nvcomp): those that run on the host, and those that enqueue on a plan's stream.
 
 use crate::codec::coder::Shape;
-use crate::codec::real::Real;
 use crate::device::Stream;
 use crate::error::{fail, Result};
+use crate::scalar::Real;
 use once_cell::race::OnceBox;
 use std::ffi::{c_int, c_void, CStr, CString};
 

@@ -14,9 +14,9 @@ pub use delta::{Delta, Statistics};
 pub(crate) use library::{Library, Plan, SLACK};
 
 use super::coder::{Bound, Coder, Shape};
-use super::real::{Array, ArrayMut, Real};
 use crate::error::{fail, Code, Error, Result};
-use crate::room::filled;
+use crate::fallible_vec::filled;
+use crate::scalar::{Array, ArrayMut, Real};
 use library::{data_type, Handle, LOSSY_TO_SIGNED};
 use std::ffi::{c_int, c_void};
 

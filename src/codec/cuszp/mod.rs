@@ -42,11 +42,11 @@ mod tests;
 
 use super::coder::{Bound, Coder, Shape};
 use super::quantize::{check_size, choose, values, Numbers, Quantised, Quantum, LINE, LINES, TILE};
-use super::real::{Array, ArrayMut};
 use super::simd::{dispatch, level};
 use crate::error::{fail, Result};
-use crate::room::filled;
-use crate::snapshot::Scalar;
+use crate::fallible_vec::filled;
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 use decode::Decode;
 use encode::Encode;
 

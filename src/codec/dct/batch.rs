@@ -10,7 +10,7 @@ use super::tiles::Tiles;
 use super::transform::transform;
 use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// What is added before the magnitude of a scaled coefficient is cut off: less than 1/2, as small magnitudes are the likelier ones.
 const ROUND: f64 = 0.45;
@@ -67,18 +67,18 @@ impl<T: Number, const L: usize> Batch<T, L> {
     pub fn new(values: usize, places: usize) -> Result<Self> {
         let zeros = Lanes([T::default(); L]);
         Ok(Batch {
-            x: room::filled(zeros, places)?,
-            original: room::filled(zeros, places)?,
-            q: room::filled(Lanes([0; L]), places)?,
+            x: fallible_vec::filled(zeros, places)?,
+            original: fallible_vec::filled(zeros, places)?,
+            q: fallible_vec::filled(Lanes([0; L]), places)?,
             level: Level::Portable,
-            sums: room::filled(Lanes([0; L]), values / 8)?,
-            corrections: room::filled(Correction::default(), L * most_corrections(values))?,
+            sums: fallible_vec::filled(Lanes([0; L]), values / 8)?,
+            corrections: fallible_vec::filled(Correction::default(), L * most_corrections(values))?,
             count: [0; L],
             raw: [false; L],
             energy: [0; L],
             strings: Strings::new(values)?,
-            opened: room::filled(Room::new(values)?, L)?,
-            numbers: room::filled(0, most_corrections(values) + MORE)?,
+            opened: fallible_vec::filled(Room::new(values)?, L)?,
+            numbers: fallible_vec::filled(0, most_corrections(values) + MORE)?,
         })
     }
 

@@ -5,7 +5,7 @@ use super::grid::{axes, sides, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::Bound;
 use crate::error::{fail, Result};
-use crate::room;
+use crate::fallible_vec;
 
 /// Bytes before the directory.
 pub(super) const HEADER: usize = 24;
@@ -60,7 +60,7 @@ struct Total {
 impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(n: [usize; 3]) -> Result<Self> {
         let dims = axes(n).into_iter().filter(|&a| a).count();
-        let mut grids = room::with_room(2)?;
+        let mut grids = fallible_vec::with_room(2)?;
         for &side in sides(dims) {
             grids.push(Grid::new(n, side)?);
         }
@@ -70,8 +70,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
             n,
             batch: Batch::new(values, grids.iter().map(Grid::room).max().unwrap_or(0))?,
             grids,
-            lengths: room::filled(0, tiles)?,
-            spare: room::filled(0, values * T::BYTES + 16)?,
+            lengths: fallible_vec::filled(0, tiles)?,
+            spare: fallible_vec::filled(0, values * T::BYTES + 16)?,
         })
     }
 

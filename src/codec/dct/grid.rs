@@ -1,7 +1,7 @@
 //! How an array is divided into tiles.
 
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// An axis shorter than this is not transformed: each of its planes has tiles of its own.
 const SHORTEST: usize = 5;
@@ -49,7 +49,7 @@ impl Grid {
         let m = std::array::from_fn(|a| n[a].div_ceil(t[a]));
         let dims = t.iter().filter(|&&t| t > 1).count();
         let order = order(side, dims)?;
-        let mut rank = room::filled(0, order.len() / side)?;
+        let mut rank = fallible_vec::filled(0, order.len() / side)?;
         for (r, &p) in order.iter().enumerate() {
             if let Some(rank) = rank.get_mut(p as usize) {
                 *rank = r as u32;
@@ -125,7 +125,7 @@ pub(crate) fn mirror(i: usize, n: usize) -> usize {
 /// The places of a tile by the sum of their frequencies, then by the sum of the squares, then in their order.
 pub(crate) fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
     let values = side.pow(dims as u32);
-    let mut order = room::with_room(values)?;
+    let mut order = fallible_vec::with_room(values)?;
     order.extend(0..values as u32);
     order.sort_unstable_by_key(|&p| {
         let p = p as usize;

@@ -1,8 +1,9 @@
 //! Ratio, PSNR and speeds of given files, printed.
 
 use super::Dct;
-use crate::codec::{simd, Array, ArrayMut, Bound, Coder, Shape};
-use crate::snapshot::Scalar;
+use crate::codec::{simd, Bound, Coder, Shape};
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 use std::path::PathBuf;
 
 /// Processor time of this thread: what a busy machine takes away does not count.

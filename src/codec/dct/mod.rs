@@ -96,9 +96,10 @@ pub(crate) use {
     grid::{axes, order, sides, Grid},
 };
 
-use super::{Array, ArrayMut, Bound, Coder, Shape};
+use super::{Bound, Coder, Shape};
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 use engine::Engine;
 
 /// The coder for arrays of one shape.

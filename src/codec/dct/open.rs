@@ -3,7 +3,7 @@
 use super::bits::{Reader, MORE};
 use super::rows::{distance_bits, fixed_bits, Correction, GROUPS, LAST, LIMIT, ONE, RICE};
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// A tile's unary numbers of coefficients take fewer bits.
 const UNARY: u64 = 1 << 16;
@@ -51,7 +51,7 @@ pub(super) struct Room {
 impl Room {
     /// For tiles of up to so many values.
     pub fn new(values: usize) -> Result<Self> {
-        Ok(Room { heads: room::filled(Head::default(), values / 8)?, numbers: room::filled(0, values + MORE)? })
+        Ok(Room { heads: fallible_vec::filled(Head::default(), values / 8)?, numbers: fallible_vec::filled(0, values + MORE)? })
     }
 }
 

@@ -1,7 +1,7 @@
 //! How an array is quantised: numbers that are the same for all of its tiles.
 
 use super::grid::Grid;
-use crate::codec::Real;
+use crate::scalar::Real;
 
 /// Units of the squared error, as a part of the squared step.
 pub(super) const ENERGY: f64 = 16384.0;

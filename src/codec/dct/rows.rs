@@ -4,7 +4,7 @@
 use super::bits::Writer;
 use super::lanes::Lanes;
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 
 /// |coefficients| are below this.
 pub(super) const LIMIT: u32 = 1 << 28;
@@ -55,7 +55,7 @@ pub(super) struct Strings<const L: usize> {
 impl<const L: usize> Strings<L> {
     /// Room for tiles of up to so many values.
     pub fn new(values: usize) -> Result<Self> {
-        Ok(Strings { bytes: room::filled(0, L * Self::tile_bytes(values))?, values, pens: [[Pen::default(); 4]; L], rows: [0; L] })
+        Ok(Strings { bytes: fallible_vec::filled(0, L * Self::tile_bytes(values))?, values, pens: [[Pen::default(); 4]; L], rows: [0; L] })
     }
 
     /// Room for a tile: at most 63 bits a row for modes, 28 bits a value that are fixed, 5 unary, 1 sign.

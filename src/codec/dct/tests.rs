@@ -1,5 +1,6 @@
 use super::*;
-use crate::codec::{simd, Real};
+use crate::codec::simd;
+use crate::scalar::Real;
 use proptest::prelude::*;
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@
 //! made in the order written here and never fused.
 
 use super::lanes::Lanes;
-use crate::codec::Real;
+use crate::scalar::Real;
 
 /// cos(pi j / 64), to the last bit.
 #[rustfmt::skip]

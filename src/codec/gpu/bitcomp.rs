@@ -5,7 +5,7 @@ use crate::codec::bitcomp::{Library, Plan, SLACK};
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::Result;
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 /// Values that a thread of a pass over an array looks at, and most blocks of a pass: each has a sum.

@@ -5,7 +5,7 @@ use super::{GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 

@@ -5,7 +5,7 @@ use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Gri
 use crate::codec::Shape;
 use crate::device::cuda::{Argument, Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 /// Values that a block works on, and a warp of it, by the axes that are transformed.
 const PIECE: u64 = 4096;

@@ -4,7 +4,7 @@ use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::Result;
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 

@@ -6,7 +6,7 @@ use crate::codec::lorenzo::Grid;
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 

@@ -20,7 +20,7 @@ pub use sum::FieldSum;
 use super::{ErrorBound, Method, Settings, Shape};
 use crate::device::cuda::{Function, Module, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 use std::ffi::CStr;
 
 /// Part of every source.

@@ -1,11 +1,12 @@
 //! Snapshots on a device: [`SnapshotCodec`](crate::codec::SnapshotCodec), by kernels/snapshot.cu.
 
 use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
-use crate::codec::snapshot::groups_of;
+use crate::codec::snapshot_codec::groups_of;
 use crate::codec::{Delta, ErrorBound, Settings, Shape, SnapshotCodec};
 use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::snapshot::{Field, Layout, Scalar};
+use crate::layout::{Field, Layout};
+use crate::scalar::Scalar;
 use std::ops::Range;
 
 const THREADS: u32 = 256;

@@ -5,7 +5,7 @@ use crate::codec::zfp::Zfp as Host;
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::Result;
-use crate::snapshot::Scalar;
+use crate::scalar::Scalar;
 
 pub(super) fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 2] = [COMMON, ("zfp.cu", include_str!("../../../kernels/zfp.cu"))];

@@ -20,7 +20,7 @@ pub struct Grid {
 
 /// The block that is next.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor([usize; 3]);
+pub struct SharedSchedule([usize; 3]);
 
 impl Grid {
     /// Of an array of these extents, n1 fastest, one to three.
@@ -38,8 +38,8 @@ impl Grid {
     }
 
     /// Whether the next `count` blocks are whole and side by side in x.
-    fn whole(&self, at: Cursor, count: usize) -> bool {
-        let Cursor([x, y, z]) = at;
+    fn whole(&self, at: SharedSchedule, count: usize) -> bool {
+        let SharedSchedule([x, y, z]) = at;
         4 * (x + count) <= self.n[0] && (y + 1) * self.block[1] <= self.n[1] && (z + 1) * self.block[2] <= self.n[2]
     }
 
@@ -48,13 +48,13 @@ impl Grid {
     }
 
     /// First value of a block.
-    fn origin(&self, at: Cursor) -> usize {
-        let Cursor([x, y, z]) = at;
+    fn origin(&self, at: SharedSchedule) -> usize {
+        let SharedSchedule([x, y, z]) = at;
         self.index(4 * x, self.block[1] * y, self.block[2] * z)
     }
 
-    fn advance(&self, at: &mut Cursor, count: usize) {
-        let Cursor([x, y, z]) = at;
+    fn advance(&self, at: &mut SharedSchedule, count: usize) {
+        let SharedSchedule([x, y, z]) = at;
         *x += count;
         while *x >= self.blocks[0] {
             *x -= self.blocks[0];
@@ -72,7 +72,7 @@ impl Grid {
     }
 
     /// The extents of a block within the array.
-    fn extents(&self, at: Cursor) -> [usize; 3] {
+    fn extents(&self, at: SharedSchedule) -> [usize; 3] {
         std::array::from_fn(|i| (self.n[i] - self.block[i] * at.0[i]).min(self.block[i]))
     }
 }
@@ -95,7 +95,7 @@ fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
 }
 
 /// Takes the next `count` blocks of `from` into a batch; the lanes that are left become 0.
-pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cursor, count: usize, batch: &mut Batch<T, N>) {
+pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut SharedSchedule, count: usize, batch: &mut Batch<T, N>) {
     let rows_of = grid.block[1] * grid.block[2];
     for (group, rows) in batch.rows.chunks_exact_mut(rows_of).enumerate() {
         let lanes = count.saturating_sub(N * group).min(N);
@@ -116,7 +116,7 @@ pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Cur
     }
 }
 
-fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: Cursor, rows: &mut [[[T; 4]; N]], lane: usize) {
+fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: SharedSchedule, rows: &mut [[[T; 4]; N]], lane: usize) {
     let origin = grid.origin(at);
     if grid.whole(at, 1) {
         for (row, offset) in grid.rows() {
@@ -133,7 +133,7 @@ fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: Cursor, ro
 }
 
 /// Puts the first `count` blocks of a batch where the next ones of `to` are.
-pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at: &mut Cursor, count: usize, to: &mut [T]) {
+pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at: &mut SharedSchedule, count: usize, to: &mut [T]) {
     let rows_of = grid.block[1] * grid.block[2];
     for (group, rows) in batch.rows.chunks_exact(rows_of).enumerate() {
         let lanes = count.saturating_sub(N * group).min(N);
@@ -153,7 +153,7 @@ pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at
     }
 }
 
-fn scatter_block<T: Copy, const N: usize>(grid: &Grid, rows: &[[[T; 4]; N]], lane: usize, at: Cursor, to: &mut [T]) {
+fn scatter_block<T: Copy, const N: usize>(grid: &Grid, rows: &[[[T; 4]; N]], lane: usize, at: SharedSchedule, to: &mut [T]) {
     let origin = grid.origin(at);
     let [nx, ny, nz] = grid.extents(at);
     for (row, offset) in grid.rows() {

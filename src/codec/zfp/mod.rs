@@ -47,11 +47,12 @@ mod short;
 mod value;
 
 use super::simd::{self, Level};
-use super::{Array, ArrayMut, Bound, Coder, Shape};
+use super::{Bound, Coder, Shape};
 use crate::error::{fail, Result};
-use crate::room::filled;
-use crate::snapshot::Scalar;
-use blocks::{gather, scatter, Cursor, Grid};
+use crate::fallible_vec::filled;
+use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
+use blocks::{gather, scatter, Grid, SharedSchedule};
 use embed::{Portable, Spec, WORDS};
 use lanes::{Batch, Forward, Inverse};
 use planes::Matrix;
@@ -145,7 +146,7 @@ impl Job {
 
     /// False: a value is not finite.
     fn compress<T: Value<N>, const N: usize>(&self, x: &[T], room: &mut Room<T, N>, to: &mut [u8]) -> bool {
-        let (mut at, mut begin) = (Cursor::default(), 0);
+        let (mut at, mut begin) = (SharedSchedule::default(), 0);
         for count in self.batches() {
             gather(&self.grid, x, &mut at, count, &mut room.batch);
             if !simd::dispatch(Forward { batch: &mut room.batch, dims: self.dims, coded: self.spec.left() > 0 }) {
@@ -167,7 +168,7 @@ impl Job {
             // Blocks are their exponents, and coefficients without bits are zeros.
             return x.fill(T::default());
         }
-        let (mut at, mut begin) = (Cursor::default(), 0);
+        let (mut at, mut begin) = (SharedSchedule::default(), 0);
         for count in self.batches() {
             let end = (begin + (count * self.spec.bits as usize).div_ceil(64) * 8).min(from.len());
             let words = from[begin..end].chunks_exact(8);

@@ -1,6 +1,6 @@
 //! The values of a block, and the fixed-point numbers that stand for them.
 
-use crate::codec::Real;
+use crate::scalar::Real;
 
 /// A type of values, `N` of which fill 64 bytes.
 pub trait Value<const N: usize>: Real {

@@ -1,7 +1,7 @@
 //! The CUDA driver, called with care: present or an error, every result checked, the caller's context always restored.
 
 use crate::error::{fail, Code, Error, Result};
-use crate::fork::Process;
+use crate::process::Process;
 use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};

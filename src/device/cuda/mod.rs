@@ -14,8 +14,8 @@ mod timers;
 use super::overlap::touches;
 use super::{AppMemory, Coding, Device, Event, Lane, Place, Stream, Traffic};
 use crate::error::{fail, Result};
-use crate::fork::Process;
-use crate::room;
+use crate::fallible_vec;
+use crate::process::Process;
 use crate::trace::{Label, Span};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use driver::{cu, status, Current};
@@ -145,7 +145,7 @@ impl CudaDevice {
                 let seconds = call.pair.seconds()?;
                 self.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
-                    room::push(gaps, before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?)?;
+                    fallible_vec::push(gaps, before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?)?;
                 }
                 self.timers.called(&mut call.pair, call.label, seconds)?;
                 call.timed = true;
@@ -163,7 +163,7 @@ impl CudaDevice {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
         }
-        room::one_more(&mut self.calls)?;
+        fallible_vec::one_more(&mut self.calls)?;
         self.timers.enter(&mut self.pairs, call, stream)?;
         let pair = self.pairs.begun(stream)?;
         self.app = Some(stream);
@@ -235,7 +235,7 @@ impl Device for CudaDevice {
 
     fn event(&mut self) -> Result<Event> {
         let _current = Current::new(self.context)?;
-        room::more(&mut self.events, 1)?;
+        fallible_vec::more(&mut self.events, 1)?;
         self.events.push(new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
         Ok(Event(self.events.len() - 1))
     }

@@ -1,7 +1,7 @@
 //! NVRTC, which compiles kernels: opened when it is needed, so that nothing but compiling needs it.
 
 use crate::error::{fail, Code, Error, Result};
-use crate::room;
+use crate::fallible_vec;
 use cudarc::nvrtc::sys;
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -93,7 +93,7 @@ pub fn version() -> Result<(i32, i32)> {
 pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
     let nvrtc = nvrtc()?;
     let text = |text: &str| {
-        let bytes = room::copied(text.as_bytes()).and_then(|mut bytes| room::push(&mut bytes, 0).map(|()| bytes))?;
+        let bytes = fallible_vec::copied(text.as_bytes()).and_then(|mut bytes| fallible_vec::push(&mut bytes, 0).map(|()| bytes))?;
         CString::from_vec_with_nul(bytes).map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")))
     };
     let (source, file) = (text(source)?, text(name)?);
@@ -124,7 +124,7 @@ fn read(nvrtc: &Nvrtc, program: Program, size: Size, get: Get) -> Result<Vec<u8>
     let mut bytes = 0;
     // SAFETY: a program that lives, and a place for the size.
     nvrtc.check(unsafe { size(program, &mut bytes) }, "NVRTC's size of a result")?;
-    let mut result = room::filled(0u8, bytes)?;
+    let mut result = fallible_vec::filled(0u8, bytes)?;
     // SAFETY: as many bytes as it asks for.
     nvrtc.check(unsafe { get(program, result.as_mut_ptr().cast()) }, "a result of NVRTC")?;
     Ok(result)

@@ -2,9 +2,10 @@
 
 use super::driver::cu;
 use super::{is_done, new_event};
-use crate::device::{Coding, Lane, Subject};
+use crate::device::recorder::{Coding, Subject};
+use crate::device::Lane;
 use crate::error::Result;
-use crate::room;
+use crate::fallible_vec;
 use crate::trace::{Label, Row, Span, Spans};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
@@ -70,7 +71,7 @@ impl Pairs {
 
     /// Takes one back.
     pub fn give(&mut self, pair: Pair) {
-        if room::push(&mut self.0, pair).is_err() {
+        if fallible_vec::push(&mut self.0, pair).is_err() {
             // Without memory to keep them, new ones are made the next time.
             for event in [pair.begin, pair.end] {
                 let _ = cu!(cuEventDestroy_v2(event));
@@ -154,7 +155,7 @@ impl Timers {
 
     fn close(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label, coding: Option<Coding>) -> Result<()> {
         let open = &mut self.open[lane as usize];
-        let recorded = room::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
+        let recorded = fallible_vec::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
         match recorded {
             Ok(()) => open.push_back(Timer { pair, label, coding }),
             Err(_) => pairs.give(pair),

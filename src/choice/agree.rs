@@ -1,0 +1,209 @@
+//! Ranks that step together agree on one schedule, by nothing but the least of a number over all of them.
+//!
+//! A plan depends on the size of states and on budgets, and ranks differ in both: left to themselves they may have different schedules, and
+//! the first exchange of halos that only some of them want waits for ever. Every rank takes part with its decided schedule, or with its
+//! failure, in always the same number of reductions:
+//!
+//! 1. to 3. the numbers of the schedule, `Schedule::terms`, of which the smallest win: each rank that has lost already gives `i64::MAX`. So
+//!    all ranks know the schedule of the one with the fewest snapshots, and take it on where theirs is another one.
+//! 4. and 5. the least and the greatest fingerprint of what the ranks have now.
+//!
+//! A rank that has failed gives [`FAILED`], which every other number is greater than, and thus all ranks fail.
+
+use crate::choice::SharedSchedule;
+use crate::error::{fail, Result};
+
+/// What a rank gives that has no schedule.
+const FAILED: i64 = -1;
+
+/// Numbers that every rank gives and gets; gpuzip_agree's documentation has it, too.
+#[cfg(test)]
+const REDUCTIONS: usize = 5;
+
+/// Agrees with the other ranks, with `cursor` or with the reason why this rank has none. `least` takes a number over all ranks; if that fails
+/// the ranks can no longer be in step, and nothing more is reduced.
+pub fn agree(cursor: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Result<i64>) -> Result<()> {
+    let own = cursor.and_then(|cursor| Ok((cursor, cursor.agreeable()?.terms())));
+    let (mut agreed, mut in_front) = ([FAILED; 3], true);
+    for (k, place) in agreed.iter_mut().enumerate() {
+        let mine = own.as_ref().map_or(FAILED, |(_, terms)| if in_front { terms[k] } else { i64::MAX });
+        *place = least(mine)?;
+        in_front &= *place == mine;
+    }
+    let some_failed = agreed.contains(&FAILED);
+    let taken = own.and_then(|(cursor, _)| {
+        if !some_failed {
+            cursor.take_terms(agreed)?;
+        }
+        // Of 63 bits, so that it is not negative.
+        Ok((cursor.fingerprint()? >> 1) as i64)
+    });
+    let (fewest, most) = match taken {
+        Ok(mine) => (least(mine)?, least(i64::MAX - mine)?),
+        Err(_) => (least(FAILED)?, least(FAILED)?),
+    };
+    taken?;
+    if some_failed || fewest == FAILED || most == FAILED {
+        return fail!(Schedule, "another rank has no schedule: its own call of gpuzip_agree, or of gpuzip_init before, says why");
+    }
+    if fewest != i64::MAX - most {
+        return fail!(
+            Schedule,
+            "ranks have different schedules: give all of them the same number of steps, range_actions, and where they follow a trace the same \
+             file"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::Sizes;
+    use crate::config::Config;
+    use crate::error::{Code, Error};
+    use crate::schedule::Algorithm;
+    use std::sync::Barrier;
+    use std::sync::Mutex;
+
+    /// A cursor of a session with these snapshots, whose tiers have these budgets.
+    fn rank(config: &Config, steps: i64, bytes: u64) -> Result<SharedSchedule> {
+        let cursor = SharedSchedule::new(config.clone(), steps)?;
+        cursor.attach(vec![Sizes::new(config, bytes, bytes)])?;
+        cursor.decide()?;
+        Ok(cursor)
+    }
+
+    /// Runs `agree` of all ranks at once, with a reduction of all; returns their results and how often each reduced.
+    fn all_agree(ranks: &[Result<SharedSchedule>]) -> Vec<(Result<()>, usize)> {
+        let (meeting, least) = (Barrier::new(ranks.len()), Mutex::new(i64::MAX));
+        let one = |cursor: &Result<SharedSchedule>| {
+            let mut calls = 0;
+            let result = agree(cursor.as_ref().map_err(Clone::clone), |mine| {
+                calls += 1;
+                meeting.wait();
+                let mut all = least.lock().unwrap();
+                *all = mine.min(*all);
+                drop(all);
+                meeting.wait();
+                let result = *least.lock().unwrap();
+                if meeting.wait().is_leader() {
+                    *least.lock().unwrap() = i64::MAX;
+                }
+                meeting.wait();
+                Ok(result)
+            });
+            (result, calls)
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks.iter().map(|cursor| scope.spawn(|| one(cursor))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn budget(algorithm: Option<Algorithm>, host_budget: u64, cache: u32) -> Config {
+        Config { algorithm, host_budget, cache, ..Config::default() }
+    }
+
+    #[test]
+    fn ranks_of_different_slabs_take_the_fewest_snapshots() {
+        for algorithm in [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::Zcut), Some(Algorithm::TwoLevel)] {
+            for budgets in [[2000, 2020, 1990], [700, 9000, 800]] {
+                let ranks: Vec<_> = budgets.iter().map(|&budget_| rank(&budget(algorithm, budget_, 2), 200, 64)).collect();
+                let fewest = ranks.iter().map(|r| r.as_ref().unwrap().decide().unwrap().snapshots).min().unwrap();
+                for (result, calls) in all_agree(&ranks) {
+                    result.unwrap();
+                    assert_eq!(calls, REDUCTIONS);
+                }
+                let first = ranks[0].as_ref().unwrap();
+                for cursor in ranks.iter().map(|cursor| cursor.as_ref().unwrap()) {
+                    assert_eq!(cursor.decide().unwrap().snapshots, fewest);
+                    assert_eq!(cursor.fingerprint().unwrap(), first.fingerprint().unwrap(), "{algorithm:?} {budgets:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranks_with_other_caches_and_algorithms_take_the_schedule_of_one() {
+        let ranks = [
+            rank(&budget(Some(Algorithm::TwoLevel), 3000, 5), 300, 64),
+            rank(&budget(Some(Algorithm::TwoLevel), 3000, 3), 300, 64),
+            rank(&budget(Some(Algorithm::Revolve), 3000, 3), 300, 64),
+        ];
+        let before: Vec<_> = ranks.iter().map(|cursor| cursor.as_ref().unwrap().fingerprint().unwrap()).collect();
+        assert!(before[0] != before[1] && before[1] != before[2]);
+        assert!(all_agree(&ranks).into_iter().all(|(result, _)| result.is_ok()));
+        let after: Vec<_> = ranks.iter().map(|cursor| cursor.as_ref().unwrap().fingerprint().unwrap()).collect();
+        assert!(after.iter().all(|fingerprint| *fingerprint == after[0]) && before.contains(&after[0]));
+    }
+
+    /// Every rank reduces as often as the others, and every one has an error.
+    #[test]
+    fn failures_and_differences_are_errors_on_every_rank() {
+        let well = || rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64);
+        let failed = || Err(Error::new(Code::Budget, "too little"));
+        let longer = rank(&budget(Some(Algorithm::Revolve), 640, 2), 101, 64);
+        let ranges = rank(&Config { range_actions: true, ..budget(Some(Algorithm::Revolve), 640, 2) }, 100, 64);
+        let begun = well();
+        begun.as_ref().unwrap().advance().unwrap();
+        for (ranks, own) in
+            [([well(), failed(), well()], 1), ([well(), longer, well()], 3), ([ranges, well(), well()], 3), ([well(), well(), begun], 2)]
+        {
+            for (i, (result, calls)) in all_agree(&ranks).into_iter().enumerate() {
+                let error = result.unwrap_err();
+                assert_eq!((calls, error.code == Code::Schedule), (REDUCTIONS, i != own), "{error}");
+            }
+        }
+    }
+
+    /// A rank that cannot take on what the others have.
+    #[test]
+    fn a_schedule_that_does_not_fit_a_rank_is_an_error_on_all() {
+        // Chunks of two states of 200 steps have 100 starts.
+        let chunks = rank(&Config { chunk: 2, snapshots: 51, ..budget(Some(Algorithm::Zcut), 0, 0) }, 100, 64);
+        let longer = rank(&Config { snapshots: 52, ..budget(Some(Algorithm::Revolve), 0, 0) }, 200, 64);
+        let results = all_agree(&[chunks, longer]);
+        let codes = results.into_iter().map(|(result, calls)| (result.unwrap_err().code, calls));
+        assert_eq!(codes.collect::<Vec<_>>(), [(Code::Schedule, REDUCTIONS), (Code::Config, REDUCTIONS)]);
+    }
+
+    #[test]
+    fn a_reduction_that_fails_ends_the_agreement() {
+        let cursor = rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64).unwrap();
+        let mut calls = 0;
+        let result = agree(Ok(&cursor), |_| {
+            calls += 1;
+            Err(Error::new(Code::Callback, "no network"))
+        });
+        assert_eq!((result.unwrap_err().code, calls), (Code::Callback, 1));
+    }
+
+    /// Terms are the schedule: what is made of them has the same actions, and other actions have another fingerprint.
+    #[test]
+    fn terms_and_fingerprints_tell_schedules_apart() {
+        use crate::schedule::Schedule;
+        let mut by_fingerprint = std::collections::HashMap::new();
+        let mut all = Vec::new();
+        for n in [1, 2, 3, 7, 12, 20, 33] {
+            for s in 1..8 {
+                all.extend([Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::store_all(n)]);
+                all.extend((0..5).flat_map(|m| [Schedule::zcut(n, s, m), Schedule::two_level(n, s, m, 2)]));
+                all.extend((1..5).map(|cache| Ok(Schedule::revolve(n, s).unwrap().through(cache))));
+            }
+        }
+        for schedule in all.into_iter().flatten() {
+            let again = Schedule::of_terms(schedule.steps, schedule.terms()).unwrap();
+            assert!(again.terms().iter().all(|term| *term >= 0));
+            assert_eq!((again.algorithm, again.snapshots, again.chunk), (schedule.algorithm, schedule.snapshots, schedule.chunk));
+            let actions: Vec<_> = schedule.actions().collect();
+            assert_eq!(again.actions().collect::<Vec<_>>(), actions);
+            let known = by_fingerprint.entry(schedule.fingerprint(false)).or_insert_with(|| actions.clone());
+            assert_eq!(*known, actions);
+            let same = schedule.fingerprint(true) == schedule.fingerprint(false);
+            let joined = crate::schedule::Ranges::new(schedule.actions(), true).count() < actions.len();
+            assert_eq!(same, !joined);
+        }
+        assert!(by_fingerprint.len() > 100);
+    }
+}

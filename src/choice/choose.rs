@@ -1,0 +1,226 @@
+//! From a configuration to a schedule and its plans.
+
+use super::search::{search, Keep};
+use super::sizes::Sizes;
+use crate::config::Config;
+use crate::error::{fail, Code, Result};
+use crate::plan::{Index, Plan};
+use crate::predict::simulate;
+use crate::schedule::{adjust, Algorithm, Schedule, Trace};
+use std::sync::Arc;
+
+/// A schedule and, for each session, its plan.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Which of the alternatives it is for.
+    pub alternative: usize,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// One plan per session, in their order.
+    pub plans: Vec<Arc<Plan>>,
+}
+
+/// Decides schedule and plans for `steps` time steps and the given sessions, each of which offers alternatives, a codec for one; one that
+/// offers fewer than others has its last one instead of those that it lacks.
+///
+/// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
+/// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is the quickest schedule that a [`search`] finds among
+/// those that fit the snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is predicted to be quickest.
+pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<Sizes>]) -> Result<Choice> {
+    let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
+    let of = |k: usize| sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+    let alternatives: Vec<Vec<Sizes>> = (0..count).map(of).collect();
+    if let Some(choice) = searched(config, steps, &alternatives)? {
+        return Ok(choice);
+    }
+    if let [sessions] = &alternatives[..] {
+        return choose_by_rule(config, steps, sessions);
+    }
+    quickest(config, steps, &alternatives)
+}
+
+/// The same for sessions with nothing to choose from but schedules.
+pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
+    let sessions: Vec<Vec<Sizes>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
+    choose_among(config, steps, &sessions)
+}
+
+/// The alternative whose plan by the rules is predicted to be quickest.
+fn quickest(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Choice> {
+    let (mut best, mut least, mut failure) = (None, f64::INFINITY, None);
+    for (alternative, sessions) in alternatives.iter().enumerate() {
+        let choice = match choose_by_rule(config, steps, sessions) {
+            Ok(choice) => choice,
+            Err(error) if error.code == Code::Budget => {
+                failure = Some(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let mut slowest = 0.0f64;
+        for (sizes, plan) in sessions.iter().zip(&choice.plans) {
+            sizes.costs.check(steps)?;
+            slowest = slowest.max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
+        }
+        if slowest < least {
+            (best, least) = (Some(Choice { alternative, ..choice }), slowest);
+        }
+    }
+    match (best, failure) {
+        (Some(best), _) => Ok(best),
+        (None, Some(error)) => Err(error),
+        (None, None) => fail!(Config, "there is no way to store snapshots to choose from"),
+    }
+}
+
+/// The choice where parameters decide, not predictions.
+fn choose_by_rule(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
+    if config.algorithm == Some(Algorithm::Trace) {
+        let Some(path) = &config.trace_file else {
+            return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path");
+        };
+        let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
+        return finish(schedule, sessions);
+    }
+    let all = steps.saturating_sub(1).max(1);
+    let snapshots = match config.snapshots {
+        _ if config.adjust_snapshots => adjust(steps as u64).min(all),
+        0 => match most_that_fits(config, steps, sessions)? {
+            Some(choice) => return Ok(choice),
+            None => default_snapshots(config, steps)?,
+        },
+        set => set,
+    };
+    finish(make(config, steps, snapshots, inner_slots(sessions))?, sessions)
+}
+
+/// The quickest schedule, if that is to be found and something limits its snapshots.
+fn searched(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Option<Choice>> {
+    let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
+    let limited = config.snapshots > 0 || config.adjust_snapshots || sessions.iter().any(|sizes| sizes.host.is_some());
+    if config.algorithm.is_some() || sessions.is_empty() || !limited {
+        return Ok(None);
+    }
+    let most = match config.snapshots {
+        _ if config.adjust_snapshots => adjust(steps as u64),
+        0 => u32::MAX,
+        set => set,
+    };
+    let best = search(steps, most, alternatives, Keep::Best)?;
+    Ok(best.into_iter().next().map(|best| Choice { alternative: best.alternative, schedule: best.schedule, plans: best.plans }))
+}
+
+/// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.
+fn inner_slots(sessions: &[Sizes]) -> u32 {
+    sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
+}
+
+fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Schedule> {
+    let all = steps.saturating_sub(1).max(1);
+    match config.algorithm {
+        None if snapshots >= all => Schedule::store_all(steps),
+        None | Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
+        Some(Algorithm::StoreAll) => Schedule::store_all(steps),
+        Some(Algorithm::Uniform) if config.uniform_published => Schedule::uniform_published(steps, snapshots),
+        Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
+        Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
+        Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
+        Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
+    }
+}
+
+fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
+    match config.algorithm {
+        None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
+        Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
+        Some(algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel)) => {
+            fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
+        }
+    }
+}
+
+/// Plans for a schedule that others have chosen: with the alternative that `first` was decided for, if the schedule fits the budgets with it, or
+/// else with the first one of those that do.
+pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<Sizes>], first: usize) -> Result<Choice> {
+    let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
+    let mut failure = None;
+    for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
+        let sessions: Vec<Sizes> = sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+        match finish(schedule.clone(), &sessions) {
+            Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => fail!(Config, "there is no way to store snapshots to choose from"),
+    }
+}
+
+fn finish(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+    let choice = plan_all(schedule, sessions)?;
+    for (sizes, plan) in sessions.iter().zip(&choice.plans) {
+        sizes.check(plan)?;
+    }
+    Ok(choice)
+}
+
+/// Plans a schedule for every session; sessions with the same cache share a plan.
+fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+    let mut plans: Vec<Arc<Plan>> = Vec::new();
+    if !sessions.is_empty() {
+        let index = Index::new(&schedule)?;
+        for sizes in sessions {
+            plans.push(sizes.plan_of(&index, schedule.snapshots, &plans)?);
+        }
+    }
+    Ok(Choice { alternative: 0, schedule, plans })
+}
+
+/// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has a budget.
+///
+/// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
+fn most_that_fits(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Choice>> {
+    let bounds = sessions.iter().filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
+    let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
+        return Ok(None);
+    };
+    let all = steps.saturating_sub(1).max(1);
+    let (mut low, mut high) = (low.min(all), high.min(all));
+    let attempt = |snapshots: u32| -> Result<Option<Choice>> {
+        if snapshots == 0 {
+            return Ok(None);
+        }
+        let choice = plan_all(make(config, steps, snapshots, inner_slots(sessions))?, sessions)?;
+        let fits = sessions.iter().zip(&choice.plans).all(|(sizes, plan)| sizes.admits(plan));
+        Ok(fits.then_some(choice))
+    };
+    let mut best = attempt(high)?;
+    if best.is_none() {
+        best = attempt(low)?;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match attempt(middle)? {
+                Some(choice) => (low, best) = (middle, Some(choice)),
+                None => high = middle,
+            }
+        }
+    }
+    if let Some(choice) = best {
+        return Ok(Some(choice));
+    }
+    let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
+    if config.algorithm == Some(Algorithm::StoreAll) {
+        return fail!(
+            Budget,
+            "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise device_budget and host_budget to that \
+             together, or use checkpointing_algorithm = 4 (auto), which keeps as many states as fit",
+            u64::from(all).saturating_mul(one)
+        );
+    }
+    fail!(Budget, "no schedule fits the budgets: one snapshot has {one} bytes; raise device_budget or host_budget to at least that")
+}
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;

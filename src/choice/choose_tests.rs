@@ -1,0 +1,104 @@
+use super::*;
+use crate::config::Backend;
+use crate::plan::Policy;
+use crate::predict::{Budgets, Profile};
+
+const STATE: u64 = 1 << 20;
+
+fn configured(device: u64, host: u64) -> Config {
+    Config { device_budget: device * STATE, host_budget: host * STATE, ..Config::default() }
+}
+
+fn chosen(config: &Config, steps: u32) -> Choice {
+    choose(config, steps, &[Sizes::new(config, STATE, STATE)]).unwrap()
+}
+
+/// Seconds of a choice in its own simulation.
+fn predicted(config: &Config, choice: &Choice) -> f64 {
+    let sizes = Sizes::new(config, STATE, STATE);
+    crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE).unwrap().makespan
+}
+
+/// `auto` beside every algorithm that a user could name, with the same budgets.
+#[test]
+fn auto_is_no_slower_than_any_algorithm_by_name() {
+    for backend in [Backend::Cuda, Backend::Host] {
+        for (device, host) in [(4, 40), (1, 20), (20, 0), (10, 500), (0, 30)] {
+            let auto = Config { backend, ..configured(device, host) };
+            let ours = predicted(&auto, &chosen(&auto, 700));
+            for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel] {
+                let named = Config { algorithm: Some(algorithm), ..auto.clone() };
+                let theirs = predicted(&named, &chosen(&named, 700));
+                assert!(ours <= theirs * (1.0 + 1e-12), "{device} + {host}: {ours}, {} takes {theirs}", algorithm.name());
+            }
+        }
+    }
+}
+
+/// The profile decides: a link that costs nothing is used, one that costs much is not.
+#[test]
+fn auto_follows_the_profile() {
+    let with = |gbs: f64| {
+        let profile = Profile { h2d_gbs: gbs, d2h_gbs: gbs, ..Profile::typical_gpu(STATE) };
+        chosen(&Config { profile: Some(profile), ..configured(4, 400) }, 400)
+    };
+    assert_eq!(with(1e6).schedule.algorithm, Algorithm::StoreAll);
+    let slow = with(0.01);
+    assert!(slow.plans[0].counts.h2d == 0 && slow.schedule.snapshots <= 4, "{:?}", slow.schedule);
+    let (a, b) = (with(25.0), with(25.0));
+    assert_eq!((format!("{:?}", a.schedule), &a.plans[0].steps), (format!("{:?}", b.schedule), &b.plans[0].steps));
+}
+
+#[test]
+fn auto_keeps_the_limits_that_are_set() {
+    for (device, host) in [(4, 10), (0, 5), (3, 0), (100, 300)] {
+        for zero_copy in [false, true] {
+            for policy in [Policy::Clairvoyant, Policy::Lru] {
+                let config = Config { zero_copy, policy, ..configured(device + 2 * u64::from(zero_copy), host) };
+                if policy == Policy::Lru && (zero_copy || host == 0) {
+                    continue;
+                }
+                let plan = &chosen(&config, 300).plans[0];
+                assert!(
+                    plan.device_slots as u64 <= device && plan.host_slots as u64 <= host,
+                    "{config:?}: {} {}",
+                    plan.device_slots,
+                    plan.host_slots
+                );
+                assert_eq!((plan.policy, plan.hands_over), (policy, zero_copy));
+            }
+        }
+    }
+    let capped = Config { snapshots: 6, cache: 2, ..Config::default() };
+    assert!(chosen(&capped, 300).schedule.snapshots <= 6);
+    let ruled = Config { adjust_snapshots: true, cache: 2, ..Config::default() };
+    assert!(chosen(&ruled, 300).schedule.snapshots <= adjust(300));
+}
+
+#[test]
+fn auto_without_limits_is_revolve_by_the_published_rule() {
+    let choice = chosen(&Config::default(), 300);
+    assert_eq!((choice.schedule.algorithm, choice.schedule.snapshots), (Algorithm::Revolve, adjust(300)));
+    assert_eq!(choose(&configured(4, 10), 300, &[]).unwrap().schedule.algorithm, Algorithm::Revolve);
+}
+
+/// Store-all beyond the budgets says what all of its states need, not what one does.
+#[test]
+fn store_all_says_what_it_needs() {
+    let config = |host_budget| Config { algorithm: Some(Algorithm::StoreAll), host_budget, ..Config::default() };
+    let chosen = |config: &Config| choose(config, 300, &[Sizes::new(config, STATE, STATE)]);
+    let error = chosen(&config(10 * STATE)).unwrap_err();
+    assert_eq!(error.code, Code::Budget);
+    for part in ["299 states".into(), format!("{} bytes in all", 299 * STATE), "host_budget".into(), "(auto)".into()] {
+        assert!(error.message.contains(&part), "{part} in {error}");
+    }
+    assert_eq!(chosen(&config(299 * STATE)).unwrap().schedule.algorithm, Algorithm::StoreAll);
+}
+
+#[test]
+fn sessions_plan_together() {
+    let (small, large) = (configured(2, 10), configured(20, 100));
+    let sessions = [Sizes::new(&large, STATE, STATE), Sizes::new(&small, STATE, STATE)];
+    let choice = choose(&small, 300, &sessions).unwrap();
+    assert!(choice.plans[1].host_slots <= 10 && choice.plans[1].device_slots <= 2 && choice.plans[0].cache == 20);
+}

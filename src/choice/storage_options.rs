@@ -1,0 +1,118 @@
+//! The ways in which a session may store its snapshots: the one that is configured, or those that the planner chooses from.
+
+use crate::choice::Sizes;
+use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::config::{Backend, Config};
+use crate::error::{fail, Code, Result};
+use crate::layout::{Layout, Levels, ALIGNMENT};
+use crate::plan::{Policy, SPARE_SLOTS};
+use crate::tier::Packer;
+
+/// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was not measured may be larger.
+const MARGIN: f64 = 1.125;
+
+/// A way to store snapshots, and what tiers are to it.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// How they are compressed.
+    pub compression: Settings,
+    /// Raw ones share time levels.
+    pub levels: Option<Levels>,
+    /// Their sizes and costs.
+    pub sizes: Sizes,
+}
+
+/// What a configuration offers for states of this layout: a pure function of it and its profile.
+pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
+    let mut offers = Vec::from_iter(shared(config, layout));
+    if !config.any_codec {
+        offers.push(offer(config, &config.compression, layout)?);
+        return Ok(offers);
+    }
+    let raw = config.compression.with(Method::None);
+    let known = candidates(config).into_iter().filter(|settings| config.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
+    let mut codecs: Vec<Settings> = known.collect();
+    if codecs.is_empty() && config.compression_factor > 1.0 {
+        codecs.push(config.compression.with(Method::Lorenzo));
+    }
+    if codecs.is_empty() {
+        log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
+    }
+    offers.push(offer(config, &raw, layout)?);
+    for settings in codecs {
+        match offer(config, &settings, layout) {
+            Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
+                log::info!("{} is not offered: {error}", settings.method.name())
+            }
+            offer => offers.push(offer?),
+        }
+    }
+    Ok(offers)
+}
+
+/// Raw snapshots that share time levels, where the configuration lets them and states have any.
+fn shared(config: &Config, layout: &Layout) -> Option<Offer> {
+    let possible = config.compression.method == Method::None && !config.zero_copy && config.policy == Policy::Clairvoyant;
+    let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
+    let sizes = Sizes::sharing(config, &levels, layout.slot_bytes);
+    Some(Offer { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
+}
+
+/// The codecs that a configuration leaves to choose from, or has.
+pub fn candidates(config: &Config) -> Vec<Settings> {
+    match config.compression.method {
+        _ if config.any_codec => Method::BOUNDED.into_iter().map(|method| config.compression.with(method)).collect(),
+        Method::None => Vec::new(),
+        _ => vec![config.compression.clone()],
+    }
+}
+
+fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Offer> {
+    let aside = aside(config, compression, layout)?;
+    if (1..aside).contains(&config.device_budget) {
+        return fail!(Budget, "device_budget = {}: it needs {aside} bytes for other things than the cache", config.device_budget);
+    }
+    let expected = aligned(expected_bytes(config, compression, layout)?);
+    Ok(Offer { compression: compression.clone(), levels: None, sizes: sizes_of(config, compression, layout, expected, aside) })
+}
+
+/// What a snapshot takes of a tier.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
+}
+
+/// Bytes of device memory beside the cache: two states if the application works in its slots, and what a codec works in.
+fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
+    let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
+    let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
+    Ok(spare.saturating_add(if by_kernels { Packer::gpu_bytes(compression, layout)? } else { 0 }))
+}
+
+/// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the cache. Compressed snapshots have all of the
+/// budget, or as much as so many of them as there may be slots can take.
+pub fn sizes_of(config: &Config, compression: &Settings, layout: &Layout, slot_bytes: u64, aside: u64) -> Sizes {
+    let mut sizes = Sizes::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
+    if compression.method != Method::None && config.device_budget > aside {
+        let most = match config.cache {
+            0 => u64::MAX,
+            cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
+        };
+        sizes.room = Some(most.min(config.device_budget - aside) / ALIGNMENT * ALIGNMENT);
+    }
+    sizes
+}
+
+/// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else those of raw snapshots.
+fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
+    if compression.method == Method::None {
+        return Ok(layout.slot_bytes);
+    }
+    if !compression.method.is_bounded() {
+        return Ok(SnapshotCodec::new(compression.clone(), layout)?.expected_bytes(config.compression_factor));
+    }
+    if config.compression_factor > 1.0 {
+        return Ok(SnapshotCodec::bytes_by_ratio(layout, config.compression_factor));
+    }
+    let measured = config.profile.as_ref().and_then(|profile| profile.codec(compression)).map(|codec| codec.worst_ratio / MARGIN);
+    Ok((SnapshotCodec::max_bytes(layout) as f64 / measured.unwrap_or(1.0).max(1.0)) as u64)
+}

@@ -1,0 +1,83 @@
+//! Which device a session is on.
+
+use crate::config::{Backend, Config};
+use crate::device::cuda::{self, Location};
+use crate::device::{AppField, CudaDevice, Device, HostDevice};
+use crate::error::{fail, Result};
+
+/// The device of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The host.
+    Host,
+    /// The CUDA device of this ordinal.
+    Cuda(i32),
+}
+
+impl Target {
+    /// The device that a configuration asks for, or else the one whose memory the fields are, or else the host where there is no CUDA device;
+    /// `None` as long as only fields to come can say it. Where fields are to say it, CUDA is not started in this process.
+    pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
+        match (config.backend, config.device) {
+            (Backend::Host, Some(device)) => return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
+            (Backend::Host, None) => return Ok(Some(Target::Host)),
+            (Backend::Cuda, Some(device)) => return Ok(Some(Target::Cuda(device))),
+            _ => {}
+        }
+        let locations: Vec<Location> = fields.iter().filter_map(|f| f.memory).map(cuda::locate).collect::<Result<_>>()?;
+        let of_fields = locations.iter().find_map(|location| match location {
+            Location::Device(k) | Location::Managed(k) => Some(*k),
+            Location::Host => None,
+        });
+        Ok(match (config.backend, config.device.or(of_fields)) {
+            (_, Some(device)) => Some(Target::Cuda(device)),
+            (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => Some(Target::Host),
+            _ if locations.is_empty() => None,
+            (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
+            (_, None) => Some(Target::Host),
+        })
+    }
+
+    /// Its backend.
+    pub fn backend(self) -> Backend {
+        match self {
+            Target::Host => Backend::Host,
+            Target::Cuda(_) => Backend::Cuda,
+        }
+    }
+
+    /// Refuses fields that this device cannot copy as its own memory.
+    pub fn check(self, fields: &[AppField]) -> Result<()> {
+        for (i, memory) in fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?))) {
+            let address = memory.address();
+            if matches!(self, Target::Cuda(_)) && !memory.rows().is_contiguous() {
+                return fail!(
+                    Unsupported,
+                    "field {i}: pitch2 or pitch3 leaves gaps between its rows, and the CUDA backend of this version copies contiguous fields \
+                     only: give the whole array with its halos (pitches 0), or use the host backend"
+                );
+            }
+            match (self, cuda::locate(memory)?) {
+                (Target::Host, Location::Device(k)) => {
+                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}: the host backend copies host memory")
+                }
+                (Target::Cuda(mine), Location::Device(k)) if k != mine => {
+                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}, this session's is {mine}")
+                }
+                (Target::Cuda(_), Location::Host) => {
+                    return fail!(Argument, "field {i}: {address:p} is host memory: the CUDA backend copies device or managed memory")
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens it.
+    pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
+        match self {
+            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth, config.huge_pages)?)),
+            Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
+        }
+    }
+}

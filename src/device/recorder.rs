@@ -1,0 +1,140 @@
+//! The spans of the host backend, in real time: its lanes are threads, and write them where the session's thread finds them.
+
+use super::{Crossing, Lane};
+use crate::error::Result;
+use crate::trace::{Label, Row, Span, Spans};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Work on a snapshot that is timed apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// A snapshot is made of a state.
+    Compress,
+    /// A state is made of a snapshot.
+    Decompress,
+}
+
+impl Coding {
+    fn name(self) -> &'static str {
+        match self {
+            Coding::Compress => "compress",
+            Coding::Decompress => "decompress",
+        }
+    }
+}
+
+/// What spans are about: the application's action, its call in it, and the state that is moved for it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    pub action: Label,
+    pub call: &'static str,
+    pub ts: i64,
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Subject { action: Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 }, call: "", ts: -1 }
+    }
+}
+
+impl Subject {
+    /// The current call.
+    pub fn call(&self) -> Label {
+        self.action.part(Row::Stall, self.call, self.action.ts_end, 0)
+    }
+
+    /// A copy that crosses the link or not.
+    pub fn copy(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Label {
+        let (row, what) = match (crossing, lane) {
+            (Crossing::None, _) => (Row::Codec, "copy"),
+            (Crossing::ToDevice, Lane::App) => (Row::DirectUpload, "upload"),
+            (Crossing::ToDevice, _) => (Row::Upload, "upload"),
+            (Crossing::ToHost, Lane::App) => (Row::DirectDownload, "download"),
+            (Crossing::ToHost, _) => (Row::Download, "download"),
+        };
+        self.action.part(row, what, self.ts, bytes)
+    }
+
+    pub fn coding(&self, coding: Coding) -> Label {
+        self.action.part(Row::Codec, coding.name(), self.ts, 0)
+    }
+}
+
+/// Spans that have ended.
+pub struct Log {
+    origin: Instant,
+    spans: Mutex<Spans>,
+}
+
+impl Log {
+    /// Adds one. Fields of a snapshot that the calling thread copies one by one are one span.
+    pub fn add(&self, label: Label, begin: Instant, end: Instant) {
+        let begin = begin.saturating_duration_since(self.origin).as_secs_f64();
+        let end = end.saturating_duration_since(self.origin).as_secs_f64();
+        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_caller = matches!(label.row, Row::Codec | Row::DirectUpload | Row::DirectDownload);
+        match spans.last_of(label.row) {
+            Some(last) if on_caller && last.label.goes_on_with(&label) => {
+                last.seconds = end - last.begin;
+                last.label.bytes += label.bytes;
+            }
+            _ => spans.add(Span { label, begin, seconds: (end - begin).max(0.0) }),
+        }
+    }
+}
+
+/// What the calling thread tells of itself.
+pub struct Teller {
+    log: Arc<Log>,
+    pub subject: Subject,
+    /// What the application computes, and since when; `None` during a call.
+    computing: Option<(Label, Instant)>,
+    /// What it goes on with after the call.
+    interrupted: Option<Label>,
+}
+
+impl Teller {
+    pub fn new() -> Self {
+        let log = Arc::new(Log { origin: Instant::now(), spans: Mutex::default() });
+        Teller { log, subject: Subject::default(), computing: None, interrupted: None }
+    }
+
+    /// Where other threads write.
+    pub fn log(&self) -> Arc<Log> {
+        self.log.clone()
+    }
+
+    pub fn spans(&self) -> Result<Vec<Span>> {
+        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub fn close(&self) {
+        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+
+    pub fn begin_action(&mut self, action: Option<Label>) {
+        let now = Instant::now();
+        self.stop(now);
+        if let Some(action) = action {
+            self.subject.action = action;
+            self.computing = Some((action, now)).filter(|_| action.row == Row::Compute);
+        }
+    }
+
+    fn stop(&mut self, now: Instant) -> Option<Label> {
+        let (label, since) = self.computing.take()?;
+        self.log.add(label, since, now);
+        Some(label)
+    }
+
+    pub fn enter(&mut self, call: &'static str, now: Instant) {
+        self.subject.call = call;
+        self.interrupted = self.stop(now);
+    }
+
+    pub fn leave(&mut self, entered: Instant, now: Instant) {
+        self.log.add(self.subject.call(), entered, now);
+        self.computing = self.interrupted.take().map(|label| (label, now));
+    }
+}

@@ -1,0 +1,169 @@
+//! The shape of a state: its fields, and where each lies in a raw snapshot.
+
+use crate::error::{fail, Result};
+use crate::scalar::Scalar;
+
+/// One array of the state, n1 fastest. How it lies in the application's memory is not part of it: in a snapshot it is contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Extents; 1 where a dimension is not used.
+    pub n: [u64; 3],
+    /// Type of the values.
+    pub scalar: Scalar,
+    /// The field whose previous time level this one is, if any.
+    pub previous_of: Option<u32>,
+}
+
+impl Field {
+    /// Its size in bytes, unless that does not fit the address space.
+    pub fn bytes(&self) -> Option<u64> {
+        let values = self.n.iter().try_fold(1u64, |product, &n| product.checked_mul(n))?;
+        values.checked_mul(self.scalar.bytes()).filter(|&bytes| bytes <= isize::MAX as u64)
+    }
+}
+
+/// Most fields of one state: far beyond any code, and small enough that a stray count is noticed.
+pub const MAX_FIELDS: usize = 1024;
+
+/// Fields begin at multiples of this within a snapshot: vector loads and bulk copies are aligned.
+pub const ALIGNMENT: u64 = 256;
+
+/// The fields of a state and their places in a raw snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// The offset of each field in a raw snapshot, in bytes.
+    pub offsets: Vec<u64>,
+    /// Bytes of the fields themselves.
+    pub raw_bytes: u64,
+    /// Bytes of a raw snapshot, padding included.
+    pub slot_bytes: u64,
+}
+
+/// How the fields of a state are kept where snapshots share time levels: each slot has the state's own fields, and those that are the
+/// previous level of one of them are the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// Own fields, by number, with their offsets in a slot; checksums come behind them.
+    pub own: Vec<(usize, u64)>,
+    /// Past fields.
+    pub past: Vec<PastField>,
+    /// Bytes of a slot.
+    pub own_bytes: u64,
+    /// Bytes of a place.
+    pub past_bytes: u64,
+}
+
+impl Levels {
+    /// Bytes of the device beside slots and places, in which levels are compared.
+    pub const WORK_BYTES: u64 = ALIGNMENT;
+}
+
+/// A field that is the previous time level of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastField {
+    /// Its number.
+    pub field: usize,
+    /// Its offset in a place.
+    pub at: u64,
+    /// The number of that other one.
+    pub present: usize,
+    /// The other one's offset in a slot.
+    pub of: u64,
+    /// The offset of the other one's checksum in a slot.
+    pub sum: u64,
+}
+
+impl Layout {
+    /// The time levels, if there are any to share.
+    pub fn levels(&self) -> Option<Levels> {
+        // A GPU adds up checksums in words of 4 bytes: smaller values are not shared.
+        let is_past =
+            |field: &Field| field.scalar.bytes() >= 4 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
+        let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, past_bytes: 0 };
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
+            levels.own.push((i, levels.own_bytes));
+            levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
+        }
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
+            let (present, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
+            let sum = levels.own_bytes + 8 * levels.past.len() as u64;
+            levels.past.push(PastField { field: i, at: levels.past_bytes, present, of, sum });
+            levels.past_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
+        }
+        levels.own_bytes += (8 * levels.past.len() as u64).next_multiple_of(ALIGNMENT);
+        (levels.past_bytes > 0).then_some(levels)
+    }
+
+    /// Places the fields one after the other.
+    pub fn new(fields: Vec<Field>) -> Result<Self> {
+        if fields.is_empty() || fields.len() > MAX_FIELDS {
+            return fail!(Argument, "nfields = {}: a state has 1 to {MAX_FIELDS} fields", fields.len());
+        }
+        let mut offsets = Vec::with_capacity(fields.len());
+        let (mut raw_bytes, mut end) = (0u64, 0u64);
+        for (i, field) in fields.iter().enumerate() {
+            let [n1, n2, n3] = field.n;
+            if field.n.contains(&0) {
+                return fail!(Argument, "field {i}: its extents are {n1} x {n2} x {n3}; give 1 to a dimension that is not used");
+            }
+            let Some(bytes) = field.bytes() else {
+                return fail!(Argument, "field {i}: {n1} x {n2} x {n3} values do not fit the address space");
+            };
+            if let Some(k) = field.previous_of {
+                let pair = fields.get(k as usize);
+                if is_cycle(&fields, i) || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar) {
+                    return fail!(Argument, "field {i}: role = {}: no other field {k} of the same shape and type", k as u64 + 1);
+                }
+            }
+            offsets.push(end);
+            raw_bytes = raw_bytes.saturating_add(bytes);
+            end = end.saturating_add(bytes.next_multiple_of(ALIGNMENT));
+        }
+        if end > isize::MAX as u64 {
+            return fail!(Argument, "the {} fields together do not fit the address space", fields.len());
+        }
+        Ok(Layout { fields, offsets, raw_bytes, slot_bytes: end })
+    }
+}
+
+/// Whether field `i` would be, over any number of time levels, the past of itself.
+fn is_cycle(fields: &[Field], i: usize) -> bool {
+    let earlier = |k: &usize| fields.get(*k).and_then(|field| field.previous_of).map(|k| k as usize);
+    std::iter::successors(earlier(&i), earlier).take(fields.len()).any(|k| k == i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(n: [u64; 3], scalar: Scalar) -> Field {
+        Field { n, scalar, previous_of: None }
+    }
+
+    #[test]
+    fn unequal_fields_are_placed_apart() {
+        let layout =
+            Layout::new(vec![field([3, 1, 1], Scalar::F32), field([10, 10, 1], Scalar::F64), field([1, 1, 1], Scalar::F32)]).unwrap();
+        assert_eq!(layout.offsets, [0, 256, 256 + 1024]);
+        assert_eq!((layout.raw_bytes, layout.slot_bytes), (12 + 800 + 4, 256 + 1024 + 256));
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        for (fields, part) in [
+            (vec![], "nfields = 0"),
+            (vec![field([0, 1, 1], Scalar::F32)], "0 x 1 x 1"),
+            (vec![field([u64::MAX, 2, 1], Scalar::F32)], "address space"),
+            (vec![field([1 << 60, 1, 1], Scalar::F64)], "address space"),
+            (vec![field([1 << 60, 1, 1], Scalar::F32); 8], "together"),
+            (vec![Field { previous_of: Some(1), ..field([4, 1, 1], Scalar::F32) }, field([5, 1, 1], Scalar::F32)], "role = 2"),
+            (vec![Field { previous_of: Some(0), ..field([4, 1, 1], Scalar::F32) }], "role = 1"),
+            ([1, 2, 0].map(|k| Field { previous_of: Some(k), ..field([4, 1, 1], Scalar::F32) }).to_vec(), "role = 2"),
+        ] {
+            let error = Layout::new(fields).unwrap_err();
+            assert!(error.message.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Whether a field is what another state's was: by checksums, which are kept where the snapshots are.
+
+use crate::codec::checksum;
+use crate::codec::gpu::FieldSum;
+use crate::device::{AppMemory, Device, Lane, Place};
+use crate::error::{fail, Result};
+use crate::layout::Levels;
+
+/// Makes checksums of fields and compares them.
+pub enum Sums {
+    /// On the calling thread.
+    Host,
+    /// By a kernel.
+    Gpu(Box<GpuSums>),
+}
+
+/// The state of that on a GPU.
+pub struct GpuSums {
+    sum: Option<FieldSum>,
+    /// Where its bytes of the device slab are.
+    at: u64,
+    /// Something was compared of which the verdict is not known.
+    is_asked: bool,
+}
+
+/// In its bytes of the device slab, behind what the kernel works in: the verdict, and a checksum on its way.
+const VERDICT: u64 = FieldSum::WORK;
+const PASSING: u64 = VERDICT + 8;
+
+/// Bytes of a field whose rows are apart that are put together at a time: whole words of the checksum.
+const PIECE: usize = 1 << 14;
+
+impl Sums {
+    /// On a GPU: compiles and loads the kernel.
+    pub fn on_gpu(device: &mut dyn Device) -> Result<Self> {
+        let mut sum = None;
+        device.run(&mut |_, architecture| {
+            sum = Some(FieldSum::new(architecture)?);
+            Ok(())
+        })?;
+        Ok(Sums::Gpu(Box::new(GpuSums { sum, at: 0, is_asked: false })))
+    }
+
+    /// Bytes of the device slab that it needs.
+    pub fn device_bytes(&self) -> u64 {
+        match self {
+            Sums::Host => 0,
+            Sums::Gpu(_) => Levels::WORK_BYTES,
+        }
+    }
+
+    /// Tells where in the device slab its bytes begin.
+    pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
+        let Sums::Gpu(gpu) = self else { return Ok(()) };
+        gpu.at = at;
+        let address = device.pointer(Place::Device(at), Levels::WORK_BYTES)? as u64;
+        device.run(&mut |queue, _| queue.fill(address, 0, Levels::WORK_BYTES))
+    }
+
+    /// Puts the checksum of a field to `to`, on the application's lane.
+    pub fn keep(&mut self, device: &mut dyn Device, field: AppMemory, to: Place) -> Result<()> {
+        match (self, to) {
+            (Sums::Host, _) => {
+                let word = device.pointer(to, 8)?.cast::<u64>();
+                // SAFETY: host memory on this backend: eight bytes of a slab, aligned, which no other lane uses now.
+                unsafe { word.write(of_host(field)) };
+                Ok(())
+            }
+            (Sums::Gpu(gpu), Place::Host(_)) => {
+                let passing = Place::Device(gpu.at + PASSING);
+                gpu.enqueue(device, field, [device.pointer(passing, 8)? as u64, 0, 0, 0])?;
+                device.copy(Lane::App, to, passing, 8)
+            }
+            (Sums::Gpu(gpu), _) => gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0]),
+        }
+    }
+
+    /// Whether the checksum of field `i`, of state `ts`, is that at `with`: an error now, or on a GPU at `check`.
+    pub fn compare(&mut self, device: &mut dyn Device, field: AppMemory, with: Place, ts: i64, i: usize) -> Result<()> {
+        let gpu = match self {
+            Sums::Host => {
+                let word = device.pointer(with, 8)?.cast::<u64>();
+                // SAFETY: as above.
+                return if unsafe { word.read() } == of_host(field) { Ok(()) } else { refuse(ts, i) };
+            }
+            Sums::Gpu(gpu) => gpu,
+        };
+        let with = match with {
+            Place::Host(_) => {
+                let passing = Place::Device(gpu.at + PASSING);
+                device.copy(Lane::App, passing, with, 8)?;
+                passing
+            }
+            with => with,
+        };
+        let [with, verdict] = [with, Place::Device(gpu.at + VERDICT)].map(|place| device.pointer(place, 8));
+        gpu.is_asked = true;
+        gpu.enqueue(device, field, [0, with? as u64, verdict? as u64, name(ts, i)])
+    }
+
+    /// Fails if a comparison so far did, and forgets it; the device must be done with them.
+    pub fn check(&mut self, device: &mut dyn Device) -> Result<()> {
+        let Sums::Gpu(gpu) = self else { return Ok(()) };
+        if !std::mem::take(&mut gpu.is_asked) {
+            return Ok(());
+        }
+        let verdict = device.pointer(Place::Device(gpu.at + VERDICT), 8)? as u64;
+        let mut name = 0u64;
+        device.run(&mut |queue, _| {
+            queue.copy(&raw mut name as u64, verdict, 8)?;
+            queue.fill(verdict, 0, 8)
+        })?;
+        match name {
+            0 => Ok(()),
+            name => refuse((name >> 16) as i64, (name & 0xffff) as usize - 1),
+        }
+    }
+
+    /// Gives back what it has on the device.
+    pub fn close(&mut self, device: &mut dyn Device) {
+        let Sums::Gpu(gpu) = self else { return };
+        let mut sum = gpu.sum.take();
+        let closed = device.run(&mut |_, _| {
+            drop(sum.take());
+            Ok(())
+        });
+        if closed.is_err() {
+            // Without the context there is nothing to free it in; a forked child has no right to.
+            sum.into_iter().for_each(FieldSum::forget);
+        }
+    }
+}
+
+impl GpuSums {
+    fn enqueue(&self, device: &dyn Device, field: AppMemory, what: [u64; 4]) -> Result<()> {
+        let Some(sum) = &self.sum else { return fail!(State, "no checksums") };
+        let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;
+        sum.enqueue(&device.launches(Lane::App)?, field.address() as u64, field.bytes() as u64, work, what)
+    }
+}
+
+/// States and fields, which are 1024 at most, as a number that is not 0.
+fn name(ts: i64, i: usize) -> u64 {
+    (ts as u64) << 16 | (i as u64 + 1)
+}
+
+fn of_host(field: AppMemory) -> u64 {
+    if field.rows().is_contiguous() {
+        // SAFETY: host memory of the application's, as promised for `AppMemory`.
+        return checksum(unsafe { std::slice::from_raw_parts(field.address(), field.bytes()) }, 0);
+    }
+    let (mut piece, mut sum) = ([0; PIECE], 0u64);
+    // SAFETY: as above.
+    unsafe { field.rows().pieces(field.address(), &mut piece, |piece, before| sum = sum.wrapping_add(checksum(piece, before as u64 / 8))) };
+    sum
+}
+
+fn refuse(ts: i64, i: usize) -> Result<()> {
+    fail!(
+        Values,
+        "shared_levels = 1: field {i} of state {ts} is not what the field that it is the previous level of was in state {}; use 0 if steps or \
+         sources change it afterwards",
+        ts - 1
+    )
+}

@@ -1,0 +1,251 @@
+//! Raw snapshots that share time levels: a slot has a state's own fields, and its past, the previous time level, is in a place beside the
+//! slots or, unwritten, in the slot of the snapshot one step before. The plan says which.
+//!
+//! That the past is the other one's present is the application's word. Every SAVE compares their checksums, of which a slot has that of its
+//! present: a shot in which it does not hold fails, on the host at that SAVE, on a GPU before TERMINATE.
+
+use super::field_checksums::Sums;
+use super::{Saved, Tiers};
+use crate::device::{AppMemory, Event, Lane, Place};
+use crate::error::{fail, Result};
+use crate::fallible_vec;
+use crate::layout::{Levels, PastField};
+use crate::plan::{Past, Plan, Step, NONE};
+
+/// What tiers with shared time levels have beside slots.
+pub(super) struct Sharing {
+    levels: Levels,
+    pub(super) sums: Sums,
+    /// Where places begin in the cache and in the pool.
+    device: u64,
+    host: u64,
+    /// For each place of the cache, the last download that reads it, if there is one.
+    places: Vec<(Event, bool)>,
+    /// Bytes of the plan in the cache and in the pool.
+    bytes: (u64, u64),
+}
+
+/// The pasts of a snapshot, in the cache and in the pool.
+pub type Pasts = (Past, Past);
+
+impl Sharing {
+    pub fn new(levels: Levels, sums: Sums) -> Self {
+        Sharing { levels, sums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
+    }
+
+    /// Bytes of a slot.
+    pub fn own_bytes(&self) -> u64 {
+        self.levels.own_bytes
+    }
+
+    /// Bytes of the plan in the cache and in the pool.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.bytes
+    }
+
+    /// Takes on a plan.
+    pub fn fit(&mut self, plan: &Plan, event: &mut dyn FnMut() -> Result<Event>) -> Result<()> {
+        let (device, host) = plan.places();
+        for _ in self.places.len()..device as usize {
+            fallible_vec::push(&mut self.places, (event()?, false))?;
+        }
+        let of = |count: u32, bytes: u64| u64::from(count) * bytes;
+        let Levels { own_bytes, past_bytes, .. } = self.levels;
+        (self.device, self.host) = (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
+        self.bytes = (self.device + of(device, past_bytes) + self.sums.device_bytes(), self.host + of(host, past_bytes));
+        Ok(())
+    }
+
+    pub fn empty(&mut self) {
+        self.places.iter_mut().for_each(|place| place.1 = false);
+    }
+
+    /// Where the past of a snapshot in the cache is, field by field: number of the field, and place.
+    fn in_cache(&self, past: Past) -> Vec<(usize, Place)> {
+        self.places_of(past, Place::Device(self.device), Place::Device(0))
+    }
+
+    /// The same in the pool.
+    fn in_pool(&self, past: Past) -> Vec<(usize, Place)> {
+        self.places_of(past, Place::Host(self.host), Place::Host(0))
+    }
+
+    /// The same in the tier whose places and slots begin there.
+    fn places_of(&self, past: Past, places: Place, slots: Place) -> Vec<(usize, Place)> {
+        let Levels { own_bytes, past_bytes, past: fields, .. } = &self.levels;
+        let place = |field: &PastField| match past {
+            Past::Nowhere => None,
+            Past::Place(k) => Some((field.field, places.plus(u64::from(k) * past_bytes + field.at))),
+            Past::Slot(k) => Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of))),
+        };
+        fields.iter().filter_map(place).collect()
+    }
+}
+
+impl Tiers {
+    fn sharing(&mut self) -> Result<&mut Sharing> {
+        match &mut self.sharing {
+            Some(sharing) => Ok(sharing),
+            None => fail!(State, "no time levels"),
+        }
+    }
+
+    fn field_bytes(&self, i: usize) -> u64 {
+        self.layout.fields[i].bytes().unwrap_or(0)
+    }
+
+    /// Copies the own fields between the application and a slot.
+    fn copy_own(&mut self, fields: &[AppMemory], slot: Place, save: bool) -> Result<()> {
+        for (i, at) in self.sharing()?.levels.own.clone() {
+            let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), self.field_bytes(i));
+            let (to, from) = if save { (slot, app) } else { (app, slot) };
+            self.device.copy(Lane::App, to, from, bytes)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn save_shared(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        self.clear_for_save(step)?;
+        self.store_in_pool(step, ts);
+        if let Past::Place(k) = pasts.0 {
+            self.clear_place(Lane::App, k)?;
+        }
+        let cached = step.slot != NONE;
+        let slot = if cached { self.in_slot(step.slot, 0) } else { self.in_pool(step.host) };
+        self.copy_own(fields, slot, true)?;
+        self.keep_sums(fields, slot)?;
+        match if cached { pasts.0 } else { pasts.1 } {
+            Past::Slot(other) => self.compare(ts, fields, other, cached)?,
+            past => {
+                let to = if cached { self.sharing()?.in_cache(past) } else { self.sharing()?.in_pool(past) };
+                for (i, to) in to {
+                    self.device.copy(Lane::App, to, Place::App(fields[i]), self.field_bytes(i))?;
+                }
+            }
+        }
+        if cached && step.host != NONE {
+            self.write_back_shared(step, pasts, ts, fields)?;
+        } else if let Some(slot) = self.cache.get_mut(step.slot as usize) {
+            slot.reading = false;
+        }
+        let of = if cached { pasts.0 } else { pasts.1 };
+        let levels = &self.sharing()?.levels;
+        let bytes = levels.own_bytes + if matches!(of, Past::Slot(_)) { 0 } else { levels.past_bytes };
+        self.saved.push(Saved { ts, bytes, written: step.host != NONE });
+        Ok(())
+    }
+
+    /// Before a place of the cache is written: its last download has read it.
+    fn clear_place(&mut self, lane: Lane, k: u32) -> Result<()> {
+        let (read, reading) = self.sharing()?.places[k as usize];
+        if reading {
+            self.device.wait(lane, read)?;
+        }
+        if lane == Lane::App {
+            self.sharing()?.places[k as usize].1 = false;
+        }
+        Ok(())
+    }
+
+    /// Keeps the checksums of the fields of which the next state may have the past.
+    fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
+        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
+        levels.past.iter().try_for_each(|past| sums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum)))
+    }
+
+    /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the cache or of the pool, where it may still be
+    /// on its way.
+    fn compare(&mut self, ts: i64, fields: &[AppMemory], other: u32, in_cache: bool) -> Result<()> {
+        if !in_cache {
+            self.device.wait(Lane::App, self.pool[other as usize].written)?;
+        }
+        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
+        let at = u64::from(other) * levels.own_bytes;
+        let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
+        let device = &mut *self.device;
+        levels.past.iter().try_for_each(|past| sums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field))
+    }
+
+    /// Sends the snapshot in a slot on to the host, its past only if it is not there.
+    fn write_back_shared(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        let (from, to) = (self.sharing()?.in_cache(pasts.0), self.sharing()?.in_pool(pasts.1));
+        if let (Past::Slot(other), false) = (pasts.1, matches!(pasts.0, Past::Slot(_))) {
+            self.compare(ts, fields, other, false)?;
+        }
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Download, self.app)?;
+        let own_bytes = self.sharing()?.own_bytes();
+        self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), own_bytes)?;
+        if let Past::Place(_) = pasts.1 {
+            for (&(i, to), &(_, from)) in to.iter().zip(&from) {
+                self.device.copy(Lane::Download, to, from, self.field_bytes(i))?;
+            }
+        }
+        self.read_by_download(step.slot)?;
+        match pasts.0 {
+            Past::Slot(other) => self.read_by_download(other)?,
+            Past::Place(k) => {
+                let read = self.sharing()?.places[k as usize].0;
+                self.device.record(Lane::Download, read)?;
+                self.sharing()?.places[k as usize].1 = true;
+            }
+            Past::Nowhere => {}
+        }
+        self.device.record(Lane::Download, self.pool[step.host as usize].written)
+    }
+
+    /// A slot of the cache is read by what the download lane does up to now.
+    fn read_by_download(&mut self, slot: u32) -> Result<()> {
+        let slot = &mut self.cache[slot as usize];
+        slot.reading = true;
+        self.device.record(Lane::Download, slot.read)
+    }
+
+    /// What was downloaded into the slots of the pool that hold a snapshot is there when `lane` gets past this.
+    fn await_pool(&mut self, lane: Lane, host: u32, past: Past) -> Result<()> {
+        self.device.wait(lane, self.pool[host as usize].written)?;
+        match past {
+            Past::Slot(other) => self.device.wait(lane, self.pool[other as usize].written),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn fetch_shared(&mut self, step: Step, pasts: Pasts) -> Result<()> {
+        let slot = self.cache[step.slot as usize].clone();
+        self.device.concerns(self.pool[step.host as usize].ts);
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Upload, self.app)?;
+        if slot.reading {
+            self.device.wait(Lane::Upload, slot.read)?;
+        }
+        if let Past::Place(k) = pasts.0 {
+            self.clear_place(Lane::Upload, k)?;
+        }
+        self.await_pool(Lane::Upload, step.host, pasts.1)?;
+        let own_bytes = self.sharing()?.own_bytes();
+        self.device.copy(Lane::Upload, self.in_slot(step.slot, 0), self.in_pool(step.host), own_bytes)?;
+        let (to, from) = (self.sharing()?.in_cache(pasts.0), self.sharing()?.in_pool(pasts.1));
+        for ((i, to), (_, from)) in to.into_iter().zip(from) {
+            self.device.copy(Lane::Upload, to, from, self.field_bytes(i))?;
+        }
+        self.device.record(Lane::Upload, slot.filled)?;
+        let slot = &mut self.cache[step.slot as usize];
+        (slot.host, slot.filling, slot.reading) = (step.host, true, false);
+        Ok(())
+    }
+
+    pub(super) fn restore_shared(&mut self, step: Step, pasts: Pasts, fields: &[AppMemory]) -> Result<bool> {
+        let (from, past) = if step.slot == NONE {
+            self.await_pool(Lane::App, step.host, pasts.1)?;
+            (self.in_pool(step.host), self.sharing()?.in_pool(pasts.1))
+        } else {
+            self.await_fetch(step)?;
+            (self.in_slot(step.slot, 0), self.sharing()?.in_cache(pasts.0))
+        };
+        self.copy_own(fields, from, false)?;
+        for (i, from) in past {
+            self.device.copy(Lane::App, Place::App(fields[i]), from, self.field_bytes(i))?;
+        }
+        Ok(step.host != NONE)
+    }
+}
