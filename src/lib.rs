@@ -3,8 +3,10 @@
 //! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small engine plays that plan against a device; a
 //! thin C ABI hands the engine to C, C++ and Fortran.
 //!
-//! The floors, each using only what stands below it: [`capi`]; [`session`]; [`tier`]; [`plan`] and [`codec`]; [`schedule`], [`config`],
-//! [`snapshot`] and [`device`]; [`stats`], [`trace`], [`files`], [`numbers`] and [`error`].
+//! The modules stand on floors, each using only what stands below it; `tests/floors.rs` has them in order, and fails where one uses what
+//! stands above. From the top: [`capi`], the C ABI; [`session`], what an application drives; `tune`, a measured shot; [`choice`], what a
+//! configuration makes of a job; [`config`]; [`predict`], a run without its bytes; [`tier`], cache and pool; [`plan`]; [`codec`];
+//! [`device`], memory and order; [`schedule`]; and the ground.
 
 pub mod available;
 pub mod capi;
@@ -15,6 +17,7 @@ pub mod device;
 pub mod error;
 mod fallible_vec;
 pub mod files;
+mod guarded;
 pub mod layout;
 mod nearest;
 pub mod numbers;

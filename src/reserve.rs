@@ -8,7 +8,7 @@
 //! into the library only if as much is free as a call may need. Taking and giving are single atomic operations, so that threads may do
 //! it at any time; a forked child forgets the leases of its parent's threads.
 
-use crate::process::Process;
+use crate::process::{Count, Process};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ static TAKEN: [AtomicU64; SMALL.0 + LARGE.0] = [const { AtomicU64::new(0) }; SMA
 /// Bytes of the blocks in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that are promised to calls under way.
-static LEASED: AtomicUsize = AtomicUsize::new(0);
+static LEASED: Count = Count::new();
 
 thread_local! {
     /// Whether the failure of the calling thread's requests is asked about.
@@ -241,13 +241,8 @@ pub fn unconditional_lease() -> Lease {
 
 #[cold]
 fn unconditional_lease_of(bytes: usize) -> Lease {
-    LEASED.fetch_add(bytes, Ordering::Relaxed);
+    LEASED.add(bytes as u64);
     Lease(bytes, Process::current())
-}
-
-/// In a forked child: the parent's threads, which hold leases, are not there.
-pub fn forget_leases() {
-    LEASED.store(0, Ordering::Relaxed);
 }
 
 /// Whether the system has as much memory as a call may need of the reserve.
@@ -265,7 +260,7 @@ fn has_memory() -> bool {
 
 #[cold]
 fn lease_of(bytes: usize, has_memory: impl FnOnce() -> bool) -> Option<Lease> {
-    let leased = LEASED.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    let leased = LEASED.add(bytes as u64) as usize;
     let lease = Lease(bytes, Process::current());
     let used = USED.load(Ordering::Relaxed);
     (used.saturating_add(leased) <= BYTES - UNLEASED || has_memory()).then_some(lease)
@@ -274,7 +269,7 @@ fn lease_of(bytes: usize, has_memory: impl FnOnce() -> bool) -> Option<Lease> {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.0 > 0 && self.1.is_current() {
-            LEASED.fetch_sub(self.0, Ordering::Relaxed);
+            LEASED.take(self.0 as u64);
         }
     }
 }
@@ -376,12 +371,12 @@ mod tests {
         let beside: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
         assert_eq!(beside.len(), (BYTES - UNLEASED) / OF_A_CALL - 2, "one call less beside a call that is never refused");
         drop((beside, never_refused));
-        assert_eq!(LEASED.load(Ordering::Relaxed), 0);
+        assert_eq!(LEASED.add(0), 0);
         assert!(without_memory().is_some());
         give_back(one, 1);
     }
 
-    /// Whoever asks whether there is memory gets the system's answer; a fork leaves no lease of a thread that is not there.
+    /// Whoever asks whether there is memory gets the system's answer.
     #[test]
     fn the_reserve_is_for_those_who_do_not_ask() {
         let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -389,12 +384,9 @@ mod tests {
         let one = take(layout(100));
         assert!(!one.is_null());
         let lease = lease_of(OF_A_CALL, || false);
-        forget_leases();
-        assert!(lease.is_some() && LEASED.load(Ordering::Relaxed) == 0);
-        // What a child inherits is given back in nobody's name; here the process is the lease's own.
-        LEASED.store(OF_A_CALL, Ordering::Relaxed);
+        assert!(lease.is_some() && LEASED.add(0) == OF_A_CALL as u64);
         drop(lease);
-        assert_eq!(LEASED.load(Ordering::Relaxed), 0);
+        assert_eq!(LEASED.add(0), 0);
         give_back(one, 100);
     }
 }

@@ -3,7 +3,7 @@
 use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
-use crate::process::Guarded;
+use crate::guarded::Guarded;
 use crate::session::Session;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::files;
-use crate::process::{Guarded, Process};
+use crate::guarded::Guarded;
+use crate::process::Process;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
