@@ -1,4 +1,5 @@
-//! The floors of the library: every module uses only modules below it, and the files of one module use one another in no circle.
+//! The floors of the library: every module uses only modules below it, and no files use one another in a circle. A file may use what the
+//! `mod.rs` of its folder declares for all of the folder's files, and `mod.rs` uses these files: this is no circle.
 //!
 //! The sources are parsed, and every path in them is followed to the file that defines its first name: through `use` with nested braces,
 //! `pub use`, `super::`, `self::`, paths in expressions and types, and paths in the arguments of macros. Tests in the sources do not count.
@@ -215,12 +216,12 @@ fn upward(uses: &Uses) -> Vec<String> {
     found
 }
 
-/// The files that can be reached from themselves.
+/// The files that can be reached from themselves, other than through the `mod.rs` of their own folder or one around it.
 fn circles(uses: &Uses) -> Vec<String> {
     let reach = |from: &Names| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(module) = open.pop() {
-            for next in uses.get(module).into_iter().flatten() {
+            for next in uses.get(module).into_iter().flatten().filter(|next| !module.starts_with(next)) {
                 if seen.insert(next) {
                     open.push(next);
                 }
@@ -278,8 +279,9 @@ fn a_circle_is_found_through_what_a_folder_re_exports() {
     let one = ("plan::one", "use super::Two; pub struct One;");
     assert_eq!(circles(&made(&[folder, one, ("plan::two", "pub struct Two;")])), [""; 0]);
     assert_eq!(circles(&made(&[folder, one, ("plan::two", "use crate::plan::One; pub struct Two;")])), ["plan::one", "plan::two"]);
-    assert_eq!(
-        circles(&made(&[("plan", "mod one; fn f() { one::g() }"), ("plan::one", "use super::f; pub fn g() {}")])),
-        ["plan", "plan::one"]
-    );
+    let three = ("tier::three", "fn f() { crate::plan::One }");
+    let over = ("plan::one", "use crate::tier::three::f;");
+    assert_eq!(circles(&made(&[folder, over, ("tier", "mod three;"), three])), ["plan::one", "tier::three"]);
+    let own = [("plan", "mod one; fn f() { one::g() }"), ("plan::one", "use super::f; pub fn g() {}")];
+    assert_eq!(circles(&made(&own)), [""; 0], "a folder and its file");
 }

@@ -1,6 +1,6 @@
 //! Codecs by themselves: any arrays to streams and back, and codecs of the application's own.
 
-use super::config::checked;
+use super::checked::checked;
 use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
 use super::float::in_caller;
 use super::session::app_fields;

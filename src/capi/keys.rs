@@ -1,6 +1,6 @@
 //! The keys of the configuration, one row each: files, variables, error texts and `gpuzip config` follow from this table.
 
-use super::config::DEFAULT;
+use super::defaults::DEFAULT;
 use super::types::*;
 use crate::config::shown;
 use crate::error::{fail, Result};

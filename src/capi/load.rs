@@ -1,6 +1,7 @@
 //! Configurations from files and the environment.
 
-use super::config::{checked, DEFAULT};
+use super::checked::checked;
+use super::defaults::DEFAULT;
 use super::keys::{Key, KEYS};
 use super::logging::warn_always;
 use super::types::gpuzip_config_t;

@@ -4,8 +4,10 @@
 #![allow(non_camel_case_types)]
 
 mod agree;
+mod checked;
 mod codec;
 mod config;
+mod defaults;
 mod entry;
 mod float;
 mod handles;

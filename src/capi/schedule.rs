@@ -1,6 +1,6 @@
 //! Schedules by themselves, and shared by several sessions.
 
-use super::config::adopted;
+use super::checked::adopted;
 use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;

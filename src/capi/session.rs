@@ -1,6 +1,6 @@
 //! Sessions: the core loop.
 
-use super::config::{adopted, checked};
+use super::checked::{adopted, checked};
 use super::entry::{entry, entry_that_frees, not_null, write, write_sized, zero_words};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize, Planned};

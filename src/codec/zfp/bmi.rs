@@ -1,6 +1,6 @@
 //! Group tests by BMI2: the runs of 64 bits at once.
 
-use super::embed::{low, peek, Tested, Tests, WORDS};
+use super::block_bits::{low, peek, Tested, Tests, WORDS};
 use core::arch::x86_64::{_pdep_u64, _pext_u64};
 
 /// For machines with BMI1, BMI2, LZCNT and POPCNT. Its functions must be inlined into ones that are compiled for them.

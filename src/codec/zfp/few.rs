@@ -3,7 +3,7 @@
 // Lanes are counted.
 #![allow(clippy::needless_range_loop)]
 
-use super::embed::{low, peek, Head, Spec, Writer, WORDS};
+use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 use crate::codec::simd::Kernel;
 

@@ -36,8 +36,9 @@
 //! 2-D blocks of few bits are coded 32 in step, and of 1-D ones that are no more than their exponents no planes are made. Every batch begins
 //! at a whole word of the stream, since it is 1024 (512) values.
 
-mod blocks;
 #[cfg(target_arch = "x86_64")]
+mod block_bits;
+mod blocks;
 mod bmi;
 mod embed;
 mod few;
@@ -52,8 +53,9 @@ use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
 use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
+use block_bits::{Spec, WORDS};
 use blocks::{gather, scatter, Grid, SharedSchedule};
-use embed::{Portable, Spec, WORDS};
+use embed::Portable;
 use lanes::{Batch, Forward, Inverse};
 use planes::Matrix;
 use value::Value;

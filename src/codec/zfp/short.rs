@@ -1,7 +1,7 @@
 //! Blocks of 4 values: few enough for tables of all planes, and so short that 4 blocks are decoded in step, each plane of all at once.
 //! The planes of a block are nibbles, 16 to a word, which are the stream itself once all 4 coefficients count.
 
-use super::embed::{low, peek, Head, Spec, Writer, WORDS};
+use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 
 /// Blocks in step.

@@ -2,7 +2,7 @@
 
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
-use cudarc::driver::sys::{CUcontext, CUresult, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult, CUstream};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -281,7 +281,7 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
         cu!(cuDeviceTotalMem_v2(&mut memory_bytes, device))?;
         // SAFETY: the driver wrote a string that is shorter than the buffer.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64, architecture: super::launch::architecture(device)? })
+        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64, architecture: architecture(device)? })
     };
     (0..device_count()?).map(info).collect()
 }
@@ -401,4 +401,14 @@ impl Drop for Current {
         let mut context = std::ptr::null_mut();
         let _ = cu!(cuCtxPopCurrent_v2(&mut context));
     }
+}
+
+/// What kernels are compiled for: 10 times the compute capability, as in sm_90.
+pub fn architecture(device: CUdevice) -> Result<u32> {
+    let attribute = |which: CUdevice_attribute| {
+        let mut value = 0;
+        cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value as u32)
+    };
+    let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    Ok(10 * major + attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
 }

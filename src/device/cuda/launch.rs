@@ -4,7 +4,7 @@ use super::driver::{self, cu, status};
 use super::images::{self, Source};
 use crate::device::Stream;
 use crate::error::{fail, Result};
-use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUfunction, CUmodule, CUstream};
+use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
 /// Most threads of a launch in one dimension are far more than this; kernels stride over what is left.
@@ -135,14 +135,4 @@ impl Queue {
     pub fn fill(&self, at: u64, byte: u8, bytes: u64) -> Result<()> {
         cu!(cuMemsetD8Async(at, byte, bytes as usize, self.0))
     }
-}
-
-/// What kernels are compiled for: 10 times the compute capability, as in sm_90.
-pub fn architecture(device: CUdevice) -> Result<u32> {
-    let attribute = |which: CUdevice_attribute| {
-        let mut value = 0;
-        cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value as u32)
-    };
-    let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    Ok(10 * major + attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
 }

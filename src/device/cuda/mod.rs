@@ -82,7 +82,7 @@ impl CudaDevice {
         }
         let (mut handle, mut context) = (0, std::ptr::null_mut());
         cu!(cuDeviceGet(&mut handle, ordinal))?;
-        let architecture = launch::architecture(handle)?;
+        let architecture = driver::architecture(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
         // From here on dropping the device gives back what it has.
         let mut this = CudaDevice {

@@ -1,0 +1,302 @@
+//! From the caller's configuration to one that is checked.
+
+use super::defaults::ZERO;
+use super::entry::{not_null, read_sized, zero_words};
+use super::logging::{level_of, set_level};
+use super::types::*;
+use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
+use crate::config::{Backend, Config};
+use crate::device::Pages;
+use crate::error::{fail, Code, Error, Result};
+use crate::files;
+use crate::plan::Policy;
+use crate::predict::Profile;
+use crate::schedule::Algorithm;
+use std::ffi::{c_char, CStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The size that the caller's struct says it has.
+///
+/// # Safety
+/// `config` points to a configuration, of block 1 at least with `struct_size`.
+pub(super) unsafe fn size_of_caller(config: *const gpuzip_config_t) -> u64 {
+    // SAFETY: `struct_size` ends block 1 and has the same place in every version.
+    unsafe { (&raw const (*config).struct_size).read_unaligned() }
+}
+
+/// `gpuzip_config_init` fills a struct whose size it cannot know, so that the size is frozen: a new field takes the place of reserved words.
+const _: () = assert!(std::mem::size_of::<gpuzip_config_t>() == 368);
+
+/// A copy of the caller's struct: all that we know of it, or block 1 if that is all it has.
+///
+/// # Safety
+/// As `size_of_caller`, or `config` is NULL; it has as many bytes as it says, if that is no more than a struct may have.
+pub(super) unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
+    not_null(config, "config")?;
+    // SAFETY: not NULL, by this function's contract a configuration.
+    let size = unsafe { size_of_caller(config) };
+    if size != 0 {
+        let remedy = "call gpuzip_config_init first, or set it to 0 for block 1 only";
+        // SAFETY: by this function's contract.
+        return unsafe { read_sized(config, "config", size, remedy, Code::Config) };
+    }
+    let mut copy = ZERO;
+    // SAFETY: block 1 ends where `struct_size` begins, in the caller's struct and in ours.
+    unsafe {
+        let block_1 = std::mem::offset_of!(gpuzip_config_t, struct_size);
+        std::ptr::copy_nonoverlapping(config.cast::<u8>(), (&raw mut copy).cast::<u8>(), block_1);
+    }
+    Ok(copy)
+}
+
+/// Reads and checks a configuration, and sets the log level that it asks for.
+///
+/// # Safety
+/// As `checked`.
+pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    unsafe {
+        let (given, checked) = (read(config)?, checked(config)?);
+        set_level(given.log_level)?;
+        warn_of_bound(&given, &checked);
+        Ok(checked)
+    }
+}
+
+/// Reads and checks a configuration.
+///
+/// # Safety
+/// `config` is NULL or points to a configuration whose strings are NULL or valid.
+pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let given = unsafe { read(config) }?;
+    check_supported(&given)?;
+    level_of(given.log_level)?;
+    // SAFETY: by this function's contract.
+    let (trace, float_kind, profile, trace_out) =
+        unsafe { (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path), path_of(given.trace_out)) };
+    let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
+    if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
+        return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
+    }
+    Ok(Config {
+        algorithm: algorithm_of(given.checkpointing_algorithm)?,
+        snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
+        chunk: count("schedule_chunk", given.schedule_chunk)?,
+        adjust_snapshots: one_of("snapshot_rule", given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)")?,
+        uniform_published: one_of("uniform_reading", given.uniform_reading, "0 (ours) or 1 (as published)")?,
+        trace_file: trace.map(file_of),
+        cache: count("cache_capacity", given.cache_capacity)?,
+        policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
+        device_budget: given.device_budget,
+        host_budget: given.host_budget,
+        default_budgets: true,
+        backend: match given.backend {
+            0 => Backend::ByFields,
+            1 => Backend::Host,
+            2 => Backend::Cuda,
+            other => return fail!(Config, "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"),
+        },
+        device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
+        zero_copy: zero_copy(&given)?,
+        huge_pages: match given.huge_pages {
+            0 => Pages::Measured,
+            1 => Pages::Huge,
+            2 => Pages::Small,
+            other => return fail!(Config, "huge_pages = {other}: use 0 (measured), 1 (always) or 2 (never)"),
+        },
+        range_actions: one_of("range_actions", given.range_actions, "0 (one step per FORWARD) or 1 (ranges)")?,
+        max_in_flight: match count("max_in_flight", given.max_in_flight)? {
+            0 => Config::default().max_in_flight,
+            actions => actions,
+        },
+        link_bandwidth: bandwidth(given.link_bandwidth)?,
+        compression: compression(&given)?,
+        shared_levels: shared_levels(&given)?,
+        compression_factor: factor(given.compression_factor)?,
+        any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
+        profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
+        profile_file,
+        log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
+        performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
+        trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
+    })
+}
+
+/// # Safety
+/// `pointer` is NULL or a string that outlives the result.
+unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: by this function's contract.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}
+
+pub(super) fn file_of(path: &CStr) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes()))
+}
+
+/// The profile in a file, if there is one: it may be written only later.
+fn profile_of(path: &Path) -> Result<Option<Profile>> {
+    let within = |e: Error| e.within(format_args!("profile_path = {}", path.display()));
+    match files::read(path, files::LARGEST_PROFILE) {
+        Ok(bytes) => Profile::from_bytes(&bytes).map(Some).map_err(within),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => fail!(Io, "profile_path = {}: {e}", path.display()),
+    }
+}
+
+fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
+    if number == GPUZIP_ALGORITHM_AUTO {
+        return Ok(None);
+    }
+    match Algorithm::ALL.into_iter().find(|a| *a as i32 == number) {
+        Some(algorithm) => Ok(Some(algorithm)),
+        None if (7..=9).contains(&number) => fail!(
+            Unsupported,
+            "checkpointing_algorithm = {number}: multistage, hrevolve and online are not in this version; use 0 to 6 (GPUZIP_ALGORITHM_*)"
+        ),
+        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6 (GPUZIP_ALGORITHM_*)"),
+    }
+}
+
+fn count(name: &str, value: i32) -> Result<u32> {
+    match u32::try_from(value) {
+        Ok(count) => Ok(count),
+        Err(_) => fail!(Config, "{name} = {value}: it cannot be negative"),
+    }
+}
+
+fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        _ => fail!(Config, "{name} = {value}: use {choices}"),
+    }
+}
+
+fn zero_copy(c: &gpuzip_config_t) -> Result<bool> {
+    if one_of("zero_copy", c.zero_copy, "0 or 1")? && c.policy != GPUZIP_POLICY_CLAIRVOYANT {
+        return fail!(Config, "zero_copy = 1 with policy = {}: the published policy copies; use policy 0 or zero_copy 0", c.policy);
+    }
+    Ok(c.zero_copy == 1)
+}
+
+fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
+    if !one_of("shared_levels", c.shared_levels, "0 or 1")? {
+        return Ok(false);
+    }
+    let named = if c.compressor == GPUZIP_COMPRESSOR_AUTO { 0 } else { c.compressor };
+    let others = [("zero_copy", c.zero_copy), ("policy", c.policy), ("compressor", named)];
+    match others.into_iter().find(|(_, value)| *value != 0) {
+        Some((name, value)) => {
+            fail!(Unsupported, "shared_levels = 1 with {name} = {value}: it is for raw snapshots that are copied; use 0")
+        }
+        None => Ok(true),
+    }
+}
+
+fn bandwidth(value: f64) -> Result<f64> {
+    if value.is_finite() && (value == 0.0 || value >= 1.0) {
+        return Ok(value);
+    }
+    fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
+}
+
+/// The codec and its bound. What belongs to another codec than the one named is not looked at.
+fn compression(c: &gpuzip_config_t) -> Result<Settings> {
+    let method = match c.compressor {
+        0 => Method::None,
+        1 => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
+        2 => Method::Bitcomp { sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")? },
+        3 => Method::Cuszp { plain: false },
+        4 => Method::Lorenzo,
+        5 => Method::Dct,
+        6 => Method::Fp16,
+        7 => Method::Bfp,
+        64..=255 if plugin::is_registered(c.compressor as u8) => Method::Plugin(c.compressor as u8),
+        GPUZIP_COMPRESSOR_AUTO if c.error_bound == 0.0 => {
+            return fail!(
+                Config,
+                "compressor = 15 (auto) with error_bound = 0: it takes codecs with loss only within a bound that is given"
+            )
+        }
+        GPUZIP_COMPRESSOR_AUTO => Method::None,
+        other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
+    };
+    let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
+    if method == Method::None && reject_nonfinite {
+        return fail!(Unsupported, "nonfinite = 1 with compressor = {}: raw snapshots are not looked at; use 0", c.compressor);
+    }
+    let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO { error_bound(c)? } else { ErrorBound::DEFAULT };
+    Ok(Settings { method, bound, reject_nonfinite })
+}
+
+fn rate(bits: i32) -> Result<u32> {
+    match bits {
+        0 => Ok(8),
+        1..=64 => Ok(bits as u32),
+        _ => fail!(Config, "zfp_bit_rate = {bits}: 1 to 32 bits per FP32 value, to 64 per FP64 value, or 0 for 8"),
+    }
+}
+
+fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
+    let checked = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => fail!(Config, "{name} = {value}: a positive number"),
+    };
+    if c.compressor == 2 && c.error_bound == 0.0 && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0) {
+        let delta = Delta::from_config(c.bitcomp_delta_config, c.bitcomp_range_fraction, c.bitcomp_num_sigma, c.bitcomp_delta)?;
+        return Ok(ErrorBound::Delta(delta));
+    }
+    if c.compressor == 3 && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
+        return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
+    }
+    let value = match (c.error_bound_mode, c.error_bound) {
+        (0 | 2, 0.0) => 1e-3,
+        (1 | 3, 0.0) => return fail!(Config, "error_bound = 0 with error_bound_mode = {}: it has no default there", c.error_bound_mode),
+        (_, value) => checked("error_bound", value)?,
+    };
+    match c.error_bound_mode {
+        0 => Ok(ErrorBound::OfMax(value)),
+        1 => Ok(ErrorBound::Absolute(value)),
+        2 => Ok(ErrorBound::OfRange(value)),
+        3 => Ok(ErrorBound::Psnr(value)),
+        other => fail!(Config, "error_bound_mode = {other}: use 0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)"),
+    }
+}
+
+/// A bound that nothing keeps is a misunderstanding.
+fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
+    let (bound, method) = (given.error_bound, &checked.compression.method);
+    if bound == 0.0 || checked.any_codec || method.is_bounded() {
+        return;
+    }
+    let what = if *method == Method::None { "snapshots are not compressed" } else { "that codec keeps no bound" };
+    log::warn!(
+        "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take dct, lorenzo, cuszp, bitcomp or auto",
+        given.compressor,
+        method.name()
+    );
+}
+
+fn factor(value: f32) -> Result<f64> {
+    match value.is_finite() && value >= 0.0 {
+        true => Ok(value as f64),
+        false => fail!(Config, "compression_factor = {value}: the ratio that is expected, or 0"),
+    }
+}
+
+/// Refuses what this version has no code for: nothing that is asked for is silently left out.
+fn check_supported(c: &gpuzip_config_t) -> Result<()> {
+    let numbers = [("disk_budget", c.disk_budget as f64), ("persist_overhead", c.persist_overhead), ("stop_budget_s", c.stop_budget_s)];
+    if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
+        return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
+    }
+    let files = [("persist_dir", c.persist_dir)];
+    if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
+        return fail!(Unsupported, "{name}: not in this version; leave it NULL");
+    }
+    zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
+    zero_words("config->reserved_64", &[c.reserved_64], Code::Config)?;
+    zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;
+    zero_words("config->reserved", &c.reserved, Code::Config)
+}

@@ -1,0 +1,57 @@
+//! The configuration that nothing was set in.
+
+use super::types::*;
+use std::ptr::{null, null_mut};
+
+/// All fields 0, without a file, with the size of this version.
+pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
+    checkpointing_algorithm: 0,
+    checkpointing_snaps: 0,
+    cache_capacity: 0,
+    compressor: 0,
+    log_level: 0,
+    enable_performance_log: 0,
+    enable_compression_rate_log: 0,
+    compression_factor: 0.0,
+    trace_file_path: null_mut(),
+    revolve_log_level: 0,
+    zfp_bit_rate: 0,
+    cuszp_err_bound: 0.0,
+    float_kind: null(),
+    bitcomp_delta_config: 0,
+    bitcomp_range_fraction: 0.0,
+    bitcomp_num_sigma: 0.0,
+    bitcomp_delta: 0.0,
+    bitcomp_algorithm: 0,
+    struct_size: std::mem::size_of::<gpuzip_config_t>() as u64,
+    backend: 0,
+    device: 0,
+    device_budget: 0,
+    host_budget: 0,
+    disk_budget: 0,
+    policy: 0,
+    error_bound_mode: 0,
+    error_bound: 0.0,
+    nonfinite: 0,
+    max_in_flight: 0,
+    range_actions: 0,
+    snapshot_rule: 0,
+    schedule_chunk: 0,
+    uniform_reading: 0,
+    zero_copy: 0,
+    link_bandwidth: 0.0,
+    profile_path: null(),
+    trace_out: null(),
+    persist_dir: null(),
+    persist_overhead: 0.0,
+    stop_budget_s: 0.0,
+    shared_levels: 0,
+    reserved_32: 0,
+    reserved_64: 0,
+    huge_pages: 0,
+    reserved_strict: 0,
+    reserved: [0; 13],
+};
+
+/// gpuzip's defaults.
+pub(super) const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
