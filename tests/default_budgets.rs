@@ -140,7 +140,7 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
         return;
     }
-    let cursor = std::sync::Arc::new(gpuzip::cursor::Cursor::new(config(), STEPS.into()).unwrap());
+    let cursor = std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
     assert_eq!(config().backend, Backend::ByFields);
     estimate(config(), STEPS.into(), &[state(128)]).unwrap();
     let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
