@@ -212,7 +212,7 @@ miri)
     fi
     # No files, threads or foreign functions: parsers, schedules, plans, headers of streams. A few cases of each property: Miri is slow.
     export PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance"
-    for part in config::tests plan::portable schedule:: plan::tests codec::stream codec::checksum cursor::; do
+    for part in config::tests predict::profile_file schedule:: plan::tests codec::stream codec::checksum choice::shared_schedule::; do
         check "unit tests of $part" "test result: ok. [1-9][0-9]* passed;.*" \
             cargo miri test --manifest-path "$root/Cargo.toml" --target-dir "$out/target" -p gpuzip --lib -- "$part"
     done
