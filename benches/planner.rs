@@ -137,7 +137,7 @@ fn profile(copy: f64) -> Profile {
 fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     let session = Session::new(entry.config.clone(), steps.into(), &[AppField { field: field(STATE / 4), memory: None }]);
     let mut session = session.unwrap();
-    let (plan, schedule) = (session.plan().unwrap(), session.cursor().decide().unwrap());
+    let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
     let sizes = Sizes::filling(Budgets::NONE, profile, STATE as u64, None);
     simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
 }

@@ -240,7 +240,7 @@ fn named_algorithms_choose_codecs_too() {
 }
 
 fn schedule(session: &Session) -> (Schedule, Vec<String>) {
-    let schedule = session.cursor().decide().unwrap();
+    let schedule = session.schedule().decide().unwrap();
     let actions = schedule.actions().map(|action| format!("{action:?}")).collect();
     (schedule, actions)
 }

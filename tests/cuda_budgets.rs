@@ -200,8 +200,8 @@ fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
 }
 
 fn estimated(config: &Config, state: &[AppField]) -> u64 {
-    let Estimate { choice, offer, .. } = estimate(config.clone(), 20, state).unwrap();
-    offer.sizes.device_bytes(&choice.plans[0])
+    let Estimate { choice, option, .. } = estimate(config.clone(), 20, state).unwrap();
+    option.sizes.device_bytes(&choice.plans[0])
 }
 
 /// What is estimated is what is taken; a budget of it is enough, and one byte less is not, or is a slot less.

@@ -186,18 +186,18 @@ fn a_plan_that_was_shown_stays() {
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1024) };
     let fingerprint_after = |tell: &dyn Fn(&mut Session)| {
         let mut session = Session::new(config(), STEPS.into(), &[field]).unwrap();
-        let before = session.cursor().decide().unwrap().fingerprint(false);
+        let before = session.schedule().decide().unwrap().fingerprint(false);
         tell(&mut session);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
         session.save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut())).unwrap();
-        (before, session.cursor().decide().unwrap().fingerprint(false))
+        (before, session.schedule().decide().unwrap().fingerprint(false))
     };
     let (before, after) = fingerprint_after(&|_| {});
     assert_ne!(before, after, "nobody was told: the plan is the host's");
     type Tell = fn(&mut Session);
     let peek: Tell = |session| assert_eq!(session.peek_action().unwrap().it, 0);
-    let summary: Tell = |session| assert_eq!(session.cursor().tell().unwrap().steps, STEPS);
-    let fingerprint: Tell = |session| assert_ne!(session.cursor().fingerprint().unwrap(), 0);
+    let summary: Tell = |session| assert_eq!(session.schedule().tell().unwrap().steps, STEPS);
+    let fingerprint: Tell = |session| assert_ne!(session.schedule().fingerprint().unwrap(), 0);
     for (name, tell) in [("peek", peek), ("summary", summary), ("fingerprint", fingerprint)] {
         let (before, after) = fingerprint_after(&tell);
         assert_eq!(before, after, "{name}");
@@ -218,7 +218,7 @@ fn without_a_device_the_costs_are_the_hosts() {
     let found = |backend| estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap();
     let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
-    assert_eq!(assumed.offer.sizes.costs, host.offer.sizes.costs);
+    assert_eq!(assumed.option.sizes.costs, host.option.sizes.costs);
 }
 
 /// Where there is a device, the fields of the first save tell whether the session is there, and the plan follows.

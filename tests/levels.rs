@@ -194,7 +194,7 @@ fn twice_as_many_states_fit() {
     let open = |config: &Config| Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
     let [mut shared, mut plain] = [open(&shared), open(&plain)];
     let stats = [&mut shared, &mut plain].map(|session| shot(session, &fields, steps, 1, |_, _| {}).unwrap());
-    assert_eq!(shared.cursor().decide().unwrap().algorithm, Algorithm::StoreAll);
+    assert_eq!(shared.schedule().decide().unwrap().algorithm, Algorithm::StoreAll);
     assert_eq!(stats[0].forward_steps, u64::from(steps) - 1);
     assert!(stats[1].forward_steps > stats[0].forward_steps);
 }

@@ -337,7 +337,7 @@ fn budgets_decide_snapshots_and_are_kept() {
         let mut session = Session::new(config.clone(), 300, &unplaced(&shape)).unwrap();
         let plan = session.plan().unwrap();
         assert!(plan.device_slots as u64 <= device && plan.host_slots as u64 <= host, "{} + {} slots", plan.device_slots, plan.host_slots);
-        let snapshots = session.cursor().decide().unwrap().snapshots as u64;
+        let snapshots = session.schedule().decide().unwrap().snapshots as u64;
         let fills = snapshots >= host.min(299) && snapshots >= device.min(299);
         assert!(algorithm.is_none() || fills, "{snapshots} of {device} + {host}");
         run(&config, 300, &shape, &[1], 1);

@@ -17,9 +17,9 @@ use std::ffi::c_void;
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_fingerprint(handle: *mut gpuzip_t, fingerprint: *mut u64) -> gpuzip_status_t {
     entry("gpuzip_fingerprint", || {
-        let cursor = with_session(handle, |session| Ok(session.cursor().clone()))?;
+        let shared = with_session(handle, |session| Ok(session.schedule().clone()))?;
         // SAFETY: by this function's contract.
-        unsafe { write(fingerprint, "fingerprint", cursor.fingerprint()?) }
+        unsafe { write(fingerprint, "fingerprint", shared.fingerprint()?) }
     })
 }
 
@@ -30,9 +30,9 @@ pub unsafe extern "C" fn gpuzip_fingerprint(handle: *mut gpuzip_t, fingerprint: 
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_schedule_fingerprint(schedule: *mut gpuzip_schedule_t, fingerprint: *mut u64) -> gpuzip_status_t {
     entry("gpuzip_schedule_fingerprint", || {
-        let cursor = handles::schedule(schedule)?;
+        let shared = handles::schedule(schedule)?;
         // SAFETY: by this function's contract.
-        unsafe { write(fingerprint, "fingerprint", cursor.fingerprint()?) }
+        unsafe { write(fingerprint, "fingerprint", shared.fingerprint()?) }
     })
 }
 
@@ -57,8 +57,8 @@ pub unsafe extern "C" fn gpuzip_agree(handle: *mut gpuzip_t, least: gpuzip_least
     // Never refused for want of memory: the other ranks would wait for this one.
     entry_that_frees("gpuzip_agree", || {
         let Some(least) = least else { return fail!(Argument, "least is NULL") };
-        let cursor = with_session(handle, |session| Ok(session.cursor().clone()));
-        agree(cursor.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
+        let shared = with_session(handle, |session| Ok(session.schedule().clone()));
+        agree(shared.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
             // SAFETY: by this function's contract.
             match in_caller(|| unsafe { least(user, &mut value) }) {
                 0 => Ok(value),

@@ -55,10 +55,10 @@ pub(super) fn add_session(session: Session) -> Result<*mut gpuzip_t> {
     Ok(handle as *mut gpuzip_t)
 }
 
-pub(super) fn add_schedule(cursor: Arc<SharedSchedule>) -> Result<*mut gpuzip_schedule_t> {
+pub(super) fn add_schedule(shared: Arc<SharedSchedule>) -> Result<*mut gpuzip_schedule_t> {
     let mut handles = HANDLES.write()?;
     let handle = next();
-    handles.schedules.insert(handle, cursor);
+    handles.schedules.insert(handle, shared);
     Ok(handle as *mut gpuzip_schedule_t)
 }
 
@@ -76,7 +76,7 @@ pub(super) fn with_session<R>(handle: *mut gpuzip_t, body: impl FnOnce(&mut Sess
 pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
     let handles = HANDLES.read()?;
     match handles.schedules.get(&(handle as usize)) {
-        Some(cursor) => Ok(cursor.clone()),
+        Some(shared) => Ok(shared.clone()),
         None => handles.unknown(handle as usize, SCHEDULE),
     }
 }
@@ -94,9 +94,9 @@ pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<()> {
     let mut handles = HANDLES.write()?;
     match handles.schedules.remove(&(handle as usize)) {
         // The last user of a schedule frees it, which takes a while: outside of the lock.
-        Some(cursor) => {
+        Some(shared) => {
             drop(handles);
-            drop(cursor);
+            drop(shared);
             Ok(())
         }
         None => handles.unknown(handle as usize, SCHEDULE),

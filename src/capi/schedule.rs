@@ -81,9 +81,9 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     entry("gpuzip_schedule_create", || {
         super::entry::not_null(schedule, "schedule")?;
         // SAFETY: by this function's contract.
-        let cursor = SharedSchedule::new(unsafe { adopted(config) }?, steps as i64)?;
+        let shared = SharedSchedule::new(unsafe { adopted(config) }?, steps as i64)?;
         // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(cursor))?) }
+        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(shared))?) }
     })
 }
 
@@ -129,8 +129,8 @@ pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gp
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
     entry("gpuzip_schedule_summary", || {
-        let cursor = handles::schedule(schedule)?;
-        let value = summarize(&cursor.tell()?, cursor.config().range_actions, None)?;
+        let shared = handles::schedule(schedule)?;
+        let value = summarize(&shared.tell()?, shared.config().range_actions, None)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

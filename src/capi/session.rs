@@ -95,10 +95,10 @@ pub unsafe extern "C" fn gpuzip_attach(
 ) -> gpuzip_status_t {
     entry("gpuzip_attach", || {
         not_null(handle, "handle")?;
-        let cursor = handles::schedule(schedule)?;
+        let shared = handles::schedule(schedule)?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
-        let session = Session::attach(cursor, config, &fields)?;
+        let session = Session::attach(shared, config, &fields)?;
         // SAFETY: by this function's contract.
         unsafe { write(handle, "handle", handles::add_session(session)?) }
     })
@@ -112,9 +112,9 @@ pub unsafe extern "C" fn gpuzip_attach(
 pub unsafe extern "C" fn gpuzip_get_schedule(handle: *mut gpuzip_t, schedule: *mut *mut gpuzip_schedule_t) -> gpuzip_status_t {
     entry("gpuzip_get_schedule", || {
         not_null(schedule, "schedule")?;
-        let cursor = with_session(handle, |session| Ok(session.cursor().clone()))?;
+        let shared = with_session(handle, |session| Ok(session.schedule().clone()))?;
         // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(cursor)?) }
+        unsafe { write(schedule, "schedule", handles::add_schedule(shared)?) }
     })
 }
 
@@ -345,10 +345,10 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
 pub unsafe extern "C" fn gpuzip_summary(handle: *mut gpuzip_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
     entry("gpuzip_summary", || {
         let value = with_session(handle, |session| {
-            let schedule = session.cursor().tell()?;
+            let schedule = session.schedule().tell()?;
             let plan = session.plan()?;
             let (compression, sizes, budgets) = (session.compression(), session.sizes(), session.budgets());
-            let ranges = session.cursor().config().range_actions;
+            let ranges = session.schedule().config().range_actions;
             summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, sizes, budgets }))
         })?;
         // SAFETY: by this function's contract.
@@ -374,8 +374,8 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let ranges = config.range_actions;
-        let Estimate { choice, offer, budgets } = estimate(config, steps as i64, &fields)?;
-        let planned = choice.plans.first().map(|plan| Planned { plan, compression: &offer.compression, sizes: &offer.sizes, budgets });
+        let Estimate { choice, option, budgets } = estimate(config, steps as i64, &fields)?;
+        let planned = choice.plans.first().map(|plan| Planned { plan, compression: &option.compression, sizes: &option.sizes, budgets });
         let value = summarize(&choice.schedule, ranges, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }

@@ -20,10 +20,10 @@ const FAILED: i64 = -1;
 #[cfg(test)]
 const REDUCTIONS: usize = 5;
 
-/// Agrees with the other ranks, with `cursor` or with the reason why this rank has none. `least` takes a number over all ranks; if that fails
+/// Agrees with the other ranks, with `shared` or with the reason why this rank has none. `least` takes a number over all ranks; if that fails
 /// the ranks can no longer be in step, and nothing more is reduced.
-pub fn agree(cursor: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Result<i64>) -> Result<()> {
-    let own = cursor.and_then(|cursor| Ok((cursor, cursor.agreeable()?.terms())));
+pub fn agree(shared: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Result<i64>) -> Result<()> {
+    let own = shared.and_then(|shared| Ok((shared, shared.agreeable()?.terms())));
     let (mut agreed, mut in_front) = ([FAILED; 3], true);
     for (k, place) in agreed.iter_mut().enumerate() {
         let mine = own.as_ref().map_or(FAILED, |(_, terms)| if in_front { terms[k] } else { i64::MAX });
@@ -31,12 +31,12 @@ pub fn agree(cursor: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Resu
         in_front &= *place == mine;
     }
     let some_failed = agreed.contains(&FAILED);
-    let taken = own.and_then(|(cursor, _)| {
+    let taken = own.and_then(|(shared, _)| {
         if !some_failed {
-            cursor.take_terms(agreed)?;
+            shared.take_terms(agreed)?;
         }
         // Of 63 bits, so that it is not negative.
-        Ok((cursor.fingerprint()? >> 1) as i64)
+        Ok((shared.fingerprint()? >> 1) as i64)
     });
     let (fewest, most) = match taken {
         Ok(mine) => (least(mine)?, least(i64::MAX - mine)?),
@@ -66,20 +66,20 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::Mutex;
 
-    /// A cursor of a session with these snapshots, whose tiers have these budgets.
+    /// The schedule of a session with these snapshots, whose tiers have these budgets.
     fn rank(config: &Config, steps: i64, bytes: u64) -> Result<SharedSchedule> {
-        let cursor = SharedSchedule::new(config.clone(), steps)?;
-        cursor.attach(vec![Sizes::new(config, bytes, bytes)])?;
-        cursor.decide()?;
-        Ok(cursor)
+        let shared = SharedSchedule::new(config.clone(), steps)?;
+        shared.attach(vec![Sizes::new(config, bytes, bytes)])?;
+        shared.decide()?;
+        Ok(shared)
     }
 
     /// Runs `agree` of all ranks at once, with a reduction of all; returns their results and how often each reduced.
     fn all_agree(ranks: &[Result<SharedSchedule>]) -> Vec<(Result<()>, usize)> {
         let (meeting, least) = (Barrier::new(ranks.len()), Mutex::new(i64::MAX));
-        let one = |cursor: &Result<SharedSchedule>| {
+        let one = |shared: &Result<SharedSchedule>| {
             let mut calls = 0;
-            let result = agree(cursor.as_ref().map_err(Clone::clone), |mine| {
+            let result = agree(shared.as_ref().map_err(Clone::clone), |mine| {
                 calls += 1;
                 meeting.wait();
                 let mut all = least.lock().unwrap();
@@ -96,7 +96,7 @@ mod tests {
             (result, calls)
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = ranks.iter().map(|cursor| scope.spawn(|| one(cursor))).collect();
+            let threads: Vec<_> = ranks.iter().map(|shared| scope.spawn(|| one(shared))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
     }
@@ -116,9 +116,9 @@ mod tests {
                     assert_eq!(calls, REDUCTIONS);
                 }
                 let first = ranks[0].as_ref().unwrap();
-                for cursor in ranks.iter().map(|cursor| cursor.as_ref().unwrap()) {
-                    assert_eq!(cursor.decide().unwrap().snapshots, fewest);
-                    assert_eq!(cursor.fingerprint().unwrap(), first.fingerprint().unwrap(), "{algorithm:?} {budgets:?}");
+                for shared in ranks.iter().map(|shared| shared.as_ref().unwrap()) {
+                    assert_eq!(shared.decide().unwrap().snapshots, fewest);
+                    assert_eq!(shared.fingerprint().unwrap(), first.fingerprint().unwrap(), "{algorithm:?} {budgets:?}");
                 }
             }
         }
@@ -131,10 +131,10 @@ mod tests {
             rank(&budget(Some(Algorithm::TwoLevel), 3000, 3), 300, 64),
             rank(&budget(Some(Algorithm::Revolve), 3000, 3), 300, 64),
         ];
-        let before: Vec<_> = ranks.iter().map(|cursor| cursor.as_ref().unwrap().fingerprint().unwrap()).collect();
+        let before: Vec<_> = ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
         assert!(before[0] != before[1] && before[1] != before[2]);
         assert!(all_agree(&ranks).into_iter().all(|(result, _)| result.is_ok()));
-        let after: Vec<_> = ranks.iter().map(|cursor| cursor.as_ref().unwrap().fingerprint().unwrap()).collect();
+        let after: Vec<_> = ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
         assert!(after.iter().all(|fingerprint| *fingerprint == after[0]) && before.contains(&after[0]));
     }
 
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn a_reduction_that_fails_ends_the_agreement() {
-        let cursor = rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64).unwrap();
+        let shared = rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64).unwrap();
         let mut calls = 0;
-        let result = agree(Ok(&cursor), |_| {
+        let result = agree(Ok(&shared), |_| {
             calls += 1;
             Err(Error::new(Code::Callback, "no network"))
         });

@@ -23,6 +23,6 @@ pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{SharedSchedule, Tick};
 pub use sizes::{Shared, Sizes};
-pub use storage_options::Offer;
-pub(crate) use storage_options::{aligned, candidates, offers_of, sizes_of};
+pub use storage_options::StorageOption;
+pub(crate) use storage_options::{aligned, candidates, sizes_of, storage_options};
 pub use target::Target;

@@ -13,7 +13,7 @@ const MARGIN: f64 = 1.125;
 
 /// A way to store snapshots, and what tiers are to it.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct StorageOption {
     /// How they are compressed.
     pub compression: Settings,
     /// Raw ones share time levels.
@@ -23,7 +23,7 @@ pub struct Offer {
 }
 
 /// What a configuration offers for states of this layout: a pure function of it and its profile.
-pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
+pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
     let mut offers = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
         offers.push(offer(config, &config.compression, layout)?);
@@ -51,11 +51,11 @@ pub fn offers_of(config: &Config, layout: &Layout) -> Result<Vec<Offer>> {
 }
 
 /// Raw snapshots that share time levels, where the configuration lets them and states have any.
-fn shared(config: &Config, layout: &Layout) -> Option<Offer> {
+fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
     let possible = config.compression.method == Method::None && !config.zero_copy && config.policy == Policy::Clairvoyant;
     let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
     let sizes = Sizes::sharing(config, &levels, layout.slot_bytes);
-    Some(Offer { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
+    Some(StorageOption { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
 }
 
 /// The codecs that a configuration leaves to choose from, or has.
@@ -67,13 +67,13 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
     }
 }
 
-fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Offer> {
+fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
     let aside = aside(config, compression, layout)?;
     if (1..aside).contains(&config.device_budget) {
         return fail!(Budget, "device_budget = {}: it needs {aside} bytes for other things than the cache", config.device_budget);
     }
     let expected = aligned(expected_bytes(config, compression, layout)?);
-    Ok(Offer { compression: compression.clone(), levels: None, sizes: sizes_of(config, compression, layout, expected, aside) })
+    Ok(StorageOption { compression: compression.clone(), levels: None, sizes: sizes_of(config, compression, layout, expected, aside) })
 }
 
 /// What a snapshot takes of a tier.

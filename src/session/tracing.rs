@@ -13,11 +13,6 @@ use crate::trace::{nvtx, Label, Object, Row, Trace};
 use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A range of this thread for a call.
-pub(super) fn range(call: &str) -> Option<nvtx::Range> {
-    nvtx::is_on().then(|| CString::new(format!("gpuzip {call}")).ok()).flatten().and_then(|name| nvtx::range(&name))
-}
-
 impl Session {
     /// The device, if there is a timeline to fill.
     fn traced(&mut self) -> Option<(&mut dyn Device, &mut Trace)> {
@@ -119,16 +114,16 @@ impl Session {
 
     /// What it takes to predict this shot, and what it counted.
     fn about_shot(&mut self) -> Result<Object> {
-        let (schedule, stats) = (self.cursor.decide()?, self.stats()?);
+        let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
         let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
         let about = of_plan(of_schedule(Object::new().value("shot", self.shots), &schedule), plan);
-        let about = about.value("published", self.cursor.config().uniform_published);
-        let about = match self.cursor.config().trace_file.as_ref().filter(|_| schedule.algorithm == Algorithm::Trace) {
+        let about = about.value("published", self.schedule.config().uniform_published);
+        let about = match self.schedule.config().trace_file.as_ref().filter(|_| schedule.algorithm == Algorithm::Trace) {
             Some(path) => about.text_of("trace_file", &path.to_string_lossy()),
             None => about,
         };
-        let about = about.text_of("compressor", self.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
-        Ok(about.value("costs", of_costs(&self.sizes.costs).text()).value("stats", of_stats(&stats).text()))
+        let about = about.text_of("compressor", self.option.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
+        Ok(about.value("costs", of_costs(&self.option.sizes.costs).text()).value("stats", of_stats(&stats).text()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Engine, Session};
 use crate::choice::Target;
-use crate::choice::{candidates, offers_of};
+use crate::choice::{candidates, storage_options};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
@@ -28,7 +28,7 @@ impl Session {
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
             let codecs = candidates(&self.config);
-            engine.tuner = Some(Box::new(Tuner::new(target, &self.config, &self.layout, self.cursor.steps(), codecs)));
+            engine.tuner = Some(Box::new(Tuner::new(target, &self.config, &self.layout, self.schedule.steps(), codecs)));
             engine.tiers.device().time_gaps(true);
         }
     }
@@ -77,9 +77,9 @@ impl Session {
         check_backend(&profile, self.target)?;
         let mut config = self.config.clone();
         config.profile = Some(profile);
-        let offers = offers_of(&config, &self.layout)?;
-        self.cursor.replan(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
-        (self.config, self.offers, self.decision, self.measured) = (config, offers, None, None);
+        let offers = storage_options(&config, &self.layout)?;
+        self.schedule.replan(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
+        (self.config, self.options, self.decision, self.measured) = (config, offers, None, None);
         Ok(())
     }
 }

@@ -1,0 +1,286 @@
+//! From a configuration to memory: a session joins its schedule, takes on what is decided there, and opens its device.
+
+use super::engine::Engine;
+use super::{tuning, Session};
+use crate::choice::{self, aligned, sizes_of, storage_options, Free, Promise, SharedSchedule, Sizes, Target};
+use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::config::{Backend, Config};
+use crate::device::{cuda, AppField, Device, Traffic};
+use crate::error::{fail, Code, Result};
+use crate::layout::{Layout, ALIGNMENT};
+use crate::plan::{Plan, SPARE_SLOTS};
+use crate::process::Process;
+use crate::stats::Stats;
+use crate::tier::{Packer, Sums, Tiers};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Session {
+    pub(super) fn join(schedule: Arc<SharedSchedule>, mut config: Config, fields: &[AppField]) -> Result<Self> {
+        let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
+        if config.backend == Backend::Cuda {
+            cuda::require_device()?;
+        }
+        let target = target_of(&mut config, fields)?;
+        let are_left = choice::are_left(&config);
+        budget(&mut config, &layout, schedule.steps(), target);
+        let promise = are_left.then(|| Promise::of(&config));
+        let options = storage_options(&config, &layout)?;
+        let Some(option) = options.first().cloned() else {
+            return fail!(Config, "no way to store snapshots");
+        };
+        let codec = codec_of(&option.compression, &layout)?;
+        if config.device_budget > 0 && option.sizes.cache == Some(0) {
+            log::warn!(
+                "device_budget = {} is less than a snapshot of {} bytes: no device cache",
+                config.device_budget,
+                option.sizes.slot_bytes
+            );
+        }
+        target.map_or(Ok(()), |target| target.check(fields))?;
+        let (number, sweep) = schedule.attach(options.iter().map(|option| option.sizes.clone()).collect())?;
+        Ok(Session {
+            schedule,
+            number,
+            config,
+            promise,
+            layout,
+            options,
+            option,
+            decision: None,
+            codec,
+            target,
+            engine: None,
+            sweep,
+            tick: None,
+            served: true,
+            stopped: None,
+            since: Instant::now(),
+            stats: Stats::default(),
+            shots: 0,
+            ended: false,
+            tuning: false,
+            measured: None,
+            trace: None,
+            range: None,
+            disjoint: Vec::new(),
+            process: Process::current(),
+        })
+    }
+
+    /// Takes on what was decided: how snapshots are stored, and their sizes.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let (alternative, decision) = self.schedule.alternative()?;
+        if self.decision == Some(decision) {
+            return Ok(());
+        }
+        let Some(option) = self.options.get(alternative).or(self.options.last()) else {
+            return fail!(Config, "no way to store snapshots");
+        };
+        if self.option.compression != option.compression {
+            self.codec = None;
+        }
+        (self.option, self.decision) = (option.clone(), Some(decision));
+        Ok(())
+    }
+
+    /// Settles the device by the fields, if it is not yet, and refuses fields that are not its.
+    pub(super) fn place(&mut self, fields: &[AppField]) -> Result<()> {
+        let target = match self.target {
+            Some(target) => Some(target),
+            None => Target::of(&self.config, fields)?,
+        };
+        target.map_or(Ok(()), |target| target.check(fields))?;
+        if let (None, Some(target)) = (self.target, target) {
+            self.settle_on(target);
+        }
+        self.target = target;
+        Ok(())
+    }
+
+    /// Plans anew for the backend that the fields of the first save have told, with its costs and free memory. Where that is not possible, since
+    /// other sessions follow the schedule, the application was shown it or nothing would fit, the plan stays.
+    pub(super) fn settle_on(&mut self, target: Target) {
+        let mut config = self.config.clone();
+        config.backend = target.backend();
+        let were_left = self.promise.take().is_some();
+        if were_left {
+            (config.device_budget, config.host_budget) = (0, 0);
+            budget(&mut config, &self.layout, self.schedule.steps(), Some(target));
+        }
+        let replanned = storage_options(&config, &self.layout).and_then(|options| {
+            self.schedule.replan_at_start(self.number, options.iter().map(|option| option.sizes.clone()).collect())?;
+            Ok(options)
+        });
+        match replanned {
+            Ok(options) => (self.config, self.options, self.decision) = (config, options, None),
+            Err(error) => log::log!(
+                if were_left { log::Level::Warn } else { log::Level::Info },
+                "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
+                 backend = {}, or give the fields with their data at init",
+                if target.backend() == Backend::Host { 1 } else { 2 }
+            ),
+        }
+        self.promise = were_left.then(|| Promise::of(&self.config));
+    }
+
+    /// Opens the device and allocates the tiers, if they are not yet and it is known where.
+    pub(super) fn open(&mut self) -> Result<()> {
+        if self.tick.is_none() {
+            self.leave_old_plan()?;
+        }
+        let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
+        if let Some(profile) = &self.config.profile {
+            tuning::check_backend(profile, Some(target))?;
+        }
+        self.settle()?;
+        if self.codec.is_none() {
+            // Tiers that could not be made took it with them, or it is chosen only now.
+            self.codec = codec_of(&self.option.compression, &self.layout)?;
+        }
+        let mut device = target.open(&self.config)?;
+        let mut packer = match (self.codec.take(), target) {
+            (None, _) => None,
+            (Some(codec), Target::Host) => Some(Packer::on_host(codec)?),
+            (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.option.compression, &self.layout)?),
+        };
+        let mut sums = match target {
+            Target::Cuda(_) if self.option.levels.is_some() => Sums::on_gpu(&mut *device)?,
+            _ => Sums::Host,
+        };
+        let reserved = self.reserve(&mut *device, packer.as_mut(), &mut sums);
+        let (plan, cache, pool) = match reserved {
+            Ok(reserved) => reserved,
+            Err(error) => {
+                packer.iter_mut().for_each(|packer| packer.close(&mut *device));
+                sums.close(&mut *device);
+                return Err(error);
+            }
+        };
+        log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.option.sizes.slot_bytes);
+        let tiers = match self.option.levels.clone() {
+            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, sums)?,
+            None => Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?,
+        };
+        self.engine = Some(Engine {
+            decision: self.decision.unwrap_or(0),
+            plan,
+            tiers,
+            next_fetch: 0,
+            begun: None,
+            acquired: None,
+            broken: None,
+            traffic_before: Traffic::default(),
+            stalled_before: 0.0,
+            tuner: None,
+            coded_before: (0.0, 0.0),
+        });
+        self.begin_tuning();
+        self.open_trace(target);
+        Ok(())
+    }
+
+    /// Gives the memory of a plan back that was decided anew since.
+    pub(super) fn leave_old_plan(&mut self) -> Result<()> {
+        if self.engine.is_some() {
+            let decision = self.schedule.decisions()?;
+            self.engine = self.engine.take().filter(|engine| engine.decision == decision);
+        }
+        Ok(())
+    }
+
+    /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device has less than the cache wants, the cache
+    /// shrinks.
+    pub(super) fn reserve(
+        &mut self,
+        device: &mut dyn Device,
+        packer: Option<&mut Packer>,
+        sums: &mut Sums,
+    ) -> Result<(Arc<Plan>, u64, u64)> {
+        let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
+        let most = packer.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
+        // What the codec works in is of the budget, too.
+        let (stages, own) = packer.as_ref().map_or((0, 0), |packer| (packer.device_bytes(), packer.own_bytes()));
+        let aside = spare.saturating_add(stages).saturating_add(own).saturating_add(sums.device_bytes());
+        if (1..aside).contains(&self.config.device_budget) && stages > 0 {
+            return fail!(Budget, "device_budget = {}: compression on this device works in {aside} bytes", self.config.device_budget);
+        }
+        if self.option.levels.is_some() {
+            self.option.sizes.aside = aside;
+        } else if self.option.sizes.aside != aside {
+            // The backend was not known when the sizes were offered.
+            let sizes = sizes_of(&self.config, &self.option.compression, &self.layout, self.option.sizes.slot_bytes, aside);
+            self.option.sizes = Sizes { cache: self.option.sizes.cache, ..sizes };
+        }
+        loop {
+            let plan = self.schedule.plan(&self.option.sizes)?;
+            let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
+            let cache = self.option.sizes.cache_bytes(&plan);
+            match device.reserve_device(cache.saturating_add(aside - own)) {
+                Err(error) if error.code == Code::Memory && cache > 0 => {
+                    let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
+                    log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
+                    (self.option.sizes.cache, self.option.sizes.room) = (Some(fewer), None);
+                }
+                result => {
+                    result?;
+                    let pool = match (most, self.config.host_budget) {
+                        (None, _) => self.option.sizes.bytes_of(&plan).1,
+                        (Some(most), 0) => times(plan.host_slots.saturating_add(plan.device_slots), most.next_multiple_of(ALIGNMENT)),
+                        (Some(_), budget) => budget,
+                    };
+                    device.reserve_host(pool)?;
+                    if most.is_none() {
+                        // Every slot of a raw snapshot is used; compressed ones may leave most of the cache untouched.
+                        device.touch_ahead();
+                    }
+                    packer.into_iter().for_each(|packer| packer.settle_at(cache + spare));
+                    sums.settle_at(device, cache + spare + stages)?;
+                    return Ok((plan, cache, pool));
+                }
+            }
+        }
+    }
+
+    /// Plans the tiers anew by the size of the largest compressed snapshot of the shot before, if that changes what the device budget
+    /// holds. The schedule stays as it is.
+    pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        if largest == 0 || self.config.device_budget == 0 {
+            return Ok(());
+        }
+        let sizes = sizes_of(&self.config, &self.option.compression, &self.layout, aligned(largest), self.option.sizes.aside);
+        let sizes = Sizes { host: self.option.sizes.host, ..sizes };
+        if sizes.cache != self.option.sizes.cache {
+            if let Ok(plan) = self.schedule.plan(&sizes) {
+                log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);
+                engine.tiers.fit(&plan)?;
+                (engine.plan, self.option.sizes) = (plan, sizes);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The device of these fields, if it is known; which backend that is is noted in the configuration: costs and what a codec works in depend
+/// on it.
+pub(super) fn target_of(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
+    let target = Target::of(config, fields)?;
+    config.backend = target.map_or(config.backend, Target::backend);
+    Ok(target)
+}
+
+/// Takes a share of the memory that is free, where the budgets are left to the library.
+pub(super) fn budget(config: &mut Config, layout: &Layout, steps: u32, target: Option<Target>) {
+    if choice::are_left(config) {
+        choice::take(config, layout, steps, Free::now(config, target).as_ref());
+    }
+}
+
+/// What compresses snapshots of this layout, if something does.
+fn codec_of(compression: &Settings, layout: &Layout) -> Result<Option<SnapshotCodec>> {
+    match compression.method {
+        Method::None => Ok(None),
+        _ => SnapshotCodec::new(compression.clone(), layout).map(Some),
+    }
+}
