@@ -6,7 +6,7 @@
 mod common;
 
 use common::{app_field, field, machine, median, HOST};
-use gpuzip::choice::{search, Keep, Sizes};
+use gpuzip::choice::{search, Keep, TierSpec};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::plan::{Plan, Policy};
@@ -37,7 +37,7 @@ fn speed() {
     let cases = [(12.0, 0.48, 4, 397), (3.0, 0.85, 16, 1589), (0.8, 0.5, 60, 5960), (20.0, 0.8, 2, 40), (1.5, 0.8, 40, 100)];
     for (transfer, copy, device, host) in cases {
         let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
-        let mut sizes = Sizes::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
+        let mut sizes = TierSpec::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
         (sizes.costs.upload, sizes.costs.download, sizes.costs.copy) = (transfer, transfer, copy);
         let (seconds, found) = timed(|| search(10_000, u32::MAX, &[vec![sizes.clone()]], Keep::Best).unwrap());
         let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
@@ -51,7 +51,7 @@ fn speed() {
         let schedule = Schedule::revolve(1_000_000, 100).unwrap();
         let plan = Plan::new(&schedule, 8, Policy::Clairvoyant).unwrap();
         let profile = Profile { forward_ms: 1.0, backward_ms: 1.0, h2d_gbs: 1e-6, d2h_gbs: 1e-6, ..Profile::free() };
-        let sizes = Sizes::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
+        let sizes = TierSpec::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
         simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
     };
     println!("n = 1000000, revolve 100, 8 slots: planned and simulated in {:.2} s <= {MILLION_S}\n", timed(million).0);
@@ -138,7 +138,7 @@ fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     let session = Session::new(entry.config.clone(), steps.into(), &[AppField { field: field(STATE / 4), memory: None }]);
     let mut session = session.unwrap();
     let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
-    let sizes = Sizes::filling(Budgets::NONE, profile, STATE as u64, None);
+    let sizes = TierSpec::filling(Budgets::NONE, profile, STATE as u64, None);
     simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
 }
 

@@ -47,12 +47,12 @@ pub struct Layout {
 pub struct Levels {
     /// Own fields, by number, with their offsets in a slot; checksums come behind them.
     pub own: Vec<(usize, u64)>,
-    /// Past fields.
-    pub past: Vec<PastField>,
+    /// PreviousLevel fields.
+    pub past: Vec<PreviousField>,
     /// Bytes of a slot.
     pub own_bytes: u64,
     /// Bytes of a place.
-    pub past_bytes: u64,
+    pub previous_bytes: u64,
 }
 
 impl Levels {
@@ -62,7 +62,7 @@ impl Levels {
 
 /// A field that is the previous time level of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PastField {
+pub struct PreviousField {
     /// Its number.
     pub field: usize,
     /// Its offset in a place.
@@ -81,7 +81,7 @@ impl Layout {
         // A GPU adds up checksums in words of 4 bytes: smaller values are not shared.
         let is_past =
             |field: &Field| field.scalar.bytes() >= 4 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
-        let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, past_bytes: 0 };
+        let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, previous_bytes: 0 };
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
             levels.own.push((i, levels.own_bytes));
             levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
@@ -89,11 +89,11 @@ impl Layout {
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
             let (present, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
             let sum = levels.own_bytes + 8 * levels.past.len() as u64;
-            levels.past.push(PastField { field: i, at: levels.past_bytes, present, of, sum });
-            levels.past_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
+            levels.past.push(PreviousField { field: i, at: levels.previous_bytes, present, of, sum });
+            levels.previous_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
         levels.own_bytes += (8 * levels.past.len() as u64).next_multiple_of(ALIGNMENT);
-        (levels.past_bytes > 0).then_some(levels)
+        (levels.previous_bytes > 0).then_some(levels)
     }
 
     /// Places the fields one after the other.

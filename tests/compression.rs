@@ -14,7 +14,7 @@ use gpuzip::scalar::{Array, ArrayMut};
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
-use gpuzip::tier::{Packer, Tiers};
+use gpuzip::tier::{SnapshotCoder, Tiers};
 use proptest::prelude::*;
 use std::sync::{Arc, OnceLock};
 
@@ -471,7 +471,7 @@ fn bytes_of_the_cache_wait_for_their_download() {
     let plan = Plan {
         policy: Policy::Clairvoyant,
         cache: 4,
-        hands_over: false,
+        zero_copy: false,
         device_slots: 4,
         host_slots: 6,
         steps: Vec::new(),
@@ -483,7 +483,7 @@ fn bytes_of_the_cache_wait_for_their_download() {
     let mut device = Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
     device.reserve_device(cache).unwrap();
     device.reserve_host(pool).unwrap();
-    let mut tiers = Tiers::new(device, layout, &plan, Some(Packer::on_host(codec).unwrap()), cache, pool).unwrap();
+    let mut tiers = Tiers::new(device, layout, &plan, Some(SnapshotCoder::on_host(codec).unwrap()), cache, pool).unwrap();
     let state = |ts: i64, tiles: usize| {
         let noise = move |i: usize| if i < 2048 * tiles { ((i * 2654435761 + ts as usize * 40503) % 65521) as f32 } else { 0.0 };
         (0..10 * 2048).map(noise).flat_map(f32::to_le_bytes).collect::<Vec<u8>>()

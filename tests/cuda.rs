@@ -9,7 +9,7 @@ mod common;
 mod emu;
 
 use app::{config, host_syncs, ok, reference, run, run_by_callbacks, run_zero_copy, Draw, Job, Streams, MEMORY};
-use gpuzip::choice::Sizes;
+use gpuzip::choice::TierSpec;
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
 use gpuzip::plan::{Plan, Policy};
@@ -127,7 +127,7 @@ fn zero_copy_copies_nothing_within_the_device() {
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
         let outcome = run_zero_copy(&job, seed, host_syncs, releases).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!((outcome.wrong, outcome.syncs, emu::counters().d2d_bytes), (0, 0, 0), "seed {seed}, mode {mode}: {job:?}");
-        let schedule = gpuzip::choice::choose(&job.config, job.steps, &[Sizes::new(&job.config, SLOT, SLOT)]).unwrap();
+        let schedule = gpuzip::choice::choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
         let (stats, plan) = (&outcome.stats[0], schedule.plans[0].counts);
         assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * SLOT, plan.d2h * SLOT), "seed {seed}: {job:?}");
     }

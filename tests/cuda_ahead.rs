@@ -15,7 +15,7 @@ mod order;
 
 use app::{config, host_syncs, ok, MEMORY};
 use cudarc::driver::sys::{CUevent, CUstream};
-use gpuzip::choice::{choose, Sizes};
+use gpuzip::choice::{choose, TierSpec};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::layout::Field;
@@ -205,7 +205,7 @@ fn every_mark_is_needed() {
         .most
     };
     assert_eq!(lost(0), 4);
-    let plan = choose(&config, 20, &[Sizes::new(&config, 512, 512)]).unwrap().plans[0].clone();
+    let plan = choose(&config, 20, &[TierSpec::new(&config, 512, 512)]).unwrap().plans[0].clone();
     let history = emu::history();
     let records = sites(&history, &Roles::new(&history, plan.device_slots, plan.host_slots, false), false).records;
     let mut marks: Vec<u64> = (1..).zip(&records).filter(|(_, site)| **site == Some("mark between actions")).map(|(k, _)| k).collect();

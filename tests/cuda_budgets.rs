@@ -9,7 +9,7 @@ mod common;
 mod emu;
 
 use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
-use gpuzip::choice::{choose, Sizes};
+use gpuzip::choice::{choose, TierSpec};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
@@ -90,8 +90,8 @@ fn budgets_are_kept_to_the_byte() {
 
 /// Bytes of the device that a job takes where there is enough.
 fn planned(job: &Job) -> u64 {
-    let plan = choose(&job.config, job.steps, &[Sizes::new(&job.config, SLOT, SLOT)]).unwrap().plans[0].clone();
-    (plan.device_slots + if plan.hands_over { SPARE_SLOTS } else { 0 }) as u64 * SLOT
+    let plan = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0].clone();
+    (plan.device_slots + if plan.zero_copy { SPARE_SLOTS } else { 0 }) as u64 * SLOT
 }
 
 /// A device that has less than the budget allows: the cache shrinks to what there is, or where that is too little, an error says so.

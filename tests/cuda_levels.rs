@@ -74,8 +74,8 @@ fn steady_state_never_waits() {
         // 384 and 264 bytes at multiples of 256, and checksums. The first state has its past, and so has one that is the first in the cache
         // of those that stay there; with one slot every state is.
         let (own, past, stats) = (512 + 512 + 256, 512, &outcome.stats[0]);
-        let pasts = (stats.stored_bytes - stats.saves * own) / past;
-        assert!(if cache == 1 { pasts == stats.saves } else { pasts <= 2 }, "{cache} slots: {pasts}");
+        let previous_levels = (stats.stored_bytes - stats.saves * own) / past;
+        assert!(if cache == 1 { previous_levels == stats.saves } else { previous_levels <= 2 }, "{cache} slots: {previous_levels}");
         assert!(stats.d2h_bytes <= stats.d2h * own + past, "{cache} slots: {stats:?}");
     }
 }

@@ -12,7 +12,7 @@ mod emu;
 mod reading;
 
 use app::{config, host_syncs, ok, run, Draw, Job, Streams, MEMORY};
-use gpuzip::choice::{choose, Sizes};
+use gpuzip::choice::{choose, TierSpec};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -43,7 +43,7 @@ fn draw_job(seed: u64, path: &Path) -> Job {
 }
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
-    let choice = choose(&job.config, job.steps, &[Sizes::new(&job.config, SLOT, SLOT)]).unwrap();
+    let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
     (Ranges::new(choice.schedule.actions(), job.config.range_actions).collect(), choice.plans[0].counts)
 }
 

@@ -305,7 +305,7 @@ fn a_measured_profile_is_planned_with() {
 /// every time that is predicted is a number.
 #[test]
 fn absurd_profiles_are_refused_or_planned_with() {
-    use gpuzip::choice::{search, Keep, Sizes};
+    use gpuzip::choice::{search, Keep, TierSpec};
     use gpuzip::predict::{Budgets, CodecProfile, Profile};
     const NUMBERS: [f64; 17] =
         [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-9, 1e-3, 7.5, 1e6, 1e9, 1e12, 1e18, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
@@ -334,7 +334,7 @@ fn absurd_profiles_are_refused_or_planned_with() {
         let (device, host) = [(1, 0), (0, 9), (1 << 33, 1 << 36), (u64::MAX, u64::MAX), (1 << 62, u64::MAX)][below(5)];
         let (steps, budgets) = (1 + below(40) as u32, Budgets { device, host, disk: 0 });
         for codec in [None, profile.codecs.first()] {
-            if let Ok(found) = search(steps, u32::MAX, &[vec![Sizes::filling(budgets, &profile, bytes, codec)]], Keep::Families) {
+            if let Ok(found) = search(steps, u32::MAX, &[vec![TierSpec::filling(budgets, &profile, bytes, codec)]], Keep::Families) {
                 assert!(found.iter().all(|c| c.simulation.makespan.is_finite()), "{profile:?}");
                 planned += 1;
             }

@@ -4,7 +4,7 @@ use super::checked::adopted;
 use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;
-use crate::choice::Sizes;
+use crate::choice::TierSpec;
 use crate::choice::{SharedSchedule, Tick};
 use crate::codec::Settings;
 use crate::error::{fail, Result};
@@ -22,7 +22,7 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
 pub(super) struct Planned<'a> {
     pub plan: &'a Plan,
     pub compression: &'a Settings,
-    pub sizes: &'a Sizes,
+    pub sizes: &'a TierSpec,
     /// `device_budget` and `host_budget`; 0: none.
     pub budgets: (u64, u64),
 }

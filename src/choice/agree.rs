@@ -59,7 +59,7 @@ pub fn agree(shared: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::Sizes;
+    use crate::choice::TierSpec;
     use crate::config::Config;
     use crate::error::{Code, Error};
     use crate::schedule::Algorithm;
@@ -69,7 +69,7 @@ mod tests {
     /// The schedule of a session with these snapshots, whose tiers have these budgets.
     fn rank(config: &Config, steps: i64, bytes: u64) -> Result<SharedSchedule> {
         let shared = SharedSchedule::new(config.clone(), steps)?;
-        shared.attach(vec![Sizes::new(config, bytes, bytes)])?;
+        shared.attach(vec![TierSpec::new(config, bytes, bytes)])?;
         shared.decide()?;
         Ok(shared)
     }

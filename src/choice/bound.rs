@@ -1,6 +1,6 @@
 //! Lower bounds of a plan's makespan, without the plan: what a search need not simulate.
 
-use super::sizes::Sizes;
+use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::plan::Policy;
 use crate::schedule::Schedule;
@@ -29,7 +29,7 @@ impl Bound {
 ///
 /// The stream takes all forward and backward steps and handles every snapshot. Beside it, no transfer to the device begins before the first
 /// RESTORE, since a full cache is the only reason for one, and every transfer to the host precedes one to the device.
-pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Result<Bound> {
+pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
     let costs = &sizes.costs;
     let steps = schedule.steps;
     let restores = steps as u64 - 1;
@@ -37,7 +37,7 @@ pub(super) fn bound(schedule: &Schedule, sizes: &Sizes) -> Result<Bound> {
     let cache = sizes.cache.unwrap_or(schedule.snapshots);
     let (copy_in, copy_out) = match cache {
         0 => (costs.download, costs.upload),
-        _ if sizes.hands_over => (0.0, 0.0),
+        _ if sizes.zero_copy => (0.0, 0.0),
         _ if costs.compressed => (costs.copy, 0.0),
         _ => (costs.copy, costs.copy),
     };

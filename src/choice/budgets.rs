@@ -13,7 +13,7 @@ use crate::layout::{Layout, Levels};
 use crate::plan::{Policy, SPARE_SLOTS};
 use crate::process::Process;
 use crate::schedule::adjust;
-use crate::tier::Packer;
+use crate::tier::SnapshotCoder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Of free memory, one part in so many is taken.
@@ -139,7 +139,7 @@ fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
 
 /// Bytes beside the snapshots: states that have no slot, time levels that are not shared, and what the kernels of a codec work in.
 fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
-    let kernels = |settings: &Settings| Packer::gpu_bytes(settings, layout).unwrap_or(0);
+    let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
     layout.slot_bytes.saturating_mul(SPARE_SLOTS.into()).saturating_add(codecs).saturating_add(levels)

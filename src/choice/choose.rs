@@ -1,7 +1,7 @@
 //! From a configuration to a schedule and its plans.
 
 use super::search::{search, Keep};
-use super::sizes::Sizes;
+use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
 use crate::plan::{Index, Plan};
@@ -26,10 +26,10 @@ pub struct Choice {
 /// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
 /// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is the quickest schedule that a [`search`] finds among
 /// those that fit the snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is predicted to be quickest.
-pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<Sizes>]) -> Result<Choice> {
+pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let of = |k: usize| sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
-    let alternatives: Vec<Vec<Sizes>> = (0..count).map(of).collect();
+    let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
     if let Some(choice) = searched(config, steps, &alternatives)? {
         return Ok(choice);
     }
@@ -40,13 +40,13 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<Sizes>]) -> Res
 }
 
 /// The same for sessions with nothing to choose from but schedules.
-pub fn choose(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
-    let sessions: Vec<Vec<Sizes>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
+pub fn choose(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
+    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
     choose_among(config, steps, &sessions)
 }
 
 /// The alternative whose plan by the rules is predicted to be quickest.
-fn quickest(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Choice> {
+fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Choice> {
     let (mut best, mut least, mut failure) = (None, f64::INFINITY, None);
     for (alternative, sessions) in alternatives.iter().enumerate() {
         let choice = match choose_by_rule(config, steps, sessions) {
@@ -74,7 +74,7 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<
 }
 
 /// The choice where parameters decide, not predictions.
-fn choose_by_rule(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Choice> {
+fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
         let Some(path) = &config.trace_file else {
             return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path");
@@ -95,7 +95,7 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Cho
 }
 
 /// The quickest schedule, if that is to be found and something limits its snapshots.
-fn searched(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<Option<Choice>> {
+fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Option<Choice>> {
     let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
     let limited = config.snapshots > 0 || config.adjust_snapshots || sessions.iter().any(|sizes| sizes.host.is_some());
     if config.algorithm.is_some() || sessions.is_empty() || !limited {
@@ -111,7 +111,7 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<Sizes>]) -> Result<
 }
 
 /// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.
-fn inner_slots(sessions: &[Sizes]) -> u32 {
+fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
 }
 
@@ -141,11 +141,11 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
 
 /// Plans for a schedule that others have chosen: with the alternative that `first` was decided for, if the schedule fits the budgets with it, or
 /// else with the first one of those that do.
-pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<Sizes>], first: usize) -> Result<Choice> {
+pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<TierSpec>], first: usize) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let mut failure = None;
     for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
-        let sessions: Vec<Sizes> = sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+        let sessions: Vec<TierSpec> = sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
         match finish(schedule.clone(), &sessions) {
             Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
             Err(error) => failure = failure.or(Some(error)),
@@ -157,7 +157,7 @@ pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<Sizes>], first: usize
     }
 }
 
-fn finish(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let choice = plan_all(schedule, sessions)?;
     for (sizes, plan) in sessions.iter().zip(&choice.plans) {
         sizes.check(plan)?;
@@ -166,7 +166,7 @@ fn finish(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
 }
 
 /// Plans a schedule for every session; sessions with the same cache share a plan.
-fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
+fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     if !sessions.is_empty() {
         let index = Index::new(&schedule)?;
@@ -180,7 +180,7 @@ fn plan_all(schedule: Schedule, sessions: &[Sizes]) -> Result<Choice> {
 /// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has a budget.
 ///
 /// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
-fn most_that_fits(config: &Config, steps: u32, sessions: &[Sizes]) -> Result<Option<Choice>> {
+fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Option<Choice>> {
     let bounds = sessions.iter().filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
     let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
         return Ok(None);

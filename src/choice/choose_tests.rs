@@ -10,12 +10,12 @@ fn configured(device: u64, host: u64) -> Config {
 }
 
 fn chosen(config: &Config, steps: u32) -> Choice {
-    choose(config, steps, &[Sizes::new(config, STATE, STATE)]).unwrap()
+    choose(config, steps, &[TierSpec::new(config, STATE, STATE)]).unwrap()
 }
 
 /// Seconds of a choice in its own simulation.
 fn predicted(config: &Config, choice: &Choice) -> f64 {
-    let sizes = Sizes::new(config, STATE, STATE);
+    let sizes = TierSpec::new(config, STATE, STATE);
     crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE).unwrap().makespan
 }
 
@@ -65,7 +65,7 @@ fn auto_keeps_the_limits_that_are_set() {
                     plan.device_slots,
                     plan.host_slots
                 );
-                assert_eq!((plan.policy, plan.hands_over), (policy, zero_copy));
+                assert_eq!((plan.policy, plan.zero_copy), (policy, zero_copy));
             }
         }
     }
@@ -86,7 +86,7 @@ fn auto_without_limits_is_revolve_by_the_published_rule() {
 #[test]
 fn store_all_says_what_it_needs() {
     let config = |host_budget| Config { algorithm: Some(Algorithm::StoreAll), host_budget, ..Config::default() };
-    let chosen = |config: &Config| choose(config, 300, &[Sizes::new(config, STATE, STATE)]);
+    let chosen = |config: &Config| choose(config, 300, &[TierSpec::new(config, STATE, STATE)]);
     let error = chosen(&config(10 * STATE)).unwrap_err();
     assert_eq!(error.code, Code::Budget);
     for part in ["299 states".into(), format!("{} bytes in all", 299 * STATE), "host_budget".into(), "(auto)".into()] {
@@ -98,7 +98,7 @@ fn store_all_says_what_it_needs() {
 #[test]
 fn sessions_plan_together() {
     let (small, large) = (configured(2, 10), configured(20, 100));
-    let sessions = [Sizes::new(&large, STATE, STATE), Sizes::new(&small, STATE, STATE)];
+    let sessions = [TierSpec::new(&large, STATE, STATE), TierSpec::new(&small, STATE, STATE)];
     let choice = choose(&small, 300, &sessions).unwrap();
     assert!(choice.plans[1].host_slots <= 10 && choice.plans[1].device_slots <= 2 && choice.plans[0].cache == 20);
 }

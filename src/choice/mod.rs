@@ -1,6 +1,6 @@
 //! What a configuration makes of a job: the device, how snapshots are stored, the schedule and its plan.
 //!
-//! A configuration and the layout of a state give storage options ([`storage_options`]), each with its tiers and costs ([`Sizes`]).
+//! A configuration and the layout of a state give storage options ([`storage_options`]), each with its tiers and costs ([`TierSpec`]).
 //! [`choose_among`] takes the schedule and the plan, by the configured numbers or by a [`search`] over a portfolio of schedules whose run
 //! times are predicted. Sessions that work in step share one decision ([`SharedSchedule`]).
 
@@ -12,9 +12,9 @@ mod portfolio;
 mod published;
 mod search;
 mod shared_schedule;
-mod sizes;
 mod storage_options;
 mod target;
+mod tier_spec;
 
 pub(crate) use agree::agree;
 pub(crate) use budgets::{are_left, take, Free, Promise};
@@ -22,7 +22,7 @@ pub use choose::{choose, choose_among, choose_schedule, Choice};
 pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{SharedSchedule, Tick};
-pub use sizes::{Shared, Sizes};
 pub use storage_options::StorageOption;
-pub(crate) use storage_options::{aligned, candidates, sizes_of, storage_options};
+pub(crate) use storage_options::{aligned, candidates, storage_options, tiers_of};
 pub use target::Target;
+pub use tier_spec::{Shared, TierSpec};

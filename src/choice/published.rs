@@ -1,7 +1,7 @@
 //! GPUZIP 2.x's recipes, to compare with: its two algorithms with the snapshots that it takes, LRU and PSA.
 
 use super::search::Candidate;
-use super::sizes::Sizes;
+use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::plan::{Index, Plan, Policy};
 use crate::predict::simulate;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// What Revolve with `adjust` snapshots, and Uniform as published with all that the host holds, would take on these tiers. Every snapshot is
 /// written to the host, so that one that does not hold them all leaves the recipe out.
-pub fn published(steps: u32, sizes: &Sizes) -> Result<Vec<Candidate>> {
+pub fn published(steps: u32, sizes: &TierSpec) -> Result<Vec<Candidate>> {
     let most = sizes.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
     let mut recipes = Vec::new();
     if adjust(steps as u64) <= most {
@@ -22,7 +22,7 @@ pub fn published(steps: u32, sizes: &Sizes) -> Result<Vec<Candidate>> {
     recipes.into_iter().map(|schedule| candidate(schedule, sizes)).collect()
 }
 
-fn candidate(schedule: Schedule, sizes: &Sizes) -> Result<Candidate> {
+fn candidate(schedule: Schedule, sizes: &TierSpec) -> Result<Candidate> {
     let plan = Plan::of(&Index::new(&schedule)?, sizes.cache.unwrap_or(schedule.snapshots), Policy::Lru)?;
     let simulation = simulate(&schedule, &plan, &sizes.costs, sizes.budgets)?;
     Ok(Candidate { alternative: 0, schedule, plans: vec![Arc::new(plan)], simulation })

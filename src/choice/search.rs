@@ -5,7 +5,7 @@
 
 use super::bound::{bound, Bound};
 use super::portfolio::{neighbours, portfolio};
-use super::sizes::Sizes;
+use super::tier_spec::TierSpec;
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::plan::{Index, Plan};
@@ -37,7 +37,7 @@ pub enum Keep {
 
 /// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, is all
 /// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
-pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) -> Result<Vec<Candidate>> {
+pub fn search(steps: u32, most: u32, alternatives: &[Vec<TierSpec>], keep: Keep) -> Result<Vec<Candidate>> {
     for sizes in alternatives.iter().flatten() {
         sizes.costs.check(steps)?;
     }
@@ -70,19 +70,19 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<Sizes>], keep: Keep) ->
 }
 
 /// Snapshots that all sessions hold, and the slots of the smallest cache.
-fn limits(sessions: &[Sizes], most: u32) -> (u32, u32) {
+fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     let most = sessions.iter().map(|sizes| sizes.capacity(most)).min().unwrap_or(most);
     (most, sessions.iter().filter_map(|sizes| sizes.cache).min().unwrap_or(most))
 }
 
-fn fail_least<T>(alternatives: &[Vec<Sizes>]) -> Result<T> {
-    let largest = |sessions: &Vec<Sizes>| sessions.iter().map(|sizes| sizes.slot_bytes).max();
+fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
+    let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|sizes| sizes.slot_bytes).max();
     let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
     fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
 
 struct Search<'a> {
-    alternatives: &'a [Vec<Sizes>],
+    alternatives: &'a [Vec<TierSpec>],
     keep: Keep,
     /// The best of each family so far, or the best of all.
     found: Vec<Candidate>,
@@ -146,7 +146,7 @@ impl Search<'_> {
 }
 
 /// The plans of a schedule for all sessions and the slowest's simulation; `None` if one does not fit, or is no quicker than `limit`.
-fn evaluate(schedule: &Schedule, sessions: &[Sizes], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
+fn evaluate(schedule: &Schedule, sessions: &[TierSpec], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
     let index = Index::new(schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();

@@ -12,18 +12,18 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
 }
 
 /// Tiers of `cache` and `host` slots of one byte.
-fn tiers(costs: Costs, cache: u32, host: u32) -> Sizes {
+fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
-    let (policy, hands_over, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
-    Sizes { slot_bytes: 1, cache: Some(cache), host: Some(host), policy, hands_over, room, aside, costs, budgets, shared }
+    let (policy, zero_copy, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
+    TierSpec { slot_bytes: 1, cache: Some(cache), host: Some(host), policy, zero_copy, room, aside, costs, budgets, shared }
 }
 
-fn best(steps: u32, sizes: Sizes) -> Candidate {
+fn best(steps: u32, sizes: TierSpec) -> Candidate {
     search(steps, u32::MAX, &[vec![sizes]], Keep::Best).unwrap().swap_remove(0)
 }
 
 /// What a schedule and policy take, over the ideal of the problem.
-fn over_ideal(schedule: &Schedule, sizes: &Sizes, policy: Policy) -> f64 {
+fn over_ideal(schedule: &Schedule, sizes: &TierSpec, policy: Policy) -> f64 {
     let plan = Plan::new(schedule, sizes.cache.unwrap(), policy).unwrap();
     simulate(schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().over_problem_ideal()
 }

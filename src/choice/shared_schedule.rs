@@ -1,6 +1,6 @@
 //! The schedule that sessions share: its parameters, its plans, and the cursor that says which action is current.
 
-use crate::choice::{choose_among, choose_schedule, Choice, Sizes};
+use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
@@ -32,7 +32,7 @@ pub struct SharedSchedule {
 
 struct State {
     /// What the sessions that follow offer, by the number that each was given.
-    sessions: BTreeMap<u64, Vec<Sizes>>,
+    sessions: BTreeMap<u64, Vec<TierSpec>>,
     attached: u64,
     decided: Option<Choice>,
     /// How often it was decided anew.
@@ -82,7 +82,7 @@ impl SharedSchedule {
 
     /// Announces a session and the sizes of its alternatives. Before the schedule is decided they count in the decision; later its plan must
     /// fit what is decided. Returns the session's number and the current sweep.
-    pub fn attach(&self, offers: Vec<Sizes>) -> Result<(u64, u64)> {
+    pub fn attach(&self, offers: Vec<TierSpec>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
             match offers.get(choice.alternative).or(offers.last()) {
@@ -97,7 +97,7 @@ impl SharedSchedule {
     }
 
     /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing changes.
-    pub fn replan(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
+    pub fn replan(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
         let mut sessions = state.sessions.clone();
@@ -125,7 +125,7 @@ impl SharedSchedule {
             return Ok(());
         }
         let first = decided.alternative;
-        let sessions: Vec<Vec<Sizes>> = state.sessions.values().cloned().collect();
+        let sessions: Vec<Vec<TierSpec>> = state.sessions.values().cloned().collect();
         let choice = choose_schedule(Schedule::of_terms(self.steps, terms)?, &sessions, first)?;
         log::info!("{}: {} snapshots, as other ranks have them", choice.schedule.algorithm.name(), choice.schedule.snapshots);
         state.take(choice);
@@ -139,7 +139,7 @@ impl SharedSchedule {
 
     /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of more than one step begins, unless the application
     /// was told more of the schedule than that SAVE.
-    pub fn replan_at_start(&self, number: u64, offers: Vec<Sizes>) -> Result<()> {
+    pub fn replan_at_start(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         let Some(tick) = state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save) else {
             return fail!(State, "the schedule is past its first SAVE");
@@ -195,7 +195,7 @@ impl SharedSchedule {
     }
 
     /// The plan for a session with these sizes.
-    pub fn plan(&self, sizes: &Sizes) -> Result<Arc<Plan>> {
+    pub fn plan(&self, sizes: &TierSpec) -> Result<Arc<Plan>> {
         plan_for(self.lock()?.decide(&self.config, self.steps)?, sizes)
     }
 
@@ -305,11 +305,11 @@ impl State {
     }
 }
 
-fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<Sizes>>) -> Result<Choice> {
+fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {
     if sessions.is_empty() && config.algorithm.is_none() {
         log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
     }
-    let sessions: Vec<Vec<Sizes>> = sessions.values().cloned().collect();
+    let sessions: Vec<Vec<TierSpec>> = sessions.values().cloned().collect();
     let choice = choose_among(config, steps, &sessions)?;
     let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
     if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
@@ -320,7 +320,7 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<Sizes>>) -> 
 }
 
 /// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits them.
-fn plan_for(choice: &Choice, sizes: &Sizes) -> Result<Arc<Plan>> {
+fn plan_for(choice: &Choice, sizes: &TierSpec) -> Result<Arc<Plan>> {
     let plan = sizes.plan_for(&choice.schedule, &choice.plans)?;
     sizes.check(&plan)?;
     Ok(plan)

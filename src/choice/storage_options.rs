@@ -1,12 +1,12 @@
 //! The ways in which a session may store its snapshots: the one that is configured, or those that the planner chooses from.
 
-use crate::choice::Sizes;
+use crate::choice::TierSpec;
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
 use crate::layout::{Layout, Levels, ALIGNMENT};
 use crate::plan::{Policy, SPARE_SLOTS};
-use crate::tier::Packer;
+use crate::tier::SnapshotCoder;
 
 /// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was not measured may be larger.
 const MARGIN: f64 = 1.125;
@@ -19,7 +19,7 @@ pub struct StorageOption {
     /// Raw ones share time levels.
     pub levels: Option<Levels>,
     /// Their sizes and costs.
-    pub sizes: Sizes,
+    pub sizes: TierSpec,
 }
 
 /// What a configuration offers for states of this layout: a pure function of it and its profile.
@@ -54,7 +54,7 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
 fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
     let possible = config.compression.method == Method::None && !config.zero_copy && config.policy == Policy::Clairvoyant;
     let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
-    let sizes = Sizes::sharing(config, &levels, layout.slot_bytes);
+    let sizes = TierSpec::sharing(config, &levels, layout.slot_bytes);
     Some(StorageOption { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
 }
 
@@ -73,7 +73,7 @@ fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Sto
         return fail!(Budget, "device_budget = {}: it needs {aside} bytes for other things than the cache", config.device_budget);
     }
     let expected = aligned(expected_bytes(config, compression, layout)?);
-    Ok(StorageOption { compression: compression.clone(), levels: None, sizes: sizes_of(config, compression, layout, expected, aside) })
+    Ok(StorageOption { compression: compression.clone(), levels: None, sizes: tiers_of(config, compression, layout, expected, aside) })
 }
 
 /// What a snapshot takes of a tier.
@@ -85,13 +85,13 @@ pub fn aligned(bytes: u64) -> u64 {
 fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
     let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
     let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
-    Ok(spare.saturating_add(if by_kernels { Packer::gpu_bytes(compression, layout)? } else { 0 }))
+    Ok(spare.saturating_add(if by_kernels { SnapshotCoder::gpu_bytes(compression, layout)? } else { 0 }))
 }
 
 /// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the cache. Compressed snapshots have all of the
 /// budget, or as much as so many of them as there may be slots can take.
-pub fn sizes_of(config: &Config, compression: &Settings, layout: &Layout, slot_bytes: u64, aside: u64) -> Sizes {
-    let mut sizes = Sizes::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
+pub fn tiers_of(config: &Config, compression: &Settings, layout: &Layout, slot_bytes: u64, aside: u64) -> TierSpec {
+    let mut sizes = TierSpec::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
     if compression.method != Method::None && config.device_budget > aside {
         let most = match config.cache {
             0 => u64::MAX,

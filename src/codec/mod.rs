@@ -27,4 +27,4 @@ pub use coder::{Bound, Coder, Shape};
 pub use settings::{ErrorBound, Method, Settings};
 pub use snapshot_codec::SnapshotCodec;
 pub use stream::{Content, Header};
-pub use value_range::Survey;
+pub use value_range::ValueRange;

@@ -8,7 +8,7 @@ use super::dct::Dct;
 use super::half::Half;
 use super::lorenzo::Lorenzo;
 use super::plugin;
-use super::value_range::Survey;
+use super::value_range::ValueRange;
 use super::zfp::Zfp;
 use crate::error::{fail, Result};
 use crate::scalar::Array;
@@ -182,7 +182,7 @@ impl ErrorBound {
     }
 
     /// The bound that it gives for `x`, which was surveyed.
-    pub fn of(self, survey: &Survey, x: Array<'_>) -> Bound {
+    pub fn of(self, survey: &ValueRange, x: Array<'_>) -> Bound {
         // It may be larger than any number.
         let range = (survey.max - survey.min).min(f64::MAX);
         match self {

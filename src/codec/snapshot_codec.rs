@@ -4,7 +4,7 @@ use super::coder::{Bound, Coder, Shape};
 use super::settings::Settings;
 use super::simd::{dispatch, Kernel};
 use super::stream::{padded, Content, Header, HEADER};
-use super::value_range::Survey;
+use super::value_range::ValueRange;
 use crate::device::{AppMemory, Packed, Rows, Slab};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::Layout;
@@ -28,7 +28,7 @@ pub struct SnapshotCodec {
     shapes: Vec<Shape>,
     /// For each field of the snapshot being made: what its decoded values are off by, and how it is coded if by itself.
     errors: Vec<f64>,
-    apart: Vec<(Survey, Bound)>,
+    apart: Vec<(ValueRange, Bound)>,
     /// One coder per shape, and which one a field has.
     coders: Vec<Box<dyn Coder>>,
     coder_of: Vec<usize>,
@@ -61,7 +61,7 @@ impl SnapshotCodec {
         let of_pairs = layout.fields.iter().filter(|f| f.previous_of.is_some() && f.scalar.is_coded()).filter_map(|f| f.bytes());
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
         let (order, groups) = groups_of(layout);
-        let none = (Survey { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
+        let none = (ValueRange { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
         Ok(SnapshotCodec {
             settings,
             layout: layout.clone(),
@@ -236,7 +236,7 @@ impl SnapshotCodec {
         Ok(end)
     }
 
-    fn check_finite(&self, i: usize, survey: &Survey) -> Result<()> {
+    fn check_finite(&self, i: usize, survey: &ValueRange) -> Result<()> {
         if self.settings.reject_nonfinite && survey.nonfinite > 0 {
             return fail!(Values, "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)", survey.nonfinite);
         }
@@ -244,7 +244,7 @@ impl SnapshotCodec {
     }
 
     /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it contains.
-    fn code(&mut self, part: Part, x: Array<'_>, survey: &Survey, bound: Bound, to: &mut [u8]) -> Result<(usize, Content)> {
+    fn code(&mut self, part: Part, x: Array<'_>, survey: &ValueRange, bound: Bound, to: &mut [u8]) -> Result<(usize, Content)> {
         let shape = self.shapes[part.field];
         let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
         let bound = Some(bound.at_most(bound.value() - part.rounding)).filter(|_| self.settings.method.is_bounded());
@@ -363,7 +363,7 @@ impl Part {
 }
 
 /// What a decoded value is off by, at most.
-fn error_of(bound: Bound, survey: &Survey) -> f64 {
+fn error_of(bound: Bound, survey: &ValueRange) -> f64 {
     match bound {
         Bound::Max(b) => b.min(survey.max_abs()),
         Bound::Rms(_) => survey.max_abs(),
@@ -387,7 +387,7 @@ fn range_of(scalar: Scalar) -> (f64, f64) {
 }
 
 /// What a coder relies on; one without a bound on no more than that decoded values are finite.
-fn is_in_range(scalar: Scalar, survey: &Survey, bound: Option<Bound>) -> bool {
+fn is_in_range(scalar: Scalar, survey: &ValueRange, bound: Option<Bound>) -> bool {
     let (least, most) = range_of(scalar);
     let max = survey.max_abs();
     max <= most && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
@@ -461,19 +461,19 @@ fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     Ok(address)
 }
 
-fn survey(x: Array<'_>) -> Survey {
+fn survey(x: Array<'_>) -> ValueRange {
     match x {
-        Array::F32(x) => Survey::of(x),
-        Array::F64(x) => Survey::of(x),
+        Array::F32(x) => ValueRange::of(x),
+        Array::F64(x) => ValueRange::of(x),
     }
 }
 
 /// Puts `x - y` into `difference`.
-fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> Survey {
+fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
     match (x, y) {
-        (Array::F32(x), Array::F32(y)) => Survey::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
-        (Array::F64(x), Array::F64(y)) => Survey::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
-        _ => Survey { min: 0.0, max: 0.0, nonfinite: 1 },
+        (Array::F32(x), Array::F32(y)) => ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
+        (Array::F64(x), Array::F64(y)) => ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
+        _ => ValueRange { min: 0.0, max: 0.0, nonfinite: 1 },
     }
 }
 

@@ -8,7 +8,7 @@ use crate::scalar::Real;
 
 /// What the bounds of an array depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Survey {
+pub struct ValueRange {
     /// The least finite value; 0 if there is none.
     pub min: f64,
     /// The greatest finite value; 0 if there is none.
@@ -17,7 +17,7 @@ pub struct Survey {
     pub nonfinite: u64,
 }
 
-impl Survey {
+impl ValueRange {
     /// Looks at `x`.
     pub fn of<T: Real>(x: &[T]) -> Self {
         finish(x, dispatch(Extent(x)))
@@ -130,14 +130,14 @@ impl<T: Real> Kernel for Subtract<'_, T> {
 }
 
 /// Where something is not finite, looks again and leaves that out.
-fn finish<T: Real>(x: &[T], extent: Option<(T, T)>) -> Survey {
+fn finish<T: Real>(x: &[T], extent: Option<(T, T)>) -> ValueRange {
     if let Some((min, max)) = extent {
-        return Survey { min: min.to_f64(), max: max.to_f64(), nonfinite: 0 };
+        return ValueRange { min: min.to_f64(), max: max.to_f64(), nonfinite: 0 };
     }
     let mut finite = x.iter().filter(|x| x.is_finite()).map(|x| x.to_f64()).peekable();
     let first = finite.peek().copied().unwrap_or(0.0);
     let (min, max, count) = finite.fold((first, first, 0), |(min, max, count), x| (x.min(min), x.max(max), count + 1u64));
-    Survey { min, max, nonfinite: x.len() as u64 - count }
+    ValueRange { min, max, nonfinite: x.len() as u64 - count }
 }
 
 #[cfg(test)]
@@ -145,10 +145,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plainly<T: Real>(x: &[T]) -> Survey {
+    fn plainly<T: Real>(x: &[T]) -> ValueRange {
         let finite: Vec<f64> = x.iter().filter(|x| x.is_finite()).map(|x| x.to_f64()).collect();
         let first = finite.first().copied().unwrap_or(0.0);
-        Survey {
+        ValueRange {
             min: finite.iter().copied().fold(first, f64::min),
             max: finite.iter().copied().fold(first, f64::max),
             nonfinite: (x.len() - finite.len()) as u64,
@@ -161,13 +161,13 @@ mod tests {
             let of = |b: u32| f32::from_bits(if tame { b & 0xBFFF_FFFF } else { b });
             let x: Vec<f32> = bits.iter().map(|&b| of(b)).collect();
             let y: Vec<f32> = bits.iter().map(|&b| of(b.rotate_left(7))).collect();
-            prop_assert_eq!(Survey::of(&x), plainly(&x));
+            prop_assert_eq!(ValueRange::of(&x), plainly(&x));
             let mut d = vec![0.0; x.len()];
-            let survey = Survey::of_difference(&x, &y, &mut d);
+            let survey = ValueRange::of_difference(&x, &y, &mut d);
             prop_assert_eq!(survey, plainly(&d));
             prop_assert!(d.iter().zip(x.iter().zip(&y)).all(|(d, (x, y))| d.to_bits() == (x - y).to_bits() || d.is_nan()));
             let wide: Vec<f64> = x.iter().map(|&x| x as f64).collect();
-            prop_assert_eq!(Survey::of(&wide), plainly(&wide));
+            prop_assert_eq!(ValueRange::of(&wide), plainly(&wide));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::schedule::Schedule;
 use std::fmt;
 
 pub use index::{Event, Index};
-pub use time_levels::{Past, Shares};
+pub use time_levels::{PreviousLevel, Shares};
 
 /// "No slot", "no further use": the absence of an index.
 pub const NONE: u32 = u32::MAX;
@@ -104,7 +104,7 @@ pub struct Plan {
     /// Device cache slots that the policy could use.
     pub cache: u32,
     /// The application works in the slots.
-    pub hands_over: bool,
+    pub zero_copy: bool,
     /// Device cache slots that it does use.
     pub device_slots: u32,
     /// Host slots that it uses.
@@ -144,17 +144,17 @@ impl Plan {
     }
 
     /// Where the SAVE or RESTORE `event` has its past, in the cache and in the host pool.
-    pub fn pasts(&self, event: usize) -> (Past, Past) {
+    pub fn previous_levels(&self, event: usize) -> (PreviousLevel, PreviousLevel) {
         self.shares.as_ref().map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
     }
 
-    /// Places for pasts, in the cache and in the host pool.
+    /// Places for previous_levels, in the cache and in the host pool.
     pub fn places(&self) -> (u32, u32) {
         self.shares.as_ref().map_or((0, 0), |shares| (shares.device_places, shares.host_places))
     }
 
-    fn made(index: &Index, cache: u32, policy: Policy, hands_over: bool) -> Result<Self> {
-        let mut plan = replace::replace(index, cache, policy, hands_over)?;
+    fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {
+        let mut plan = replace::replace(index, cache, policy, zero_copy)?;
         plan.fetches.sort_unstable();
         plan.place_on_host(index)?;
         plan.count(index);

@@ -24,14 +24,14 @@ struct Cache<'a> {
     dead: VecDeque<u32>,
     fetches: Vec<Fetch>,
     /// The application works in the slots: the one of the last event is still in its hands at the next.
-    hands_over: bool,
+    zero_copy: bool,
     in_hand: u32,
 }
 
 const READ_FROM_HOST: u32 = 0;
 
 /// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the host has some `host`.
-pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, hands_over: bool) -> Result<Plan> {
+pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, zero_copy: bool) -> Result<Plan> {
     let mut cache = Cache {
         index,
         capacity,
@@ -43,7 +43,7 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, hands_over: 
         order: BTreeMap::new(),
         dead: VecDeque::new(),
         fetches: Vec::new(),
-        hands_over,
+        zero_copy,
         in_hand: NONE,
     };
     let mut steps = with_room(index.events.len())?;
@@ -57,7 +57,7 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, hands_over: 
     Ok(Plan {
         policy,
         cache: capacity,
-        hands_over,
+        zero_copy,
         device_slots: cache.used,
         host_slots: 0,
         steps,
@@ -99,7 +99,7 @@ impl Cache<'_> {
             }
             (slot, READ_FROM_HOST)
         };
-        self.in_hand = slot.filter(|_| self.hands_over).unwrap_or(NONE);
+        self.in_hand = slot.filter(|_| self.zero_copy).unwrap_or(NONE);
         let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
         self.hold(slot, event.ts, e);
         if event.next == NONE {
@@ -173,7 +173,7 @@ impl Cache<'_> {
     fn free_since(&self, slot: u32) -> (u32, u32) {
         match self.last_use[slot as usize] {
             NONE => (0, 0),
-            e if !self.hands_over => (e, e),
+            e if !self.zero_copy => (e, e),
             e => (e + 1, e + u32::from(self.index.events[e as usize].save)),
         }
     }

@@ -9,7 +9,7 @@ use crate::fallible_vec::{self, filled, push};
 
 /// Where the past of a snapshot is, in the tier of the slot that it has there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Past {
+pub enum PreviousLevel {
     /// Nobody reads it there.
     #[default]
     Nowhere,
@@ -19,14 +19,14 @@ pub enum Past {
     Slot(u32),
 }
 
-/// Where the pasts of all snapshots are.
+/// Where the previous_levels of all snapshots are.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// For each SAVE and RESTORE with a device slot.
-    pub device: Vec<Past>,
+    pub device: Vec<PreviousLevel>,
     /// For each SAVE and RESTORE with a host slot.
-    pub host: Vec<Past>,
-    /// Places for pasts in the cache.
+    pub host: Vec<PreviousLevel>,
+    /// Places for previous_levels in the cache.
     pub device_places: u32,
     /// Places in the host pool.
     pub host_places: u32,
@@ -45,19 +45,19 @@ struct Stay {
     before: u32,
 }
 
-/// Finds out for a plan where pasts are shared.
+/// Finds out for a plan where previous_levels are shared.
 pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares> {
     let mut issue = filled(NONE, steps.len())?;
     fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after);
     let cached = |e: usize| (steps[e].slot, index.events[e].save || steps[e].host != NONE);
     let pooled = |e: usize| (steps[e].host, index.events[e].save);
-    let (device, device_places) = pasts(index, &cached, &issue)?;
-    let (host, host_places) = pasts(index, &pooled, &issue)?;
+    let (device, device_places) = previous_levels(index, &cached, &issue)?;
+    let (host, host_places) = previous_levels(index, &pooled, &issue)?;
     Ok(Shares { device, host, device_places, host_places })
 }
 
-/// The pasts in one tier, whose slot at each event, and whether a stay begins there, `at` says; and the places that they take.
-fn pasts(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Result<(Vec<Past>, u32)> {
+/// The previous_levels in one tier, whose slot at each event, and whether a stay begins there, `at` says; and the places that they take.
+fn previous_levels(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Result<(Vec<PreviousLevel>, u32)> {
     let (stays, stay_of) = stays(index, at, issue)?;
     let shared = |stay: &Stay| stay.before != NONE && stays[stay.before as usize].kept >= stay.read;
     // Of each event first what begins at it, then what ends, then what begins after it.
@@ -78,9 +78,9 @@ fn pasts(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Res
         }
     }
     let past = |&k: &u32| match stays.get(k as usize) {
-        None => Past::Nowhere,
-        Some(stay) if shared(stay) => Past::Slot(stays[stay.before as usize].slot),
-        Some(_) => Past::Place(place[k as usize]),
+        None => PreviousLevel::Nowhere,
+        Some(stay) if shared(stay) => PreviousLevel::Slot(stays[stay.before as usize].slot),
+        Some(_) => PreviousLevel::Place(place[k as usize]),
     };
     Ok((fallible_vec::collected(stay_of.iter().map(past))?, places))
 }

@@ -61,7 +61,7 @@ impl<'a> Player<'a> {
     pub fn act(&mut self, action: Action) {
         match action.kind {
             Kind::Forward => {
-                if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.hands_over {
+                if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
                     let begin = self.now;
                     self.await_read(self.plan.steps[self.event].slot);
                     self.tally.saving += self.now - begin;
@@ -121,7 +121,7 @@ impl<'a> Player<'a> {
     }
 
     fn copy(&mut self) {
-        if !self.plan.hands_over {
+        if !self.plan.zero_copy {
             self.tally.copying += self.costs.copy;
             self.pass(Row::Codec, self.costs.copy);
         }
@@ -173,7 +173,7 @@ impl<'a> Player<'a> {
         if self.costs.compressed {
             self.free(step.slot);
             self.wait_for(self.freed);
-        } else if !self.plan.hands_over {
+        } else if !self.plan.zero_copy {
             self.await_read(step.slot);
         }
         self.copy();
@@ -282,7 +282,7 @@ impl<'a> Player<'a> {
         (tally.makespan, tally.problem_ideal) = (self.now, problem_ideal);
         (tally.h2d_bytes, tally.d2h_bytes) = (tally.h2d.saturating_mul(stored), tally.d2h.saturating_mul(stored));
         tally.disk_bytes = (tally.disk_reads + tally.disk_writes).saturating_mul(stored);
-        if self.plan.hands_over {
+        if self.plan.zero_copy {
             tally.device_peak = tally.device_peak.saturating_add(u64::from(SPARE_SLOTS).saturating_mul(self.costs.state_bytes));
         }
         (self.tally, self.lanes.timeline.unwrap_or_default())

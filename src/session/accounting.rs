@@ -46,7 +46,7 @@ impl Session {
             stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
             let (cache, pool) = tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
-            stats.peak_device_bytes = cache + times(if plan.hands_over { SPARE_SLOTS } else { 0 });
+            stats.peak_device_bytes = cache + times(if plan.zero_copy { SPARE_SLOTS } else { 0 });
             stats.peak_host_bytes = pool;
             let coded = tiers.device().coded()?;
             (stats.compress, stats.decompress) = (coded.0 - coded_before.0, coded.1 - coded_before.1);

@@ -7,7 +7,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::plan::{Step, NONE};
 use crate::schedule::{flags, trace, Kind};
-use crate::tier::{Pasts, Tiers};
+use crate::tier::{PreviousLevels, Tiers};
 use std::time::Instant;
 
 impl Session {
@@ -18,7 +18,7 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers, step, pasts, _| tiers.save(step, pasts, ts, &memory))
+        self.store(tick, stream, &memory, |tiers, step, previous_levels, _| tiers.save(step, previous_levels, ts, &memory))
     }
 
     /// Makes u(ts) live in the fields.
@@ -28,7 +28,7 @@ impl Session {
         self.place(fields)?;
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(tick, stream, |tiers, step, pasts, _| Ok(((), tiers.restore(step, pasts, ts, last, &memory)?)))
+        self.fetch(tick, stream, |tiers, step, previous_levels, _| Ok(((), tiers.restore(step, previous_levels, ts, last, &memory)?)))
     }
 
     /// A SAVE of these fields, done by `body` on its step and spare slot.
@@ -37,15 +37,15 @@ impl Session {
         tick: Tick,
         stream: Stream,
         fields: &[AppMemory],
-        body: impl FnOnce(&mut Tiers, Step, Pasts, u32) -> Result<()>,
+        body: impl FnOnce(&mut Tiers, Step, PreviousLevels, u32) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine()?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let pasts = engine.plan.pasts(tick.event);
+        let previous_levels = engine.plan.previous_levels(tick.event);
         engine.call(stream, "save", |engine| {
-            body(&mut engine.tiers, step, pasts, spare)?;
+            body(&mut engine.tiers, step, previous_levels, spare)?;
             engine.issue_after(tick.event)
         })?;
         engine.acquired = None;
@@ -62,7 +62,7 @@ impl Session {
         &mut self,
         tick: Tick,
         stream: Stream,
-        body: impl FnOnce(&mut Tiers, Step, Pasts, u32) -> Result<(R, bool)>,
+        body: impl FnOnce(&mut Tiers, Step, PreviousLevels, u32) -> Result<(R, bool)>,
     ) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
@@ -71,8 +71,8 @@ impl Session {
         let ((result, moved), late) = engine.call(stream, "restore", |engine| {
             engine.issue_for(tick.event)?;
             let late = prefetched && engine.tiers.is_late(step)?;
-            let pasts = engine.plan.pasts(tick.event);
-            let result = body(&mut engine.tiers, step, pasts, spare)?;
+            let previous_levels = engine.plan.previous_levels(tick.event);
+            let result = body(&mut engine.tiers, step, previous_levels, spare)?;
             engine.issue_after(tick.event)?;
             Ok((result, late))
         })?;

@@ -98,7 +98,7 @@ impl Engine {
 
     pub(super) fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
         while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
-            self.tiers.fetch(self.plan.steps[fetch.event as usize], self.plan.pasts(fetch.event as usize))?;
+            self.tiers.fetch(self.plan.steps[fetch.event as usize], self.plan.previous_levels(fetch.event as usize))?;
             self.next_fetch += 1;
         }
         Ok(())

@@ -12,7 +12,7 @@ mod tracing;
 mod tuning;
 mod zero_copy;
 
-use crate::choice::{Promise, SharedSchedule, Sizes, StorageOption, Target, Tick};
+use crate::choice::{Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
 use crate::device::{AppField, AppMemory};
@@ -125,7 +125,7 @@ impl Session {
     }
 
     /// The tiers as they are planned with.
-    pub fn sizes(&self) -> &Sizes {
+    pub fn sizes(&self) -> &TierSpec {
         &self.option.sizes
     }
 

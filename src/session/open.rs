@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::{tuning, Session};
-use crate::choice::{self, aligned, sizes_of, storage_options, Free, Promise, SharedSchedule, Sizes, Target};
+use crate::choice::{self, aligned, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField, Device, Traffic};
@@ -11,7 +11,7 @@ use crate::layout::{Layout, ALIGNMENT};
 use crate::plan::{Plan, SPARE_SLOTS};
 use crate::process::Process;
 use crate::stats::Stats;
-use crate::tier::{Packer, Sums, Tiers};
+use crate::tier::{FieldChecksums, SnapshotCoder, Tiers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -139,28 +139,28 @@ impl Session {
             self.codec = codec_of(&self.option.compression, &self.layout)?;
         }
         let mut device = target.open(&self.config)?;
-        let mut packer = match (self.codec.take(), target) {
+        let mut coder = match (self.codec.take(), target) {
             (None, _) => None,
-            (Some(codec), Target::Host) => Some(Packer::on_host(codec)?),
-            (Some(_), Target::Cuda(_)) => Some(Packer::on_gpu(&mut *device, &self.option.compression, &self.layout)?),
+            (Some(codec), Target::Host) => Some(SnapshotCoder::on_host(codec)?),
+            (Some(_), Target::Cuda(_)) => Some(SnapshotCoder::on_gpu(&mut *device, &self.option.compression, &self.layout)?),
         };
-        let mut sums = match target {
-            Target::Cuda(_) if self.option.levels.is_some() => Sums::on_gpu(&mut *device)?,
-            _ => Sums::Host,
+        let mut checksums = match target {
+            Target::Cuda(_) if self.option.levels.is_some() => FieldChecksums::on_gpu(&mut *device)?,
+            _ => FieldChecksums::Host,
         };
-        let reserved = self.reserve(&mut *device, packer.as_mut(), &mut sums);
+        let reserved = self.reserve(&mut *device, coder.as_mut(), &mut checksums);
         let (plan, cache, pool) = match reserved {
             Ok(reserved) => reserved,
             Err(error) => {
-                packer.iter_mut().for_each(|packer| packer.close(&mut *device));
-                sums.close(&mut *device);
+                coder.iter_mut().for_each(|coder| coder.close(&mut *device));
+                checksums.close(&mut *device);
                 return Err(error);
             }
         };
         log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.option.sizes.slot_bytes);
         let tiers = match self.option.levels.clone() {
-            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, sums)?,
-            None => Tiers::new(device, self.layout.clone(), &plan, packer, cache, pool)?,
+            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, checksums)?,
+            None => Tiers::new(device, self.layout.clone(), &plan, coder, cache, pool)?,
         };
         self.engine = Some(Engine {
             decision: self.decision.unwrap_or(0),
@@ -194,14 +194,14 @@ impl Session {
     pub(super) fn reserve(
         &mut self,
         device: &mut dyn Device,
-        packer: Option<&mut Packer>,
-        sums: &mut Sums,
+        coder: Option<&mut SnapshotCoder>,
+        checksums: &mut FieldChecksums,
     ) -> Result<(Arc<Plan>, u64, u64)> {
         let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
-        let most = packer.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
+        let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // What the codec works in is of the budget, too.
-        let (stages, own) = packer.as_ref().map_or((0, 0), |packer| (packer.device_bytes(), packer.own_bytes()));
-        let aside = spare.saturating_add(stages).saturating_add(own).saturating_add(sums.device_bytes());
+        let (stages, own) = coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
+        let aside = spare.saturating_add(stages).saturating_add(own).saturating_add(checksums.device_bytes());
         if (1..aside).contains(&self.config.device_budget) && stages > 0 {
             return fail!(Budget, "device_budget = {}: compression on this device works in {aside} bytes", self.config.device_budget);
         }
@@ -209,8 +209,8 @@ impl Session {
             self.option.sizes.aside = aside;
         } else if self.option.sizes.aside != aside {
             // The backend was not known when the sizes were offered.
-            let sizes = sizes_of(&self.config, &self.option.compression, &self.layout, self.option.sizes.slot_bytes, aside);
-            self.option.sizes = Sizes { cache: self.option.sizes.cache, ..sizes };
+            let sizes = tiers_of(&self.config, &self.option.compression, &self.layout, self.option.sizes.slot_bytes, aside);
+            self.option.sizes = TierSpec { cache: self.option.sizes.cache, ..sizes };
         }
         loop {
             let plan = self.schedule.plan(&self.option.sizes)?;
@@ -234,8 +234,8 @@ impl Session {
                         // Every slot of a raw snapshot is used; compressed ones may leave most of the cache untouched.
                         device.touch_ahead();
                     }
-                    packer.into_iter().for_each(|packer| packer.settle_at(cache + spare));
-                    sums.settle_at(device, cache + spare + stages)?;
+                    coder.into_iter().for_each(|coder| coder.settle_at(cache + spare));
+                    checksums.settle_at(device, cache + spare + stages)?;
                     return Ok((plan, cache, pool));
                 }
             }
@@ -249,8 +249,8 @@ impl Session {
         if largest == 0 || self.config.device_budget == 0 {
             return Ok(());
         }
-        let sizes = sizes_of(&self.config, &self.option.compression, &self.layout, aligned(largest), self.option.sizes.aside);
-        let sizes = Sizes { host: self.option.sizes.host, ..sizes };
+        let sizes = tiers_of(&self.config, &self.option.compression, &self.layout, aligned(largest), self.option.sizes.aside);
+        let sizes = TierSpec { host: self.option.sizes.host, ..sizes };
         if sizes.cache != self.option.sizes.cache {
             if let Ok(plan) = self.schedule.plan(&sizes) {
                 log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);

@@ -11,7 +11,7 @@ impl Session {
     /// Memory, field by field, in which the application computes u(ts), the state that is saved next. On its stream it may write there from
     /// now on, and must not any more once `save_commit` is called; it may read there until the next save or retrieve is done.
     pub fn save_begin(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
-        self.check_hands_over("save_begin")?;
+        self.check_zero_copy("save_begin")?;
         self.check_count(nfields)?;
         let tick = match self.tick {
             Some(tick) if is_before_save(tick.action) && tick.end as i64 == ts => tick,
@@ -32,7 +32,7 @@ impl Session {
 
     /// Stores u(ts), which the application has computed in the memory that `save_begin` gave.
     pub fn save_commit(&mut self, ts: i64, stream: Stream) -> Result<()> {
-        self.check_hands_over("save_commit")?;
+        self.check_zero_copy("save_commit")?;
         let tick = self.expect(Kind::Save, ts)?;
         let memory = match &self.engine()?.begun {
             Some((event, memory)) if *event == tick.event => memory.clone(),
@@ -44,7 +44,7 @@ impl Session {
     /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done, or until `retrieve_release`. It must
     /// not be written to, unless the action has the flag LAST_USE.
     pub fn retrieve_acquire(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
-        self.check_hands_over("retrieve_acquire")?;
+        self.check_zero_copy("retrieve_acquire")?;
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
@@ -57,7 +57,7 @@ impl Session {
     /// are issued.
     pub fn retrieve_release(&mut self, ts: i64, stream: Stream) -> Result<()> {
         self.process.check()?;
-        self.check_hands_over("retrieve_release")?;
+        self.check_zero_copy("retrieve_release")?;
         let begin = Instant::now();
         let engine = self.engine()?;
         let event = match engine.acquired {
@@ -73,7 +73,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn check_hands_over(&self, call: &str) -> Result<()> {
+    pub(super) fn check_zero_copy(&self, call: &str) -> Result<()> {
         if !self.config.zero_copy {
             return fail!(State, "{call}: the session copies; set zero_copy = 1 to work in its memory");
         }

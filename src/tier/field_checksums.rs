@@ -7,15 +7,15 @@ use crate::error::{fail, Result};
 use crate::layout::Levels;
 
 /// Makes checksums of fields and compares them.
-pub enum Sums {
+pub enum FieldChecksums {
     /// On the calling thread.
     Host,
     /// By a kernel.
-    Gpu(Box<GpuSums>),
+    Gpu(Box<GpuChecksums>),
 }
 
 /// The state of that on a GPU.
-pub struct GpuSums {
+pub struct GpuChecksums {
     sum: Option<FieldSum>,
     /// Where its bytes of the device slab are.
     at: u64,
@@ -30,7 +30,7 @@ const PASSING: u64 = VERDICT + 8;
 /// Bytes of a field whose rows are apart that are put together at a time: whole words of the checksum.
 const PIECE: usize = 1 << 14;
 
-impl Sums {
+impl FieldChecksums {
     /// On a GPU: compiles and loads the kernel.
     pub fn on_gpu(device: &mut dyn Device) -> Result<Self> {
         let mut sum = None;
@@ -38,20 +38,20 @@ impl Sums {
             sum = Some(FieldSum::new(architecture)?);
             Ok(())
         })?;
-        Ok(Sums::Gpu(Box::new(GpuSums { sum, at: 0, is_asked: false })))
+        Ok(FieldChecksums::Gpu(Box::new(GpuChecksums { sum, at: 0, is_asked: false })))
     }
 
     /// Bytes of the device slab that it needs.
     pub fn device_bytes(&self) -> u64 {
         match self {
-            Sums::Host => 0,
-            Sums::Gpu(_) => Levels::WORK_BYTES,
+            FieldChecksums::Host => 0,
+            FieldChecksums::Gpu(_) => Levels::WORK_BYTES,
         }
     }
 
     /// Tells where in the device slab its bytes begin.
     pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
-        let Sums::Gpu(gpu) = self else { return Ok(()) };
+        let FieldChecksums::Gpu(gpu) = self else { return Ok(()) };
         gpu.at = at;
         let address = device.pointer(Place::Device(at), Levels::WORK_BYTES)? as u64;
         device.run(&mut |queue, _| queue.fill(address, 0, Levels::WORK_BYTES))
@@ -60,30 +60,30 @@ impl Sums {
     /// Puts the checksum of a field to `to`, on the application's lane.
     pub fn keep(&mut self, device: &mut dyn Device, field: AppMemory, to: Place) -> Result<()> {
         match (self, to) {
-            (Sums::Host, _) => {
+            (FieldChecksums::Host, _) => {
                 let word = device.pointer(to, 8)?.cast::<u64>();
                 // SAFETY: host memory on this backend: eight bytes of a slab, aligned, which no other lane uses now.
                 unsafe { word.write(of_host(field)) };
                 Ok(())
             }
-            (Sums::Gpu(gpu), Place::Host(_)) => {
+            (FieldChecksums::Gpu(gpu), Place::Host(_)) => {
                 let passing = Place::Device(gpu.at + PASSING);
                 gpu.enqueue(device, field, [device.pointer(passing, 8)? as u64, 0, 0, 0])?;
                 device.copy(Lane::App, to, passing, 8)
             }
-            (Sums::Gpu(gpu), _) => gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0]),
+            (FieldChecksums::Gpu(gpu), _) => gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0]),
         }
     }
 
     /// Whether the checksum of field `i`, of state `ts`, is that at `with`: an error now, or on a GPU at `check`.
     pub fn compare(&mut self, device: &mut dyn Device, field: AppMemory, with: Place, ts: i64, i: usize) -> Result<()> {
         let gpu = match self {
-            Sums::Host => {
+            FieldChecksums::Host => {
                 let word = device.pointer(with, 8)?.cast::<u64>();
                 // SAFETY: as above.
                 return if unsafe { word.read() } == of_host(field) { Ok(()) } else { refuse(ts, i) };
             }
-            Sums::Gpu(gpu) => gpu,
+            FieldChecksums::Gpu(gpu) => gpu,
         };
         let with = match with {
             Place::Host(_) => {
@@ -100,7 +100,7 @@ impl Sums {
 
     /// Fails if a comparison so far did, and forgets it; the device must be done with them.
     pub fn check(&mut self, device: &mut dyn Device) -> Result<()> {
-        let Sums::Gpu(gpu) = self else { return Ok(()) };
+        let FieldChecksums::Gpu(gpu) = self else { return Ok(()) };
         if !std::mem::take(&mut gpu.is_asked) {
             return Ok(());
         }
@@ -118,7 +118,7 @@ impl Sums {
 
     /// Gives back what it has on the device.
     pub fn close(&mut self, device: &mut dyn Device) {
-        let Sums::Gpu(gpu) = self else { return };
+        let FieldChecksums::Gpu(gpu) = self else { return };
         let mut sum = gpu.sum.take();
         let closed = device.run(&mut |_, _| {
             drop(sum.take());
@@ -131,7 +131,7 @@ impl Sums {
     }
 }
 
-impl GpuSums {
+impl GpuChecksums {
     fn enqueue(&self, device: &dyn Device, field: AppMemory, what: [u64; 4]) -> Result<()> {
         let Some(sum) = &self.sum else { return fail!(State, "no checksums") };
         let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;

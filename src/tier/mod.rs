@@ -16,10 +16,10 @@ use crate::fallible_vec;
 use crate::layout::{Field, Layout, Levels};
 use crate::plan::{Plan, Step, NONE};
 use arena::Arena;
-pub use field_checksums::Sums;
-pub use shared::Pasts;
+pub use field_checksums::FieldChecksums;
+pub use shared::PreviousLevels;
 use shared::Sharing;
-pub use snapshot_coder::Packer;
+pub use snapshot_coder::SnapshotCoder;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -78,7 +78,7 @@ pub struct Saved {
 
 /// Compression, and the memory of snapshots that differ in size.
 struct Compression {
-    packer: Packer,
+    coder: SnapshotCoder,
     /// Snapshots that are being made, oldest first.
     made: VecDeque<Made>,
     /// Saves and restores so far.
@@ -122,10 +122,17 @@ pub struct Tiers {
 
 impl Tiers {
     /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache` bytes of the one and `pool` of the other.
-    pub fn new(mut device: Box<dyn Device>, layout: Layout, plan: &Plan, packer: Option<Packer>, cache: u64, pool: u64) -> Result<Self> {
+    pub fn new(
+        mut device: Box<dyn Device>,
+        layout: Layout,
+        plan: &Plan,
+        coder: Option<SnapshotCoder>,
+        cache: u64,
+        pool: u64,
+    ) -> Result<Self> {
         let app = device.event()?;
-        let compression = packer.map(|packer| Compression {
-            packer,
+        let compression = coder.map(|coder| Compression {
+            coder,
             made: VecDeque::new(),
             calls: 0,
             cache: Arena::new(cache),
@@ -142,9 +149,9 @@ impl Tiers {
     }
 
     /// The same for raw snapshots that share these time levels.
-    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels, sums: Sums) -> Result<Self> {
+    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels, checksums: FieldChecksums) -> Result<Self> {
         let mut tiers = Self::new(device, layout, plan, None, 0, 0)?;
-        tiers.sharing = Some(Sharing::new(levels, sums));
+        tiers.sharing = Some(Sharing::new(levels, checksums));
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -194,13 +201,14 @@ impl Tiers {
 
     /// Fails if a call so far gave or took what it must not; the device must be done with them.
     fn check(&mut self) -> Result<()> {
-        self.compression.as_mut().map_or(Ok(()), |c| c.packer.check())?;
-        self.sharing.as_mut().map_or(Ok(()), |s| s.sums.check(&mut *self.device))
+        self.compression.as_mut().map_or(Ok(()), |c| c.coder.check())?;
+        self.sharing.as_mut().map_or(Ok(()), |s| s.checksums.check(&mut *self.device))
     }
 
     /// Whether restores may turn out later to have failed.
     pub fn is_checked_later(&self) -> bool {
-        self.compression.as_ref().is_some_and(|c| c.packer.lag() > 0) || matches!(self.sharing, Some(Sharing { sums: Sums::Gpu(_), .. }))
+        self.compression.as_ref().is_some_and(|c| c.coder.lag() > 0)
+            || matches!(self.sharing, Some(Sharing { checksums: FieldChecksums::Gpu(_), .. }))
     }
 
     /// Waits for all calls, and fails if one of them gave what it must not.
@@ -246,11 +254,11 @@ impl Tiers {
         if let Some(sharing) = &self.sharing {
             return Some(sharing.bytes());
         }
-        self.compression.as_ref().map(|c| (c.cache.peak() + c.packer.device_bytes() + c.packer.own_bytes(), c.pool.peak()))
+        self.compression.as_ref().map(|c| (c.cache.peak() + c.coder.device_bytes() + c.coder.own_bytes(), c.pool.peak()))
     }
 
     /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.
-    pub fn save(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    pub fn save(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
         if step.slot == NONE && step.host == NONE {
             self.saved.push(Saved { ts, bytes: 0, written: false });
             return Ok(());
@@ -260,7 +268,7 @@ impl Tiers {
             return self.save_compressed(step, ts, fields);
         }
         if self.sharing.is_some() {
-            return self.save_shared(step, pasts, ts, fields);
+            return self.save_shared(step, previous_levels, ts, fields);
         }
         self.clear_for_save(step)?;
         let to = if step.slot == NONE { self.in_pool(step.host) } else { self.in_slot(step.slot, 0) };
@@ -331,7 +339,7 @@ impl Tiers {
     pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<()> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
-            return self.save(step, Pasts::default(), ts, &fields);
+            return self.save(step, PreviousLevels::default(), ts, &fields);
         }
         self.device.concerns(ts);
         let stored = step.slot != NONE || step.host != NONE;
@@ -350,7 +358,7 @@ impl Tiers {
     pub fn acquire(&mut self, step: Step, ts: i64, last: bool, spare: u32) -> Result<(Vec<*mut c_void>, bool)> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
-            let moved = self.restore(step, Pasts::default(), ts, last, &fields)?;
+            let moved = self.restore(step, PreviousLevels::default(), ts, last, &fields)?;
             return Ok((self.pointers(NONE, spare)?, moved));
         }
         self.device.concerns(ts);
@@ -377,9 +385,9 @@ impl Tiers {
     }
 
     /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
-    pub fn fetch(&mut self, step: Step, pasts: Pasts) -> Result<()> {
+    pub fn fetch(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
         if self.sharing.is_some() {
-            return self.fetch_shared(step, pasts);
+            return self.fetch_shared(step, previous_levels);
         }
         self.place_made_for(step)?;
         let host = self.pool[step.host as usize].clone();
@@ -417,13 +425,13 @@ impl Tiers {
 
     /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that snapshot any more. They hold the state when
     /// the application's lane gets past this. Returns whether the snapshot had to cross the link.
-    pub fn restore(&mut self, step: Step, pasts: Pasts, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+    pub fn restore(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
         self.device.concerns(ts);
         if self.compression.is_some() {
             return self.restore_compressed(step, ts, last, fields);
         }
         if self.sharing.is_some() {
-            return self.restore_shared(step, pasts, fields);
+            return self.restore_shared(step, previous_levels, fields);
         }
         let from = if step.slot == NONE {
             // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
@@ -454,10 +462,10 @@ impl Tiers {
 impl Drop for Tiers {
     fn drop(&mut self) {
         if let Some(c) = &mut self.compression {
-            c.packer.close(&mut *self.device);
+            c.coder.close(&mut *self.device);
         }
         if let Some(s) = &mut self.sharing {
-            s.sums.close(&mut *self.device);
+            s.checksums.close(&mut *self.device);
         }
     }
 }

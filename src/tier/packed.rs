@@ -19,7 +19,7 @@ impl Tiers {
         let stage = self.free_stage()?;
         self.device.concerns(ts);
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
-        c.packer.make(&mut *self.device, stage, fields)?;
+        c.coder.make(&mut *self.device, stage, fields)?;
         c.made.push_back(Made { stage, step, ts, call: c.calls });
         self.place_made(|made, lag| made > lag)
     }
@@ -28,16 +28,16 @@ impl Tiers {
     fn next_call(&mut self) -> Result<()> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         c.calls += 1;
-        let (calls, lag) = (c.calls, c.packer.lag() as u64);
+        let (calls, lag) = (c.calls, c.coder.lag() as u64);
         while self.compression.as_ref().and_then(|c| c.made.front()).is_some_and(|made| made.call + lag < calls) {
             self.place_oldest()?;
         }
         Ok(())
     }
 
-    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the packer's lag.
+    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the coder's lag.
     fn place_made(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
-        while self.compression.as_ref().is_some_and(|c| due(c.made.len(), c.packer.lag())) {
+        while self.compression.as_ref().is_some_and(|c| due(c.made.len(), c.coder.lag())) {
             self.place_oldest()?;
         }
         Ok(())
@@ -47,7 +47,7 @@ impl Tiers {
     fn free_stage(&mut self) -> Result<usize> {
         self.place_made(|made, lag| made >= lag.max(1))?;
         let Some(c) = &self.compression else { return fail!(State, "no codec") };
-        Ok((0..c.packer.lag().max(1)).find(|&k| c.made.iter().all(|made| made.stage != k)).unwrap_or(0))
+        Ok((0..c.coder.lag().max(1)).find(|&k| c.made.iter().all(|made| made.stage != k)).unwrap_or(0))
     }
 
     /// Gives those a place that a transfer or restore by this step needs, or whose slot it takes.
@@ -66,9 +66,9 @@ impl Tiers {
     fn place_oldest(&mut self) -> Result<()> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         let Some(Made { stage, step, ts, .. }) = c.made.pop_front() else { return Ok(()) };
-        let bytes = c.packer.size(&mut *self.device, stage).map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
+        let bytes = c.coder.size(&mut *self.device, stage).map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
         c.largest = c.largest.max(bytes);
-        let from = c.packer.stage(stage);
+        let from = c.coder.stage(stage);
         self.device.concerns(ts);
         let in_cache = step.slot != NONE && self.place_in_cache(step.slot, bytes);
         if step.host != NONE {
@@ -125,7 +125,7 @@ impl Tiers {
                     Held::InPool(at) => (at, c.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
-                let (to, bytes) = (c.packer.stage(stage), at.end - at.start);
+                let (to, bytes) = (c.coder.stage(stage), at.end - at.start);
                 self.device.concerns(ts);
                 if let Some(written) = written {
                     self.device.wait(Lane::App, written)?;
@@ -136,7 +136,7 @@ impl Tiers {
         };
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         self.device.concerns(ts);
-        c.packer.open(&mut *self.device, ts, from, bytes, fields)?;
+        c.coder.open(&mut *self.device, ts, from, bytes, fields)?;
         if last {
             self.forget(step, ts);
         }

@@ -4,18 +4,18 @@
 //! That the past is the other one's present is the application's word. Every SAVE compares their checksums, of which a slot has that of its
 //! present: a shot in which it does not hold fails, on the host at that SAVE, on a GPU before TERMINATE.
 
-use super::field_checksums::Sums;
+use super::field_checksums::FieldChecksums;
 use super::{Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::layout::{Levels, PastField};
-use crate::plan::{Past, Plan, Step, NONE};
+use crate::layout::{Levels, PreviousField};
+use crate::plan::{Plan, PreviousLevel, Step, NONE};
 
 /// What tiers with shared time levels have beside slots.
 pub(super) struct Sharing {
     levels: Levels,
-    pub(super) sums: Sums,
+    pub(super) checksums: FieldChecksums,
     /// Where places begin in the cache and in the pool.
     device: u64,
     host: u64,
@@ -25,12 +25,12 @@ pub(super) struct Sharing {
     bytes: (u64, u64),
 }
 
-/// The pasts of a snapshot, in the cache and in the pool.
-pub type Pasts = (Past, Past);
+/// The previous_levels of a snapshot, in the cache and in the pool.
+pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
 impl Sharing {
-    pub fn new(levels: Levels, sums: Sums) -> Self {
-        Sharing { levels, sums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
+    pub fn new(levels: Levels, checksums: FieldChecksums) -> Self {
+        Sharing { levels, checksums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
     }
 
     /// Bytes of a slot.
@@ -50,9 +50,9 @@ impl Sharing {
             fallible_vec::push(&mut self.places, (event()?, false))?;
         }
         let of = |count: u32, bytes: u64| u64::from(count) * bytes;
-        let Levels { own_bytes, past_bytes, .. } = self.levels;
+        let Levels { own_bytes, previous_bytes, .. } = self.levels;
         (self.device, self.host) = (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
-        self.bytes = (self.device + of(device, past_bytes) + self.sums.device_bytes(), self.host + of(host, past_bytes));
+        self.bytes = (self.device + of(device, previous_bytes) + self.checksums.device_bytes(), self.host + of(host, previous_bytes));
         Ok(())
     }
 
@@ -61,22 +61,22 @@ impl Sharing {
     }
 
     /// Where the past of a snapshot in the cache is, field by field: number of the field, and place.
-    fn in_cache(&self, past: Past) -> Vec<(usize, Place)> {
+    fn in_cache(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
         self.places_of(past, Place::Device(self.device), Place::Device(0))
     }
 
     /// The same in the pool.
-    fn in_pool(&self, past: Past) -> Vec<(usize, Place)> {
+    fn in_pool(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
         self.places_of(past, Place::Host(self.host), Place::Host(0))
     }
 
     /// The same in the tier whose places and slots begin there.
-    fn places_of(&self, past: Past, places: Place, slots: Place) -> Vec<(usize, Place)> {
-        let Levels { own_bytes, past_bytes, past: fields, .. } = &self.levels;
-        let place = |field: &PastField| match past {
-            Past::Nowhere => None,
-            Past::Place(k) => Some((field.field, places.plus(u64::from(k) * past_bytes + field.at))),
-            Past::Slot(k) => Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of))),
+    fn places_of(&self, past: PreviousLevel, places: Place, slots: Place) -> Vec<(usize, Place)> {
+        let Levels { own_bytes, previous_bytes, past: fields, .. } = &self.levels;
+        let place = |field: &PreviousField| match past {
+            PreviousLevel::Nowhere => None,
+            PreviousLevel::Place(k) => Some((field.field, places.plus(u64::from(k) * previous_bytes + field.at))),
+            PreviousLevel::Slot(k) => Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of))),
         };
         fields.iter().filter_map(place).collect()
     }
@@ -104,18 +104,18 @@ impl Tiers {
         Ok(())
     }
 
-    pub(super) fn save_shared(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    pub(super) fn save_shared(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
         self.clear_for_save(step)?;
         self.store_in_pool(step, ts);
-        if let Past::Place(k) = pasts.0 {
+        if let PreviousLevel::Place(k) = previous_levels.0 {
             self.clear_place(Lane::App, k)?;
         }
         let cached = step.slot != NONE;
         let slot = if cached { self.in_slot(step.slot, 0) } else { self.in_pool(step.host) };
         self.copy_own(fields, slot, true)?;
         self.keep_sums(fields, slot)?;
-        match if cached { pasts.0 } else { pasts.1 } {
-            Past::Slot(other) => self.compare(ts, fields, other, cached)?,
+        match if cached { previous_levels.0 } else { previous_levels.1 } {
+            PreviousLevel::Slot(other) => self.compare(ts, fields, other, cached)?,
             past => {
                 let to = if cached { self.sharing()?.in_cache(past) } else { self.sharing()?.in_pool(past) };
                 for (i, to) in to {
@@ -124,13 +124,13 @@ impl Tiers {
             }
         }
         if cached && step.host != NONE {
-            self.write_back_shared(step, pasts, ts, fields)?;
+            self.write_back_shared(step, previous_levels, ts, fields)?;
         } else if let Some(slot) = self.cache.get_mut(step.slot as usize) {
             slot.reading = false;
         }
-        let of = if cached { pasts.0 } else { pasts.1 };
+        let of = if cached { previous_levels.0 } else { previous_levels.1 };
         let levels = &self.sharing()?.levels;
-        let bytes = levels.own_bytes + if matches!(of, Past::Slot(_)) { 0 } else { levels.past_bytes };
+        let bytes = levels.own_bytes + if matches!(of, PreviousLevel::Slot(_)) { 0 } else { levels.previous_bytes };
         self.saved.push(Saved { ts, bytes, written: step.host != NONE });
         Ok(())
     }
@@ -149,8 +149,8 @@ impl Tiers {
 
     /// Keeps the checksums of the fields of which the next state may have the past.
     fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
-        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
-        levels.past.iter().try_for_each(|past| sums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum)))
+        let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
+        levels.past.iter().try_for_each(|past| checksums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum)))
     }
 
     /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the cache or of the pool, where it may still be
@@ -159,37 +159,37 @@ impl Tiers {
         if !in_cache {
             self.device.wait(Lane::App, self.pool[other as usize].written)?;
         }
-        let Some(Sharing { levels, sums, .. }) = &mut self.sharing else { return Ok(()) };
+        let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
         let at = u64::from(other) * levels.own_bytes;
         let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
         let device = &mut *self.device;
-        levels.past.iter().try_for_each(|past| sums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field))
+        levels.past.iter().try_for_each(|past| checksums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field))
     }
 
     /// Sends the snapshot in a slot on to the host, its past only if it is not there.
-    fn write_back_shared(&mut self, step: Step, pasts: Pasts, ts: i64, fields: &[AppMemory]) -> Result<()> {
-        let (from, to) = (self.sharing()?.in_cache(pasts.0), self.sharing()?.in_pool(pasts.1));
-        if let (Past::Slot(other), false) = (pasts.1, matches!(pasts.0, Past::Slot(_))) {
+    fn write_back_shared(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        let (from, to) = (self.sharing()?.in_cache(previous_levels.0), self.sharing()?.in_pool(previous_levels.1));
+        if let (PreviousLevel::Slot(other), false) = (previous_levels.1, matches!(previous_levels.0, PreviousLevel::Slot(_))) {
             self.compare(ts, fields, other, false)?;
         }
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Download, self.app)?;
         let own_bytes = self.sharing()?.own_bytes();
         self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), own_bytes)?;
-        if let Past::Place(_) = pasts.1 {
+        if let PreviousLevel::Place(_) = previous_levels.1 {
             for (&(i, to), &(_, from)) in to.iter().zip(&from) {
                 self.device.copy(Lane::Download, to, from, self.field_bytes(i))?;
             }
         }
         self.read_by_download(step.slot)?;
-        match pasts.0 {
-            Past::Slot(other) => self.read_by_download(other)?,
-            Past::Place(k) => {
+        match previous_levels.0 {
+            PreviousLevel::Slot(other) => self.read_by_download(other)?,
+            PreviousLevel::Place(k) => {
                 let read = self.sharing()?.places[k as usize].0;
                 self.device.record(Lane::Download, read)?;
                 self.sharing()?.places[k as usize].1 = true;
             }
-            Past::Nowhere => {}
+            PreviousLevel::Nowhere => {}
         }
         self.device.record(Lane::Download, self.pool[step.host as usize].written)
     }
@@ -202,15 +202,15 @@ impl Tiers {
     }
 
     /// What was downloaded into the slots of the pool that hold a snapshot is there when `lane` gets past this.
-    fn await_pool(&mut self, lane: Lane, host: u32, past: Past) -> Result<()> {
+    fn await_pool(&mut self, lane: Lane, host: u32, past: PreviousLevel) -> Result<()> {
         self.device.wait(lane, self.pool[host as usize].written)?;
         match past {
-            Past::Slot(other) => self.device.wait(lane, self.pool[other as usize].written),
+            PreviousLevel::Slot(other) => self.device.wait(lane, self.pool[other as usize].written),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn fetch_shared(&mut self, step: Step, pasts: Pasts) -> Result<()> {
+    pub(super) fn fetch_shared(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
         let slot = self.cache[step.slot as usize].clone();
         self.device.concerns(self.pool[step.host as usize].ts);
         self.device.record(Lane::App, self.app)?;
@@ -218,13 +218,13 @@ impl Tiers {
         if slot.reading {
             self.device.wait(Lane::Upload, slot.read)?;
         }
-        if let Past::Place(k) = pasts.0 {
+        if let PreviousLevel::Place(k) = previous_levels.0 {
             self.clear_place(Lane::Upload, k)?;
         }
-        self.await_pool(Lane::Upload, step.host, pasts.1)?;
+        self.await_pool(Lane::Upload, step.host, previous_levels.1)?;
         let own_bytes = self.sharing()?.own_bytes();
         self.device.copy(Lane::Upload, self.in_slot(step.slot, 0), self.in_pool(step.host), own_bytes)?;
-        let (to, from) = (self.sharing()?.in_cache(pasts.0), self.sharing()?.in_pool(pasts.1));
+        let (to, from) = (self.sharing()?.in_cache(previous_levels.0), self.sharing()?.in_pool(previous_levels.1));
         for ((i, to), (_, from)) in to.into_iter().zip(from) {
             self.device.copy(Lane::Upload, to, from, self.field_bytes(i))?;
         }
@@ -234,13 +234,13 @@ impl Tiers {
         Ok(())
     }
 
-    pub(super) fn restore_shared(&mut self, step: Step, pasts: Pasts, fields: &[AppMemory]) -> Result<bool> {
+    pub(super) fn restore_shared(&mut self, step: Step, previous_levels: PreviousLevels, fields: &[AppMemory]) -> Result<bool> {
         let (from, past) = if step.slot == NONE {
-            self.await_pool(Lane::App, step.host, pasts.1)?;
-            (self.in_pool(step.host), self.sharing()?.in_pool(pasts.1))
+            self.await_pool(Lane::App, step.host, previous_levels.1)?;
+            (self.in_pool(step.host), self.sharing()?.in_pool(previous_levels.1))
         } else {
             self.await_fetch(step)?;
-            (self.in_slot(step.slot, 0), self.sharing()?.in_cache(pasts.0))
+            (self.in_slot(step.slot, 0), self.sharing()?.in_cache(previous_levels.0))
         };
         self.copy_own(fields, from, false)?;
         for (i, from) in past {

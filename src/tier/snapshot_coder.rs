@@ -18,7 +18,7 @@ const STAGES: usize = 2;
 const REPORTS: usize = 64;
 
 /// Makes and reads snapshots.
-pub enum Packer {
+pub enum SnapshotCoder {
     /// On the calling thread.
     Host {
         /// The codec.
@@ -29,11 +29,11 @@ pub enum Packer {
         bytes: u64,
     },
     /// By kernels.
-    Gpu(Box<GpuPacker>),
+    Gpu(Box<GpuCoder>),
 }
 
-/// The state of a packer on a GPU.
-pub struct GpuPacker {
+/// The state of a coder on a GPU.
+pub struct GpuCoder {
     codec: Option<GpuCodec>,
     /// Bytes of a stage, and where the first one is in the device slab.
     room: u64,
@@ -47,30 +47,30 @@ pub struct GpuPacker {
     next: usize,
 }
 
-impl Packer {
+impl SnapshotCoder {
     /// On the host.
     pub fn on_host(codec: SnapshotCodec) -> Result<Self> {
-        Ok(Packer::Host { stage: Slab::new(codec.room() as u64)?, codec: Box::new(codec), bytes: 0 })
+        Ok(SnapshotCoder::Host { stage: Slab::new(codec.room() as u64)?, codec: Box::new(codec), bytes: 0 })
     }
 
     /// On a GPU: compiles and loads the kernels, and takes what memory they work in.
     pub fn on_gpu(device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<Self> {
         let room = Self::stage_bytes(settings, layout)?;
-        let mut packer = None;
+        let mut coder = None;
         device.run(&mut |queue, architecture| {
             let reports = HostSlab::new(((STAGES + REPORTS) * size_of::<Report>()) as u64)?;
             let codec = Some(GpuCodec::new(settings, layout, architecture, queue)?);
             let (made, read, restored) = (Vec::new(), Vec::new(), VecDeque::new());
-            packer = Some(GpuPacker { codec, room, at: 0, reports, made, restored, read, next: 0 });
+            coder = Some(GpuCoder { codec, room, at: 0, reports, made, restored, read, next: 0 });
             Ok(())
         })?;
-        let Some(mut packer) = packer else { return fail!(Unsupported, "the device has no kernels") };
-        for events in [(&mut packer.made, STAGES), (&mut packer.read, REPORTS)] {
+        let Some(mut coder) = coder else { return fail!(Unsupported, "the device has no kernels") };
+        for events in [(&mut coder.made, STAGES), (&mut coder.read, REPORTS)] {
             for _ in 0..events.1 {
                 events.0.push(device.event()?);
             }
         }
-        Ok(Packer::Gpu(Box::new(packer)))
+        Ok(SnapshotCoder::Gpu(Box::new(coder)))
     }
 
     /// Bytes of one stage on a GPU.
@@ -87,22 +87,22 @@ impl Packer {
     /// Bytes of the device slab that it needs.
     pub fn device_bytes(&self) -> u64 {
         match self {
-            Packer::Host { .. } => 0,
-            Packer::Gpu(gpu) => STAGES as u64 * gpu.room,
+            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Gpu(gpu) => STAGES as u64 * gpu.room,
         }
     }
 
     /// Bytes of device memory that it has beside those.
     pub fn own_bytes(&self) -> u64 {
         match self {
-            Packer::Host { .. } => 0,
-            Packer::Gpu(gpu) => gpu.codec.as_ref().map_or(0, GpuCodec::bytes),
+            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Gpu(gpu) => gpu.codec.as_ref().map_or(0, GpuCodec::bytes),
         }
     }
 
     /// Tells where in the device slab its bytes begin.
     pub fn settle_at(&mut self, at: u64) {
-        if let Packer::Gpu(gpu) = self {
+        if let SnapshotCoder::Gpu(gpu) = self {
             gpu.at = at;
         }
     }
@@ -110,16 +110,16 @@ impl Packer {
     /// How many snapshots may be made before the size of the first one is asked for.
     pub fn lag(&self) -> usize {
         match self {
-            Packer::Host { .. } => 0,
-            Packer::Gpu(_) => STAGES,
+            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Gpu(_) => STAGES,
         }
     }
 
     /// Where a snapshot is made.
     pub fn stage(&self, k: usize) -> Place {
         match self {
-            Packer::Host { stage, .. } => Place::App(stage.memory()),
-            Packer::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.room),
+            SnapshotCoder::Host { stage, .. } => Place::App(stage.memory()),
+            SnapshotCoder::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.room),
         }
     }
 
@@ -127,13 +127,13 @@ impl Packer {
     pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<()> {
         let stage = self.stage(k);
         match self {
-            Packer::Host { codec, stage, bytes } => {
+            SnapshotCoder::Host { codec, stage, bytes } => {
                 device.begin_coding(Coding::Compress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
                 *bytes = unsafe { codec.compress(fields, stage.bytes_mut()) }? as u64;
                 device.end_coding()
             }
-            Packer::Gpu(gpu) => {
+            SnapshotCoder::Gpu(gpu) => {
                 let stage = device.pointer(stage, gpu.room)? as u64;
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
@@ -149,8 +149,8 @@ impl Packer {
     /// Bytes of the snapshot in stage `k`. Blocks the calling thread until it is made.
     pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<u64> {
         match self {
-            Packer::Host { bytes, .. } => Ok(*bytes),
-            Packer::Gpu(gpu) => {
+            SnapshotCoder::Host { bytes, .. } => Ok(*bytes),
+            SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
                 gpu.read_report(k)?.check()
             }
@@ -160,7 +160,7 @@ impl Packer {
     /// Decodes a snapshot in device memory into the fields, on the application's lane.
     pub fn open(&mut self, device: &mut dyn Device, ts: i64, from: Place, bytes: u64, fields: &[AppMemory]) -> Result<()> {
         match self {
-            Packer::Host { codec, stage, .. } => {
+            SnapshotCoder::Host { codec, stage, .. } => {
                 let from = match from {
                     Place::App(_) => &stage.bytes()[..bytes as usize],
                     // SAFETY: these bytes of the device slab, host memory here, hold the snapshot; no lane writes them before this returns.
@@ -171,13 +171,13 @@ impl Packer {
                 unsafe { codec.decompress(from, fields) }.map_err(|e| of_state(e, ts))?;
                 device.end_coding()
             }
-            Packer::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields),
+            SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields),
         }
     }
 
     /// Fails if a restore so far gave what its snapshot did not say; the device must be done with them.
     pub fn check(&mut self) -> Result<()> {
-        let Packer::Gpu(gpu) = self else { return Ok(()) };
+        let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
             gpu.read_report(STAGES + k)?.check().map_err(|e| of_state(e, ts))?;
         }
@@ -186,7 +186,7 @@ impl Packer {
 
     /// Gives back what it has on the device.
     pub fn close(&mut self, device: &mut dyn Device) {
-        let Packer::Gpu(gpu) = self else { return };
+        let SnapshotCoder::Gpu(gpu) = self else { return };
         let (mut codec, mut reports) = (gpu.codec.take(), std::mem::take(&mut gpu.reports));
         let closed = device.run(&mut |_, _| {
             drop((codec.take(), std::mem::take(&mut reports)));
@@ -200,7 +200,7 @@ impl Packer {
     }
 }
 
-impl GpuPacker {
+impl GpuCoder {
     fn report(&self, k: usize) -> u64 {
         self.reports.address() + (k * size_of::<Report>()) as u64
     }

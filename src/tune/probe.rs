@@ -10,7 +10,7 @@ use crate::device::{AppMemory, Device, Lane, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::predict::CodecProfile;
-use crate::tier::Packer;
+use crate::tier::SnapshotCoder;
 
 /// Copies that are timed per sample.
 const COPIES: usize = 2;
@@ -29,7 +29,7 @@ pub struct Probe {
 /// What a codec did so far.
 struct Trial {
     settings: Settings,
-    packer: Packer,
+    coder: SnapshotCoder,
     stored: Vec<u64>,
     compress: Vec<f64>,
     decompress: Vec<f64>,
@@ -55,15 +55,15 @@ impl Probe {
         let (to_device, to_host, within, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut probe = Probe { device, layout: layout.clone(), warm: false, to_device, to_host, within, trials };
         for settings in codecs {
-            match packer(target, &mut *probe.device, settings, layout) {
-                Ok(packer) => probe.trials.push(Trial::new(settings, packer)),
+            match coder(target, &mut *probe.device, settings, layout) {
+                Ok(coder) => probe.trials.push(Trial::new(settings, coder)),
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
             }
         }
-        let stages = probe.trials.iter().map(|trial| trial.packer.device_bytes()).max().unwrap_or(0);
+        let stages = probe.trials.iter().map(|trial| trial.coder.device_bytes()).max().unwrap_or(0);
         probe.device.reserve_device(layout.slot_bytes + stages)?;
         probe.device.reserve_host(layout.slot_bytes)?;
-        probe.trials.iter_mut().for_each(|trial| trial.packer.settle_at(layout.slot_bytes));
+        probe.trials.iter_mut().for_each(|trial| trial.coder.settle_at(layout.slot_bytes));
         Ok(probe)
     }
 
@@ -114,15 +114,15 @@ impl Probe {
 
     fn attempt(&mut self, trial: &mut Trial, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let scratch = self.scratch()?;
-        let packer = &mut trial.packer;
+        let coder = &mut trial.coder;
         if trial.stored.is_empty() {
-            self.timed(stream, |device| packer.make(device, 0, fields))?;
+            self.timed(stream, |device| coder.make(device, 0, fields))?;
         }
-        let (compress, _) = self.timed(stream, |device| packer.make(device, 0, fields))?;
-        let (_, bytes) = self.timed(stream, |device| packer.size(device, 0))?;
-        let stage = packer.stage(0);
-        let (decompress, _) = self.timed(stream, |device| packer.open(device, ts, stage, bytes, &scratch))?;
-        packer.check()?;
+        let (compress, _) = self.timed(stream, |device| coder.make(device, 0, fields))?;
+        let (_, bytes) = self.timed(stream, |device| coder.size(device, 0))?;
+        let stage = coder.stage(0);
+        let (decompress, _) = self.timed(stream, |device| coder.open(device, ts, stage, bytes, &scratch))?;
+        coder.check()?;
         trial.stored.push(bytes);
         trial.compress.push(compress);
         trial.decompress.push(decompress);
@@ -164,20 +164,20 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         let device = &mut *self.device;
-        self.trials.iter_mut().for_each(|trial| trial.packer.close(device));
+        self.trials.iter_mut().for_each(|trial| trial.coder.close(device));
     }
 }
 
 impl Trial {
-    fn new(settings: &Settings, packer: Packer) -> Self {
-        Trial { settings: settings.clone(), packer, stored: Vec::new(), compress: Vec::new(), decompress: Vec::new() }
+    fn new(settings: &Settings, coder: SnapshotCoder) -> Self {
+        Trial { settings: settings.clone(), coder, stored: Vec::new(), compress: Vec::new(), decompress: Vec::new() }
     }
 }
 
-fn packer(target: Target, device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<Packer> {
+fn coder(target: Target, device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<SnapshotCoder> {
     match target {
-        Target::Host => Packer::on_host(SnapshotCodec::new(settings.clone(), layout)?),
-        Target::Cuda(_) => Packer::on_gpu(device, settings, layout),
+        Target::Host => SnapshotCoder::on_host(SnapshotCodec::new(settings.clone(), layout)?),
+        Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::options::refuse;
 use clap::Args;
-use gpuzip::choice::Sizes;
+use gpuzip::choice::TierSpec;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use serde_json::{json, Value};
@@ -116,7 +116,7 @@ pub struct Machine {
     /// Device slots, at most.
     pub cache: Option<u32>,
     /// Bytes of a state that two consecutive snapshots both have.
-    pub past_bytes: Option<u64>,
+    pub previous_bytes: Option<u64>,
     /// Where each cost comes from, as its option, its value and its source.
     pub origins: Vec<(&'static str, String, &'static str)>,
 }
@@ -150,7 +150,7 @@ impl CostOptions {
         Profile { codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(), ..profile.clone() }.check()?;
         let origins = self.origins(&profile, is_measured);
         let (profile, budgets) = survey.map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        Ok(Machine { profile, budgets, state_bytes, codecs, cache, past_bytes: self.shared_bytes, origins })
+        Ok(Machine { profile, budgets, state_bytes, codecs, cache, previous_bytes: self.shared_bytes, origins })
     }
 
     fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Profile {
@@ -241,9 +241,9 @@ fn no_budgets() -> String {
 
 impl Machine {
     /// The tiers for raw snapshots, for compressed ones with each codec, and for raw ones that share time levels.
-    pub fn alternatives(&self) -> Vec<Vec<Sizes>> {
+    pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
         let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
-        let shared = self.past_bytes.map(|past| Sizes::filling_shared(self.budgets, &self.profile, self.state_bytes, past));
+        let shared = self.previous_bytes.map(|past| TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, past));
         codecs.map(|codec| self.sizes(codec)).chain(shared.map(|sizes| self.capped(sizes))).map(|sizes| vec![sizes]).collect()
     }
 
@@ -268,13 +268,13 @@ impl Machine {
         Value::Object(self.origins.iter().map(cost).collect())
     }
 
-    fn sizes(&self, codec: Option<&CodecProfile>) -> Sizes {
-        self.capped(Sizes::filling(self.budgets, &self.profile, self.state_bytes, codec))
+    fn sizes(&self, codec: Option<&CodecProfile>) -> TierSpec {
+        self.capped(TierSpec::filling(self.budgets, &self.profile, self.state_bytes, codec))
     }
 
     /// With no more device slots than are asked for.
-    fn capped(&self, sizes: Sizes) -> Sizes {
-        Sizes { cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))), ..sizes }
+    fn capped(&self, sizes: TierSpec) -> TierSpec {
+        TierSpec { cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))), ..sizes }
     }
 
     /// What snapshots are in an alternative.

@@ -56,7 +56,7 @@ fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
     for line in machine.costs_lines() {
         writeln!(out, "  {line}")?;
     }
-    if machine.past_bytes.is_none() && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal() {
+    if machine.previous_bytes.is_none() && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal() {
         writeln!(
             out,
             "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."

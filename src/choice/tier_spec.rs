@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What one session offers: the bytes of its snapshots, where they may be, and what it costs to move them.
 #[derive(Clone, Debug)]
-pub struct Sizes {
+pub struct TierSpec {
     /// Bytes of one snapshot.
     pub slot_bytes: u64,
     /// Slots of the device cache; `None`: as many as there are snapshots.
@@ -21,7 +21,7 @@ pub struct Sizes {
     /// The replacement policy.
     pub policy: Policy,
     /// The application works in the slots.
-    pub hands_over: bool,
+    pub zero_copy: bool,
     /// Bytes of the device cache, if they do not depend on the slots.
     pub room: Option<u64>,
     /// Bytes of device memory for other things, of the budget, too.
@@ -38,7 +38,7 @@ pub struct Sizes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// Bytes of a place.
-    pub past_bytes: u64,
+    pub previous_bytes: u64,
     /// Bytes of the device cache and of the host pool, where they are limited.
     pub device: Option<u64>,
     /// The same of the pool.
@@ -48,28 +48,28 @@ pub struct Shared {
 /// Places that slots leave room for: of the state at rest, and of the first one that is evicted or fetched.
 const LEAST_PLACES: u64 = 2;
 
-impl Sizes {
+impl TierSpec {
     /// Tiers that fill `budgets` with snapshots of `state_bytes` bytes, raw or through a codec, under the clairvoyant policy.
     pub fn filling(budgets: Budgets, profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>) -> Self {
         let costs = Costs::new(profile, state_bytes, codec);
         let slot_bytes = costs.slot_bytes;
         let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let host = Some(budgets.slots_outside(slot_bytes));
-        let (policy, hands_over, room, aside) = (Policy::Clairvoyant, false, None, 0);
-        Sizes { slot_bytes, cache: Some(cache), host, policy, hands_over, room, aside, costs, budgets, shared: None }
+        let (policy, zero_copy, room, aside) = (Policy::Clairvoyant, false, None, 0);
+        TierSpec { slot_bytes, cache: Some(cache), host, policy, zero_copy, room, aside, costs, budgets, shared: None }
     }
 
-    /// The same with raw snapshots that share time levels: of a state `past_bytes` bytes are the previous level of its other fields.
-    pub fn filling_shared(budgets: Budgets, profile: &Profile, state_bytes: u64, past_bytes: u64) -> Self {
-        let own_bytes = state_bytes.saturating_sub(past_bytes).max(1);
-        let least = LEAST_PLACES.saturating_mul(past_bytes);
+    /// The same with raw snapshots that share time levels: of a state `previous_bytes` bytes are the previous level of its other fields.
+    pub fn filling_shared(budgets: Budgets, profile: &Profile, state_bytes: u64, previous_bytes: u64) -> Self {
+        let own_bytes = state_bytes.saturating_sub(previous_bytes).max(1);
+        let least = LEAST_PLACES.saturating_mul(previous_bytes);
         let left = |budget: u64| budget.saturating_sub(least);
         let within = Budgets { device: left(budgets.device), host: left(budgets.host), disk: 0 };
         let filled = Self::filling(within, profile, own_bytes, None);
         let mut costs = Costs { slot_bytes: own_bytes, ..Costs::new(profile, state_bytes, None) };
         costs.download *= own_bytes as f64 / state_bytes.max(1) as f64;
-        let shared = Some(Shared { past_bytes, device: Some(budgets.device), host: Some(budgets.host) });
-        Sizes { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
+        let shared = Some(Shared { previous_bytes, device: Some(budgets.device), host: Some(budgets.host) });
+        TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
     }
 
     /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes` bytes, `raw` before compression.
@@ -98,13 +98,13 @@ impl Sizes {
             budget => Some(slots(budget)),
         };
         let costs = costs(config, compression, slot_bytes, raw);
-        let (policy, hands_over, budgets) = (config.policy, config.zero_copy, Budgets::NONE);
-        Sizes { slot_bytes, cache, host, policy, hands_over, room: None, aside, costs, budgets, shared: None }
+        let (policy, zero_copy, budgets) = (config.policy, config.zero_copy, Budgets::NONE);
+        TierSpec { slot_bytes, cache, host, policy, zero_copy, room: None, aside, costs, budgets, shared: None }
     }
 
     /// The same with raw snapshots that share time levels.
     pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
-        let least = LEAST_PLACES.saturating_mul(levels.past_bytes);
+        let least = LEAST_PLACES.saturating_mul(levels.previous_bytes);
         let left = |budget: u64, aside: u64| if budget == 0 { 0 } else { budget.saturating_sub(aside).max(1) };
         let slots = left(config.device_budget, Levels::WORK_BYTES);
         let within = Config { device_budget: left(slots, least), host_budget: left(config.host_budget, least), ..config.clone() };
@@ -114,7 +114,7 @@ impl Sizes {
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(config.host_budget));
         sizes.aside = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
-        sizes.shared = Some(Shared { past_bytes: levels.past_bytes, device, host });
+        sizes.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
         sizes
     }
 
@@ -149,7 +149,7 @@ impl Sizes {
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
         let cache = self.cache.unwrap_or(snapshots);
-        if self.hands_over {
+        if self.zero_copy {
             return Plan::handing_over(index, cache);
         }
         if self.shared.is_some() {
@@ -162,7 +162,7 @@ impl Sizes {
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache.unwrap_or(snapshots)
             && plan.policy == self.policy
-            && plan.hands_over == self.hands_over
+            && plan.zero_copy == self.zero_copy
             && plan.shares.is_some() == self.shared.is_some()
     }
 
@@ -182,7 +182,7 @@ impl Sizes {
 
     /// Bytes of the cache and of the pool that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let past = self.shared.as_ref().map_or(0, |shared| shared.past_bytes);
+        let past = self.shared.as_ref().map_or(0, |shared| shared.previous_bytes);
         let bytes = |slots: u32, places: u32| {
             let places = u64::from(places).saturating_mul(past);
             u64::from(slots).saturating_mul(self.slot_bytes).saturating_add(places)
