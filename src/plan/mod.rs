@@ -148,7 +148,7 @@ impl Plan {
         self.shares.as_ref().map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
     }
 
-    /// Places for previous_levels, in the cache and in the host pool.
+    /// Places for previous levels, in the cache and in the host pool.
     pub fn places(&self) -> (u32, u32) {
         self.shares.as_ref().map_or((0, 0), |shares| (shares.device_places, shares.host_places))
     }

@@ -19,14 +19,14 @@ pub enum PreviousLevel {
     Slot(u32),
 }
 
-/// Where the previous_levels of all snapshots are.
+/// Where the previous levels of all snapshots are.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// For each SAVE and RESTORE with a device slot.
     pub device: Vec<PreviousLevel>,
     /// For each SAVE and RESTORE with a host slot.
     pub host: Vec<PreviousLevel>,
-    /// Places for previous_levels in the cache.
+    /// Places for previous levels in the cache.
     pub device_places: u32,
     /// Places in the host pool.
     pub host_places: u32,
@@ -45,7 +45,7 @@ struct Stay {
     before: u32,
 }
 
-/// Finds out for a plan where previous_levels are shared.
+/// Finds out for a plan where previous levels are shared.
 pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares> {
     let mut issue = filled(NONE, steps.len())?;
     fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after);
@@ -56,7 +56,7 @@ pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares>
     Ok(Shares { device, host, device_places, host_places })
 }
 
-/// The previous_levels in one tier, whose slot at each event, and whether a stay begins there, `at` says; and the places that they take.
+/// The previous levels in one tier, whose slot at each event, and whether a stay begins there, `at` says; and the places that they take.
 fn previous_levels(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Result<(Vec<PreviousLevel>, u32)> {
     let (stays, stay_of) = stays(index, at, issue)?;
     let shared = |stay: &Stay| stay.before != NONE && stays[stay.before as usize].kept >= stay.read;

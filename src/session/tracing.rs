@@ -157,7 +157,7 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {
-    let about = about.value("cache", plan.cache).text_of("policy", plan.policy.name()).value("hands_over", plan.zero_copy);
+    let about = about.value("cache", plan.cache).text_of("policy", plan.policy.name()).value("zero_copy", plan.zero_copy);
     about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Sharing {
     bytes: (u64, u64),
 }
 
-/// The previous_levels of a snapshot, in the cache and in the pool.
+/// The previous levels of a snapshot, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
 impl Sharing {
