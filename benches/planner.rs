@@ -1,7 +1,9 @@
-//! The planner: how long a search takes, and how near its predictions come to runs. `make bench-grid` has how near its choice comes to the best.
+//! The planner: how long a search takes, and how near its predictions come to runs. `make
+//! bench-grid` has how near its choice comes to the best.
 //!
-//! Runs are on the host backend with a *simulated link*: transfers take the time that a link of a given bandwidth would need, and a step
-//! computes for a given time, so that the balance is an accelerator's while the sessions, plans and copies are the real ones.
+//! Runs are on the host backend with a *simulated link*: transfers take the time that a link of a
+//! given bandwidth would need, and a step computes for a given time, so that the balance is an
+//! accelerator's while the sessions, plans and copies are the real ones.
 
 mod common;
 
@@ -20,7 +22,8 @@ const STATE: usize = 1 << 20;
 const STEP: f64 = 3e-3;
 const TRANSFER: f64 = 12.0 * STEP;
 
-/// Longest time of a search over 10,000 steps, and of planning and simulating a million, in seconds; largest error of a prediction.
+/// Longest time of a search over 10,000 steps, and of planning and simulating a million, in
+/// seconds; largest error of a prediction.
 const SEARCH_S: f64 = 0.2;
 const MILLION_S: f64 = 5.0;
 const ERROR: f64 = 0.10;
@@ -34,12 +37,19 @@ fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
 /// The time of a search, and of a simulation of a million steps.
 fn speed() {
     println!("search over n = 10000, device slots / host slots; snapshots move in X steps and are copied in op");
-    let cases = [(12.0, 0.48, 4, 397), (3.0, 0.85, 16, 1589), (0.8, 0.5, 60, 5960), (20.0, 0.8, 2, 40), (1.5, 0.8, 40, 100)];
+    let cases = [
+        (12.0, 0.48, 4, 397),
+        (3.0, 0.85, 16, 1589),
+        (0.8, 0.5, 60, 5960),
+        (20.0, 0.8, 2, 40),
+        (1.5, 0.8, 40, 100),
+    ];
     for (transfer, copy, device, host) in cases {
         let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
         let mut sizes = TierSpec::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
         (sizes.costs.upload, sizes.costs.download, sizes.costs.copy) = (transfer, transfer, copy);
-        let (seconds, found) = timed(|| search(10_000, u32::MAX, &[vec![sizes.clone()]], Keep::Best).unwrap());
+        let (seconds, found) =
+            timed(|| search(10_000, u32::MAX, &[vec![sizes.clone()]], Keep::Best).unwrap());
         let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
         println!(
             "X = {transfer:>4}, op = {copy:.2}, {device:>3} / {host:>4}: {seconds:.3} s <= {SEARCH_S}: {} {snapshots} {chunk}, {:.3} times the ideal",
@@ -50,14 +60,24 @@ fn speed() {
     let million = || {
         let schedule = Schedule::revolve(1_000_000, 100).unwrap();
         let plan = Plan::new(&schedule, 8, Policy::Clairvoyant).unwrap();
-        let profile = Profile { forward_ms: 1.0, backward_ms: 1.0, h2d_gbs: 1e-6, d2h_gbs: 1e-6, ..Profile::free() };
+        let profile = Profile {
+            forward_ms: 1.0,
+            backward_ms: 1.0,
+            h2d_gbs: 1e-6,
+            d2h_gbs: 1e-6,
+            ..Profile::free()
+        };
         let sizes = TierSpec::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
         simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
     };
-    println!("n = 1000000, revolve 100, 8 slots: planned and simulated in {:.2} s <= {MILLION_S}\n", timed(million).0);
+    println!(
+        "n = 1000000, revolve 100, 8 slots: planned and simulated in {:.2} s <= {MILLION_S}\n",
+        timed(million).0
+    );
 }
 
-/// The stream of a device that computes: a step begins when the one before it has ended, however late this thread wakes up.
+/// The stream of a device that computes: a step begins when the one before it has ended, however
+/// late this thread wakes up.
 struct Pace {
     end: Instant,
 }
@@ -66,7 +86,9 @@ impl Pace {
     fn step(&mut self, seconds: f64) {
         self.end += Duration::from_secs_f64(seconds);
         let early = Duration::from_micros(300);
-        std::thread::sleep(self.end.saturating_duration_since(Instant::now()).saturating_sub(early));
+        std::thread::sleep(
+            self.end.saturating_duration_since(Instant::now()).saturating_sub(early),
+        );
         while Instant::now() < self.end {
             std::hint::spin_loop();
         }
@@ -85,10 +107,29 @@ struct Entry {
     config: Config,
 }
 
-fn entry(name: String, algorithm: Option<Algorithm>, snapshots: u32, chunk: u32, cache: u32, policy: Policy) -> Entry {
+fn entry(
+    name: String,
+    algorithm: Option<Algorithm>,
+    snapshots: u32,
+    chunk: u32,
+    cache: u32,
+    policy: Policy,
+) -> Entry {
     let link_bandwidth = STATE as f64 / TRANSFER;
     let backend = Backend::Host;
-    Entry { name, config: Config { algorithm, snapshots, chunk, cache, policy, link_bandwidth, backend, ..Config::default() } }
+    Entry {
+        name,
+        config: Config {
+            algorithm,
+            snapshots,
+            chunk,
+            cache,
+            policy,
+            link_bandwidth,
+            backend,
+            ..Config::default()
+        },
+    }
 }
 
 /// One sweep, in seconds.
@@ -119,7 +160,8 @@ fn run(entry: &Entry, steps: u32, sweeps: usize) -> f64 {
     median((0..sweeps).map(|_| sweep(&mut session, &mut data)).collect())
 }
 
-/// Seconds of a copy between the field and a slot in this machine's sessions: the least of some sweeps, since whatever disturbs one adds to it.
+/// Seconds of a copy between the field and a slot in this machine's sessions: the least of some
+/// sweeps, since whatever disturbs one adds to it.
 fn copy_seconds() -> f64 {
     let all = entry(String::new(), Some(Algorithm::StoreAll), 0, 0, 100, Policy::Clairvoyant);
     let (all, steps) = (Entry { config: Config { link_bandwidth: 0.0, ..all.config }, ..all }, 100);
@@ -130,12 +172,23 @@ fn copy_seconds() -> f64 {
 fn profile(copy: f64) -> Profile {
     let gbs = |seconds: f64| STATE as f64 / seconds / 1e9;
     let (link, step) = (gbs(TRANSFER), STEP * 1e3);
-    Profile { forward_ms: step, backward_ms: step, h2d_gbs: link, d2h_gbs: link, d2d_gbs: gbs(copy.max(1e-9)), ..Profile::free() }
+    Profile {
+        forward_ms: step,
+        backward_ms: step,
+        h2d_gbs: link,
+        d2h_gbs: link,
+        d2d_gbs: gbs(copy.max(1e-9)),
+        ..Profile::free()
+    }
 }
 
 /// What the simulator says of an entry.
 fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
-    let session = Session::new(entry.config.clone(), steps.into(), &[AppField { field: field(STATE / 4), memory: None }]);
+    let session = Session::new(
+        entry.config.clone(),
+        steps.into(),
+        &[AppField { field: field(STATE / 4), memory: None }],
+    );
     let mut session = session.unwrap();
     let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
     let sizes = TierSpec::filling(Budgets::NONE, profile, STATE as u64, None);
@@ -159,11 +212,16 @@ fn accuracy(profile: &Profile) {
         (Algorithm::Uniform, 12, 0, 4, Policy::Clairvoyant),
         (Algorithm::StoreAll, 0, 0, 80, Policy::Clairvoyant),
     ] {
-        let name = format!("{} {snapshots} {chunk}, {cache} slots, {}", algorithm.name(), policy.name());
+        let name =
+            format!("{} {snapshots} {chunk}, {cache} slots, {}", algorithm.name(), policy.name());
         let entry = entry(name, Some(algorithm), snapshots, chunk, cache, policy);
         let (predicted, measured) = (predicted(&entry, steps, profile), run(&entry, steps, 5));
         worst = worst.max((predicted / measured - 1.0).abs());
-        println!("{:<40} predicted {predicted:.3} s, measured {measured:.3} s, {:+.1} %", entry.name, (predicted / measured - 1.0) * 100.0);
+        println!(
+            "{:<40} predicted {predicted:.3} s, measured {measured:.3} s, {:+.1} %",
+            entry.name,
+            (predicted / measured - 1.0) * 100.0
+        );
     }
     println!("largest error {:.1} % <= {:.0} %\n", worst * 100.0, ERROR * 100.0);
 }

@@ -1,7 +1,7 @@
 //! Speed of schedules and plans, each beside a limit measured in the same run.
 //!
-//! A schedule is compared with a trivial iterator that yields as many actions and is folded in the same way; a plan with generating its
-//! schedule once, which it cannot do without.
+//! A schedule is compared with a trivial iterator that yields as many actions and is folded in the
+//! same way; a plan with generating its schedule once, which it cannot do without.
 
 use gpuzip::plan::{Event, Fetch, Index, Plan, Policy, Step};
 use gpuzip::schedule::{Action, Kind, Schedule};
@@ -9,13 +9,17 @@ use std::hint::black_box;
 use std::mem::size_of;
 use std::time::Instant;
 
-/// Longest time per action, in ns, and for the plan of a million steps, in s, that the design allows.
+/// Longest time per action, in ns, and for the plan of a million steps, in s, that the design
+/// allows.
 const ACTION_NS: f64 = 20.0;
 const PLAN_S: f64 = 1.0;
 
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{cores} cores, {model}")
 }
@@ -33,15 +37,22 @@ fn seconds<T>(runs: usize, mut call: impl FnMut() -> T) -> f64 {
     times[runs / 2]
 }
 
-/// Uses every field of every action, so that none can be left out; a chain, so that the limit is not vectorised away.
+/// Uses every field of every action, so that none can be left out; a chain, so that the limit is
+/// not vectorised away.
 fn fold(actions: impl Iterator<Item = Action>) -> (u64, u64) {
-    let chain = |sum: u64, a: Action| (sum ^ a.ts as u64).rotate_left(7) ^ (a.kind as u64) << 8 ^ a.flags as u64;
+    let chain = |sum: u64, a: Action| {
+        (sum ^ a.ts as u64).rotate_left(7) ^ (a.kind as u64) << 8 ^ a.flags as u64
+    };
     actions.fold((0, 0), |(count, sum), action| (count + 1, chain(sum, action)))
 }
 
 /// As many actions as cheaply as an iterator can yield them.
 fn trivial(count: u64) -> impl Iterator<Item = Action> {
-    (0..count).map(|i| Action { kind: if i & 1 == 0 { Kind::Forward } else { Kind::Backward }, ts: i as u32, flags: i as u32 & 15 })
+    (0..count).map(|i| Action {
+        kind: if i & 1 == 0 { Kind::Forward } else { Kind::Backward },
+        ts: i as u32,
+        flags: i as u32 & 15,
+    })
 }
 
 fn generation(name: &str, schedule: &Schedule) {
@@ -50,7 +61,10 @@ fn generation(name: &str, schedule: &Schedule) {
     // The parameters are opaque, or the compiler may fold a loop that it knows.
     let time = per_action(seconds(15, || fold(black_box(schedule).actions())));
     let limit = per_action(seconds(15, || fold(trivial(black_box(count)))));
-    println!("{name:<28} {count:>10}  {time:>9.2}  {limit:>8.2}  {:>5.1}  <= {ACTION_NS}", time / limit);
+    println!(
+        "{name:<28} {count:>10}  {time:>9.2}  {limit:>8.2}  {:>5.1}  <= {ACTION_NS}",
+        time / limit
+    );
 }
 
 fn planning(name: &str, schedule: &Schedule, cache: u32, policy: Policy) {
@@ -61,7 +75,8 @@ fn planning(name: &str, schedule: &Schedule, cache: u32, policy: Policy) {
     let plan = Plan::of(&index, cache, policy).unwrap();
     let events = index.events.len() as f64;
     let per_event = |seconds: f64| seconds * 1e9 / events;
-    let kept = plan.steps.capacity() * size_of::<Step>() + plan.fetches.capacity() * size_of::<Fetch>();
+    let kept =
+        plan.steps.capacity() * size_of::<Step>() + plan.fetches.capacity() * size_of::<Fetch>();
     let passing = index.events.capacity() * size_of::<Event>();
     let total = indexing + planning;
     println!(
@@ -78,7 +93,10 @@ fn planning(name: &str, schedule: &Schedule, cache: u32, policy: Policy) {
 fn main() {
     println!("machine: {}\n", machine());
     println!("schedules, median of 15; the limit is a trivial iterator of the same length, folded in the same way");
-    println!("{:<28} {:>10}  {:>9}  {:>8}  {:>5}  target", "schedule", "actions", "ns/action", "limit ns", "ratio");
+    println!(
+        "{:<28} {:>10}  {:>9}  {:>8}  {:>5}  target",
+        "schedule", "actions", "ns/action", "limit ns", "ratio"
+    );
     let million = 1_000_000;
     for (name, schedule) in [
         ("revolve n=10^6 s=10", Schedule::revolve(million, 10)),
@@ -95,7 +113,19 @@ fn main() {
     println!("\nplans for n=10^6, median of 5; the limit is generating the schedule once; the index goes when the plan is made");
     println!(
         "{:<16} {:>2}  {:<11} {:>8}  {:>6}  {:>6}  {:>6}  {:<6}{:>8}  {:>5}  {:>8}  {:>7}  {:>7}",
-        "schedule", "C", "policy", "events", "index", "plan", "s", "target", "limit s", "ratio", "ns/event", "plan B", "index B"
+        "schedule",
+        "C",
+        "policy",
+        "events",
+        "index",
+        "plan",
+        "s",
+        "target",
+        "limit s",
+        "ratio",
+        "ns/event",
+        "plan B",
+        "index B"
     );
     for (name, snapshots, cache) in [("revolve s=100", 100, 8), ("revolve s=10", 10, 4)] {
         for policy in [Policy::Clairvoyant, Policy::Lru] {

@@ -1,4 +1,5 @@
-//! What a session costs: its own work per action, and how near its copies come to memcpy, each beside a limit measured in the same run.
+//! What a session costs: its own work per action, and how near its copies come to memcpy, each
+//! beside a limit measured in the same run.
 
 mod common;
 
@@ -16,11 +17,22 @@ use std::time::{Duration, Instant};
 const ACTION_NS: f64 = 1000.0;
 
 fn config(snapshots: u32, cache: u32) -> Config {
-    Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, policy: Policy::Clairvoyant, ..Config::default() }
+    Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots,
+        cache,
+        policy: Policy::Clairvoyant,
+        ..Config::default()
+    }
 }
 
 fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {
-    Session::new(config(snapshots, cache), steps.into(), &[AppField { field: field(values), memory: None }]).unwrap()
+    Session::new(
+        config(snapshots, cache),
+        steps.into(),
+        &[AppField { field: field(values), memory: None }],
+    )
+    .unwrap()
 }
 
 /// The sweep with the median time of five, after one that touches all memory.
@@ -48,8 +60,8 @@ fn seconds_each<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
     })
 }
 
-/// The same application without a session: plain memcpy to and from the same slots, all of them in memory, with the same steps between.
-/// Returns the median seconds that the copies of a sweep take.
+/// The same application without a session: plain memcpy to and from the same slots, all of them in
+/// memory, with the same steps between. Returns the median seconds that the copies of a sweep take.
 fn by_hand(schedule: &Schedule, data: &mut [f32], step: fn(&mut [f32])) -> f64 {
     let plan = Plan::new(schedule, schedule.snapshots, Policy::Clairvoyant).unwrap();
     let length = data.len();
@@ -60,8 +72,12 @@ fn by_hand(schedule: &Schedule, data: &mut [f32], step: fn(&mut [f32])) -> f64 {
         for action in schedule.actions() {
             let begin = Instant::now();
             match action.kind {
-                Kind::Save => slab[slots.next().unwrap()..][..length].copy_from_slice(black_box(&*data)),
-                Kind::Restore => data.copy_from_slice(black_box(&slab[slots.next().unwrap()..][..length])),
+                Kind::Save => {
+                    slab[slots.next().unwrap()..][..length].copy_from_slice(black_box(&*data))
+                }
+                Kind::Restore => {
+                    data.copy_from_slice(black_box(&slab[slots.next().unwrap()..][..length]))
+                }
                 _ => {
                     step(data);
                     continue;
@@ -103,9 +119,12 @@ fn overhead(steps: u32, snapshots: u32) {
     let mut data = vec![0.5f32; 16];
     println!("overhead: revolve n={steps} s={snapshots}, {actions} actions, one field of 64 bytes, median of 5 sweeps");
     limits(&schedule, actions, &data);
-    println!("cache  ns/action   target  ns/SAVE  ns/RESTORE  ns/action without them     h2d     d2h");
+    println!(
+        "cache  ns/action   target  ns/SAVE  ns/RESTORE  ns/action without them     h2d     d2h"
+    );
     for cache in [snapshots / 5, snapshots] {
-        let (seconds, stats) = median(&mut session(steps, snapshots, cache, data.len()), &mut data, |_| ());
+        let (seconds, stats) =
+            median(&mut session(steps, snapshots, cache, data.len()), &mut data, |_| ());
         println!(
             "{cache:>5}  {:>9.0}  <= {ACTION_NS}  {:>7.0}  {:>10.0}  {:>22.0}  {:>6}  {:>6}",
             seconds * 1e9 / actions,
@@ -131,15 +150,18 @@ fn bandwidth(steps: u32, snapshots: u32) {
     println!("the limit is the same sweep with plain memcpy to and from as many slots as there are snapshots");
     println!("cache  stall GB/s  memcpy GB/s  ratio  step ms  stalled    h2d    d2h   late");
     for cache in [snapshots / 5, snapshots] {
-        let (seconds, stats) = median(&mut session(steps, snapshots, cache, data.len()), &mut data, relax);
+        let (seconds, stats) =
+            median(&mut session(steps, snapshots, cache, data.len()), &mut data, relax);
         let plain = by_hand(&schedule, &mut data, relax);
-        let gigabytes = stats.raw_bytes as f64 / 1e9 * (stats.saves + stats.restores) as f64 / stats.saves as f64;
+        let gigabytes = stats.raw_bytes as f64 / 1e9 * (stats.saves + stats.restores) as f64
+            / stats.saves as f64;
         println!(
             "{cache:>5}  {:>10.2}  {:>11.2}  {:>5.2}  {:>7.2}  {:>6.0}%  {:>5}  {:>5}  {:>5}",
             gigabytes / stats.stall,
             gigabytes / plain,
             plain / stats.stall,
-            (stats.forward + stats.backward) * 1e3 / (stats.forward_steps + stats.backward_steps) as f64,
+            (stats.forward + stats.backward) * 1e3
+                / (stats.forward_steps + stats.backward_steps) as f64,
             stats.stall / seconds * 100.0,
             stats.h2d,
             stats.d2h,

@@ -48,7 +48,8 @@
 #define GPUZIP_ERR_SHAPE -104
 
 /*
- A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what `shared_levels = 1` says.
+ A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time
+ level is not what `shared_levels = 1` says.
  */
 #define GPUZIP_ERR_VALUES -105
 
@@ -63,8 +64,9 @@
 #define GPUZIP_ERR_HANDLE -202
 
 /*
- The handle belongs to the process that this one was forked from; or CUDA, which does not work in a child of a process that has used it.
- The child's own configurations, schedules and sessions on the host are as good as any.
+ The handle belongs to the process that this one was forked from; or CUDA, which does not work in
+ a child of a process that has used it. The child's own configurations, schedules and sessions on
+ the host are as good as any.
  */
 #define GPUZIP_ERR_FORKED -203
 
@@ -74,7 +76,8 @@
 #define GPUZIP_ERR_CALLBACK -204
 
 /*
- Memory ran out: of the host, of the device, or for a thread. What exists stays usable; the call may be repeated.
+ Memory ran out: of the host, of the device, or for a thread. What exists stays usable; the call
+ may be repeated.
  */
 #define GPUZIP_ERR_MEMORY -301
 
@@ -149,7 +152,8 @@
 #define GPUZIP_ACTION_ERROR 5
 
 /*
- FORWARD: this step (all steps of a range) was computed before in this sweep; do not record receivers again.
+ FORWARD: this step (all steps of a range) was computed before in this sweep; do not record
+ receivers again.
  */
 #define GPUZIP_FLAG_RECOMPUTE 1
 
@@ -189,7 +193,8 @@
 #define GPUZIP_ALGORITHM_ZCUT 3
 
 /*
- The library chooses the quickest schedule that fits, by simulation with the profile or with what is typical of the backend.
+ The library chooses the quickest schedule that fits, by simulation with the profile or with what
+ is typical of the backend.
  */
 #define GPUZIP_ALGORITHM_AUTO 4
 
@@ -204,8 +209,9 @@
 #define GPUZIP_ALGORITHM_STORE_ALL 6
 
 /*
- Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest transfers altogether for every algorithm but
- `trace`, whose snapshots may be used in another order than a stack's; there a write-back more than the fewest may be made.
+ Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest
+ transfers altogether for every algorithm but `trace`, whose snapshots may be used in another
+ order than a stack's; there a write-back more than the fewest may be made.
  */
 #define GPUZIP_POLICY_CLAIRVOYANT 0
 
@@ -245,20 +251,21 @@
 #define GPUZIP_COMPRESSOR_DCT 5
 
 /*
- Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11 (4.9e-4) of its field's maximum; on
- wavefields the PSNR is 95 to 100 dB.
+ Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11
+ (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
  */
 #define GPUZIP_COMPRESSOR_FP16 6
 
 /*
- Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is within 1/127 of its block's maximum; on
- wavefields the PSNR is 65 to 70 dB.
+ Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is
+ within 1/127 of its block's maximum; on wavefields the PSNR is 65 to 70 dB.
  */
 #define GPUZIP_COMPRESSOR_BFP 7
 
 /*
- The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the profile (`profile_path`,
- `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to have the ratio `compression_factor`.
+ The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must
+ be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have them measured with
+ it; without one, lorenzo is taken to have the ratio `compression_factor`.
  */
 #define GPUZIP_COMPRESSOR_AUTO 15
 
@@ -273,8 +280,9 @@
 #define GPUZIP_TYPE_F64 1
 
 /*
- 8-bit integers, signed or not. Values of this type and of the types below are stored as they are and come back exactly, whatever the
- codec is; with a codec, the CUDA backend of this version refuses them.
+ 8-bit integers, signed or not. Values of this type and of the types below are stored as they are
+ and come back exactly, whatever the codec is; with a codec, the CUDA backend of this version
+ refuses them.
  */
 #define GPUZIP_TYPE_I8 2
 
@@ -294,8 +302,8 @@
 #define GPUZIP_TYPE_I64 5
 
 /*
- Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare a GPUZIP_TYPE_F32 field whose n1 and
- pitches are twice as large.
+ Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare
+ a GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
  */
 #define GPUZIP_TYPE_COMPLEX_F32 6
 
@@ -320,22 +328,24 @@ typedef struct gpuzip_schedule_t gpuzip_schedule_t;
 typedef struct gpuzip_t gpuzip_t;
 
 /*
- The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the reason). Positive numbers are reserved
- for success with a warning; this version returns none.
+ The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the
+ reason). Positive numbers are reserved for success with a warning; this version returns none.
  */
 typedef int32_t gpuzip_status_t;
 
 /*
- Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread, and in a forked child, which inherits it.
- `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`: as registered.
+ Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread,
+ and in a forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message`
+ lives during the call only. `user`: as registered.
  */
 typedef void (*gpuzip_log_callback_t)(int32_t level,
                                       const char *message,
                                       void *user);
 
 /*
- The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means there what it means in GPUZIP 2.x.
- Block 2, from `struct_size` on, is gpuzip's; zero means the default. `gpuzip_config_init` fills in gpuzip's own defaults.
+ The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means
+ there what it means in GPUZIP 2.x. Block 2, from `struct_size` on, is gpuzip's; zero means the
+ default. `gpuzip_config_init` fills in gpuzip's own defaults.
  */
 typedef struct gpuzip_config_t {
   /*
@@ -343,13 +353,15 @@ typedef struct gpuzip_config_t {
    */
   int32_t checkpointing_algorithm GPUZIP_DEFAULT(0);
   /*
-   Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs (Revolve:
-   GPUZIP's number), and for `auto` in `gpuzip_init` what half of the free memory holds (`device_budget`). Uniform and two-level need it,
-   or a budget.
+   Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets
+   what the algorithm needs (Revolve: GPUZIP's number), and for `auto` in `gpuzip_init`
+   what half of the free memory holds (`device_budget`). Uniform and two-level need it, or
+   a budget.
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
-   Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
+   Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
+   `device_budget`, at most so many.
    */
   int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
@@ -357,12 +369,14 @@ typedef struct gpuzip_config_t {
    */
   int32_t compressor GPUZIP_DEFAULT(0);
   /*
-   What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
+   What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole
+   process.
    */
   int32_t log_level GPUZIP_DEFAULT(0);
   /*
-   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names. Processes may share it; a
-   line is there whole or not at all, and then a warning says why.
+   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that
+   GPUZIP_PERFORMANCE_LOG names. Processes may share it; a line is there whole or not at
+   all, and then a warning says why.
    */
   int32_t enable_performance_log GPUZIP_DEFAULT(0);
   /*
@@ -370,8 +384,9 @@ typedef struct gpuzip_config_t {
    */
   int32_t enable_compression_rate_log GPUZIP_DEFAULT(0);
   /*
-   The compression ratio that is expected: budgets are planned with it. Snapshots take what they need; one that finds no room in the
-   cache stays in host memory, and if that has a budget that it does not fit, saving it is an error. 0 or 1: none is expected.
+   The compression ratio that is expected: budgets are planned with it. Snapshots take what
+   they need; one that finds no room in the cache stays in host memory, and if that has a
+   budget that it does not fit, saving it is an error. 0 or 1: none is expected.
    */
   float compression_factor GPUZIP_DEFAULT(0);
   /*
@@ -391,7 +406,8 @@ typedef struct gpuzip_config_t {
    */
   double cuszp_err_bound GPUZIP_DEFAULT(0);
   /*
-   "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
+   "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x
+   headers). NULL: float.
    */
   const char *float_kind GPUZIP_DEFAULT(0);
   /*
@@ -415,36 +431,46 @@ typedef struct gpuzip_config_t {
    */
   int32_t bitcomp_algorithm GPUZIP_DEFAULT(0);
   /*
-   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A larger one, of a
-   newer header, is accepted if all that it has beyond this one is zero.
+   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0:
+   only block 1 is read. A larger one, of a newer header, is accepted if all that it has
+   beyond this one is zero.
    */
   uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*
-   0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the host if this machine has
-   no CUDA driver or device, and is found out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
-   fields are the host's, unless the application was shown the schedule by then (a peek, a summary, a fingerprint). CUDA is not started
-   in this process before fields tell that it is needed. 1: host; 2: CUDA, an error at init where there is no driver or no device.
+   0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL
+   at init, that is the host if this machine has no CUDA driver or device, and is found
+   out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
+   fields are the host's, unless the application was shown the schedule by then (a peek, a
+   summary, a fingerprint). CUDA is not started in this process before fields tell that it
+   is needed. 1: host; 2: CUDA, an error at init where there is no driver or no device.
    */
   int32_t backend GPUZIP_DEFAULT(0);
   /*
-   0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
+   0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the
+   host backend.
    */
   int32_t device GPUZIP_DEFAULT(0);
   /*
-   Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides. On the host backend main
-   memory is the device memory too: this is the budget that a CPU code sets.
+   Bytes of device memory: for the cache, and all else that a session takes there; 0:
+   `cache_capacity` decides. On the host backend main memory is the device memory too:
+   this is the budget that a CPU code sets.
 
-   Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` takes budgets of its own in
-   `gpuzip_init` and `gpuzip_memory_required`: at most half of the memory that is free then, and never more than keeping every state needs.
-   Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and RLIMIT_DATA leave, divided by the ranks on this
-   node where a launcher's variable tells them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget. With
-   `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots than GPUZIP's number, that number decides instead.
-   A line of the log at level INFO and `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what is free
-   differs between them. Sessions made by `gpuzip_attach` and policy lru take none.
+   Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm
+   `auto` takes budgets of its own in `gpuzip_init` and `gpuzip_memory_required`: at most
+   half of the memory that is free then, and never more than keeping every state needs.
+   Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and
+   RLIMIT_DATA leave, divided by the ranks on this node where a launcher's variable tells
+   them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget.
+   With `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots
+   than GPUZIP's number, that number decides instead. A line of the log at level INFO and
+   `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what
+   is free differs between them. Sessions made by `gpuzip_attach` and policy lru take
+   none.
    */
   uint64_t device_budget GPUZIP_DEFAULT(0);
   /*
-   Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at `device_budget`.
+   Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at
+   `device_budget`.
    */
   uint64_t host_budget GPUZIP_DEFAULT(0);
   /*
@@ -456,12 +482,15 @@ typedef struct gpuzip_config_t {
    */
   int32_t policy GPUZIP_DEFAULT(0);
   /*
-   Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum in each snapshot, 1 absolute, 2 relative to its
-   range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one and their difference, each by its own size.
+   Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum
+   in each snapshot, 1 absolute, 2 relative to its range, 3 target PSNR in dB. Of a
+   declared pair of time levels it bounds the later one and their difference, each by its own
+   size.
    */
   int32_t error_bound_mode GPUZIP_DEFAULT(0);
   /*
-   Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
+   Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in
+   modes 0 and 2.
    */
   double error_bound GPUZIP_DEFAULT(0);
   /*
@@ -469,16 +498,19 @@ typedef struct gpuzip_config_t {
    */
   int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
-   No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie this many back or
-   more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
+   No action is handed out before a GPU has ended, on the stream of the last save or retrieve,
+   all actions that lie this many back or more; before the first save or retrieve of a
+   shot there is nothing to wait for. 0: 64.
    */
   int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
-   1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics and leads count its steps one by one.
+   1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics
+   and leads count its steps one by one.
    */
   int32_t range_actions GPUZIP_DEFAULT(0);
   /*
-   Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
+   Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least
+   s with C(2s, s) >= n.
    */
   int32_t snapshot_rule GPUZIP_DEFAULT(0);
   /*
@@ -486,12 +518,15 @@ typedef struct gpuzip_config_t {
    */
   int32_t schedule_chunk GPUZIP_DEFAULT(0);
   /*
-   Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
+   Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in
+   the interval.
    */
   int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
-   1: the application works in the cache's slots (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`) instead of having its fields copied.
-   Takes memory for two more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant only.
+   1: the application works in the cache's slots (`gpuzip_save_begin`,
+   `gpuzip_retrieve_acquire`) instead of having its fields copied. Takes memory for two
+   more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant
+   only.
    */
   int32_t zero_copy GPUZIP_DEFAULT(0);
   /*
@@ -499,16 +534,20 @@ typedef struct gpuzip_config_t {
    */
   double link_bandwidth GPUZIP_DEFAULT(0);
   /*
-   The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after `gpuzip_autotune`, in one
-   piece: readers find the old profile or the new one. NULL: none.
+   The file of a profile, by which `auto` and predictions go: read if it exists, and written
+   by a session after `gpuzip_autotune`, in one piece: readers find the old profile or the
+   new one. NULL: none.
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
-   A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r` is the MPI rank, `%p`
-   the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started several ranks,
-   so does `-p<process>` in a forked child, and so does `-<k>` for the k-th session of a process from the second on, or, where another
-   process is writing that file (it has its lock, flock), the next number that is free. Older files are replaced. It is written at the
-   end of every shot, for which TERMINATE then waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
+   A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report` GPUZIP_DEFAULT(0);
+   NULL or empty: none. `%r` is the MPI rank, `%p` the process, `%%` a percent sign.
+   Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started
+   several ranks, so does `-p<process>` in a forked child, and so does `-<k>` for the k-th
+   session of a process from the second on, or, where another process is writing that file
+   (it has its lock, flock), the next number that is free. Older files are replaced. It is
+   written at the end of every shot, for which TERMINATE then waits; what cannot be
+   written is a warning, and the file ends, as valid JSON, before it.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
@@ -524,9 +563,11 @@ typedef struct gpuzip_config_t {
    */
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
-   1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of u(t+1) is the field of
-   u(t). Every save compares their checksums; where the application changed it after the step, the save fails with GPUZIP_ERR_VALUES, on
-   a GPU the call that would give TERMINATE, and the shot cannot go on. Not with `zero_copy`, policy lru or a codec by name.
+   1: raw snapshots of consecutive states keep the time level that both have once: the
+   previous level (`role`) of u(t+1) is the field of u(t). Every save compares their
+   checksums; where the application changed it after the step, the save fails with
+   GPUZIP_ERR_VALUES, on a GPU the call that would give TERMINATE, and the shot cannot go
+   on. Not with `zero_copy`, policy lru or a codec by name.
    */
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
@@ -538,8 +579,9 @@ typedef struct gpuzip_config_t {
    */
   uint64_t reserved_64 GPUZIP_DEFAULT(0);
   /*
-   Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time takes this machine
-   more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
+   Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of
+   them for the first time takes this machine more than 1.5 times as long as 16 MiB of
+   ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
    faster; 2 never.
    */
   int32_t huge_pages GPUZIP_DEFAULT(0);
@@ -570,11 +612,13 @@ typedef struct gpuzip_action_t {
    */
   int32_t type;
   /*
-   The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs the first.
+   The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs
+   the first.
    */
   int32_t ts;
   /*
-   The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
+   The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for
+   all other actions.
    */
   int32_t ts_end;
   /*
@@ -668,7 +712,8 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t prefetches;
   /*
-   Forward and backward steps between issue and use of a prefetch: the least, 0 if there is none.
+   Forward and backward steps between issue and use of a prefetch: the least, 0 if there is
+   none.
    */
   uint64_t min_lead;
   /*
@@ -680,7 +725,8 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t slot_bytes;
   /*
-   Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work in.
+   Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work
+   in.
    */
   uint64_t device_bytes;
   /*
@@ -696,7 +742,8 @@ typedef struct gpuzip_summary_t {
    */
   int32_t reserved_32;
   /*
-   `device_budget` that the plan was made within: as configured, or as taken of the memory that was free; 0: none.
+   `device_budget` that the plan was made within: as configured, or as taken of the memory
+   that was free; 0: none.
    */
   uint64_t device_budget;
   /*
@@ -710,20 +757,24 @@ typedef struct gpuzip_summary_t {
 } gpuzip_summary_t;
 
 /*
- One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.
+ One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its
+ rows and planes.
 
- Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values. Only these values belong to the state: what
- lies between them (a halo) is neither stored nor compared, and a retrieve does not write it. A snapshot has the size of the values. A
- field of n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) with a halo of 4 cells has `data` = &array[4][4][4],
- `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+ Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values.
+ Only these values belong to the state: what lies between them (a halo) is neither stored nor
+ compared, and a retrieve does not write it. A snapshot has the size of the values. A field of n1
+ x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) with a halo of 4 cells has `data` =
+ &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
 
- Number, extents, types and roles of the fields are those given at init in every call; `data` and the pitches may differ from call to
- call. Memory that the library hands out (zero copy) and fields that it gives to a
- registered codec are contiguous. The CUDA backend of this version refuses fields with gaps. A codec works on a contiguous copy of a
- field with gaps; a session that has a codec then takes memory for one more state, beside its budgets.
+ Number, extents, types and roles of the fields are those given at init in every call; `data` and
+ the pitches may differ from call to call. Memory that the library hands out (zero copy) and
+ fields that it gives to a registered codec are contiguous. The CUDA backend of this version
+ refuses fields with gaps. A codec works on a contiguous copy of a field with gaps; a session
+ that has a codec then takes memory for one more state, beside its budgets.
 
- An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1] - u[0]` = `u[2] - u[1]` = ... of rows
- allocated in one piece: `data` = u[0] and `pitch2` that distance. Otherwise each evenly spaced block of rows is a field of its own.
+ An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1]
+ - u[0]` = `u[2] - u[1]` = ... of rows allocated in one piece: `data` = u[0] and `pitch2` that
+ distance. Otherwise each evenly spaced block of rows is a field of its own.
  */
 typedef struct gpuzip_field_t {
   /*
@@ -751,11 +802,13 @@ typedef struct gpuzip_field_t {
    */
   int32_t role;
   /*
-   Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows without gaps.
+   Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows
+   without gaps.
    */
   uint64_t pitch2;
   /*
-   Distance, in values, between the first values of consecutive planes: at least (n2-1) `pitch2` + n1. 0: n2 times the distance of rows.
+   Distance, in values, between the first values of consecutive planes: at least (n2-1)
+   `pitch2` + n1. 0: n2 times the distance of rows.
    */
   uint64_t pitch3;
   /*
@@ -869,7 +922,8 @@ typedef struct gpuzip_stats_t {
    */
   double decompress;
   /*
-   Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
+   Seconds that the application's stream spent in saves and retrieves; on a GPU of those that
+   have ended.
    */
   double stall;
   /*
@@ -883,8 +937,8 @@ typedef struct gpuzip_stats_t {
 } gpuzip_stats_t;
 
 /*
- Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are GPUZIP_FLAG_*, as those of the action.
- Returns 0, or another number to stop the run.
+ Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags`
+ are GPUZIP_FLAG_*, as those of the action. Returns 0, or another number to stop the run.
  */
 typedef int32_t (*gpuzip_forward_t)(void *user,
                                     int32_t ts,
@@ -892,15 +946,17 @@ typedef int32_t (*gpuzip_forward_t)(void *user,
                                     uint32_t flags);
 
 /*
- Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once. `flags` and result as for `gpuzip_forward_t`.
+ Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once.
+ `flags` and result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_backward_t)(void *user,
                                      int32_t ts,
                                      uint32_t flags);
 
 /*
- Says where the state is, for applications that swap buffers: sets `data` of the `nfields` fields, which come as given to the run, to
- where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
+ Says where the state is, for applications that swap buffers: sets `data` of the `nfields`
+ fields, which come as given to the run, to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to
+ be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_locate_t)(void *user,
                                    int32_t type,
@@ -909,7 +965,8 @@ typedef int32_t (*gpuzip_locate_t)(void *user,
                                    uint32_t nfields);
 
 /*
- Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for `gpuzip_forward_t`.
+ Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags`
+ and result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_observe_t)(void *user,
                                     int32_t type,
@@ -917,12 +974,14 @@ typedef int32_t (*gpuzip_observe_t)(void *user,
                                     uint32_t flags);
 
 /*
- What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not throw or longjmp. They
- may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
+ What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The
+ functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
+ `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
  */
 typedef struct gpuzip_callbacks_t {
   /*
-   sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has beyond this one is zero.
+   sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has
+   beyond this one is zero.
    */
   uint64_t struct_size;
   /*
@@ -952,14 +1011,16 @@ typedef struct gpuzip_callbacks_t {
 } gpuzip_callbacks_t;
 
 /*
- For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN,
- communicator)` does. Returns 0, or another number if that failed.
+ For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as
+ `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or
+ another number if that failed.
  */
 typedef int32_t (*gpuzip_least_t)(void *user,
                                   int64_t *value);
 
 /*
- What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw bytes.
+ What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second,
+ a codec's of raw bytes.
  */
 typedef struct gpuzip_profile_info_t {
   /*
@@ -1007,7 +1068,8 @@ typedef struct gpuzip_profile_info_t {
    */
   uint32_t codecs;
   /*
-   Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is none.
+   Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is
+   none.
    */
   int32_t compressor;
   /*
@@ -1041,7 +1103,8 @@ typedef struct gpuzip_profile_info_t {
 } gpuzip_profile_info_t;
 
 /*
- What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
+ What a compressed stream says of one of its arrays. Set `struct_size` to
+ sizeof(gpuzip_codec_info_t) before the call.
  */
 typedef struct gpuzip_codec_info_t {
   /*
@@ -1069,7 +1132,8 @@ typedef struct gpuzip_codec_info_t {
    */
   int32_t field;
   /*
-   -1, or the number of another field of the stream: what is stored is that one minus this one.
+   -1, or the number of another field of the stream: what is stored is that one minus this
+   one.
    */
   int32_t reference;
   /*
@@ -1103,16 +1167,17 @@ typedef struct gpuzip_codec_info_t {
 } gpuzip_codec_info_t;
 
 /*
- Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more than the bytes of the
- array does not count.
+ Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is
+ NULL); what is more than the bytes of the array does not count.
  */
 typedef uint64_t (*gpuzip_codec_max_bytes_t)(void *user,
                                              const struct gpuzip_field_t *field);
 
 /*
- Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of `max_bytes`, and sets `*bytes`. It keeps
- `bound`: pointwise, or with `rms` = 1 as the root mean square error. The array must not be changed. Returns 0; or 1 if the array is to
- be stored as it is; or a negative status, which fails the save.
+ Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of
+ `max_bytes`, and sets `*bytes`. It keeps `bound`: pointwise, or with `rms` = 1 as the root mean
+ square error. The array must not be changed. Returns 0; or 1 if the array is to be stored as it
+ is; or a negative status, which fails the save.
  */
 typedef int32_t (*gpuzip_codec_compress_t)(void *user,
                                            const struct gpuzip_field_t *field,
@@ -1123,7 +1188,8 @@ typedef int32_t (*gpuzip_codec_compress_t)(void *user,
                                            uint64_t *bytes);
 
 /*
- Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status, which fails the retrieve.
+ Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status,
+ which fails the retrieve.
  */
 typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
                                              const void *from,
@@ -1131,8 +1197,9 @@ typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
                                              const struct gpuzip_field_t *field);
 
 /*
- A codec of the application's own. Its functions are called by whatever thread saves and retrieves, several at a time, and must not
- throw; headers, checksums, constant arrays and differences of time levels are gpuzip's. That the bound is kept is its own promise.
+ A codec of the application's own. Its functions are called by whatever thread saves and
+ retrieves, several at a time, and must not throw; headers, checksums, constant arrays and
+ differences of time levels are gpuzip's. That the bound is kept is its own promise.
  */
 typedef struct gpuzip_codec_plugin_t {
   /*
@@ -1170,8 +1237,10 @@ extern "C" {
 #endif /* __cplusplus */
 
 /*
- The text of this thread's last error: which call failed, which value was wrong, what to do; begun by "rank 3: " where a launcher of MPI
- has started several ranks. Empty if none did; success does not clear it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
+ The text of this thread's last error: which call failed, which value was wrong, what to do;
+ begun by "rank 3: " where a launcher of MPI has started several ranks. Empty if none did;
+ success does not clear it. The pointer stays valid while the thread lives; what it points to
+ changes with the thread's next error.
  */
 const char *gpuzip_last_error(void);
 
@@ -1191,25 +1260,28 @@ const char *gpuzip_version(void);
 uint32_t gpuzip_abi_version(void);
 
 /*
- The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives for ever.
+ The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives
+ for ever.
  */
 const char *gpuzip_algorithm_name(int32_t algorithm);
 
 /*
- Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `gpuzip_init`, `gpuzip_attach` and
- `gpuzip_schedule_create` set it to the `log_level` of their configuration. The variable GPUZIP_LOG filters what goes to stderr.
+ Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3
+ ERROR. `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` set it to the `log_level` of
+ their configuration. The variable GPUZIP_LOG filters what goes to stderr.
  */
 gpuzip_status_t gpuzip_set_log_level(int32_t level);
 
 /*
- Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to stderr again. `user` is handed to the
- callback as it is and must outlive its registration.
+ Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to
+ stderr again. `user` is handed to the callback as it is and must outlive its registration.
  */
 gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
                                         void *user);
 
 /*
- Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no compression, log level WARN.
+ Fills `*config` with gpuzip's defaults: algorithm auto, snapshots and cache from the budgets, no
+ compression, log level WARN.
 
  Pointers:
  `config` is NULL or points to memory for a configuration.
@@ -1217,16 +1289,20 @@ gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
 gpuzip_status_t gpuzip_config_init(struct gpuzip_config_t *config);
 
 /*
- Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments, keys as the fields are named, at most 1 MiB),
- then the environment variables GPUZIP_<KEY> in capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
+ Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments,
+ keys as the fields are named, at most 1 MiB), then the environment variables GPUZIP_<KEY> in
+ capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
 
- What has names may be given by name, whatever its case, or by number. Numbers may be written as 1e4. Byte counts and bandwidths may
- have a suffix, as for GNU coreutils: K, M, G, T and KiB to TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is
- an error that names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a warning, unless all of its
- words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and it is near no key.
+ What has names may be given by name, whatever its case, or by number. Numbers may be written as
+ 1e4. Byte counts and bandwidths may have a suffix, as for GNU coreutils: K, M, G, T and KiB to
+ TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is an error that
+ names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a
+ warning, unless all of its words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and
+ it is near no key.
 
- The strings of `*config` belong to the library and stay valid as long as the process, equal ones being kept once: copies of the struct may be
- used and freed in any order. On an error `*config` is unchanged.
+ The strings of `*config` belong to the library and stay valid as long as the process, equal ones
+ being kept once: copies of the struct may be used and freed in any order. On an error `*config`
+ is unchanged.
 
  Pointers:
  `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
@@ -1235,8 +1311,9 @@ gpuzip_status_t gpuzip_config_load(const char *path,
                                    struct gpuzip_config_t *config);
 
 /*
- Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of a configuration that was never loaded, of a
- copy and of one that was freed already this is as harmless as of any; one of block 1 only stays as it is.
+ Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of
+ a configuration that was never loaded, of a copy and of one that was freed already this is as
+ harmless as of any; one of block 1 only stays as it is.
 
  Pointers:
  `config` is NULL or points to an initialised configuration.
@@ -1244,9 +1321,11 @@ gpuzip_status_t gpuzip_config_load(const char *path,
 gpuzip_status_t gpuzip_config_free(struct gpuzip_config_t *config);
 
 /*
- Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is copied, strings included. If budgets
- decide the number of snapshots, that is settled at the first action, when all sessions are attached; without sessions `auto` is Revolve
- with GPUZIP's number of snapshots. On success `*schedule` is a handle, to be given back with `gpuzip_schedule_release`.
+ Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is
+ copied, strings included. If budgets decide the number of snapshots, that is settled at the
+ first action, when all sessions are attached; without sessions `auto` is Revolve with GPUZIP's
+ number of snapshots. On success `*schedule` is a handle, to be given back with
+ `gpuzip_schedule_release`.
 
  Pointers:
  `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
@@ -1256,8 +1335,8 @@ gpuzip_status_t gpuzip_schedule_create(const struct gpuzip_config_t *config,
                                        struct gpuzip_schedule_t **schedule);
 
 /*
- Moves the cursor to the next action and writes it to `*action`. Sessions follow with `gpuzip_dispatch`. After TERMINATE only a rewind
- is valid.
+ Moves the cursor to the next action and writes it to `*action`. Sessions follow with
+ `gpuzip_dispatch`. After TERMINATE only a rewind is valid.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1266,7 +1345,8 @@ gpuzip_status_t gpuzip_schedule_get_action(struct gpuzip_schedule_t *schedule,
                                            struct gpuzip_action_t *action);
 
 /*
- Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as `gpuzip_peek_action`.
+ Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as
+ `gpuzip_peek_action`.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1296,8 +1376,9 @@ gpuzip_status_t gpuzip_schedule_release(struct gpuzip_schedule_t *schedule);
 /*
  Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
 
- `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the `nfields` fields of a state: their
- shapes, types and roles count, their data may be NULL. On success `*handle` is the session, to be given back with `gpuzip_finalize`.
+ `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the
+ `nfields` fields of a state: their shapes, types and roles count, their data may be NULL. On
+ success `*handle` is the session, to be given back with `gpuzip_finalize`.
 
  Pointers:
  `config` and `handle` are NULL or valid; `fields` points to `nfields` fields.
@@ -1309,9 +1390,9 @@ gpuzip_status_t gpuzip_init(const struct gpuzip_config_t *config,
                             struct gpuzip_t **handle);
 
 /*
- Makes a session that follows `schedule` together with others, one per device. `config` gives its tiers and policy; the schedule's own
- configuration gives the algorithm and whether actions are ranges. Its memory is allocated with the first action. Parameters as for
- `gpuzip_init`.
+ Makes a session that follows `schedule` together with others, one per device. `config` gives its
+ tiers and policy; the schedule's own configuration gives the algorithm and whether actions are
+ ranges. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
 
  Pointers:
  As `gpuzip_init`.
@@ -1323,7 +1404,8 @@ gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
                               struct gpuzip_t **handle);
 
 /*
- The schedule that a session follows, as a handle of its own: give it back with `gpuzip_schedule_release`.
+ The schedule that a session follows, as a handle of its own: give it back with
+ `gpuzip_schedule_release`.
 
  Pointers:
  `schedule` is NULL or points to a handle's place.
@@ -1332,18 +1414,22 @@ gpuzip_status_t gpuzip_get_schedule(struct gpuzip_t *handle,
                                     struct gpuzip_schedule_t **schedule);
 
 /*
- Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan is kept. Call it before each shot, for
- every session of a schedule; a new session needs none before its first.
+ Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan
+ is kept. Call it before each shot, for every session of a schedule; a new session needs none
+ before its first.
 
- A shot that was left after its last BACKWARD without TERMINATE ends here, with all that TERMINATE does: the line in the performance log,
- the end in the timeline, the profile of `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
- time up to this call then counts as that BACKWARD's. An error is of the shot before, and told once: a second call begins the next shot.
+ A shot that was left after its last BACKWARD without TERMINATE ends here, with all that
+ TERMINATE does: the line in the performance log, the end in the timeline, the profile of
+ `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
+ time up to this call then counts as that BACKWARD's. An error is of the shot before, and told
+ once: a second call begins the next shot.
  */
 gpuzip_status_t gpuzip_setup(struct gpuzip_t *handle);
 
 /*
- Moves the schedule to its next action, follows it with this session, and writes it to `*action`. An action that asks for a save or a
- retrieve must be served before the next one. After TERMINATE only `gpuzip_setup` is valid.
+ Moves the schedule to its next action, follows it with this session, and writes it to `*action`.
+ An action that asks for a save or a retrieve must be served before the next one. After TERMINATE
+ only `gpuzip_setup` is valid.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1352,9 +1438,11 @@ gpuzip_status_t gpuzip_get_action(struct gpuzip_t *handle,
                                   struct gpuzip_action_t *action);
 
 /*
- Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action stays the next one. A loop sees so that the
- forward sweep is over while its last action is still the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The
- schedule is decided by this call if it is not yet. After TERMINATE there is no next action: GPUZIP_ERR_STATE.
+ Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action
+ stays the next one. A loop sees so that the forward sweep is over while its last action is still
+ the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The schedule is
+ decided by this call if it is not yet. After TERMINATE there is no next action:
+ GPUZIP_ERR_STATE.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1363,17 +1451,20 @@ gpuzip_status_t gpuzip_peek_action(struct gpuzip_t *handle,
                                    struct gpuzip_action_t *action);
 
 /*
- Follows the schedule to its current action, which must be number `it`. For the sessions whose schedule somebody else advances; for a
- session that is there already it does nothing.
+ Follows the schedule to its current action, which must be number `it`. For the sessions whose
+ schedule somebody else advances; for a session that is there already it does nothing.
  */
 gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
                                 int64_t it);
 
 /*
- Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init, and their data may move from call to
- call. Fields that overlap each other, or the session's own memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t; NULL is the default stream) and the call does not wait.
- `stream` stays valid until the next save or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the GPU
- is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on return.
+ Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init,
+ and their data may move from call to call. Fields that overlap each other, or the session's own
+ memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t;
+ NULL is the default stream) and the call does not wait. `stream` stays valid until the next save
+ or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the
+ GPU is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on
+ return.
 
  Pointers:
  `fields` points to `nfields` fields whose data is readable.
@@ -1385,13 +1476,15 @@ gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
                             void *stream);
 
 /*
- Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call
- does not wait; `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields have been written on
- return.
+ Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as
+ for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call does not wait;
+ `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields
+ have been written on return.
 
- Without a codec each field has the bytes that were saved. A lossy codec keeps its bound for every value, zeros included: where the
- application has zeros that its time steps read and never compute, such as a halo or a boundary, the field may come back with values
- within the bound. Set those zeros again after the call.
+ Without a codec each field has the bytes that were saved. A lossy codec keeps its bound for
+ every value, zeros included: where the application has zeros that its time steps read and never
+ compute, such as a halo or a boundary, the field may come back with values within the bound. Set
+ those zeros again after the call.
 
  Pointers:
  `fields` points to `nfields` fields whose data is writable.
@@ -1403,10 +1496,12 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
                                 void *stream);
 
 /*
- Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes u(ts) instead of having it copied.
+ Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes
+ u(ts) instead of having it copied.
 
- The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE, or SAVE of `ts`. `data[i]` becomes the
- address of field i, which `stream` may write to from now on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+ The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE,
+ or SAVE of `ts`. `data[i]` becomes the address of field i, which `stream` may write to from now
+ on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
 
  Pointers:
  `data` is NULL or points to `nfields` places.
@@ -1418,16 +1513,18 @@ gpuzip_status_t gpuzip_save_begin(struct gpuzip_t *handle,
                                   void *stream);
 
 /*
- Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the current action must be SAVE of `ts`. That memory
- may be read until the next save or retrieve is done on the stream, and written no more.
+ Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the
+ current action must be SAVE of `ts`. That memory may be read until the next save or retrieve is
+ done on the stream, and written no more.
  */
 gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
                                    int32_t ts,
                                    void *stream);
 
 /*
- Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done there; it need not be given back. The
- current action must be RESTORE of `ts`. The memory must not be written to, unless the action has the flag LAST_USE.
+ Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done
+ there; it need not be given back. The current action must be RESTORE of `ts`. The memory must
+ not be written to, unless the action has the flag LAST_USE.
 
  Pointers:
  `data` is NULL or points to `nfields` places.
@@ -1439,8 +1536,9 @@ gpuzip_status_t gpuzip_retrieve_acquire(struct gpuzip_t *handle,
                                         void *stream);
 
 /*
- Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or retrieve does: what uses it is enqueued on
- `stream`, or over, and it must not be touched after that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
+ Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or
+ retrieve does: what uses it is enqueued on `stream`, or over, and it must not be touched after
+ that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
  Valid in any action up to the next save or retrieve.
  */
 gpuzip_status_t gpuzip_retrieve_release(struct gpuzip_t *handle,
@@ -1448,8 +1546,9 @@ gpuzip_status_t gpuzip_retrieve_release(struct gpuzip_t *handle,
                                         void *stream);
 
 /*
- Blocks the calling thread until all saves and retrieves of this session so far have read and written their fields. Only for codes
- that touch the fields outside the stream that they gave; on the host backend that is so on return of each call.
+ Blocks the calling thread until all saves and retrieves of this session so far have read and
+ written their fields. Only for codes that touch the fields outside the stream that they gave; on
+ the host backend that is so on return of each call.
  */
 gpuzip_status_t gpuzip_synchronize(struct gpuzip_t *handle);
 
@@ -1472,9 +1571,9 @@ gpuzip_status_t gpuzip_summary(struct gpuzip_t *handle,
                                struct gpuzip_summary_t *summary);
 
 /*
- What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`. `device_bytes` is what it takes of the
- device, and enough as `device_budget`, if the backend is named or the fields' memory tells it; `host_bytes` is what snapshots of the
- expected sizes have.
+ What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
+ `device_bytes` is what it takes of the device, and enough as `device_budget`, if the backend is
+ named or the fields' memory tells it; `host_bytes` is what snapshots of the expected sizes have.
 
  Pointers:
  As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -1486,26 +1585,31 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
                                        struct gpuzip_summary_t *summary);
 
 /*
- Frees a session once its transfers are done; if another thread is in a call on it, when that call returns. The handle is invalid at once.
+ Frees a session once its transfers are done; if another thread is in a call on it, when that
+ call returns. The handle is invalid at once.
 
- A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`. If a state that a GPU restored was not what
- had been saved, and no call has said so yet, that is the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
+ A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`.
+ If a state that a GPU restored was not what had been saved, and no call has said so yet, that is
+ the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
  freed all the same.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
 
 /*
- Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD. FORWARDs go to `callbacks->forward`,
- saves and retrieves are done here. Returns before the first BACKWARD is begun, so that the application can do what it has to between
- the sweeps; a session that is there already stays there.
+ Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD.
+ FORWARDs go to `callbacks->forward`, saves and retrieves are done here. Returns before the first
+ BACKWARD is begun, so that the application can do what it has to between the sweeps; a session
+ that is there already stays there.
 
- `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says each time where those are; `stream` is as
- for `gpuzip_save`. All of it is copied. If a callback returns other than 0, nothing more is called and the result is
- GPUZIP_ERR_CALLBACK, with the value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions with
- `zero_copy` = 1 cannot run so.
+ `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says
+ each time where those are; `stream` is as for `gpuzip_save`. All of it is copied. If a callback
+ returns other than 0, nothing more is called and the result is GPUZIP_ERR_CALLBACK, with the
+ value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions
+ with `zero_copy` = 1 cannot run so.
 
  Pointers:
- `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields` fields, whose data is readable and writable.
+ `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields`
+ fields, whose data is readable and writable.
  */
 gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
                                    const struct gpuzip_callbacks_t *callbacks,
@@ -1514,8 +1618,9 @@ gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
                                    void *stream);
 
 /*
- Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a shot that has not begun, all of it.
- Parameters and result as for `gpuzip_run_forward`; `callbacks->backward` must not be NULL.
+ Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a
+ shot that has not begun, all of it. Parameters and result as for `gpuzip_run_forward`;
+ `callbacks->backward` must not be NULL.
 
  Pointers:
  As `gpuzip_run_forward`.
@@ -1527,9 +1632,10 @@ gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
                                    void *stream);
 
 /*
- A number that two schedules have in common if an application gets the same actions from both, in the same order and with the same
- flags, and practically never otherwise (2 different ones with probability 2^-64). It depends on nothing but the actions: compare it between
- ranks, machines and runs. It takes a pass over the schedule, which is decided by this call if it is not yet.
+ A number that two schedules have in common if an application gets the same actions from both, in
+ the same order and with the same flags, and practically never otherwise (2 different ones with
+ probability 2^-64). It depends on nothing but the actions: compare it between ranks, machines
+ and runs. It takes a pass over the schedule, which is decided by this call if it is not yet.
 
  Pointers:
  `fingerprint` is NULL or points to a number.
@@ -1547,19 +1653,22 @@ gpuzip_status_t gpuzip_schedule_fingerprint(struct gpuzip_schedule_t *schedule,
                                             uint64_t *fingerprint);
 
 /*
- Makes ranks that compute one grid together have one schedule. A plan depends on the size of states and on budgets; slabs of 101 and of 100
- planes may be planned with 19 and 20 snapshots, and then the first exchange of halos that one rank wants and the other does not waits for
- ever. Call it on every rank after `gpuzip_init` (and after `gpuzip_profile_import`, which plans anew), before the first action or after
- TERMINATE.
+ Makes ranks that compute one grid together have one schedule. A plan depends on the size of
+ states and on budgets; slabs of 101 and of 100 planes may be planned with 19 and 20 snapshots,
+ and then the first exchange of halos that one rank wants and the other does not waits for
+ ever. Call it on every rank after `gpuzip_init` (and after `gpuzip_profile_import`, which plans
+ anew), before the first action or after TERMINATE.
 
- All ranks get the schedule of the one with the fewest snapshots (of several such ranks the one with the smallest numbers in the other
- parameters); a session whose own schedule was another one plans and allocates anew with its next action. Cache and codec of each rank stay
- its own. The result is success on all ranks, with equal fingerprints, or an error on all: where a rank has failed that is its own error,
- and GPUZIP_ERR_SCHEDULE on the others.
+ All ranks get the schedule of the one with the fewest snapshots (of several such ranks the one
+ with the smallest numbers in the other parameters); a session whose own schedule was another one
+ plans and allocates anew with its next action. Cache and codec of each rank stay its own. The
+ result is success on all ranks, with equal fingerprints, or an error on all: where a rank has
+ failed that is its own error, and GPUZIP_ERR_SCHEDULE on the others.
 
- `least` is called 5 times on every rank, whatever becomes of the ranks; `user` is handed to it. A rank without a session, since
- `gpuzip_init` failed there, takes part with `handle` NULL, so that the others do not wait for it. If `least` itself fails, it is not
- called again, and the result there is GPUZIP_ERR_CALLBACK.
+ `least` is called 5 times on every rank, whatever becomes of the ranks; `user` is handed to it.
+ A rank without a session, since `gpuzip_init` failed there, takes part with `handle` NULL, so
+ that the others do not wait for it. If `least` itself fails, it is not called again, and the
+ result there is GPUZIP_ERR_CALLBACK.
 
  Pointers:
  `least` is NULL or does what `gpuzip_least_t` says, with `user`.
@@ -1569,19 +1678,24 @@ gpuzip_status_t gpuzip_agree(struct gpuzip_t *handle,
                              void *user);
 
 /*
- Measures the next shot, or the one that begins: call it before the first action or after TERMINATE.
+ Measures the next shot, or the one that begins: call it before the first action or after
+ TERMINATE.
 
- Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is copied within the device and across the link
- and compressed and decompressed with the codecs that the configuration has, or leaves to choose from. The shot's own results are those of
- any other; it takes longer, and while it runs, memory for one more state on the device and on the host, and what the codecs need. When
- TERMINATE has been handed out the session has the profile: it is written to `profile_path` if that is set, and
- `gpuzip_profile_export` gives it. The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in step.
+ Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is
+ copied within the device and across the link and compressed and decompressed with the codecs
+ that the configuration has, or leaves to choose from. The shot's own results are those of
+ any other; it takes longer, and while it runs, memory for one more state on the device and on
+ the host, and what the codecs need. When TERMINATE has been handed out the session has the
+ profile: it is written to `profile_path` if that is set, and `gpuzip_profile_export` gives it.
+ The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in
+ step.
  */
 gpuzip_status_t gpuzip_autotune(struct gpuzip_t *handle);
 
 /*
- The profile that the session measured last, or was given, as bytes that mean the same on every machine: broadcast them, or write them to
- a file. `*bytes` becomes their number. With `data` NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
+ The profile that the session measured last, or was given, as bytes that mean the same on every
+ machine: broadcast them, or write them to a file. `*bytes` becomes their number. With `data`
+ NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
 
  Pointers:
  `data` is NULL or points to `capacity` bytes; `bytes` is NULL or points to a number.
@@ -1592,10 +1706,12 @@ gpuzip_status_t gpuzip_profile_export(struct gpuzip_t *handle,
                                       uint64_t *bytes);
 
 /*
- Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew by it: before the first action, or after
- TERMINATE for the next shot. A plan is a function of configuration, profile and fields alone: ranks that import the same bytes between
- the same shots plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of another version or of
- another backend, or no plan fits, the session stays as it was. Memory is allocated with the next action.
+ Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew
+ by it: before the first action, or after TERMINATE for the next shot. A plan is a function of
+ configuration, profile and fields alone: ranks that import the same bytes between the same shots
+ plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of
+ another version or of another backend, or no plan fits, the session stays as it was. Memory is
+ allocated with the next action.
 
  Pointers:
  `data` is NULL or points to `bytes` bytes.
@@ -1605,10 +1721,12 @@ gpuzip_status_t gpuzip_profile_import(struct gpuzip_t *handle,
                                       uint64_t bytes);
 
 /*
- What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one there is none.
+ What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one
+ there is none.
 
  Pointers:
- `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t` whose `struct_size` is set.
+ `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t`
+ whose `struct_size` is set.
  */
 gpuzip_status_t gpuzip_profile_info(const void *data,
                                     uint64_t bytes,
@@ -1616,7 +1734,8 @@ gpuzip_status_t gpuzip_profile_info(const void *data,
                                     struct gpuzip_profile_info_t *info);
 
 /*
- Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.
+ Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has.
+ Their data may be NULL.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -1627,13 +1746,14 @@ gpuzip_status_t gpuzip_codec_bound(const struct gpuzip_config_t *config,
                                    uint64_t *bytes);
 
 /*
- Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at `stream`. `capacity` is the room there,
- at least what `gpuzip_codec_bound` says; `*bytes` becomes the size of the stream. A field with the role k+1 is coded as field k minus
- itself, as in a session. The call returns when it is done.
+ Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at
+ `stream`. `capacity` is the room there, at least what `gpuzip_codec_bound` says; `*bytes`
+ becomes the size of the stream. A field with the role k+1 is coded as field k minus itself, as
+ in a session. The call returns when it is done.
 
  Pointers:
- `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data; `stream` to `capacity` bytes apart from
- them.
+ `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
+ `stream` to `capacity` bytes apart from them.
  */
 gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
                                       const struct gpuzip_field_t *fields,
@@ -1643,11 +1763,13 @@ gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
                                       uint64_t *bytes);
 
 /*
- Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The fields must have the shapes, types and
- roles that were compressed. Whatever the bytes of the stream are, the call ends with the arrays restored or with an error.
+ Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The
+ fields must have the shapes, types and roles that were compressed. Whatever the bytes of the
+ stream are, the call ends with the arrays restored or with an error.
 
  Pointers:
- `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be written.
+ `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be
+ written.
  */
 gpuzip_status_t gpuzip_codec_decompress(const void *stream,
                                         uint64_t bytes,
@@ -1658,7 +1780,8 @@ gpuzip_status_t gpuzip_codec_decompress(const void *stream,
  What a stream says of its array number `index`, from 0, in the order of the stream.
 
  Pointers:
- `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose `struct_size` is set.
+ `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
+ `struct_size` is set.
  */
 gpuzip_status_t gpuzip_codec_info(const void *stream,
                                   uint64_t bytes,
@@ -1666,12 +1789,13 @@ gpuzip_status_t gpuzip_codec_info(const void *stream,
                                   struct gpuzip_codec_info_t *info);
 
 /*
- Adds a codec of the application's to those of this process, for good. `*compressor` becomes its number for
- `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to be the same where its streams are read.
+ Adds a codec of the application's to those of this process, for good. `*compressor` becomes its
+ number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to
+ be the same where its streams are read.
 
  Pointers:
- `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from any thread, as long as the process
- lives.
+ `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from
+ any thread, as long as the process lives.
  */
 gpuzip_status_t gpuzip_codec_register(const struct gpuzip_codec_plugin_t *plugin,
                                       int32_t *compressor);

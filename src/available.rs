@@ -1,7 +1,8 @@
-//! Memory that this process may still take: what the system has left, within the limits of its control groups and of the process itself.
+//! Memory that this process may still take: what the system has left, within the limits of its
+//! control groups and of the process itself.
 //!
-//! What cannot be read, or reads as nonsense, limits nothing: an unknown limit is no limit, and where nothing at all is known there is no
-//! answer.
+//! What cannot be read, or reads as nonsense, limits nothing: an unknown limit is no limit, and
+//! where nothing at all is known there is no answer.
 
 use std::path::{Path, PathBuf};
 
@@ -43,18 +44,32 @@ pub fn ranks_on_node(variable: impl Fn(&str) -> Option<String>) -> u32 {
     LOCAL_SIZES.into_iter().find_map(|name| most_tasks(&variable(name)?)).unwrap_or(1)
 }
 
-/// The largest number of a list as SLURM writes it, `4(x2),3` for nodes with 4, 4 and 3 tasks; a plain number is such a list.
+/// The largest number of a list as SLURM writes it, `4(x2),3` for nodes with 4, 4 and 3 tasks; a
+/// plain number is such a list.
 fn most_tasks(list: &str) -> Option<u32> {
     let tasks = |part: &str| part.split('(').next()?.trim().parse::<u32>().ok();
-    list.split(',').map(tasks).collect::<Option<Vec<_>>>()?.into_iter().max().filter(|&tasks| tasks > 0)
+    list.split(',')
+        .map(tasks)
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .max()
+        .filter(|&tasks| tasks > 0)
 }
 
 impl System<'_> {
     /// Bytes that this process may still take, by the lowest of all limits.
     pub fn available(&self) -> Option<Available> {
-        let system = self.kilobytes("meminfo", "MemAvailable:").map(|bytes| Available { bytes, limit: "MemAvailable" });
-        let process = ["address space", "data size"].into_iter().filter_map(|limit| self.of_process(limit));
-        system.into_iter().chain(self.of_commitments()).chain(process).chain(self.of_groups()).min_by_key(|available| available.bytes)
+        let system = self
+            .kilobytes("meminfo", "MemAvailable:")
+            .map(|bytes| Available { bytes, limit: "MemAvailable" });
+        let process =
+            ["address space", "data size"].into_iter().filter_map(|limit| self.of_process(limit));
+        system
+            .into_iter()
+            .chain(self.of_commitments())
+            .chain(process)
+            .chain(self.of_groups())
+            .min_by_key(|available| available.bytes)
     }
 
     /// A value of a file of lines `<name> <number> kB`.
@@ -64,17 +79,25 @@ impl System<'_> {
         value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     }
 
-    /// Where the system promises no more memory than it has (vm.overcommit_memory = 2): what it can still promise to all processes.
+    /// Where the system promises no more memory than it has (vm.overcommit_memory = 2): what it can
+    /// still promise to all processes.
     fn of_commitments(&self) -> Option<Available> {
         const STRICT: u64 = 2;
         if number(&self.proc.join("sys/vm/overcommit_memory"))? != STRICT {
             return None;
         }
-        let (most, promised) = (self.kilobytes("meminfo", "CommitLimit:")?, self.kilobytes("meminfo", "Committed_AS:")?);
-        Some(Available { bytes: most.saturating_sub(promised), limit: "CommitLimit under vm.overcommit_memory = 2" })
+        let (most, promised) = (
+            self.kilobytes("meminfo", "CommitLimit:")?,
+            self.kilobytes("meminfo", "Committed_AS:")?,
+        );
+        Some(Available {
+            bytes: most.saturating_sub(promised),
+            limit: "CommitLimit under vm.overcommit_memory = 2",
+        })
     }
 
-    /// What the process's own limit of this name leaves: RLIMIT_AS less all mappings, RLIMIT_DATA less those that are private and writable.
+    /// What the process's own limit of this name leaves: RLIMIT_AS less all mappings, RLIMIT_DATA
+    /// less those that are private and writable.
     fn of_process(&self, name: &str) -> Option<Available> {
         let (limit, used) = match name {
             "address space" => ("RLIMIT_AS", "VmSize:"),
@@ -92,38 +115,63 @@ impl System<'_> {
         let mut found = Vec::new();
         for line in lines.lines() {
             let mut parts = line.splitn(3, ':');
-            let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+            let (Some(_), Some(controllers), Some(path)) =
+                (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
             if controllers.is_empty() {
                 let roots = [self.cgroup.to_path_buf(), self.cgroup.join("unified")];
-                found.extend(roots.iter().flat_map(|root| groups(root, path)).flat_map(|group| of_group_v2(&group)));
+                found.extend(
+                    roots
+                        .iter()
+                        .flat_map(|root| groups(root, path))
+                        .flat_map(|group| of_group_v2(&group)),
+                );
             } else if controllers.split(',').any(|controller| controller == "memory") {
-                found.extend(groups(&self.cgroup.join("memory"), path).iter().filter_map(|group| of_group_v1(group)));
+                found.extend(
+                    groups(&self.cgroup.join("memory"), path)
+                        .iter()
+                        .filter_map(|group| of_group_v1(group)),
+                );
             }
         }
         found
     }
 }
 
-/// The folders of a group and of all groups that it is in. In a container the path may be that of the host: then only the root is there.
+/// The folders of a group and of all groups that it is in. In a container the path may be that of
+/// the host: then only the root is there.
 fn groups(root: &Path, path: &str) -> Vec<PathBuf> {
-    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != "..").collect();
+    let names: Vec<&str> =
+        path.split('/').filter(|name| !name.is_empty() && *name != "..").collect();
     (0..=names.len()).map(|depth| root.join(names[..depth].join("/"))).collect()
 }
 
-/// What a group of version 2 leaves: `memory.max` and `memory.high` less what is used and cannot be dropped.
+/// What a group of version 2 leaves: `memory.max` and `memory.high` less what is used and cannot be
+/// dropped.
 fn of_group_v2(group: &Path) -> Vec<Available> {
     let Some(used) = number(&group.join("memory.current")) else { return Vec::new() };
     let used = used.saturating_sub(inactive(group, "inactive_file"));
-    let limits = [("memory.max", "the control group's memory.max"), ("memory.high", "the control group's memory.high")];
-    let left = |(file, limit): (&str, &'static str)| Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit });
+    let limits = [
+        ("memory.max", "the control group's memory.max"),
+        ("memory.high", "the control group's memory.high"),
+    ];
+    let left = |(file, limit): (&str, &'static str)| {
+        Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit })
+    };
     limits.into_iter().filter_map(left).collect()
 }
 
 /// The same of version 1, which writes a huge number for no limit.
 fn of_group_v1(group: &Path) -> Option<Available> {
     let most = number(&group.join("memory.limit_in_bytes"))?;
-    let used = number(&group.join("memory.usage_in_bytes"))?.saturating_sub(inactive(group, "total_inactive_file"));
-    Some(Available { bytes: most.saturating_sub(used), limit: "the control group's memory.limit_in_bytes" })
+    let used = number(&group.join("memory.usage_in_bytes"))?
+        .saturating_sub(inactive(group, "total_inactive_file"));
+    Some(Available {
+        bytes: most.saturating_sub(used),
+        limit: "the control group's memory.limit_in_bytes",
+    })
 }
 
 /// Bytes of files in memory that a group can drop, which its usage includes.
@@ -154,7 +202,8 @@ mod tests {
 
     impl Fake {
         fn new(name: &str, files: &[(&str, &str)]) -> Self {
-            let folder = std::env::temp_dir().join(format!("gpuzip-available-{}-{name}", std::process::id()));
+            let folder = std::env::temp_dir()
+                .join(format!("gpuzip-available-{}-{name}", std::process::id()));
             for (path, text) in files {
                 let path = folder.join(path);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -174,8 +223,10 @@ mod tests {
         }
     }
 
-    const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal: 2000000 kB\nMemFree: 1 kB\nMemAvailable:    1000000 kB\n");
-    const STATUS: (&str, &str) = ("proc/self/status", "Name:\tx\nVmSize:\t  100 kB\nVmData:\t   40 kB\n");
+    const MEMINFO: (&str, &str) =
+        ("proc/meminfo", "MemTotal: 2000000 kB\nMemFree: 1 kB\nMemAvailable:    1000000 kB\n");
+    const STATUS: (&str, &str) =
+        ("proc/self/status", "Name:\tx\nVmSize:\t  100 kB\nVmData:\t   40 kB\n");
 
     fn bytes(name: &str, files: &[(&str, &str)]) -> Option<(u64, &'static str)> {
         Fake::new(name, files).available().map(|available| (available.bytes, available.limit))
@@ -195,7 +246,8 @@ mod tests {
             ("1048576", "65536", (65536 - 40 * KIB, "RLIMIT_DATA")),
             ("1", "unlimited", (0, "RLIMIT_AS")),
         ] {
-            let found = bytes("limits", &[MEMINFO, STATUS, ("proc/self/limits", &limits(space, data))]);
+            let found =
+                bytes("limits", &[MEMINFO, STATUS, ("proc/self/limits", &limits(space, data))]);
             assert_eq!(found, Some(expected), "{space} {data}");
         }
     }
@@ -203,7 +255,11 @@ mod tests {
     #[test]
     fn strict_overcommit_limits_what_is_promised() {
         const STRICT: &str = "CommitLimit under vm.overcommit_memory = 2";
-        let meminfo = |promised: u64| format!("MemAvailable: 1000000 kB\nCommitLimit:  900000 kB\nCommitted_AS: {promised} kB\n");
+        let meminfo = |promised: u64| {
+            format!(
+                "MemAvailable: 1000000 kB\nCommitLimit:  900000 kB\nCommitted_AS: {promised} kB\n"
+            )
+        };
         for (mode, promised, expected) in [
             ("0\n", 899_000, (1_000_000 * KIB, "MemAvailable")),
             ("1\n", 899_000, (1_000_000 * KIB, "MemAvailable")),
@@ -211,10 +267,12 @@ mod tests {
             ("2\n", 0, (900_000 * KIB, STRICT)),
             ("2\n", 901_000, (0, STRICT)),
         ] {
-            let files = [("proc/meminfo", &*meminfo(promised)), ("proc/sys/vm/overcommit_memory", mode)];
+            let files =
+                [("proc/meminfo", &*meminfo(promised)), ("proc/sys/vm/overcommit_memory", mode)];
             assert_eq!(bytes("strict", &files), Some(expected), "{mode}{promised}");
         }
-        let without_the_limit = bytes("strict-unknown", &[MEMINFO, ("proc/sys/vm/overcommit_memory", "2\n")]);
+        let without_the_limit =
+            bytes("strict-unknown", &[MEMINFO, ("proc/sys/vm/overcommit_memory", "2\n")]);
         assert_eq!(without_the_limit, Some((1_000_000 * KIB, "MemAvailable")));
     }
 
@@ -231,7 +289,10 @@ mod tests {
         ];
         assert_eq!(bytes("v2", &v2), Some((43000, "the control group's memory.max")));
         let high = ("cgroup/job/step/memory.high", "30000\n");
-        assert_eq!(bytes("v2-high", &[&v2[..], &[high]].concat()), Some((29000, "the control group's memory.high")));
+        assert_eq!(
+            bytes("v2-high", &[&v2[..], &[high]].concat()),
+            Some((29000, "the control group's memory.high"))
+        );
         let v1 = [
             MEMINFO,
             ("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/of/the/host\n0::/\n"),
@@ -240,16 +301,24 @@ mod tests {
             ("cgroup/memory/memory.stat", "total_inactive_file 500\n"),
         ];
         assert_eq!(bytes("v1", &v1), Some((50500, "the control group's memory.limit_in_bytes")));
-        let unlimited = [v1[0], v1[1], ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712"), v1[3]];
+        let unlimited =
+            [v1[0], v1[1], ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712"), v1[3]];
         assert_eq!(bytes("v1-unlimited", &unlimited), Some((1_000_000 * KIB, "MemAvailable")));
     }
 
-    /// Whatever stands in the files, they are read without harm, and what is no number limits nothing.
+    /// Whatever stands in the files, they are read without harm, and what is no number limits
+    /// nothing.
     #[test]
     fn nonsense_limits_nothing() {
         assert_eq!(bytes("nothing", &[]), None);
         let nonsense = "\u{fffd}-1 99999999999999999999999 kB\n::::\nMax address space\nMax data size -5 x\nVmSize: kB";
-        let files = ["proc/meminfo", "proc/self/cgroup", "proc/self/limits", "proc/self/status", "cgroup/memory.max"];
+        let files = [
+            "proc/meminfo",
+            "proc/self/cgroup",
+            "proc/self/limits",
+            "proc/self/status",
+            "cgroup/memory.max",
+        ];
         assert_eq!(bytes("nonsense", &files.map(|file| (file, nonsense))), None);
         let fake = Fake::new("bytes", &[MEMINFO]);
         fs::create_dir_all(fake.0.join("proc/self/limits")).unwrap();
@@ -259,12 +328,24 @@ mod tests {
 
     #[test]
     fn launchers_say_how_many_ranks_share_a_node() {
-        let with = |name: &'static str, value: &'static str| ranks_on_node(move |asked| (asked == name).then(|| value.to_string()));
+        let with = |name: &'static str, value: &'static str| {
+            ranks_on_node(move |asked| (asked == name).then(|| value.to_string()))
+        };
         assert_eq!(ranks_on_node(|_| None), 1);
         for name in LOCAL_SIZES {
-            assert_eq!((with(name, "4"), with(name, "0"), with(name, "many"), with(name, "-3")), (4, 1, 1, 1), "{name}");
+            assert_eq!(
+                (with(name, "4"), with(name, "0"), with(name, "many"), with(name, "-3")),
+                (4, 1, 1, 1),
+                "{name}"
+            );
         }
-        assert_eq!((with("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"), with("SLURM_STEP_TASKS_PER_NODE", "2,7(x3)")), (4, 7));
+        assert_eq!(
+            (
+                with("SLURM_STEP_TASKS_PER_NODE", "4(x2),3"),
+                with("SLURM_STEP_TASKS_PER_NODE", "2,7(x3)")
+            ),
+            (4, 7)
+        );
     }
 
     /// This machine has some answer, and no process may take more than its system has.
@@ -272,7 +353,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn this_machine_has_memory() {
         let available = host().unwrap();
-        let total = System { proc: Path::new("/proc"), cgroup: Path::new("/") }.kilobytes("meminfo", "MemTotal:").unwrap();
+        let total = System { proc: Path::new("/proc"), cgroup: Path::new("/") }
+            .kilobytes("meminfo", "MemTotal:")
+            .unwrap();
         assert!(available.bytes <= total, "{available:?} of {total}");
     }
 }

@@ -42,7 +42,8 @@ pub struct Config {
     pub device_budget: u64,
     /// Bytes of host memory for snapshots.
     pub host_budget: u64,
-    /// Where neither budgets nor snapshots are set, a session of its own on `auto` takes a share of the memory that is free.
+    /// Where neither budgets nor snapshots are set, a session of its own on `auto` takes a share
+    /// of the memory that is free.
     pub default_budgets: bool,
     /// Which kind of device the session is on.
     pub backend: Backend,
@@ -56,7 +57,8 @@ pub struct Config {
     pub range_actions: bool,
     /// Actions that the host may run ahead of a GPU.
     pub max_in_flight: u32,
-    /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0: as fast as memory.
+    /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0:
+    /// as fast as memory.
     pub link_bandwidth: f64,
     /// How snapshots are compressed.
     pub compression: Settings,
@@ -123,10 +125,12 @@ pub struct Entry<'a> {
     pub value: &'a str,
 }
 
-/// The `key = value` lines of a text; `#` begins a comment, unless inside double quotes. Lines may end as in DOS, and the text may begin with
-/// the mark that editors there put before UTF-8.
+/// The `key = value` lines of a text; `#` begins a comment, unless inside double quotes. Lines may
+/// end as in DOS, and the text may begin with the mark that editors there put before UTF-8.
 pub fn entries(text: &str) -> impl Iterator<Item = Result<Entry<'_>>> {
-    (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()).filter_map(|(line, content)| entry(line, content).transpose())
+    (1..)
+        .zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines())
+        .filter_map(|(line, content)| entry(line, content).transpose())
 }
 
 fn entry(line: usize, content: &str) -> Result<Option<Entry<'_>>> {
@@ -145,7 +149,8 @@ fn entry(line: usize, content: &str) -> Result<Option<Entry<'_>>> {
     Ok(Some(Entry { line, key, value }))
 }
 
-/// A text of a file or variable as an error quotes it: what to do about it must not be lost behind it.
+/// A text of a file or variable as an error quotes it: what to do about it must not be lost behind
+/// it.
 pub(crate) fn shown(value: &str) -> String {
     const LONGEST: usize = 100;
     match value.char_indices().nth(LONGEST) {
@@ -180,7 +185,14 @@ mod tests {
         let text = "\u{feff}# GPUZIP\n\ncheckpointing_algorithm = 1 # revolve\r\n trace_file_path=\"a # b.txt\"\nfloat_kind = float;\n";
         let entries = parse(text).unwrap();
         let pairs: Vec<_> = entries.iter().map(|e| (e.line, e.key, e.value)).collect();
-        assert_eq!(pairs, [(3, "checkpointing_algorithm", "1"), (4, "trace_file_path", "a # b.txt"), (5, "float_kind", "float")]);
+        assert_eq!(
+            pairs,
+            [
+                (3, "checkpointing_algorithm", "1"),
+                (4, "trace_file_path", "a # b.txt"),
+                (5, "float_kind", "float")
+            ]
+        );
     }
 
     #[test]

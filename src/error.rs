@@ -2,10 +2,12 @@
 
 use std::fmt::{self, Write};
 
-/// Longest text of an error, in bytes: texts quote what they are given, which may be of any length, and must be short where memory is.
+/// Longest text of an error, in bytes: texts quote what they are given, which may be of any length,
+/// and must be short where memory is.
 pub const LONGEST_TEXT: usize = 2047;
 
-/// Why a call failed. The numbers are the C ABI's (`GPUZIP_ERR_*`), in ranges per area; a retired number is never used again.
+/// Why a call failed. The numbers are the C ABI's (`GPUZIP_ERR_*`), in ranges per area; a retired
+/// number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Code {
@@ -105,7 +107,11 @@ impl std::error::Error for Error {}
 
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
-        let kind = if error.code == Code::Memory { std::io::ErrorKind::OutOfMemory } else { std::io::ErrorKind::Other };
+        let kind = if error.code == Code::Memory {
+            std::io::ErrorKind::OutOfMemory
+        } else {
+            std::io::ErrorKind::Other
+        };
         std::io::Error::new(kind, error)
     }
 }

@@ -1,5 +1,6 @@
-//! Vectors as long as a schedule, a field or a file: memory that cannot be had is an error, never an abort. What is shorter than
-//! `reserve::LARGEST` bytes for certain, and of which a call has few, needs none of this.
+//! Vectors as long as a schedule, a field or a file: memory that cannot be had is an error, never
+//! an abort. What is shorter than `reserve::LARGEST` bytes for certain, and of which a call has
+//! few, needs none of this.
 
 use crate::error::{text, Code, Error, Result};
 use crate::reserve::may_fail;

@@ -6,11 +6,12 @@ use crate::process::Process;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A static value behind a lock, of which every process has its own: after a fork, the child's first use makes a new value, and leaves what it
-/// inherited as it is, locked or half changed.
+/// A static value behind a lock, of which every process has its own: after a fork, the child's
+/// first use makes a new value, and leaves what it inherited as it is, locked or half changed.
 pub(crate) struct Guarded<T: 'static> {
     first: RwLock<T>,
-    /// The newest child's; never freed, since its parent's threads may have been using the one before.
+    /// The newest child's; never freed, since its parent's threads may have been using the one
+    /// before.
     newest: AtomicPtr<Owned<T>>,
     make: fn() -> T,
 }
@@ -26,7 +27,8 @@ impl<T> Guarded<T> {
         Guarded { first: RwLock::new(value), newest: AtomicPtr::new(std::ptr::null_mut()), make }
     }
 
-    /// The value to be read. A panic while it was written makes no difference: every writer leaves it whole at every point.
+    /// The value to be read. A panic while it was written makes no difference: every writer leaves
+    /// it whole at every point.
     pub fn read(&'static self) -> Result<RwLockReadGuard<'static, T>> {
         Ok(self.of_this_process()?.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -44,13 +46,18 @@ impl<T> Guarded<T> {
         loop {
             let newest = self.newest.load(Ordering::Acquire);
             // SAFETY: NULL, or made below, and never freed once it is in `newest`.
-            if let Some(owned) = unsafe { newest.as_ref() }.filter(|owned| owned.process == process) {
+            if let Some(owned) = unsafe { newest.as_ref() }.filter(|owned| owned.process == process)
+            {
                 return Ok(&owned.value);
             }
             let mut owned = with_room(1)?;
             owned.push(Owned { process, value: RwLock::new((self.make)()) });
             let owned: *mut [Owned<T>] = Box::into_raw(owned.into_boxed_slice());
-            if self.newest.compare_exchange(newest, owned.cast(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+            if self
+                .newest
+                .compare_exchange(newest, owned.cast(), Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+            {
                 // SAFETY: made above; no other thread has seen it.
                 drop(unsafe { Box::from_raw(owned) });
             }
@@ -89,11 +96,26 @@ mod tests {
         let mut files = Vec::new();
         sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
         assert!(files.len() > 100);
-        let waits = ["Mutex<", "RwLock<", "Once ", "OnceLock<", "LazyLock<", "Lazy<", "OnceCell<", "Condvar", "Barrier", "ReentrantLock<"];
-        for (name, text) in files.iter().filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("dct/measure.rs")) {
+        let waits = [
+            "Mutex<",
+            "RwLock<",
+            "Once ",
+            "OnceLock<",
+            "LazyLock<",
+            "Lazy<",
+            "OnceCell<",
+            "Condvar",
+            "Barrier",
+            "ReentrantLock<",
+        ];
+        for (name, text) in files
+            .iter()
+            .filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("dct/measure.rs"))
+        {
             let code = code(text);
             // Not of a lifetime.
-            let statics = code.match_indices("static ").filter(|(at, _)| !code[..*at].ends_with('\''));
+            let statics =
+                code.match_indices("static ").filter(|(at, _)| !code[..*at].ends_with('\''));
             for item in statics.map(|(at, word)| &code[at + word.len()..]) {
                 let kind = item.split(['=', ';']).next().unwrap_or_default();
                 let guarded = kind.contains("Guarded<");
@@ -102,7 +124,16 @@ mod tests {
                     "{name}: static {kind}: use guarded::Guarded or once_cell::race"
                 );
             }
-            let std_only = ["OnceLock", "LazyLock", "sync::Once;", "stderr()", "stdout()", "eprintln!", "println!", "set_logger_racy"];
+            let std_only = [
+                "OnceLock",
+                "LazyLock",
+                "sync::Once;",
+                "stderr()",
+                "stdout()",
+                "eprintln!",
+                "println!",
+                "set_logger_racy",
+            ];
             if let Some(word) = std_only.iter().find(|word| code.contains(**word)) {
                 panic!("{name} uses {word}, for which a forked child may wait for ever");
             }
@@ -111,7 +142,8 @@ mod tests {
 
     /// Runs `body` in a forked child, and returns whether it ended by itself and well.
     fn child(body: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child runs `body` with nothing but its own copy of this thread, and ends by _exit, or by the alarm's signal.
+        // SAFETY: the child runs `body` with nothing but its own copy of this thread, and ends by
+        // _exit, or by the alarm's signal.
         unsafe {
             let child = libc::fork();
             if child == 0 {
@@ -150,7 +182,10 @@ mod tests {
         let in_child = || {
             let before = COUNTED.add(0);
             COUNTED.take(3);
-            before == 0 && COUNTED.add(4) == 4 && child(|| COUNTED.add(0) == 0 && COUNTED.add(1) == 1) && COUNTED.add(0) == 4
+            before == 0
+                && COUNTED.add(4) == 4
+                && child(|| COUNTED.add(0) == 0 && COUNTED.add(1) == 1)
+                && COUNTED.add(0) == 4
         };
         assert!(child(in_child));
         assert_eq!(COUNTED.add(0), 10);

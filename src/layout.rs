@@ -3,7 +3,8 @@
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
-/// One array of the state, n1 fastest. How it lies in the application's memory is not part of it: in a snapshot it is contiguous.
+/// One array of the state, n1 fastest. How it lies in the application's memory is not part of it:
+/// in a snapshot it is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Extents; 1 where a dimension is not used.
@@ -41,8 +42,8 @@ pub struct Layout {
     pub slot_bytes: u64,
 }
 
-/// How the fields of a state are kept where snapshots share time levels: each slot has the state's own fields, and those that are the
-/// previous level of one of them are the past.
+/// How the fields of a state are kept where snapshots share time levels: each slot has the state's
+/// own fields, and those that are the previous level of one of them are the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     /// Own fields, by number, with their offsets in a slot; checksums come behind them.
@@ -79,17 +80,27 @@ impl Layout {
     /// The time levels, if there are any to share.
     pub fn levels(&self) -> Option<Levels> {
         // A GPU adds up checksums in words of 4 bytes: smaller values are not shared.
-        let is_past =
-            |field: &Field| field.scalar.bytes() >= 4 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none());
-        let mut levels = Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, previous_bytes: 0 };
+        let is_past = |field: &Field| {
+            field.scalar.bytes() >= 4
+                && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none())
+        };
+        let mut levels =
+            Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, previous_bytes: 0 };
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
             levels.own.push((i, levels.own_bytes));
             levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
         for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
-            let (present, of) = levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
+            let (present, of) =
+                levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
             let sum = levels.own_bytes + 8 * levels.past.len() as u64;
-            levels.past.push(PreviousField { field: i, at: levels.previous_bytes, present, of, sum });
+            levels.past.push(PreviousField {
+                field: i,
+                at: levels.previous_bytes,
+                present,
+                of,
+                sum,
+            });
             levels.previous_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
         levels.own_bytes += (8 * levels.past.len() as u64).next_multiple_of(ALIGNMENT);
@@ -99,7 +110,11 @@ impl Layout {
     /// Places the fields one after the other.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         if fields.is_empty() || fields.len() > MAX_FIELDS {
-            return fail!(Argument, "nfields = {}: a state has 1 to {MAX_FIELDS} fields", fields.len());
+            return fail!(
+                Argument,
+                "nfields = {}: a state has 1 to {MAX_FIELDS} fields",
+                fields.len()
+            );
         }
         let mut offsets = Vec::with_capacity(fields.len());
         let (mut raw_bytes, mut end) = (0u64, 0u64);
@@ -109,12 +124,21 @@ impl Layout {
                 return fail!(Argument, "field {i}: its extents are {n1} x {n2} x {n3}; give 1 to a dimension that is not used");
             }
             let Some(bytes) = field.bytes() else {
-                return fail!(Argument, "field {i}: {n1} x {n2} x {n3} values do not fit the address space");
+                return fail!(
+                    Argument,
+                    "field {i}: {n1} x {n2} x {n3} values do not fit the address space"
+                );
             };
             if let Some(k) = field.previous_of {
                 let pair = fields.get(k as usize);
-                if is_cycle(&fields, i) || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar) {
-                    return fail!(Argument, "field {i}: role = {}: no other field {k} of the same shape and type", k as u64 + 1);
+                if is_cycle(&fields, i)
+                    || pair.is_none_or(|f| f.n != field.n || f.scalar != field.scalar)
+                {
+                    return fail!(
+                        Argument,
+                        "field {i}: role = {}: no other field {k} of the same shape and type",
+                        k as u64 + 1
+                    );
                 }
             }
             offsets.push(end);
@@ -122,7 +146,11 @@ impl Layout {
             end = end.saturating_add(bytes.next_multiple_of(ALIGNMENT));
         }
         if end > isize::MAX as u64 {
-            return fail!(Argument, "the {} fields together do not fit the address space", fields.len());
+            return fail!(
+                Argument,
+                "the {} fields together do not fit the address space",
+                fields.len()
+            );
         }
         Ok(Layout { fields, offsets, raw_bytes, slot_bytes: end })
     }
@@ -130,7 +158,8 @@ impl Layout {
 
 /// Whether field `i` would be, over any number of time levels, the past of itself.
 fn is_cycle(fields: &[Field], i: usize) -> bool {
-    let earlier = |k: &usize| fields.get(*k).and_then(|field| field.previous_of).map(|k| k as usize);
+    let earlier =
+        |k: &usize| fields.get(*k).and_then(|field| field.previous_of).map(|k| k as usize);
     std::iter::successors(earlier(&i), earlier).take(fields.len()).any(|k| k == i)
 }
 
@@ -144,8 +173,12 @@ mod tests {
 
     #[test]
     fn unequal_fields_are_placed_apart() {
-        let layout =
-            Layout::new(vec![field([3, 1, 1], Scalar::F32), field([10, 10, 1], Scalar::F64), field([1, 1, 1], Scalar::F32)]).unwrap();
+        let layout = Layout::new(vec![
+            field([3, 1, 1], Scalar::F32),
+            field([10, 10, 1], Scalar::F64),
+            field([1, 1, 1], Scalar::F32),
+        ])
+        .unwrap();
         assert_eq!(layout.offsets, [0, 256, 256 + 1024]);
         assert_eq!((layout.raw_bytes, layout.slot_bytes), (12 + 800 + 4, 256 + 1024 + 256));
     }
@@ -158,9 +191,20 @@ mod tests {
             (vec![field([u64::MAX, 2, 1], Scalar::F32)], "address space"),
             (vec![field([1 << 60, 1, 1], Scalar::F64)], "address space"),
             (vec![field([1 << 60, 1, 1], Scalar::F32); 8], "together"),
-            (vec![Field { previous_of: Some(1), ..field([4, 1, 1], Scalar::F32) }, field([5, 1, 1], Scalar::F32)], "role = 2"),
+            (
+                vec![
+                    Field { previous_of: Some(1), ..field([4, 1, 1], Scalar::F32) },
+                    field([5, 1, 1], Scalar::F32),
+                ],
+                "role = 2",
+            ),
             (vec![Field { previous_of: Some(0), ..field([4, 1, 1], Scalar::F32) }], "role = 1"),
-            ([1, 2, 0].map(|k| Field { previous_of: Some(k), ..field([4, 1, 1], Scalar::F32) }).to_vec(), "role = 2"),
+            (
+                [1, 2, 0]
+                    .map(|k| Field { previous_of: Some(k), ..field([4, 1, 1], Scalar::F32) })
+                    .to_vec(),
+                "role = 2",
+            ),
         ] {
             let error = Layout::new(fields).unwrap_err();
             assert!(error.message.contains(part), "{error}");

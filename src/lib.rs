@@ -1,12 +1,13 @@
 //! gpuzip: checkpointing for adjoint codes.
 //!
-//! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small engine plays that plan against a device; a
-//! thin C ABI hands the engine to C, C++ and Fortran.
+//! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small
+//! engine plays that plan against a device; a thin C ABI hands the engine to C, C++ and Fortran.
 //!
-//! The modules stand on floors, each using only what stands below it; `tests/floors.rs` has them in order, and fails where one uses what
-//! stands above. From the top: [`capi`], the C ABI; [`session`], what an application drives; `tune`, a measured shot; [`choice`], what a
-//! configuration makes of a job; [`config`]; [`predict`], a run without its bytes; [`tier`], cache and pool; [`plan`]; [`codec`];
-//! [`device`], memory and order; [`schedule`]; and the ground.
+//! The modules stand on floors, each using only what stands below it; `tests/floors.rs` has them in
+//! order, and fails where one uses what stands above. From the top: [`capi`], the C ABI;
+//! [`session`], what an application drives; `tune`, a measured shot; [`choice`], what a
+//! configuration makes of a job; [`config`]; [`predict`], a run without its bytes; [`tier`], cache
+//! and pool; [`plan`]; [`codec`]; [`device`], memory and order; [`schedule`]; and the ground.
 
 pub mod available;
 pub mod capi;
@@ -33,5 +34,6 @@ pub mod tier;
 pub mod trace;
 mod tune;
 
-/// The version of the C ABI. It changes when a program built against an older header could misbehave.
+/// The version of the C ABI. It changes when a program built against an older header could
+/// misbehave.
 pub const ABI_VERSION: u32 = 1;

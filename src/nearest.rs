@@ -3,8 +3,8 @@
 /// Longer names are not looked at.
 const LONGEST: usize = 64;
 
-/// The name that is nearest to `word`: at most one letter in four is wrong, missing, superfluous or swapped with the next one, whatever the
-/// case, without underscores.
+/// The name that is nearest to `word`: at most one letter in four is wrong, missing, superfluous or
+/// swapped with the next one, whatever the case, without underscores.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = letters_of(word);
     if letters.is_empty() || letters.len() > LONGEST {
@@ -26,10 +26,14 @@ pub fn extended<'a>(word: &str, mut names: impl Iterator<Item = &'a str>) -> Opt
 }
 
 fn letters_of(name: &str) -> Vec<u8> {
-    name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase()).collect()
+    name.bytes()
+        .filter(|byte| !matches!(byte, b'_' | b'-'))
+        .map(|byte| byte.to_ascii_lowercase())
+        .collect()
 }
 
-/// Damerau and Levenshtein's, of strings whose letters are swapped at most once (optimal string alignment).
+/// Damerau and Levenshtein's, of strings whose letters are swapped at most once (optimal string
+/// alignment).
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<usize>>()];
     for i in 1..=a.len() {
@@ -54,9 +58,14 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, expected) in
-            [("", "abc", 3), ("abc", "abc", 0), ("abc", "acb", 1), ("kitten", "sitting", 3), ("ab", "", 2), ("a", "b", 1)]
-        {
+        for (a, b, expected) in [
+            ("", "abc", 3),
+            ("abc", "abc", 0),
+            ("abc", "acb", 1),
+            ("kitten", "sitting", 3),
+            ("ab", "", 2),
+            ("a", "b", 1),
+        ] {
             assert_eq!(distance(a.as_bytes(), b.as_bytes()), expected, "{a} {b}");
         }
     }
@@ -69,6 +78,9 @@ mod tests {
         assert_eq!(of("CacheCapacity"), Some("cache_capacity"));
         assert_eq!((of("lib"), of("dir"), of("capacity")), (None, None, None));
         assert_eq!((of(""), of("_"), of(&"x".repeat(1 << 20))), (None, None, None));
-        assert_eq!((extended("CAPACITY", names()), extended("acity", names())), (Some("cache_capacity"), None));
+        assert_eq!(
+            (extended("CAPACITY", names()), extended("acity", names())),
+            (Some("cache_capacity"), None)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Numbers as people write them, for configuration files, variables and the command line alike.
 //!
-//! `1e4` and `1.5e3` are whole numbers. Suffixes are those of GNU coreutils, in either case: K, M, G, T and KiB, MiB, GiB, TiB are powers of
-//! 1024; kB, MB, GB, TB are powers of 1000. A bandwidth may end in `/s`.
+//! `1e4` and `1.5e3` are whole numbers. Suffixes are those of GNU coreutils, in either case: K, M,
+//! G, T and KiB, MiB, GiB, TiB are powers of 1024; kB, MB, GB, TB are powers of 1000. A bandwidth
+//! may end in `/s`.
 
 /// A whole number.
 pub fn whole(text: &str) -> Option<i64> {
@@ -45,7 +46,9 @@ fn unit(suffix: &str) -> Option<u64> {
     let mut letters = suffix.chars().map(|c| c.to_ascii_lowercase());
     match (letters.next(), letters.next(), letters.next(), letters.next()) {
         (None | Some('b'), None, ..) => Some(1),
-        (Some(letter), None, ..) | (Some(letter), Some('i'), Some('b'), None) => Some(1024u64.pow(power(letter)?)),
+        (Some(letter), None, ..) | (Some(letter), Some('i'), Some('b'), None) => {
+            Some(1024u64.pow(power(letter)?))
+        }
         (Some(letter), Some('b'), None, _) => Some(1000u64.pow(power(letter)?)),
         _ => None,
     }
@@ -81,12 +84,17 @@ impl Decimal {
         let ten_to = |power: i32| 10u128.checked_pow(power.unsigned_abs());
         match (self.exponent, digits) {
             (_, 0) => Some(Scaled { whole: 0, is_whole: true }),
-            (0.., _) => Some(Scaled { whole: digits.checked_mul(ten_to(self.exponent)?)?, is_whole: true }),
+            (0.., _) => {
+                Some(Scaled { whole: digits.checked_mul(ten_to(self.exponent)?)?, is_whole: true })
+            }
             // A divisor that 128 bits do not hold is more than any number.
-            _ => Some(ten_to(self.exponent).map_or(Scaled { whole: 0, is_whole: false }, |divisor| Scaled {
-                whole: digits / divisor,
-                is_whole: digits.is_multiple_of(divisor),
-            })),
+            _ => Some(ten_to(self.exponent).map_or(
+                Scaled { whole: 0, is_whole: false },
+                |divisor| Scaled {
+                    whole: digits / divisor,
+                    is_whole: digits.is_multiple_of(divisor),
+                },
+            )),
         }
     }
 }
@@ -147,17 +155,25 @@ mod tests {
             assert_eq!(bytes(text), None, "{text}");
         }
         // In no time, whatever the exponent.
-        assert_eq!((bytes("1e32767"), bytes("0e32767"), bytes("1e-32767K")), (None, Some(0), Some(0)));
+        assert_eq!(
+            (bytes("1e32767"), bytes("0e32767"), bytes("1e-32767K")),
+            (None, Some(0), Some(0))
+        );
     }
 
     #[test]
     fn whole_numbers_bandwidths_and_reals() {
         let cases = [("7", 7), ("-3", -3), ("+3", 3), ("1e4", 10_000), ("2.5e1", 25), ("10.0", 10)];
         cases.iter().for_each(|(text, value)| assert_eq!(whole(text), Some(*value), "{text}"));
-        ["", "-", "--1", "1.5", "many", "1K", "99999999999999999999", "1 "].iter().for_each(|text| assert_eq!(whole(text), None, "{text}"));
-        let rates = [("2G", (2u64 << 30) as f64), ("2GB/s", 2e9), ("1.5e9", 1.5e9), ("12.5 GB/s", 12.5e9)];
+        ["", "-", "--1", "1.5", "many", "1K", "99999999999999999999", "1 "]
+            .iter()
+            .for_each(|text| assert_eq!(whole(text), None, "{text}"));
+        let rates =
+            [("2G", (2u64 << 30) as f64), ("2GB/s", 2e9), ("1.5e9", 1.5e9), ("12.5 GB/s", 12.5e9)];
         rates.iter().for_each(|(text, value)| assert_eq!(bandwidth(text), Some(*value), "{text}"));
-        ["", "fast", "nan", "inf", "1e999", "G", "1e308T"].iter().for_each(|text| assert_eq!(bandwidth(text), None, "{text}"));
+        ["", "fast", "nan", "inf", "1e999", "G", "1e308T"]
+            .iter()
+            .for_each(|text| assert_eq!(bandwidth(text), None, "{text}"));
         assert_eq!((real("1e-3"), real("inf"), real("1,5")), (Some(1e-3), None, None));
     }
 }

@@ -1,7 +1,9 @@
-//! Forks: a child inherits memory, but neither its parent's threads nor what they were doing. A lock that another thread of the parent held
-//! stays locked in the child for ever, and what it guards may be half changed. So nothing here waits for a lock of another process:
-//! [`crate::guarded::Guarded`] is the only static lock of this library, and gives every process a lock and a value of its own. Everything else that is
-//! static is an atomic or a `once_cell::race` cell, which no thread ever waits for.
+//! Forks: a child inherits memory, but neither its parent's threads nor what they were doing. A
+//! lock that another thread of the parent held stays locked in the child for ever, and what it
+//! guards may be half changed. So nothing here waits for a lock of another process:
+//! [`crate::guarded::Guarded`] is the only static lock of this library, and gives every process a
+//! lock and a value of its own. Everything else that is static is an atomic or a `once_cell::race`
+//! cell, which no thread ever waits for.
 
 use crate::error::{fail, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,14 +15,16 @@ extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Makes forks known from now on. Every entry of the library begins with this, so that no state is older than it. Threads that come here
-/// at the same time register the handler more than once, and a fork then counts more than once: generations need only differ. Where the
-/// system refuses the handler, for want of memory, one warning says so, and the next call tries again.
+/// Makes forks known from now on. Every entry of the library begins with this, so that no state is
+/// older than it. Threads that come here at the same time register the handler more than once, and
+/// a fork then counts more than once: generations need only differ. Where the system refuses the
+/// handler, for want of memory, one warning says so, and the next call tries again.
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handler is a function without state that may run in a child: it touches two atomics.
+        // SAFETY: the handler is a function without state that may run in a child: it touches two
+        // atomics.
         let status = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         WATCHED.fetch_or(status == 0, Ordering::Release);
         // Set before the log is asked for anything: that comes here, too.
@@ -52,7 +56,8 @@ impl Process {
         self.0 == GENERATION.load(Ordering::Relaxed)
     }
 
-    /// Whether this is a child of the process that used the library first, or a child of such a child.
+    /// Whether this is a child of the process that used the library first, or a child of such a
+    /// child.
     pub fn is_child(self) -> bool {
         self.0 > 0
     }
@@ -70,7 +75,8 @@ impl Process {
     }
 }
 
-/// A number that is 0 in every process when it begins, in a forked child as well: what the parent's threads added is not there.
+/// A number that is 0 in every process when it begins, in a forked child as well: what the parent's
+/// threads added is not there.
 pub(crate) struct Count(AtomicU64);
 
 /// Bits of a count; those above them are the process's.
@@ -85,13 +91,16 @@ impl Count {
     /// Adds to the number and returns the sum. Numbers stay below 2^40.
     pub fn add(&self, more: u64) -> u64 {
         let sum = |word: u64| tag() | (of(word) + more);
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(sum(word)));
+        let before =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(sum(word)));
         of(sum(before.unwrap_or_else(|word| word)))
     }
 
     /// Takes away what `add` has added in this process.
     pub fn take(&self, less: u64) {
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(tag() | of(word).saturating_sub(less)));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            Some(tag() | of(word).saturating_sub(less))
+        });
     }
 }
 

@@ -1,12 +1,16 @@
-//! The allocator of the library. Rust aborts the process when an allocation fails whose failure nobody asked about (a box, a text, a list
-//! of fields), so such a request is served from a reserve of static memory where the system refuses it. Requests above `LARGEST` stay
-//! refused: their size depends on steps, snapshots, values or files, and each of them is made through `room`, which reports the failure.
+//! The allocator of the library. Rust aborts the process when an allocation fails whose failure
+//! nobody asked about (a box, a text, a list of fields), so such a request is served from a reserve
+//! of static memory where the system refuses it. Requests above `LARGEST` stay refused: their size
+//! depends on steps, snapshots, values or files, and each of them is made through `room`, which
+//! reports the failure.
 //!
-//! A smaller request whose failure is asked about (`may_fail`) stays refused, too: the reserve is for the others.
+//! A smaller request whose failure is asked about (`may_fail`) stays refused, too: the reserve is
+//! for the others.
 //!
-//! The reserve cannot be used up by one call after another: where some of it is in use and the system has no memory, `lease` admits a call
-//! into the library only if as much is free as a call may need. Taking and giving are single atomic operations, so that threads may do
-//! it at any time; a forked child forgets the leases of its parent's threads.
+//! The reserve cannot be used up by one call after another: where some of it is in use and the
+//! system has no memory, `lease` admits a call into the library only if as much is free as a call
+//! may need. Taking and giving are single atomic operations, so that threads may do it at any time;
+//! a forked child forgets the leases of its parent's threads.
 
 use crate::process::{Count, Process};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -15,26 +19,31 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Blocks of a group, which one word of bits describes. No request gets more.
 const GROUP: usize = 64;
-/// Groups of small and of large blocks, and the bytes of a block. Small requests take large blocks where no small ones are left.
+/// Groups of small and of large blocks, and the bytes of a block. Small requests take large blocks
+/// where no small ones are left.
 const SMALL: (usize, usize) = (128, 256);
 const LARGE: (usize, usize) = (24, 4096);
 const SMALL_BYTES: usize = SMALL.0 * GROUP * SMALL.1;
-/// Bytes of the reserve, 8 MiB. They are zeros in no file, and cost address space only until they are used.
+/// Bytes of the reserve, 8 MiB. They are zeros in no file, and cost address space only until they
+/// are used.
 const BYTES: usize = SMALL_BYTES + LARGE.0 * GROUP * LARGE.1;
 
-/// The largest request that the reserve serves, in bytes: what has one item for each of the 1024 fields of a state, at most, fits. Every
-/// larger allocation must be one that may fail.
+/// The largest request that the reserve serves, in bytes: what has one item for each of the 1024
+/// fields of a state, at most, fits. Every larger allocation must be one that may fail.
 pub const LARGEST: usize = 128 << 10;
 
-/// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to take (tests/c/oom.c).
+/// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to take
+/// (tests/c/oom.c).
 const OF_A_CALL: usize = 512 << 10;
-/// Bytes that are leased to nobody: they are for the calls that were under way, in other threads, when memory ran out.
+/// Bytes that are leased to nobody: they are for the calls that were under way, in other threads,
+/// when memory ran out.
 const UNLEASED: usize = BYTES / 2;
 
 #[repr(C, align(4096))]
 struct Memory(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: a byte belongs to whoever holds its block by `TAKEN`; the reserve itself never touches it.
+// SAFETY: a byte belongs to whoever holds its block by `TAKEN`; the reserve itself never touches
+// it.
 unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new([0; BYTES]));
@@ -65,8 +74,8 @@ pub struct Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: memory is of the system's allocator, or of the reserve, which gives every block to one owner at a time; which of the two it is, is
-// told by its address.
+// SAFETY: memory is of the system's allocator, or of the reserve, which gives every block to one
+// owner at a time; which of the two it is, is told by its address.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promises.
@@ -107,7 +116,8 @@ unsafe impl GlobalAlloc for Allocator {
                 return grown;
             }
         }
-        // SAFETY: as the caller promises, the size is not 0 and fits with the alignment; the old memory has `layout`, the new one `size` bytes.
+        // SAFETY: as the caller promises, the size is not 0 and fits with the alignment; the old
+        // memory has `layout`, the new one `size` bytes.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -130,7 +140,8 @@ fn offset_of(memory: *mut u8) -> Option<usize> {
     (offset < BYTES).then_some(offset)
 }
 
-/// A group of blocks: its word of `TAKEN`, the bytes of a block, and where in the reserve the first one is.
+/// A group of blocks: its word of `TAKEN`, the bytes of a block, and where in the reserve the first
+/// one is.
 struct Group {
     taken: &'static AtomicU64,
     block: usize,
@@ -168,7 +179,12 @@ impl Group {
         let mut taken = self.taken.load(Ordering::Relaxed);
         loop {
             let at = first_gap(taken, blocks)?;
-            match self.taken.compare_exchange_weak(taken, taken | bits(blocks) << at, Ordering::Acquire, Ordering::Relaxed) {
+            match self.taken.compare_exchange_weak(
+                taken,
+                taken | bits(blocks) << at,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => {
                     USED.fetch_add(blocks * self.block, Ordering::Relaxed);
                     return Some(self.first + at * self.block);
@@ -221,7 +237,8 @@ fn give(offset: usize, layout: Layout) {
 /// The right of one call to the reserve, in bytes, in the process that gave it.
 pub struct Lease(usize, Process);
 
-/// Admits a call; `None` if the system has no memory now and so much of the reserve is in use that the call might not get what it needs.
+/// Admits a call; `None` if the system has no memory now and so much of the reserve is in use that
+/// the call might not get what it needs.
 #[inline(always)]
 pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
@@ -230,7 +247,8 @@ pub fn lease() -> Option<Lease> {
     lease_of(OF_A_CALL, has_memory)
 }
 
-/// Counts a call that is never refused, since it frees memory or others wait for it: other calls are admitted only beside what it may need.
+/// Counts a call that is never refused, since it frees memory or others wait for it: other calls
+/// are admitted only beside what it may need.
 #[inline(always)]
 pub fn unconditional_lease() -> Lease {
     if USED.load(Ordering::Relaxed) == 0 {
@@ -332,7 +350,9 @@ mod tests {
         assert!(take(layout(LARGEST + 1)).is_null());
         assert!(take(Layout::from_size_align(8, 2 * LARGE.1).unwrap()).is_null());
         for size in [1, SMALL.1, LARGE.1] {
-            let all: Vec<*mut u8> = std::iter::from_fn(|| Some(take(layout(size))).filter(|memory| !memory.is_null())).collect();
+            let all: Vec<*mut u8> =
+                std::iter::from_fn(|| Some(take(layout(size))).filter(|memory| !memory.is_null()))
+                    .collect();
             let fit = if size == LARGE.1 { BYTES / LARGE.1 } else { (SMALL.0 + LARGE.0) * GROUP };
             assert_eq!(all.len(), fit);
             all.into_iter().for_each(|memory| give_back(memory, size));
@@ -365,11 +385,18 @@ mod tests {
         let without_memory = || lease_of(OF_A_CALL, || false);
         let calls: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
         assert_eq!(calls.len(), (BYTES - UNLEASED) / OF_A_CALL - 1);
-        assert!(without_memory().is_none() && lease().is_some(), "a call is refused only while the system has no memory");
+        assert!(
+            without_memory().is_none() && lease().is_some(),
+            "a call is refused only while the system has no memory"
+        );
         let never_refused = unconditional_lease();
         drop(calls);
         let beside: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
-        assert_eq!(beside.len(), (BYTES - UNLEASED) / OF_A_CALL - 2, "one call less beside a call that is never refused");
+        assert_eq!(
+            beside.len(),
+            (BYTES - UNLEASED) / OF_A_CALL - 2,
+            "one call less beside a call that is never refused"
+        );
         drop((beside, never_refused));
         assert_eq!(LEASED.add(0), 0);
         assert!(without_memory().is_some());

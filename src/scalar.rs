@@ -30,8 +30,17 @@ pub enum Scalar {
 
 impl Scalar {
     /// All types, each at its number.
-    pub const ALL: [Scalar; 9] =
-        [Scalar::F32, Scalar::F64, Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64, Scalar::ComplexF32, Scalar::ComplexF64, Scalar::Byte];
+    pub const ALL: [Scalar; 9] = [
+        Scalar::F32,
+        Scalar::F64,
+        Scalar::I8,
+        Scalar::I16,
+        Scalar::I32,
+        Scalar::I64,
+        Scalar::ComplexF32,
+        Scalar::ComplexF64,
+        Scalar::Byte,
+    ];
 
     /// The type with this number, if there is one.
     pub fn of_number(number: i32) -> Option<Self> {
@@ -49,14 +58,19 @@ impl Scalar {
         }
     }
 
-    /// Whether codecs work on such values. A snapshot has all others as they are, whatever the codec.
+    /// Whether codecs work on such values. A snapshot has all others as they are, whatever the
+    /// codec.
     pub fn is_coded(self) -> bool {
         matches!(self, Scalar::F32 | Scalar::F64)
     }
 
     /// The error of a codec that is asked to code such values.
     pub fn not_coded<T>(self) -> Result<T> {
-        fail!(Unsupported, "{}: codecs code FP32 and FP64; values of other types are stored as they are", self.name())
+        fail!(
+            Unsupported,
+            "{}: codecs code FP32 and FP64; values of other types are stored as they are",
+            self.name()
+        )
     }
 
     /// Its name in the C ABI.
@@ -75,7 +89,8 @@ impl Scalar {
     }
 }
 
-/// A floating-point type that codecs work on. Arithmetic is IEEE and never fused, so that every machine gets the same bits.
+/// A floating-point type that codecs work on. Arithmetic is IEEE and never fused, so that every
+/// machine gets the same bits.
 pub trait Real:
     Copy
     + Debug
@@ -211,7 +226,8 @@ impl ArrayMut<'_> {
             ArrayMut::F32(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
             ArrayMut::F64(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
         };
-        // SAFETY: the memory of the slice, seen as bytes while it is borrowed; any bytes are values.
+        // SAFETY: the memory of the slice, seen as bytes while it is borrowed; any bytes are
+        // values.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 

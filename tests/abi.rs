@@ -1,5 +1,6 @@
-//! The ABI only grows: libgpuzip.so has all that `abi/gpuzip.abi` has, as it was, and the header all of `abi/constants`. `make abi` rewrites
-//! both; a line that goes away in them breaks programs that are out there, unless it is a reserved word that was put to use.
+//! The ABI only grows: libgpuzip.so has all that `abi/gpuzip.abi` has, as it was, and the header
+//! all of `abi/constants`. `make abi` rewrites both; a line that goes away in them breaks programs
+//! that are out there, unless it is a reserved word that was put to use.
 
 mod common;
 
@@ -20,7 +21,10 @@ fn can_compare() -> bool {
         println!("skipped: abi/gpuzip.abi is of x86_64");
     }
     let can = cfg!(target_arch = "x86_64") && have("abidw") && have("abidiff");
-    assert!(can || !updating(), "make abi needs abidw and abidiff (package abigail-tools), on x86_64");
+    assert!(
+        can || !updating(),
+        "make abi needs abidw and abidiff (package abigail-tools), on x86_64"
+    );
     can
 }
 
@@ -28,28 +32,48 @@ fn baseline() -> String {
     fs::read_to_string(root().join("abi/gpuzip.abi")).expect("abi/gpuzip.abi: `make abi` writes it")
 }
 
-/// The public part of the ABI, as abidw reads it from the debug information of a library built for that.
+/// The public part of the ABI, as abidw reads it from the debug information of a library built for
+/// that.
 fn generate() -> String {
     let target = target();
     let mut cargo = Command::new(env!("CARGO"));
-    run(cargo.current_dir(root()).env("CARGO_TARGET_DIR", &target).args(["build", "--quiet", "--profile", "abi", "--lib"]));
+    run(cargo.current_dir(root()).env("CARGO_TARGET_DIR", &target).args([
+        "build",
+        "--quiet",
+        "--profile",
+        "abi",
+        "--lib",
+    ]));
     let mut abidw = Command::new("abidw");
-    abidw.current_dir(root()).args(["--suppressions", "abi/private.ini", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs"]);
-    let output = run(abidw.args(["--drop-undefined-syms", "--no-elf-needed"]).arg(target.join("abi/libgpuzip.so")));
+    abidw.current_dir(root()).args([
+        "--suppressions",
+        "abi/private.ini",
+        "--no-corpus-path",
+        "--no-comp-dir-path",
+        "--no-show-locs",
+    ]);
+    let output = run(abidw
+        .args(["--drop-undefined-syms", "--no-elf-needed"])
+        .arg(target.join("abi/libgpuzip.so")));
     tidy(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// Without the units of Rust's own libraries, of which nothing is left, and the names that the compiler gives to units.
+/// Without the units of Rust's own libraries, of which nothing is left, and the names that the
+/// compiler gives to units.
 fn tidy(abi: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in abi.lines() {
         match lines.last() {
-            Some(last) if line == "  </abi-instr>" && last.starts_with("  <abi-instr ") => drop(lines.pop()),
+            Some(last) if line == "  </abi-instr>" && last.starts_with("  <abi-instr ") => {
+                let _ = lines.pop();
+            }
             _ => lines.push(line),
         }
     }
     let without_path = |line: &str| match line.split_once(" path='") {
-        Some((before, after)) => format!("{before} path='src/lib.rs'{}\n", after.split_once('\'').unwrap().1),
+        Some((before, after)) => {
+            format!("{before} path='src/lib.rs'{}\n", after.split_once('\'').unwrap().1)
+        }
         None => format!("{line}\n"),
     };
     lines.into_iter().map(without_path).collect()
@@ -58,7 +82,13 @@ fn tidy(abi: &str) -> String {
 /// What abidiff says of going from one to the other; new functions are nothing to it.
 fn compare(old: &Path, new: &Path) -> Output {
     let mut abidiff = Command::new("abidiff");
-    abidiff.current_dir(root()).args(["--suppr", "abi/private.ini", "--no-added-syms", "--no-show-locs", "--harmless"]);
+    abidiff.current_dir(root()).args([
+        "--suppr",
+        "abi/private.ini",
+        "--no-added-syms",
+        "--no-show-locs",
+        "--harmless",
+    ]);
     abidiff.arg(old).arg(new).output().unwrap()
 }
 
@@ -91,7 +121,10 @@ fn without(abi: &str, function: &str) -> String {
     let begin = abi.find(&format!("<function-decl name='{function}'")).unwrap();
     let end = begin + abi[begin..].find("</function-decl>").unwrap() + "</function-decl>".len();
     let rest = format!("{}{}", &abi[..begin], &abi[end..]);
-    rest.lines().filter(|line| !line.contains(&format!("<elf-symbol name='{function}'"))).map(|line| format!("{line}\n")).collect()
+    rest.lines()
+        .filter(|line| !line.contains(&format!("<elf-symbol name='{function}'")))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
@@ -111,14 +144,30 @@ fn the_comparison_sees_what_breaks_programs() {
     let stats = "class-decl name='gpuzip_stats_t'";
     let parameters = |function: &str| {
         let at = now.find(&format!("<function-decl name='{function}'")).unwrap();
-        now[at..].lines().skip(1).take_while(|line| line.contains("<parameter ")).map(|line| format!("{line}\n")).collect::<Vec<_>>()
+        now[at..]
+            .lines()
+            .skip(1)
+            .take_while(|line| line.contains("<parameter "))
+            .map(|line| format!("{line}\n"))
+            .collect::<Vec<_>>()
     };
     let save = parameters("gpuzip_save");
     for (name, old) in [
         ("function removed", now.replace("gpuzip_setup", "gpuzip_prepare")),
-        ("member moved", after(&now, stats, "layout-offset-in-bits='64'", "layout-offset-in-bits='96'")),
+        (
+            "member moved",
+            after(&now, stats, "layout-offset-in-bits='64'", "layout-offset-in-bits='96'"),
+        ),
         ("member renamed", after(&now, stats, "name='forward_steps'", "name='steps_forward'")),
-        ("struct shrunk", after(&now, "class-decl name='gpuzip_config_t'", "size-in-bits='2944'", "size-in-bits='3008'")),
+        (
+            "struct shrunk",
+            after(
+                &now,
+                "class-decl name='gpuzip_config_t'",
+                "size-in-bits='2944'",
+                "size-in-bits='3008'",
+            ),
+        ),
         ("parameter added", after(&now, "name='gpuzip_save'", &save[4], "")),
         ("parameter's type changed", after(&now, "name='gpuzip_save'", &save[1], &save[3])),
         ("callback changed", now.replace("gpuzip_field_t, i32, f64,", "gpuzip_field_t, i32, f32,")),
@@ -132,8 +181,9 @@ fn the_comparison_sees_what_breaks_programs() {
 fn declared() -> BTreeMap<String, usize> {
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let declarations = header.split(";\n").filter_map(|text| text.rsplit("\n\n").next());
-    let code =
-        declarations.map(|text| text.rsplit("*/").next().unwrap().trim()).filter(|text| text.ends_with(')') && text.contains("gpuzip_"));
+    let code = declarations
+        .map(|text| text.rsplit("*/").next().unwrap().trim())
+        .filter(|text| text.ends_with(')') && text.contains("gpuzip_"));
     let functions = code.filter(|text| !text.starts_with("typedef") && !text.starts_with('#'));
     let count = |list: &str| if list.trim() == "void)" { 0 } else { list.matches(',').count() + 1 };
     functions
@@ -142,14 +192,18 @@ fn declared() -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// abi/private.ini leaves nothing out that is public: whatever it drops would drop out of functions and structs unnoticed.
+/// abi/private.ini leaves nothing out that is public: whatever it drops would drop out of functions
+/// and structs unnoticed.
 #[test]
 fn the_baseline_has_every_parameter_of_the_header() {
     let abi = baseline();
     let mut found = BTreeMap::new();
     for text in abi.split("<function-decl name='").skip(1) {
         let (name, body) = text.split_once('\'').unwrap();
-        found.insert(name.to_string(), body.split("</function-decl>").next().unwrap().matches("<parameter ").count());
+        found.insert(
+            name.to_string(),
+            body.split("</function-decl>").next().unwrap().matches("<parameter ").count(),
+        );
     }
     let declared = declared();
     assert!(found.len() > 30, "{found:?}");
@@ -168,12 +222,20 @@ fn constants_keep_their_values() {
         .collect();
     let file = root().join("abi/constants");
     if updating() {
-        fs::write(&file, constants.iter().map(|(name, value)| format!("{name} {value}\n")).collect::<String>()).unwrap();
+        fs::write(
+            &file,
+            constants.iter().map(|(name, value)| format!("{name} {value}\n")).collect::<String>(),
+        )
+        .unwrap();
     }
     let frozen = fs::read_to_string(&file).expect("abi/constants: `make abi` writes it");
     assert!(frozen.lines().count() > 40, "{frozen}");
     for line in frozen.lines() {
         let (name, value) = line.split_once(' ').unwrap();
-        assert_eq!(constants.get(name), Some(&value.parse().unwrap()), "{name}: programs have its value compiled in");
+        assert_eq!(
+            constants.get(name),
+            Some(&value.parse().unwrap()),
+            "{name}: programs have its value compiled in"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Sessions that measure a shot and plan by profiles, on the host backend: measuring changes nothing of the shot, what is measured is what
-//! was there, and a plan is a function of configuration and profile.
+//! Sessions that measure a shot and plan by profiles, on the host backend: measuring changes
+//! nothing of the shot, what is measured is what was there, and a plan is a function of
+//! configuration and profile.
 
 mod common;
 
@@ -23,7 +24,8 @@ const STEPS: u32 = 60;
 const VALUES: usize = 1 << 15;
 
 fn fields() -> Vec<Field> {
-    let field = |previous_of| Field { n: [VALUES as u64 / 64, 64, 1], scalar: Scalar::F32, previous_of };
+    let field =
+        |previous_of| Field { n: [VALUES as u64 / 64, 64, 1], scalar: Scalar::F32, previous_of };
     vec![field(None), field(Some(0))]
 }
 
@@ -47,13 +49,22 @@ fn state(ts: u32) -> &'static [Vec<f32>; 2] {
             0.0
         }
     };
-    let all = || (0..STEPS).map(|ts| [0, 1].map(|k| (0..VALUES).map(|i| value(ts, k, i)).collect())).collect();
+    let all = || {
+        (0..STEPS)
+            .map(|ts| [0, 1].map(|k| (0..VALUES).map(|i| value(ts, k, i)).collect()))
+            .collect()
+    };
     &STATES.get_or_init(all)[ts as usize]
 }
 
 impl App {
     fn new(forward: Duration, backward: Duration) -> Self {
-        App { data: [vec![0.0; VALUES], vec![0.0; VALUES]], forward, backward, spent: [(0.0, 0); 2] }
+        App {
+            data: [vec![0.0; VALUES], vec![0.0; VALUES]],
+            forward,
+            backward,
+            spent: [(0.0, 0); 2],
+        }
     }
 
     fn set(&mut self, ts: u32) {
@@ -76,17 +87,26 @@ impl App {
     }
 
     fn memory(&mut self) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else touches them meanwhile.
-        self.data.iter_mut().map(|data| unsafe { AppMemory::new(data.as_mut_ptr().cast(), 4 * VALUES) }).collect()
+        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else
+        // touches them meanwhile.
+        self.data
+            .iter_mut()
+            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr().cast(), 4 * VALUES) })
+            .collect()
     }
 
     fn app_fields(&mut self) -> Vec<AppField> {
         let memory = self.memory();
-        fields().into_iter().zip(memory).map(|(field, memory)| AppField { field, memory: Some(memory) }).collect()
+        fields()
+            .into_iter()
+            .zip(memory)
+            .map(|(field, memory)| AppField { field, memory: Some(memory) })
+            .collect()
     }
 }
 
-/// Runs a shot to TERMINATE; every restored state is within `error` of what was saved. Returns the statistics.
+/// Runs a shot to TERMINATE; every restored state is within `error` of what was saved. Returns the
+/// statistics.
 fn shot(session: &mut Session, app: &mut App, error: f32) -> Stats {
     app.set(0);
     loop {
@@ -110,7 +130,8 @@ fn shot(session: &mut Session, app: &mut App, error: f32) -> Stats {
 }
 
 fn open(config: &Config) -> Session {
-    let unplaced: Vec<AppField> = fields().into_iter().map(|field| AppField { field, memory: None }).collect();
+    let unplaced: Vec<AppField> =
+        fields().into_iter().map(|field| AppField { field, memory: None }).collect();
     Session::new(config.clone(), STEPS.into(), &unplaced).unwrap()
 }
 
@@ -130,13 +151,25 @@ fn bounded(method: Method) -> Settings {
 
 /// Any of the bounded codecs, within budgets that hold few raw states.
 fn any_codec() -> Config {
-    Config { any_codec: true, compression: bounded(Method::None), device_budget: 3 * STATE, host_budget: 6 * STATE, ..host() }
+    Config {
+        any_codec: true,
+        compression: bounded(Method::None),
+        device_budget: 3 * STATE,
+        host_budget: 6 * STATE,
+        ..host()
+    }
 }
 
 #[test]
 fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
     let (forward, backward, link) = (Duration::from_millis(1), Duration::from_millis(3), 2e8);
-    let base = Config { algorithm: Some(Algorithm::Revolve), snapshots: 6, cache: 2, link_bandwidth: link, ..any_codec() };
+    let base = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 6,
+        cache: 2,
+        link_bandwidth: link,
+        ..any_codec()
+    };
     // On a busy machine a measurement may fail to be near, but not every time.
     let mut last = String::new();
     for _ in 0..8 {
@@ -148,13 +181,25 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
         let profile = session.profile().unwrap();
         let own = [app.mean_ms(0), app.mean_ms(1)];
         session.setup().unwrap();
-        let counts = |s: &Stats| (s.forward_steps, s.backward_steps, s.saves, s.restores, s.h2d_bytes, s.d2h_bytes, s.stored_bytes);
+        let counts = |s: &Stats| {
+            (
+                s.forward_steps,
+                s.backward_steps,
+                s.saves,
+                s.restores,
+                s.h2d_bytes,
+                s.d2h_bytes,
+                s.stored_bytes,
+            )
+        };
         assert_eq!(counts(&shot(&mut session, &mut app, 3e-3)), counts(&measured));
         assert_eq!((profile.backend, profile.state_bytes), (1, STATE));
         last = format!("{own:?} {profile:?}");
         let methods: Vec<i32> = profile.codecs.iter().map(|codec| codec.compressor).collect();
         assert!(methods.starts_with(&[4, 5, 3]), "{methods:?}");
-        assert!(profile.codecs.iter().all(|c| (c.bound_mode, c.bound) == (0, 1e-3) && c.worst_ratio <= c.ratio && c.compress_gbs > 0.0));
+        assert!(profile.codecs.iter().all(|c| (c.bound_mode, c.bound) == (0, 1e-3)
+            && c.worst_ratio <= c.ratio
+            && c.compress_gbs > 0.0));
         // The simulated link is never quicker than it says.
         assert!(profile.h2d_gbs <= 0.201 && profile.d2h_gbs <= 0.201, "{profile:?}");
         let near = |what: f64, is: f64| what > 0.85 * is && what < 1.2 * is;
@@ -169,12 +214,17 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
 /// The ratios are those of states of the sweep, and not of the one at rest.
 #[test]
 fn ratios_are_those_of_live_states() {
-    let base = Config { compression: bounded(Method::Lorenzo), algorithm: Some(Algorithm::StoreAll), ..host() };
+    let base = Config {
+        compression: bounded(Method::Lorenzo),
+        algorithm: Some(Algorithm::StoreAll),
+        ..host()
+    };
     let mut session = open(&base);
     session.autotune().unwrap();
     shot(&mut session, &mut quick(), 3e-3);
     let profile = session.profile().unwrap();
-    let mut codec = SnapshotCodec::new(bounded(Method::Lorenzo), &Layout::new(fields()).unwrap()).unwrap();
+    let mut codec =
+        SnapshotCodec::new(bounded(Method::Lorenzo), &Layout::new(fields()).unwrap()).unwrap();
     let mut stream = vec![0; codec.room()];
     let mut app = quick();
     let mut ratio = |ts| {
@@ -187,7 +237,10 @@ fn ratios_are_those_of_live_states() {
     let worst = tried.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = 1.0 / (tried.iter().map(|r| 1.0 / r).sum::<f64>() / 8.0);
     let [found] = &profile.codecs[..] else { panic!("{profile:?}") };
-    assert!((found.worst_ratio / worst - 1.0).abs() < 1e-12 && (found.ratio / mean - 1.0).abs() < 1e-12, "{found:?} {worst} {mean}");
+    assert!(
+        (found.worst_ratio / worst - 1.0).abs() < 1e-12 && (found.ratio / mean - 1.0).abs() < 1e-12,
+        "{found:?} {worst} {mean}"
+    );
     assert!(found.ratio > 2.0 && ratio(0) > 10.0 * found.ratio);
 }
 
@@ -201,7 +254,13 @@ fn machine(link_gbs: f64, codec_gbs: f64, codecs: &[(Method, f64)]) -> Profile {
         ..CodecProfile::of(&bounded(method.clone()))
     };
     let codecs = codecs.iter().map(codec).collect();
-    let speeds = Profile { forward_ms: 1.0, backward_ms: 1.0, h2d_gbs: link_gbs, d2h_gbs: link_gbs, ..Profile::typical_gpu(STATE) };
+    let speeds = Profile {
+        forward_ms: 1.0,
+        backward_ms: 1.0,
+        h2d_gbs: link_gbs,
+        d2h_gbs: link_gbs,
+        ..Profile::typical_gpu(STATE)
+    };
     Profile { backend: 1, codecs, ..speeds }
 }
 
@@ -216,13 +275,20 @@ fn codecs_are_chosen_by_the_profile() {
         let mut session = open(&Config { profile, ..any_codec() });
         session.plan().unwrap();
         let stats = shot(&mut session, &mut quick(), 3e-3);
-        assert_eq!(stats.stored_bytes < stats.raw_bytes, session.compression().method != Method::None);
+        assert_eq!(
+            stats.stored_bytes < stats.raw_bytes,
+            session.compression().method != Method::None
+        );
         session.compression().method.clone()
     };
     assert_eq!(chosen(None), Method::None);
     assert_eq!(chosen(Some(both(100.0, 10.0, 2.0))), Method::Lorenzo);
     assert_eq!(chosen(Some(both(100.0, 2.0, 10.0))), Method::Dct);
-    assert_eq!(chosen(Some(both(0.001, 10.0, 10.0))), Method::None, "slower than doing steps again");
+    assert_eq!(
+        chosen(Some(both(0.001, 10.0, 10.0))),
+        Method::None,
+        "slower than doing steps again"
+    );
     // What was measured with another bound is not known with this one.
     let mut other = both(100.0, 10.0, 10.0);
     other.codecs.iter_mut().for_each(|codec| codec.bound = 1e-4);
@@ -232,7 +298,12 @@ fn codecs_are_chosen_by_the_profile() {
 #[test]
 fn named_algorithms_choose_codecs_too() {
     for algorithm in [Algorithm::Revolve, Algorithm::StoreAll, Algorithm::TwoLevel] {
-        let config = Config { algorithm: Some(algorithm), host_budget: 64 * STATE, profile: Some(both(100.0, 8.0, 2.0)), ..any_codec() };
+        let config = Config {
+            algorithm: Some(algorithm),
+            host_budget: 64 * STATE,
+            profile: Some(both(100.0, 8.0, 2.0)),
+            ..any_codec()
+        };
         let mut session = open(&config);
         assert_eq!(shot(&mut session, &mut quick(), 3e-3).backward_steps, STEPS.into());
         assert_eq!(session.compression().method, Method::Lorenzo);
@@ -250,17 +321,28 @@ fn schedule(session: &Session) -> (Schedule, Vec<String>) {
 fn profiles_change_the_plan_between_shots() {
     let mut session = open(&any_codec());
     let mut plans = Vec::new();
-    let profiles = [both(100.0, 10.0, 2.0), both(0.001, 10.0, 10.0), both(100.0, 2.0, 30.0), machine(1000.0, 1.0, &[])];
+    let profiles = [
+        both(100.0, 10.0, 2.0),
+        both(0.001, 10.0, 10.0),
+        both(100.0, 2.0, 30.0),
+        machine(1000.0, 1.0, &[]),
+    ];
     for profile in &profiles {
         session.import(profile.clone()).unwrap();
         session.setup().unwrap();
         let stats = shot(&mut session, &mut quick(), 3e-3);
         let (schedule, actions) = schedule(&session);
-        assert_eq!((stats.backward_steps, stats.forward_steps), (STEPS.into(), schedule.forward_steps()));
+        assert_eq!(
+            (stats.backward_steps, stats.forward_steps),
+            (STEPS.into(), schedule.forward_steps())
+        );
         plans.push((session.compression().method.clone(), actions));
         // Another session with the same profile, and nothing of the history, plans alike.
         let fresh = open(&Config { profile: Some(profile.clone()), ..any_codec() });
-        assert_eq!((fresh.compression().method.clone(), self::schedule(&fresh).1), plans.last().unwrap().clone());
+        assert_eq!(
+            (fresh.compression().method.clone(), self::schedule(&fresh).1),
+            plans.last().unwrap().clone()
+        );
     }
     let methods: Vec<Method> = plans.iter().map(|(method, _)| method.clone()).collect();
     assert_eq!(methods, [Method::Lorenzo, Method::None, Method::Dct, Method::None]);
@@ -272,7 +354,8 @@ fn profiles_change_the_plan_between_shots() {
 fn sessions_of_one_schedule_change_together() {
     let config = any_codec();
     let cursor = Arc::new(SharedSchedule::new(config.clone(), STEPS.into()).unwrap());
-    let attach = |app: &mut App| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
+    let attach =
+        |app: &mut App| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
     let mut apps = [quick(), quick()];
     let mut sessions = apps.each_mut().map(attach);
     for profile in [None, Some(both(100.0, 10.0, 2.0)), Some(both(100.0, 2.0, 30.0))] {
@@ -313,7 +396,10 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     let error = session.import(good.clone()).unwrap_err();
     assert!(error.code == Code::State && error.message.contains("action 0"), "{error}");
     let error = session.autotune().unwrap_err();
-    assert!(error.code == Code::State && error.message.contains("before the first action"), "{error}");
+    assert!(
+        error.code == Code::State && error.message.contains("before the first action"),
+        "{error}"
+    );
     session.setup().unwrap();
     let before = schedule(&session);
     let error = session.import(Profile { backend: 2, ..good.clone() }).unwrap_err();
@@ -347,7 +433,8 @@ fn shots_that_end_early_have_no_profile() {
     assert!(session.profile().unwrap().forward_ms > 0.0);
 }
 
-/// Times of steps are those of states of other sizes in proportion: slabs of unequal size may share a profile.
+/// Times of steps are those of states of other sizes in proportion: slabs of unequal size may share
+/// a profile.
 #[test]
 fn steps_of_larger_states_take_longer() {
     use gpuzip::predict::Costs;
@@ -359,8 +446,13 @@ fn steps_of_larger_states_take_longer() {
 
 #[test]
 fn zero_copy_is_measured_too() {
-    let mut session =
-        open(&Config { zero_copy: true, compression: bounded(Method::Dct), algorithm: Some(Algorithm::Revolve), snapshots: 5, ..host() });
+    let mut session = open(&Config {
+        zero_copy: true,
+        compression: bounded(Method::Dct),
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 5,
+        ..host()
+    });
     session.autotune().unwrap();
     let mut app = quick();
     loop {
@@ -382,10 +474,16 @@ fn zero_copy_is_measured_too() {
         }
     }
     let profile = session.profile().unwrap();
-    assert!(profile.codecs.len() == 1 && profile.codecs[0].ratio > 2.0 && profile.codecs[0].ratio < 100.0, "{profile:?}");
+    assert!(
+        profile.codecs.len() == 1
+            && profile.codecs[0].ratio > 2.0
+            && profile.codecs[0].ratio < 100.0,
+        "{profile:?}"
+    );
 }
 
-/// The file is written by the shot that is measured, in one piece, and a session that reads it plans as one that is given it.
+/// The file is written by the shot that is measured, in one piece, and a session that reads it
+/// plans as one that is given it.
 #[test]
 fn the_file_is_the_profile() {
     let path = tempdir("autotune-file").join("site.profile");

@@ -1,4 +1,5 @@
-//! C programs against the library as users link it: sanitizers, valgrind, the list of symbols, what it needs to load.
+//! C programs against the library as users link it: sanitizers, valgrind, the list of symbols, what
+//! it needs to load.
 
 mod common;
 
@@ -8,8 +9,17 @@ use std::process::Command;
 #[test]
 fn a_c_program_is_clean_under_sanitizers() {
     let dir = tempdir("sanitized");
-    let flags =
-        ["-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ];
     let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
     for source in ["tests/c/abi.c", "tests/c/run.c", "tests/c/codec.c", "tests/c/halo.c"] {
         let program = compile_c(&dir, "cc", &flags, &root().join(source));
@@ -35,7 +45,11 @@ fn a_c_program_is_clean_under_valgrind() {
     ];
     for source in ["tests/c/abi.c", "tests/c/run.c", "tests/c/codec.c", "tests/c/halo.c"] {
         let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
-        assert_eq!(stdout(&run(Command::new("valgrind").args(checks).arg(program))), "ok\n", "{source}");
+        assert_eq!(
+            stdout(&run(Command::new("valgrind").args(checks).arg(program))),
+            "ok\n",
+            "{source}"
+        );
     }
 }
 
@@ -52,10 +66,14 @@ fn the_callers_floating_point_environment_changes_nothing() {
 #[test]
 fn a_locale_changes_nothing() {
     let dir = tempdir("locale");
-    let source = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
+    let source =
+        "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
     std::fs::write(dir.join("comma.src"), source).unwrap();
     // It warns of all that this locale does not define, by its exit status, too.
-    let made = Command::new("localedef").current_dir(&dir).args(["-c", "-i", "comma.src", "./comma"]).output();
+    let made = Command::new("localedef")
+        .current_dir(&dir)
+        .args(["-c", "-i", "comma.src", "./comma"])
+        .output();
     if made.is_err() || !dir.join("comma/LC_NUMERIC").exists() {
         println!("skipped: localedef makes no locale here");
         return;
@@ -63,8 +81,16 @@ fn a_locale_changes_nothing() {
     let configuration = "compressor = lorenzo\nerror_bound = 0.0125\ncompression_factor = 2.5\ndevice_budget = 1.5G\nbackend = host\n\
                          trace_out = run.json\nenable_performance_log = 1\n";
     std::fs::write(dir.join("gpuzip.cfg"), configuration).unwrap();
-    let program = compile_c(&dir, "cc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("tests/c/locale.c"));
-    assert_eq!(stdout(&run(Command::new(program).current_dir(&dir).env("LOCPATH", &dir).arg("comma"))), "ok\n");
+    let program = compile_c(
+        &dir,
+        "cc",
+        &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+        &root().join("tests/c/locale.c"),
+    );
+    assert_eq!(
+        stdout(&run(Command::new(program).current_dir(&dir).env("LOCPATH", &dir).arg("comma"))),
+        "ok\n"
+    );
     let timeline = std::fs::read_to_string(dir.join("run.json")).unwrap();
     serde_json::from_str::<serde_json::Value>(&timeline).unwrap();
     let log = std::fs::read_to_string(dir.join("gpuzip_performance.csv")).unwrap();
@@ -75,23 +101,37 @@ fn a_locale_changes_nothing() {
 #[test]
 fn the_minimal_example_computes_the_derivative() {
     let dir = tempdir("minimal");
-    let program = compile_c(&dir, "cc", &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"], &root().join("c-examples/minimal.c"));
+    let program = compile_c(
+        &dir,
+        "cc",
+        &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+        &root().join("c-examples/minimal.c"),
+    );
     let printed = stdout(&run(&mut Command::new(program)));
     let mut states = vec![0.1f64];
     (0..1000).for_each(|t| states.push(states[t] + 1e-3 * states[t] * (1.0 - states[t])));
-    let expected: f64 = states[..1000].iter().rev().fold(1.0, |lambda, u| lambda * (1.0 + 1e-3 * (1.0 - 2.0 * u)));
+    let expected: f64 =
+        states[..1000].iter().rev().fold(1.0, |lambda, u| lambda * (1.0 + 1e-3 * (1.0 - 2.0 * u)));
     assert_eq!(printed, format!("du(1000)/du(0) = {expected:.12}\n"));
 }
 
 #[test]
 fn only_the_abi_is_exported() {
-    let listed = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libgpuzip.so")));
-    let mut exported: Vec<String> = stdout(&listed).lines().filter_map(|line| line.split_whitespace().last().map(String::from)).collect();
+    let listed =
+        run(Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libgpuzip.so")));
+    let mut exported: Vec<String> = stdout(&listed)
+        .lines()
+        .filter_map(|line| line.split_whitespace().last().map(String::from))
+        .collect();
     let header = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let declared =
-        header.lines().filter(|line| line.starts_with(|c: char| c.is_alphabetic()) && line.contains('(') && !line.starts_with("typedef"));
-    let mut declared: Vec<String> =
-        declared.filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next().map(String::from)).collect();
+    let declared = header.lines().filter(|line| {
+        line.starts_with(|c: char| c.is_alphabetic())
+            && line.contains('(')
+            && !line.starts_with("typedef")
+    });
+    let mut declared: Vec<String> = declared
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next().map(String::from))
+        .collect();
     exported.sort();
     declared.sort();
     assert_eq!(exported, declared);

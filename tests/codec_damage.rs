@@ -1,6 +1,8 @@
-//! Damaged streams. All memory that a codec is given lies beside pages that nobody may touch: arrays, streams, whole and damaged. Damage is
-//! made under a right checksum, so that it reaches the decoders: it ends in an error or in values, the same at every instruction level, with
-//! bounded memory. Damage under a wrong checksum is always refused. GPUZIP_TEST_LONG makes it 10^6 damaged streams.
+//! Damaged streams. All memory that a codec is given lies beside pages that nobody may touch:
+//! arrays, streams, whole and damaged. Damage is made under a right checksum, so that it reaches
+//! the decoders: it ends in an error or in values, the same at every instruction level, with
+//! bounded memory. Damage under a wrong checksum is always refused. GPUZIP_TEST_LONG makes it 10^6
+//! damaged streams.
 
 #[path = "common/checksum.rs"]
 mod checksum;
@@ -23,7 +25,8 @@ extern "C" {
     fn __libc_realloc(memory: *mut c_void, bytes: usize) -> *mut c_void;
 }
 
-/// The C library's allocator, and a number beside it: the library under test has Rust's global allocator.
+/// The C library's allocator, and a number beside it: the library under test has Rust's global
+/// allocator.
 #[no_mangle]
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
     LARGEST.fetch_max(bytes, Ordering::Relaxed);
@@ -96,7 +99,8 @@ impl Guarded {
         // SAFETY: new pages, of which the first and the last stay without access.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let pages = libc::mmap(std::ptr::null_mut(), ROOM + 2 * PAGE, libc::PROT_NONE, flags, -1, 0);
+            let pages =
+                libc::mmap(std::ptr::null_mut(), ROOM + 2 * PAGE, libc::PROT_NONE, flags, -1, 0);
             assert_ne!(pages, libc::MAP_FAILED);
             let room = pages.cast::<u8>().add(PAGE);
             assert_eq!(libc::mprotect(room.cast(), ROOM, libc::PROT_READ | libc::PROT_WRITE), 0);
@@ -204,7 +208,11 @@ impl Case {
             compressor: draw.of(&COMPRESSORS),
             rate: 1 + draw.below(32) as i32,
             mode,
-            bound: if mode == 3 { 20.0 + draw.below(90) as f64 } else { 10f64.powi(-1 - draw.below(6) as i32) },
+            bound: if mode == 3 {
+                20.0 + draw.below(90) as f64
+            } else {
+                10f64.powi(-1 - draw.below(6) as i32)
+            },
             kind: draw.below(6),
             n: n.map(|n| n as u64),
             scalar: draw.below(2) as i32,
@@ -233,7 +241,8 @@ impl Case {
 
     fn value(&self, k: usize, i: usize) -> f64 {
         let (a, b) = (i as u64 % self.n[0], i as u64 / self.n[0]);
-        let smooth = (0.31 * a as f64 + 0.13 * k as f64).sin() * (0.23 * b as f64 - 0.13 * k as f64).cos();
+        let smooth =
+            (0.31 * a as f64 + 0.13 * k as f64).sin() * (0.23 * b as f64 - 0.13 * k as f64).cos();
         let noise = Draw((i * 7 + k) as u64).u64() as f64 / 2f64.powi(63) - 1.0;
         match self.kind {
             0 => smooth,
@@ -248,8 +257,14 @@ impl Case {
 
     fn fill(&self, k: usize, to: &mut [u8]) {
         match self.scalar {
-            GPUZIP_TYPE_F32 => to.chunks_mut(4).enumerate().for_each(|(i, x)| x.copy_from_slice(&(self.value(k, i) as f32).to_le_bytes())),
-            _ => to.chunks_mut(8).enumerate().for_each(|(i, x)| x.copy_from_slice(&self.value(k, i).to_le_bytes())),
+            GPUZIP_TYPE_F32 => to
+                .chunks_mut(4)
+                .enumerate()
+                .for_each(|(i, x)| x.copy_from_slice(&(self.value(k, i) as f32).to_le_bytes())),
+            _ => to
+                .chunks_mut(8)
+                .enumerate()
+                .for_each(|(i, x)| x.copy_from_slice(&self.value(k, i).to_le_bytes())),
         }
     }
 }
@@ -285,7 +300,8 @@ impl Rig {
         self.arrays.iter_mut().take(case.count).enumerate().map(field).collect()
     }
 
-    /// The stream of a case, the same at every level, from arrays and into a stream beside guards; `None` if the codec does not exist here.
+    /// The stream of a case, the same at every level, from arrays and into a stream beside guards;
+    /// `None` if the codec does not exist here.
     fn compress(&mut self, case: &Case, side: Side) -> Option<Vec<u8>> {
         let (config, fields) = (case.config(), self.fields(case, side));
         for (k, room) in self.arrays.iter_mut().enumerate().take(case.count) {
@@ -296,22 +312,38 @@ impl Rig {
             set_level(level);
             let mut size = 0;
             // SAFETY: configuration, fields and output are valid.
-            if unsafe { gpuzip_codec_bound(&config, fields.as_ptr(), fields.len() as u32, &mut size) } != GPUZIP_OK {
+            if unsafe {
+                gpuzip_codec_bound(&config, fields.as_ptr(), fields.len() as u32, &mut size)
+            } != GPUZIP_OK
+            {
                 return None;
             }
             let capacity = size as usize;
             let to = self.stream.piece(side, capacity).as_mut_ptr().cast();
             // SAFETY: as above; the stream has the room that was asked for.
-            let status = unsafe { gpuzip_codec_compress(&config, fields.as_ptr(), fields.len() as u32, to, size, &mut size) };
+            let status = unsafe {
+                gpuzip_codec_compress(
+                    &config,
+                    fields.as_ptr(),
+                    fields.len() as u32,
+                    to,
+                    size,
+                    &mut size,
+                )
+            };
             assert_eq!(status, GPUZIP_OK, "{case:?}: {}", last_error());
             self.stream.check(side, capacity, "stream");
             results.push(self.stream.piece(side, capacity)[..size as usize].to_vec());
         }
-        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{case:?}: the levels' streams differ");
+        assert!(
+            results.windows(2).all(|pair| pair[0] == pair[1]),
+            "{case:?}: the levels' streams differ"
+        );
         results.pop()
     }
 
-    /// Decodes at every level. The status, and on success the arrays, which every level gives alike.
+    /// Decodes at every level. The status, and on success the arrays, which every level gives
+    /// alike.
     fn decompress(&mut self, case: &Case, stream: &[u8], side: Side) -> (i32, Vec<Vec<u8>>) {
         let mut first: Option<(i32, Vec<Vec<u8>>)> = None;
         let data = self.stream.piece(side, stream.len());
@@ -320,20 +352,45 @@ impl Rig {
         for level in self.levels.clone() {
             set_level(level);
             let fields = self.fields(case, side);
-            self.arrays.iter_mut().take(case.count).for_each(|room| room.piece(side, case.bytes()).fill(0xEE));
+            self.arrays
+                .iter_mut()
+                .take(case.count)
+                .for_each(|room| room.piece(side, case.bytes()).fill(0xEE));
             LARGEST.store(0, Ordering::Relaxed);
             // SAFETY: stream and fields are memory of their sizes.
-            let status = unsafe { gpuzip_codec_decompress(data, stream.len() as u64, fields.as_ptr(), fields.len() as u32) };
+            let status = unsafe {
+                gpuzip_codec_decompress(
+                    data,
+                    stream.len() as u64,
+                    fields.as_ptr(),
+                    fields.len() as u32,
+                )
+            };
             let largest = LARGEST.load(Ordering::Relaxed);
-            assert!(largest <= (1 << 20) + 4 * case.bytes(), "{case:?} {level:?}: asked for {largest} bytes at once");
+            assert!(
+                largest <= (1 << 20) + 4 * case.bytes(),
+                "{case:?} {level:?}: asked for {largest} bytes at once"
+            );
             let arrays: Vec<Vec<u8>> = match status {
-                GPUZIP_OK => self.arrays.iter_mut().take(case.count).map(|room| room.piece(side, case.bytes()).to_vec()).collect(),
+                GPUZIP_OK => self
+                    .arrays
+                    .iter_mut()
+                    .take(case.count)
+                    .map(|room| room.piece(side, case.bytes()).to_vec())
+                    .collect(),
                 _ => Vec::new(),
             };
-            self.arrays.iter_mut().take(case.count).for_each(|room| room.check(side, case.bytes(), "array"));
+            self.arrays
+                .iter_mut()
+                .take(case.count)
+                .for_each(|room| room.check(side, case.bytes(), "array"));
             match &first {
                 None => first = Some((status, arrays)),
-                Some(first) => assert!(first.0 == status && first.1 == arrays, "{case:?} {level:?}: {status}, and {} before", first.0),
+                Some(first) => assert!(
+                    first.0 == status && first.1 == arrays,
+                    "{case:?} {level:?}: {status}, and {} before",
+                    first.0
+                ),
             }
         }
         first.unwrap_or_default()
@@ -343,7 +400,10 @@ impl Rig {
     fn info(&mut self, stream: &[u8], side: Side, index: u32) -> i32 {
         let data = self.stream.piece(side, stream.len());
         data.copy_from_slice(stream);
-        let mut info = gpuzip_codec_info_t { struct_size: size_of::<gpuzip_codec_info_t>() as u64, ..Default::default() };
+        let mut info = gpuzip_codec_info_t {
+            struct_size: size_of::<gpuzip_codec_info_t>() as u64,
+            ..Default::default()
+        };
         // SAFETY: stream and output are memory of their sizes.
         unsafe { gpuzip_codec_info(data.as_ptr().cast(), stream.len() as u64, index, &mut info) }
     }
@@ -387,9 +447,17 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     let (at, len) = draw.of(&found);
     let payload = at + 64..at + 64 + len;
     // Lengths and tables stand at the beginning: half of the damage goes there.
-    let place = |draw: &mut Draw| if draw.below(2) == 0 { draw.below(len.min(64)) } else { draw.below(len) };
+    let place = |draw: &mut Draw| {
+        if draw.below(2) == 0 {
+            draw.below(len.min(64))
+        } else {
+            draw.below(len)
+        }
+    };
     match draw.below(11) {
-        0 | 1 if len > 0 => (0..1 + draw.below(8)).for_each(|_| stream[at + 64 + place(draw)] ^= 1 << draw.below(8)),
+        0 | 1 if len > 0 => {
+            (0..1 + draw.below(8)).for_each(|_| stream[at + 64 + place(draw)] ^= 1 << draw.below(8))
+        }
         2 if len > 0 => stream[at + 64 + place(draw)] = draw.of(&[0, 1, 0x7F, 0x80, 0xFF]),
         3 if len > 0 => {
             let begin = place(draw);
@@ -432,9 +500,22 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
             }
         }
         8 | 9 => {
-            // A field of the header: codec, content, type, zero, number, reference, parameter, extents, bound, size of the payload.
-            const FIELDS: [(usize, usize); 12] =
-                [(0, 4), (4, 1), (5, 1), (6, 1), (7, 1), (8, 2), (10, 2), (12, 4), (16, 8), (24, 8), (32, 8), (40, 8)];
+            // A field of the header: codec, content, type, zero, number, reference, parameter,
+            // extents, bound, size of the payload.
+            const FIELDS: [(usize, usize); 12] = [
+                (0, 4),
+                (4, 1),
+                (5, 1),
+                (6, 1),
+                (7, 1),
+                (8, 2),
+                (10, 2),
+                (12, 4),
+                (16, 8),
+                (24, 8),
+                (32, 8),
+                (40, 8),
+            ];
             let (field, width) = if draw.below(5) == 0 { (48, 8) } else { draw.of(&FIELDS) };
             let value = if draw.below(2) == 0 { draw.below(9) as u64 } else { draw.extreme() };
             stream[at + field..at + field + width].copy_from_slice(&value.to_le_bytes()[..width]);
@@ -476,7 +557,10 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
     let side = |draw: &mut Draw| draw.of(&[Side::Begin, Side::End]);
     let at = side(&mut draw);
     let Some(good) = rig.compress(&case, at) else { return };
-    let other_case = Case { compressor: if draw.below(2) == 0 { case.compressor } else { draw.of(&COMPRESSORS) }, ..Case::draw(&mut draw) };
+    let other_case = Case {
+        compressor: if draw.below(2) == 0 { case.compressor } else { draw.of(&COMPRESSORS) },
+        ..Case::draw(&mut draw)
+    };
     let other = rig.compress(&other_case, Side::End).unwrap_or_default();
     let (status, whole) = rig.decompress(&case, &good, at);
     assert_eq!(status, GPUZIP_OK, "{case:?}: {}", last_error());
@@ -497,9 +581,23 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
         tally.damaged += 1;
         let (status, arrays) = rig.decompress(&case, &bad, at);
         let code = rig.info(&bad, at, draw.below(3) as u32);
-        let known = [GPUZIP_ERR_STREAM, GPUZIP_ERR_CONFIG, GPUZIP_ERR_UNSUPPORTED, GPUZIP_ERR_ARGUMENT, GPUZIP_ERR_SHAPE];
-        assert!(status == GPUZIP_OK || known.contains(&status), "seed {seed}: {status}: {}", last_error());
-        assert!(code == GPUZIP_OK || known.contains(&code), "seed {seed}: info: {code}: {}", last_error());
+        let known = [
+            GPUZIP_ERR_STREAM,
+            GPUZIP_ERR_CONFIG,
+            GPUZIP_ERR_UNSUPPORTED,
+            GPUZIP_ERR_ARGUMENT,
+            GPUZIP_ERR_SHAPE,
+        ];
+        assert!(
+            status == GPUZIP_OK || known.contains(&status),
+            "seed {seed}: {status}: {}",
+            last_error()
+        );
+        assert!(
+            code == GPUZIP_OK || known.contains(&code),
+            "seed {seed}: info: {code}: {}",
+            last_error()
+        );
         if status == GPUZIP_OK {
             tally.decoded += 1;
         } else {
@@ -507,8 +605,12 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
         }
         if !is_sealed {
             tally.unsealed += 1;
-            // Zeros between arrays are not looked at; apart from them what decodes is what was coded.
-            assert!(status != GPUZIP_OK || arrays == whole, "seed {seed}: damage under a wrong checksum went unnoticed");
+            // Zeros between arrays are not looked at; apart from them what decodes is what was
+            // coded.
+            assert!(
+                status != GPUZIP_OK || arrays == whole,
+                "seed {seed}: damage under a wrong checksum went unnoticed"
+            );
         }
     }
     // Nothing stays behind: the whole stream still gives what it gave.
@@ -526,19 +628,34 @@ fn damaged_streams_are_refused_or_decoded() {
         damage_case(&mut rig, seed, 40, &mut tally);
     }
     println!("seeds 1 to {seed}: {tally:?}");
-    assert!(tally.refused * 10 > tally.damaged && tally.decoded * 10 > tally.damaged, "damage reaches the decoders: {tally:?}");
+    assert!(
+        tally.refused * 10 > tally.damaged && tally.decoded * 10 > tally.damaged,
+        "damage reaches the decoders: {tally:?}"
+    );
 }
 
-/// Every payload cut at every byte, under a right checksum, at the very end of readable memory and at its very beginning.
+/// Every payload cut at every byte, under a right checksum, at the very end of readable memory and
+/// at its very beginning.
 #[test]
 fn every_cut_is_refused_or_decoded() {
     let _alone = alone();
     let mut rig = Rig::new();
-    let shapes: [([u64; 3], &[usize]); 3] = [([150, 1, 1], &[0, 1]), ([19, 11, 1], &[0]), ([9, 8, 10], &[0, 4])];
+    let shapes: [([u64; 3], &[usize]); 3] =
+        [([150, 1, 1], &[0, 1]), ([19, 11, 1], &[0]), ([9, 8, 10], &[0, 4])];
     for compressor in COMPRESSORS {
         for ((n, kinds), scalar) in shapes.into_iter().flat_map(|shape| [(shape, 0), (shape, 1)]) {
             for &kind in kinds {
-                let case = Case { compressor, rate: 6, mode: 0, bound: 1e-2, kind, n, scalar, count: 1, has_levels: false };
+                let case = Case {
+                    compressor,
+                    rate: 6,
+                    mode: 0,
+                    bound: 1e-2,
+                    kind,
+                    n,
+                    scalar,
+                    count: 1,
+                    has_levels: false,
+                };
                 let Some(good) = rig.compress(&case, Side::End) else { continue };
                 let (_, len) = pieces(&good)[0];
                 for cut in 0..len {
@@ -547,8 +664,16 @@ fn every_cut_is_refused_or_decoded() {
                     let payload = good[64..64 + cut].to_vec();
                     replace(&mut bad, (0, len), &payload);
                     reseal_all(&mut bad);
-                    let (status, _) = rig.decompress(&case, &bad, if cut % 2 == 0 { Side::End } else { Side::Begin });
-                    assert!(status == GPUZIP_OK || status == GPUZIP_ERR_STREAM, "{case:?} cut at {cut}: {status}: {}", last_error());
+                    let (status, _) = rig.decompress(
+                        &case,
+                        &bad,
+                        if cut % 2 == 0 { Side::End } else { Side::Begin },
+                    );
+                    assert!(
+                        status == GPUZIP_OK || status == GPUZIP_ERR_STREAM,
+                        "{case:?} cut at {cut}: {status}: {}",
+                        last_error()
+                    );
                     // The stream itself cut, its header as it was.
                     let (status, _) = rig.decompress(&case, &good[..64 + cut], Side::End);
                     assert_eq!(status, GPUZIP_ERR_STREAM, "{case:?} cut at {cut}");

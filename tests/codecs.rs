@@ -1,5 +1,5 @@
-//! Codecs as a session and the C ABI use them: bounds on whole snapshots, pairs of time levels, values that are not finite, and streams
-//! that are damaged.
+//! Codecs as a session and the C ABI use them: bounds on whole snapshots, pairs of time levels,
+//! values that are not finite, and streams that are damaged.
 
 #[path = "common/checksum.rs"]
 #[allow(dead_code)]
@@ -35,14 +35,23 @@ impl State {
 
     fn values(&self, k: usize) -> Vec<f64> {
         match self.fields[k].scalar {
-            Scalar::F32 => self.data[k].chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()) as f64).collect(),
-            _ => self.data[k].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(),
+            Scalar::F32 => self.data[k]
+                .chunks(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()) as f64)
+                .collect(),
+            _ => {
+                self.data[k].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
+            }
         }
     }
 
     fn memory(&mut self) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the call that the memory is made for, and nothing else touches them meanwhile.
-        self.data.iter_mut().map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }).collect()
+        // SAFETY: the vectors outlive the call that the memory is made for, and nothing else
+        // touches them meanwhile.
+        self.data
+            .iter_mut()
+            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) })
+            .collect()
     }
 }
 
@@ -59,7 +68,11 @@ fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
     stream
 }
 
-fn decompress(codec: &mut SnapshotCodec, stream: &[u8], fields: &[Field]) -> gpuzip::error::Result<State> {
+fn decompress(
+    codec: &mut SnapshotCodec,
+    stream: &[u8],
+    fields: &[Field],
+) -> gpuzip::error::Result<State> {
     let mut state = State::new(fields, |_, _| f64::NAN);
     // SAFETY: the fields are our own.
     unsafe { codec.decompress(stream, &state.memory()) }?;
@@ -72,22 +85,31 @@ fn settings(method: &Method, bound: ErrorBound) -> Settings {
 
 /// Checks what a bound promises of one array: what was coded, and what each value of it is off by.
 fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
-    let finite: Vec<(f64, f64)> = x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
+    let finite: Vec<(f64, f64)> =
+        x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
     assert!(finite.iter().all(|(_, error)| error.is_finite()), "{what}: finite values stay so");
     let max = finite.iter().fold(0.0, |m: f64, (x, _)| m.max(x.abs()));
-    let (low, high) = finite.iter().fold((f64::MAX, f64::MIN), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
+    let (low, high) =
+        finite.iter().fold((f64::MAX, f64::MIN), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
     let range = (high - low).clamp(0.0, f64::MAX);
     let worst = finite.iter().fold(0.0, |m: f64, (_, error)| m.max(error.abs()));
     match bound {
         ErrorBound::OfMax(b) => assert!(worst <= b * max, "{what}: {worst:e} > {b} * {max:e}"),
         ErrorBound::Absolute(b) => assert!(worst <= b, "{what}: {worst:e} > {b:e}"),
-        ErrorBound::OfRange(b) => assert!(worst <= b * range, "{what}: {worst:e} > {b} * {range:e}"),
+        ErrorBound::OfRange(b) => {
+            assert!(worst <= b * range, "{what}: {worst:e} > {b} * {range:e}")
+        }
         ErrorBound::Psnr(db) if !finite.is_empty() => {
             // Relative to the largest, or the squares might overflow.
             let unit = worst.max(f64::MIN_POSITIVE);
-            let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>() / x.len() as f64;
+            let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>()
+                / x.len() as f64;
             let limit = range * 10f64.powf(-db / 20.0);
-            assert!(mse.sqrt() * unit <= limit * (1.0 + 1e-9) + f64::MIN_POSITIVE, "{what}: rms {:e} > {limit:e}", mse.sqrt() * unit);
+            assert!(
+                mse.sqrt() * unit <= limit * (1.0 + 1e-9) + f64::MIN_POSITIVE,
+                "{what}: rms {:e} > {limit:e}",
+                mse.sqrt() * unit
+            );
         }
         _ => {}
     }
@@ -96,12 +118,19 @@ fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
 fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
     let mut codec = codec(&settings(method, bound), &state.fields);
     let stream = compress(&mut codec, state);
-    assert!(stream.len() as u64 <= SnapshotCodec::max_bytes(&Layout::new(state.fields.clone()).unwrap()), "{method:?}");
+    assert!(
+        stream.len() as u64
+            <= SnapshotCodec::max_bytes(&Layout::new(state.fields.clone()).unwrap()),
+        "{method:?}"
+    );
     let back = decompress(&mut codec, &stream, &state.fields).unwrap();
-    let errors = |k: usize| state.values(k).iter().zip(back.values(k)).map(|(x, y)| x - y).collect::<Vec<f64>>();
+    let errors = |k: usize| {
+        state.values(k).iter().zip(back.values(k)).map(|(x, y)| x - y).collect::<Vec<f64>>()
+    };
     for k in 0..state.fields.len() {
         let (x, y) = (state.values(k), back.values(k));
-        let same = |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
+        let same =
+            |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
         assert!(x.iter().zip(&y).all(same), "{method:?} field {k}: NaN and infinities survive");
         if !method.is_bounded() {
             continue;
@@ -112,12 +141,17 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
             Some(j) => {
                 let later = state.values(j as usize);
                 let difference: Vec<f64> = match state.fields[k].scalar {
-                    Scalar::F32 => later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect(),
+                    Scalar::F32 => {
+                        later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect()
+                    }
                     _ => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
                 };
-                // The difference of the errors is that of the exact differences, which are not rounded to the type.
-                let errors: Vec<f64> = errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
-                let slack = if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
+                // The difference of the errors is that of the exact differences, which are not
+                // rounded to the type.
+                let errors: Vec<f64> =
+                    errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
+                let slack =
+                    if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
                 let loosened = match bound {
                     ErrorBound::OfMax(b) => ErrorBound::OfMax(b * slack),
                     ErrorBound::OfRange(b) => ErrorBound::OfRange(b * slack),
@@ -148,7 +182,9 @@ fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
         4 => smooth * 1e35,
         5 => smooth * 1e-36,
         6 => noise * 2f64.powi((hash >> 40) as i32 % 100 - 50),
-        7 if hash.is_multiple_of(17) => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][hash as usize % 3],
+        7 if hash.is_multiple_of(17) => {
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][hash as usize % 3]
+        }
         7 => smooth,
         8 => 1e-42 * smooth,
         9 if hash.is_multiple_of(5) => -0.0,
@@ -282,7 +318,8 @@ fn forgeries() -> impl Strategy<Value = Vec<Forgery>> {
         (at(), any::<u8>()).prop_map(|(at, byte)| Forgery::Byte(at, byte)),
         (at(), 0..8u32).prop_map(|(at, bit)| Forgery::Bit(at, bit)),
         (at(), word).prop_map(|(at, word)| Forgery::Word(at, word)),
-        (at(), 1..300usize, prop_oneof![Just(0), Just(0xFF), any::<u8>()]).prop_map(|(at, count, byte)| Forgery::Fill(at, count, byte)),
+        (at(), 1..300usize, prop_oneof![Just(0), Just(0xFF), any::<u8>()])
+            .prop_map(|(at, count, byte)| Forgery::Fill(at, count, byte)),
         (at(), at(), 1..300usize).prop_map(|(from, to, count)| Forgery::Copy(from, to, count)),
         at().prop_map(Forgery::Cut),
         (any::<u8>(), 1..100usize).prop_map(|(byte, count)| Forgery::Longer(byte, count)),
@@ -337,7 +374,10 @@ fn bits_are_equal_at_every_level() {
     for method in methods() {
         for scalar in [Scalar::F32, Scalar::F64] {
             for bound in [ErrorBound::DEFAULT, ErrorBound::OfMax(1e-5), ErrorBound::Psnr(80.0)] {
-                let fields = [Field { n, scalar, previous_of: None }, Field { n, scalar, previous_of: Some(0) }];
+                let fields = [
+                    Field { n, scalar, previous_of: None },
+                    Field { n, scalar, previous_of: Some(0) },
+                ];
                 for kind in [0, 1, 6, 7, 9] {
                     let state = State::new(&fields, |k, i| value(kind, 5, k, i, n));
                     let mut codec = codec(&settings(&method, bound), &fields);
@@ -350,14 +390,18 @@ fn bits_are_equal_at_every_level() {
                             (stream, data)
                         })
                         .collect();
-                    assert!(outcomes.windows(2).all(|w| w[0] == w[1]), "{method:?} {scalar:?} {bound:?} kind {kind}");
+                    assert!(
+                        outcomes.windows(2).all(|w| w[0] == w[1]),
+                        "{method:?} {scalar:?} {bound:?} kind {kind}"
+                    );
                 }
             }
         }
     }
 }
 
-/// A pair costs less as a level and a difference than as two levels within the same bound of the difference.
+/// A pair costs less as a level and a difference than as two levels within the same bound of the
+/// difference.
 #[test]
 fn a_pair_is_coded_as_a_difference() {
     let n = [48, 48, 48];
@@ -487,22 +531,33 @@ proptest! {
     }
 }
 
-/// In a stream of values as they are, no value hides what becomes of the one beside it: not the ones either that a product of a word's
-/// halves, each plus a multiple of its number, would make 0.
+/// In a stream of values as they are, no value hides what becomes of the one beside it: not the
+/// ones either that a product of a word's halves, each plus a multiple of its number, would make 0.
 #[test]
 fn no_value_hides_another() {
     let words = 600;
-    for (value, factor, beside) in [(0x7F4A_7C15u32, 0x9E37_79B1u32, 1), (0xC2B2_AE3D, 0x85EB_CA77, 0)] {
-        let hiding = |w: usize| f32::from_bits(0u32.wrapping_sub(value.wrapping_add(factor.wrapping_mul(8 + w as u32))));
-        let fields = [Field { n: [2 * words as u64, 1, 1], scalar: Scalar::F32, previous_of: None }];
+    for (value, factor, beside) in
+        [(0x7F4A_7C15u32, 0x9E37_79B1u32, 1), (0xC2B2_AE3D, 0x85EB_CA77, 0)]
+    {
+        let hiding = |w: usize| {
+            f32::from_bits(0u32.wrapping_sub(value.wrapping_add(factor.wrapping_mul(8 + w as u32))))
+        };
+        let fields =
+            [Field { n: [2 * words as u64, 1, 1], scalar: Scalar::F32, previous_of: None }];
         let mut state = State::new(&fields, |_, _| 1.0);
-        (0..words).for_each(|w| state.data[0][8 * w + 4 * (1 - beside)..][..4].copy_from_slice(&hiding(w).to_le_bytes()));
+        (0..words).for_each(|w| {
+            state.data[0][8 * w + 4 * (1 - beside)..][..4].copy_from_slice(&hiding(w).to_le_bytes())
+        });
         let mut codec = codec(&Settings::default(), &fields);
         let stream = compress(&mut codec, &state);
         for (w, bit) in (0..words).flat_map(|w| [0, 7, 31].map(|bit| (w, bit))) {
             let mut bad = stream.clone();
             bad[64 + 8 * w + 4 * beside + bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(decompress(&mut codec, &bad, &fields).unwrap_err().code, Code::Stream, "word {w}, bit {bit}");
+            assert_eq!(
+                decompress(&mut codec, &bad, &fields).unwrap_err().code,
+                Code::Stream,
+                "word {w}, bit {bit}"
+            );
         }
     }
 }
@@ -513,7 +568,10 @@ fn raw_values_are_kept_bit_by_bit() {
     for scalar in [Scalar::F32, Scalar::F64] {
         let own = Field { n: [3, 1, 1], scalar, previous_of: None };
         let fields = [own, Field { previous_of: Some(0), ..own }];
-        for state in [State::new(&fields, |_, i| if i == 1 { -0.0 } else { 0.0 }), State::new(&fields, |k, i| [i as f64 * 1e-30, 1.0][k])] {
+        for state in [
+            State::new(&fields, |_, i| if i == 1 { -0.0 } else { 0.0 }),
+            State::new(&fields, |k, i| [i as f64 * 1e-30, 1.0][k]),
+        ] {
             let mut codec = codec(&Settings::default(), &fields);
             let stream = compress(&mut codec, &state);
             assert!(decompress(&mut codec, &stream, &fields).unwrap().data == state.data);
@@ -525,10 +583,20 @@ fn raw_values_are_kept_bit_by_bit() {
 #[test]
 fn nan_is_refused_in_every_level() {
     let own = Field { n: [9, 1, 1], scalar: Scalar::F32, previous_of: None };
-    let fields = [own, Field { previous_of: Some(0), ..own }, Field { previous_of: Some(1), ..own }];
+    let fields =
+        [own, Field { previous_of: Some(0), ..own }, Field { previous_of: Some(1), ..own }];
     for bad in 0..3 {
-        let mut state = State::new(&fields, |k, i| if (k, i) == (bad, 4) { f64::NAN } else { 1e8 + (i % 2 * 8 + k * 16) as f64 });
-        let settings = Settings { reject_nonfinite: true, ..settings(&Method::Lorenzo, ErrorBound::OfMax(1e-3)) };
+        let mut state = State::new(&fields, |k, i| {
+            if (k, i) == (bad, 4) {
+                f64::NAN
+            } else {
+                1e8 + (i % 2 * 8 + k * 16) as f64
+            }
+        });
+        let settings = Settings {
+            reject_nonfinite: true,
+            ..settings(&Method::Lorenzo, ErrorBound::OfMax(1e-3))
+        };
         let mut codec = codec(&settings, &fields);
         let mut stream = vec![0; codec.room()];
         // SAFETY: the fields are our own.
@@ -541,13 +609,21 @@ fn nan_is_refused_in_every_level() {
 #[test]
 fn huge_shapes_are_refused() {
     for method in methods() {
-        for n in
-            [[1 << 58, 1, 1], [1 << 60, 1, 1], [1 << 61, 1, 1], [1 << 30, 1 << 30, 1], [1 << 20, 1 << 20, 1 << 20], [(1 << 61) - 1, 1, 1]]
-        {
+        for n in [
+            [1 << 58, 1, 1],
+            [1 << 60, 1, 1],
+            [1 << 61, 1, 1],
+            [1 << 30, 1 << 30, 1],
+            [1 << 20, 1 << 20, 1 << 20],
+            [(1 << 61) - 1, 1, 1],
+        ] {
             for scalar in [Scalar::F32, Scalar::F64] {
                 let field = Field { n, scalar, previous_of: None };
-                if let Ok(layout) = Layout::new(vec![field, Field { previous_of: Some(0), ..field }]) {
-                    assert!(SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout).is_err());
+                if let Ok(layout) =
+                    Layout::new(vec![field, Field { previous_of: Some(0), ..field }])
+                {
+                    assert!(SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout)
+                        .is_err());
                 }
                 if let Ok(layout) = Layout::new(vec![field]) {
                     let _ = SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout);

@@ -1,5 +1,5 @@
-//! Sessions with compressed snapshots on the host backend: every restored state is what decoding the saved one gives, bit for bit, wherever
-//! it was kept meanwhile, and no budget is exceeded.
+//! Sessions with compressed snapshots on the host backend: every restored state is what decoding
+//! the saved one gives, bit for bit, wherever it was kept meanwhile, and no budget is exceeded.
 
 use gpuzip::choice::Target;
 use gpuzip::choice::{SharedSchedule, Tick};
@@ -57,17 +57,23 @@ impl Coder for Trimmed {
 
 fn trimmed() -> Method {
     static NUMBER: OnceLock<u8> = OnceLock::new();
-    let register = || plugin::register("trimmed", Box::new(|shape| Ok(Box::new(Trimmed(shape))))).unwrap();
+    let register =
+        || plugin::register("trimmed", Box::new(|shape| Ok(Box::new(Trimmed(shape))))).unwrap();
     Method::Plugin(*NUMBER.get_or_init(register))
 }
 
 /// Two time levels and a field of doubles.
 fn fields(n: u64) -> Vec<Field> {
     let field = |n: [u64; 3], scalar, previous_of| Field { n, scalar, previous_of };
-    vec![field([n, 3, 1], Scalar::F32, None), field([n, 3, 1], Scalar::F32, Some(0)), field([n / 2 + 1, 1, 1], Scalar::F64, None)]
+    vec![
+        field([n, 3, 1], Scalar::F32, None),
+        field([n, 3, 1], Scalar::F32, Some(0)),
+        field([n / 2 + 1, 1, 1], Scalar::F64, None),
+    ]
 }
 
-/// An application whose state is known for every step: a front that moves in, now and then noise, which does not compress.
+/// An application whose state is known for every step: a front that moves in, now and then noise,
+/// which does not compress.
 struct App {
     fields: Vec<Field>,
     data: Vec<Vec<u8>>,
@@ -75,7 +81,10 @@ struct App {
 
 impl App {
     fn new(fields: &[Field]) -> Self {
-        App { fields: fields.to_vec(), data: fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect() }
+        App {
+            fields: fields.to_vec(),
+            data: fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect(),
+        }
     }
 
     fn set(&mut self, ts: i64, noisy: i64) {
@@ -85,14 +94,18 @@ impl App {
                 let t = ts - i64::from(k == 1);
                 let front = (13 * ts as usize) % (2 * values + 1);
                 match i < front {
-                    true if noisy > 0 && ts % noisy == 0 => ((i * 2654435761 + t as usize * 40503) % 65521) as f64 - 3e4,
+                    true if noisy > 0 && ts % noisy == 0 => {
+                        ((i * 2654435761 + t as usize * 40503) % 65521) as f64 - 3e4
+                    }
                     true => (0.1 * (i as f64 + 0.3 * t as f64)).sin(),
                     false => 0.0,
                 }
             };
             for i in 0..values {
                 match field.scalar {
-                    Scalar::F32 => data[4 * i..][..4].copy_from_slice(&(value(i) as f32).to_le_bytes()),
+                    Scalar::F32 => {
+                        data[4 * i..][..4].copy_from_slice(&(value(i) as f32).to_le_bytes())
+                    }
                     _ => data[8 * i..][..8].copy_from_slice(&value(i).to_le_bytes()),
                 }
             }
@@ -104,13 +117,21 @@ impl App {
     }
 
     fn memory(&mut self) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else touches them meanwhile.
-        self.data.iter_mut().map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }).collect()
+        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else
+        // touches them meanwhile.
+        self.data
+            .iter_mut()
+            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) })
+            .collect()
     }
 
     fn app_fields(&mut self) -> Vec<AppField> {
         let memory = self.memory();
-        self.fields.iter().zip(memory).map(|(&field, memory)| AppField { field, memory: Some(memory) }).collect()
+        self.fields
+            .iter()
+            .zip(memory)
+            .map(|(&field, memory)| AppField { field, memory: Some(memory) })
+            .collect()
     }
 }
 
@@ -123,7 +144,8 @@ struct Expected {
 
 impl Expected {
     fn new(settings: &Settings, fields: &[Field], noisy: i64) -> Self {
-        let codec = SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap();
+        let codec =
+            SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap();
         Expected { stream: vec![0; codec.room()], codec, noisy }
     }
 
@@ -142,7 +164,13 @@ impl Expected {
 }
 
 /// Runs `shots` sweeps; the statistics of each.
-fn run(config: &Config, steps: u32, fields: &[Field], noisy: i64, shots: usize) -> Result<Vec<Stats>> {
+fn run(
+    config: &Config,
+    steps: u32,
+    fields: &[Field],
+    noisy: i64,
+    shots: usize,
+) -> Result<Vec<Stats>> {
     let mut app = App::new(fields);
     let mut expected = Expected::new(&config.compression, fields, noisy);
     let mut session = Session::new(config.clone(), steps as i64, &app.app_fields())?;
@@ -154,7 +182,9 @@ fn run(config: &Config, steps: u32, fields: &[Field], noisy: i64, shots: usize) 
             let tick = session.get_action()?;
             let ts = tick.action.ts as i64;
             match tick.action.kind {
-                Kind::Forward if config.zero_copy && tick.action.flags & flags::NEXT_IS_SAVE != 0 => {
+                Kind::Forward
+                    if config.zero_copy && tick.action.flags & flags::NEXT_IS_SAVE != 0 =>
+                {
                     app.set(ts, noisy);
                     put(&app, &session.save_begin(ts, fields.len(), HOST)?);
                     begun = true;
@@ -217,8 +247,16 @@ fn take(app: &mut App, pointers: &[*mut std::ffi::c_void]) {
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
-    let compression = Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
-    Config { algorithm: Some(algorithm), snapshots, cache, compression, backend: Backend::Host, ..Config::default() }
+    let compression =
+        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
+    Config {
+        algorithm: Some(algorithm),
+        snapshots,
+        cache,
+        compression,
+        backend: Backend::Host,
+        ..Config::default()
+    }
 }
 
 fn raw_bytes(fields: &[Field]) -> u64 {
@@ -228,48 +266,65 @@ fn raw_bytes(fields: &[Field]) -> u64 {
 #[test]
 fn every_algorithm_policy_and_capacity() {
     let fields = fields(40);
-    for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll] {
+    for algorithm in [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ] {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
                 run(&Config { policy, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2).unwrap();
             }
         }
         for cache in 0..=3 {
-            run(&Config { zero_copy: true, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2).unwrap();
+            run(&Config { zero_copy: true, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2)
+                .unwrap();
         }
     }
 }
 
-/// A budget for three raw snapshots holds many compressed ones: in the first shot if the ratio is announced, in the second anyway.
+/// A budget for three raw snapshots holds many compressed ones: in the first shot if the ratio is
+/// announced, in the second anyway.
 #[test]
 fn a_byte_budget_holds_as_many_as_fit() {
     let fields = fields(400);
     let raw = raw_bytes(&fields);
-    let compression = Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
+    let compression =
+        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
     let base = Config { device_budget: 3 * raw, compression, ..config(Algorithm::Revolve, 12, 0) };
     let unknown = run(&base, 200, &fields, 0, 3).unwrap();
     assert!(unknown[0].misses > 0 && unknown[1].misses < unknown[0].misses, "{unknown:?}");
     assert_eq!(unknown[1].misses, unknown[2].misses);
-    let announced = run(&Config { compression_factor: 2.0, ..base.clone() }, 200, &fields, 0, 1).unwrap();
+    let announced =
+        run(&Config { compression_factor: 2.0, ..base.clone() }, 200, &fields, 0, 1).unwrap();
     assert!(announced[0].misses < unknown[0].misses);
     // One raw snapshot needs more than this.
     let small = run(&Config { device_budget: raw / 2, ..base }, 200, &fields, 0, 2).unwrap();
     assert!(small[0].hits == 0 && small[1].hits > 0, "{small:?}");
 }
 
-/// More was announced than the data give: what the cache has no room for is kept in host memory, and if that has a budget the error says
-/// what to do.
+/// More was announced than the data give: what the cache has no room for is kept in host memory,
+/// and if that has a budget the error says what to do.
 #[test]
 fn a_ratio_that_is_not_reached_costs_time_or_is_an_error() {
     let fields = fields(40);
     let raw = raw_bytes(&fields);
-    let optimist = Config { compression_factor: 50.0, device_budget: 2 * raw, ..config(Algorithm::Revolve, 12, 0) };
+    let optimist = Config {
+        compression_factor: 50.0,
+        device_budget: 2 * raw,
+        ..config(Algorithm::Revolve, 12, 0)
+    };
     for noisy in [1, 2, 3] {
         run(&optimist, 100, &fields, noisy, 2).unwrap();
     }
     let error = run(&Config { host_budget: 2 * raw, ..optimist }, 100, &fields, 1, 1).unwrap_err();
     assert_eq!(error.code, Code::Budget);
-    assert!(error.message.contains("host_budget") && error.message.contains("compression_factor"), "{error}");
+    assert!(
+        error.message.contains("host_budget") && error.message.contains("compression_factor"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -288,7 +343,8 @@ fn nan_is_kept_or_refused() {
                     app.set(tick.action.ts as i64 + 1, 0);
                     app.data[1][4..8].copy_from_slice(&f32::NAN.to_le_bytes());
                     saved.push(app.data[1][4..8].to_vec());
-                    if let Err(error) = session.save(tick.action.ts as i64, &app.app_fields(), HOST) {
+                    if let Err(error) = session.save(tick.action.ts as i64, &app.app_fields(), HOST)
+                    {
                         break Some(error);
                     }
                 }
@@ -357,7 +413,8 @@ proptest! {
 fn a_failed_save_leaves_nothing_behind() {
     let fields = fields(40);
     let raw = raw_bytes(&fields);
-    for (device_budget, zero_copy) in [(0, false), (3 * raw / 2, false), (0, true), (4 * raw, true)] {
+    for (device_budget, zero_copy) in [(0, false), (3 * raw / 2, false), (0, true), (4 * raw, true)]
+    {
         let mut c = Config { device_budget, zero_copy, ..config(Algorithm::Revolve, 8, 3) };
         c.compression.reject_nonfinite = true;
         let mut app = App::new(&fields);
@@ -382,16 +439,23 @@ fn a_failed_save_leaves_nothing_behind() {
                         } else {
                             session.save(ts, &app.app_fields(), HOST)
                         };
-                        assert_eq!(saved.as_ref().err().map(|e| e.code), (saves == shot).then_some(Code::Values));
+                        assert_eq!(
+                            saved.as_ref().err().map(|e| e.code),
+                            (saves == shot).then_some(Code::Values)
+                        );
                         if saved.is_err() {
-                            assert!(session.save(ts, &app.app_fields(), HOST).is_err() && session.get_action().is_err());
+                            assert!(
+                                session.save(ts, &app.app_fields(), HOST).is_err()
+                                    && session.get_action().is_err()
+                            );
                             break;
                         }
                     }
                     Kind::Restore => {
                         app.spoil();
                         if zero_copy {
-                            let pointers = session.retrieve_acquire(ts, fields.len(), HOST).unwrap();
+                            let pointers =
+                                session.retrieve_acquire(ts, fields.len(), HOST).unwrap();
                             take(&mut app, &pointers);
                         } else {
                             session.retrieve(ts, &app.app_fields(), HOST).unwrap();
@@ -406,18 +470,23 @@ fn a_failed_save_leaves_nothing_behind() {
     }
 }
 
-/// Two sessions on one schedule, of different sizes and codecs: what each restores is its own, shot after shot.
+/// Two sessions on one schedule, of different sizes and codecs: what each restores is its own, shot
+/// after shot.
 #[test]
 fn sessions_of_one_schedule_compress_each_for_itself() {
     let all = [fields(40), fields(7)];
     let raw = raw_bytes(&all[0]);
     let base = Config { device_budget: 2 * raw, ..config(Algorithm::Revolve, 9, 0) };
-    let other = Settings { method: Method::Lorenzo, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let other =
+        Settings { method: Method::Lorenzo, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     let configs = [base.clone(), Config { compression: other, ..base.clone() }];
     let cursor = Arc::new(SharedSchedule::new(base, 70).unwrap());
     let mut apps: Vec<App> = all.iter().map(|fields| App::new(fields)).collect();
-    let mut expected: Vec<Expected> = all.iter().zip(&configs).map(|(f, c)| Expected::new(&c.compression, f, 7)).collect();
-    let attach = |(app, config): (&mut App, &Config)| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
+    let mut expected: Vec<Expected> =
+        all.iter().zip(&configs).map(|(f, c)| Expected::new(&c.compression, f, 7)).collect();
+    let attach = |(app, config): (&mut App, &Config)| {
+        Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap()
+    };
     let mut sessions: Vec<Session> = apps.iter_mut().zip(&configs).map(attach).collect();
     for _ in 0..4 {
         sessions.iter_mut().for_each(|session| session.setup().unwrap());
@@ -434,7 +503,10 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
                     Kind::Restore => {
                         apps[k].spoil();
                         session.retrieve(ts, &apps[k].app_fields(), HOST).unwrap();
-                        assert!(apps[k].data == expected[k].of(ts, &all[k]).1, "session {k}, state {ts}");
+                        assert!(
+                            apps[k].data == expected[k].of(ts, &all[k]).1,
+                            "session {k}, state {ts}"
+                        );
                     }
                     _ => {}
                 }
@@ -446,13 +518,20 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
     }
 }
 
-/// Memory that cannot be had is an error each time: no session goes on without what it was to compress with.
+/// Memory that cannot be had is an error each time: no session goes on without what it was to
+/// compress with.
 #[test]
 fn a_codec_without_memory_stays_an_error() {
     // More than any address space holds, but little of it expected to be left.
     let field = Field { n: [1 << 46, 1, 1], scalar: Scalar::F32, previous_of: None };
-    let compression = Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
-    let config = Config { compression, compression_factor: 1e12, host_budget: 1 << 20, ..config(Algorithm::Revolve, 3, 0) };
+    let compression =
+        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
+    let config = Config {
+        compression,
+        compression_factor: 1e12,
+        host_budget: 1 << 20,
+        ..config(Algorithm::Revolve, 3, 0)
+    };
     let cursor = Arc::new(SharedSchedule::new(config.clone(), 10).unwrap());
     let mut session = Session::attach(cursor, config, &[AppField { field, memory: None }]).unwrap();
     for _ in 0..2 {
@@ -461,12 +540,17 @@ fn a_codec_without_memory_stays_an_error() {
     }
 }
 
-/// Bytes of the cache that were given back are not written while any download still reads them, whichever of several was given back last.
+/// Bytes of the cache that were given back are not written while any download still reads them,
+/// whichever of several was given back last.
 #[test]
 fn bytes_of_the_cache_wait_for_their_download() {
     let field = Field { n: [10 * 2048, 1, 1], scalar: Scalar::F32, previous_of: None };
     let layout = Layout::new(vec![field]).unwrap();
-    let settings = Settings { method: Method::Lorenzo, bound: ErrorBound::Absolute(1e-3), reject_nonfinite: false };
+    let settings = Settings {
+        method: Method::Lorenzo,
+        bound: ErrorBound::Absolute(1e-3),
+        reject_nonfinite: false,
+    };
     let codec = SnapshotCodec::new(settings, &layout).unwrap();
     let plan = Plan {
         policy: Policy::Clairvoyant,
@@ -480,21 +564,46 @@ fn bytes_of_the_cache_wait_for_their_download() {
         shares: None,
     };
     let (cache, pool) = (102_400, 600_000);
-    let mut device = Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
+    let mut device =
+        Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
     device.reserve_device(cache).unwrap();
     device.reserve_host(pool).unwrap();
-    let mut tiers = Tiers::new(device, layout, &plan, Some(SnapshotCoder::on_host(codec).unwrap()), cache, pool).unwrap();
+    let mut tiers = Tiers::new(
+        device,
+        layout,
+        &plan,
+        Some(SnapshotCoder::on_host(codec).unwrap()),
+        cache,
+        pool,
+    )
+    .unwrap();
     let state = |ts: i64, tiles: usize| {
-        let noise = move |i: usize| if i < 2048 * tiles { ((i * 2654435761 + ts as usize * 40503) % 65521) as f32 } else { 0.0 };
+        let noise = move |i: usize| {
+            if i < 2048 * tiles {
+                ((i * 2654435761 + ts as usize * 40503) % 65521) as f32
+            } else {
+                0.0
+            }
+        };
         (0..10 * 2048).map(noise).flat_map(f32::to_le_bytes).collect::<Vec<u8>>()
     };
     // SAFETY: the vectors outlive the calls.
     let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
-    // The fourth is the last one to go down; the fifth takes its slot but does not fit, the sixth takes its bytes.
+    // The fourth is the last one to go down; the fifth takes its slot but does not fit, the sixth
+    // takes its bytes.
     for (ts, slot, tiles) in [(0, 0, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)] {
-        tiers.save(Step { slot, host: ts as u32 }, Default::default(), ts, &memory(&mut state(ts, tiles))).unwrap();
+        tiers
+            .save(
+                Step { slot, host: ts as u32 },
+                Default::default(),
+                ts,
+                &memory(&mut state(ts, tiles)),
+            )
+            .unwrap();
     }
     let mut restored = vec![0xEE; 4 * 10 * 2048];
-    tiers.restore(Step { slot: NONE, host: 3 }, Default::default(), 3, true, &memory(&mut restored)).unwrap();
+    tiers
+        .restore(Step { slot: NONE, host: 3 }, Default::default(), 3, true, &memory(&mut restored))
+        .unwrap();
     assert!(restored == state(3, 5));
 }

@@ -1,5 +1,5 @@
-//! What the header promises about fields that share memory, structs of newer headers, looking ahead, shots that are left early, and ranks that
-//! agree on a schedule.
+//! What the header promises about fields that share memory, structs of newer headers, looking
+//! ahead, shots that are left early, and ranks that agree on a schedule.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -24,7 +24,12 @@ fn config(algorithm: i32, snaps: i32, cache: i32) -> gpuzip_config_t {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         config.assume_init()
     };
-    gpuzip_config_t { checkpointing_algorithm: algorithm, checkpointing_snaps: snaps, cache_capacity: cache, ..config }
+    gpuzip_config_t {
+        checkpointing_algorithm: algorithm,
+        checkpointing_snaps: snaps,
+        cache_capacity: cache,
+        ..config
+    }
 }
 
 fn revolve() -> gpuzip_config_t {
@@ -33,7 +38,17 @@ fn revolve() -> gpuzip_config_t {
 
 fn at(address: usize, values: u64, role: i32) -> gpuzip_field_t {
     let data = std::ptr::with_exposed_provenance_mut(address);
-    gpuzip_field_t { data, n1: values, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role, pitch2: 0, pitch3: 0, reserved: [0; 2] }
+    gpuzip_field_t {
+        data,
+        n1: values,
+        n2: 1,
+        n3: 1,
+        r#type: GPUZIP_TYPE_F32,
+        role,
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
+    }
 }
 
 fn field(data: &mut [f32]) -> gpuzip_field_t {
@@ -48,7 +63,8 @@ fn last_error() -> String {
 fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> *mut gpuzip_t {
     let mut handle = null_mut();
     // SAFETY: all pointers are to live values.
-    let status = unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
+    let status =
+        unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
     assert_eq!(status, GPUZIP_OK, "{}", last_error());
     handle
 }
@@ -70,7 +86,11 @@ fn peek(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
 ///
 /// # Safety
 /// The fields are of live memory of the right kind.
-unsafe fn serve_until(handle: *mut gpuzip_t, fields: &[gpuzip_field_t], stop: impl Fn(&gpuzip_action_t) -> bool) -> gpuzip_action_t {
+unsafe fn serve_until(
+    handle: *mut gpuzip_t,
+    fields: &[gpuzip_field_t],
+    stop: impl Fn(&gpuzip_action_t) -> bool,
+) -> gpuzip_action_t {
     loop {
         let action = next(handle);
         if stop(&action) {
@@ -114,7 +134,8 @@ fn fields_that_share_memory_are_refused_by_name() {
         for moved in 0..3 {
             let mut fields = apart;
             fields[moved] = at(base + offset, 16, apart[moved].role);
-            let overlaps = (0..3).any(|i| i != moved && (64 * i < offset + 64) && (offset < 64 * i + 64));
+            let overlaps =
+                (0..3).any(|i| i != moved && (64 * i < offset + 64) && (offset < 64 * i + 64));
             if !overlaps {
                 continue;
             }
@@ -122,7 +143,11 @@ fn fields_that_share_memory_are_refused_by_name() {
             let status = unsafe { gpuzip_save(handle, 0, fields.as_ptr(), 3, null_mut()) };
             let text = last_error();
             assert_eq!(status, GPUZIP_ERR_ARGUMENT, "{offset} {moved}");
-            assert!(text.contains("overlaps field") && text.contains(&format!("{:p}", fields[moved].data)), "{text}");
+            assert!(
+                text.contains("overlaps field")
+                    && text.contains(&format!("{:p}", fields[moved].data)),
+                "{text}"
+            );
         }
     }
     // Fields that touch are apart; so is a state of one field.
@@ -132,7 +157,10 @@ fn fields_that_share_memory_are_refused_by_name() {
         serve_until(handle, &apart, |action| action.r#type == GPUZIP_ACTION_RESTORE);
         let current = peek_current_restore(handle);
         let fields = [apart[0], at(base + 4, 16, 1), apart[2]];
-        assert_eq!(gpuzip_retrieve(handle, current, fields.as_ptr(), 3, null_mut()), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            gpuzip_retrieve(handle, current, fields.as_ptr(), 3, null_mut()),
+            GPUZIP_ERR_ARGUMENT
+        );
         assert!(last_error().contains("field 1 (64 bytes at"), "{}", last_error());
         assert_eq!(gpuzip_retrieve(handle, current, apart.as_ptr(), 3, null_mut()), GPUZIP_OK);
         serve_until(handle, &apart, is_terminate);
@@ -144,7 +172,8 @@ fn fields_that_share_memory_are_refused_by_name() {
 /// The fields are of live memory.
 unsafe fn serve_save(handle: *mut gpuzip_t, fields: &[gpuzip_field_t]) {
     // SAFETY: by this function's contract.
-    let status = unsafe { gpuzip_save(handle, 0, fields.as_ptr(), fields.len() as u32, null_mut()) };
+    let status =
+        unsafe { gpuzip_save(handle, 0, fields.as_ptr(), fields.len() as u32, null_mut()) };
     assert_eq!(status, GPUZIP_OK, "{}", last_error());
 }
 
@@ -163,28 +192,54 @@ fn peek_current_restore(handle: *mut gpuzip_t) -> i32 {
 fn runs_and_codecs_refuse_fields_that_share_memory() {
     let mut memory = vec![1f32; 32];
     let base = memory.as_mut_ptr().expose_provenance();
-    let (apart, shared) = ([at(base, 16, 0), at(base + 64, 16, 0)], [at(base, 16, 0), at(base + 32, 16, 0)]);
+    let (apart, shared) =
+        ([at(base, 16, 0), at(base + 64, 16, 0)], [at(base, 16, 0), at(base + 32, 16, 0)]);
     let handle = init(&revolve(), 8, &apart);
     let callbacks = callbacks();
     let codec = gpuzip_config_t { compressor: GPUZIP_COMPRESSOR_LORENZO, ..revolve() };
     let (mut stream, mut bytes) = (vec![0u64; 4096], 0);
     // SAFETY: all pointers are to live values.
     unsafe {
-        assert_eq!(gpuzip_run_forward(handle, &callbacks, shared.as_ptr(), 2, null_mut()), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            gpuzip_run_forward(handle, &callbacks, shared.as_ptr(), 2, null_mut()),
+            GPUZIP_ERR_ARGUMENT
+        );
         assert!(last_error().contains("field 1 (64 bytes at"), "{}", last_error());
-        assert_eq!(gpuzip_run_reverse(handle, &callbacks, shared.as_ptr(), 2, null_mut()), GPUZIP_ERR_ARGUMENT);
-        assert_eq!(gpuzip_run_reverse(handle, &callbacks, apart.as_ptr(), 2, null_mut()), GPUZIP_OK, "{}", last_error());
+        assert_eq!(
+            gpuzip_run_reverse(handle, &callbacks, shared.as_ptr(), 2, null_mut()),
+            GPUZIP_ERR_ARGUMENT
+        );
+        assert_eq!(
+            gpuzip_run_reverse(handle, &callbacks, apart.as_ptr(), 2, null_mut()),
+            GPUZIP_OK,
+            "{}",
+            last_error()
+        );
         let to = stream.as_mut_ptr().cast();
-        assert_eq!(gpuzip_codec_compress(&codec, shared.as_ptr(), 2, to, 32768, &mut bytes), GPUZIP_ERR_ARGUMENT);
-        assert_eq!(gpuzip_codec_compress(&codec, apart.as_ptr(), 2, to, 32768, &mut bytes), GPUZIP_OK, "{}", last_error());
+        assert_eq!(
+            gpuzip_codec_compress(&codec, shared.as_ptr(), 2, to, 32768, &mut bytes),
+            GPUZIP_ERR_ARGUMENT
+        );
+        assert_eq!(
+            gpuzip_codec_compress(&codec, apart.as_ptr(), 2, to, 32768, &mut bytes),
+            GPUZIP_OK,
+            "{}",
+            last_error()
+        );
         assert_eq!(gpuzip_codec_decompress(to, bytes, shared.as_ptr(), 2), GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains("overlaps field 0"), "{}", last_error());
-        assert_eq!(gpuzip_codec_decompress(to, bytes, apart.as_ptr(), 2), GPUZIP_OK, "{}", last_error());
+        assert_eq!(
+            gpuzip_codec_decompress(to, bytes, apart.as_ptr(), 2),
+            GPUZIP_OK,
+            "{}",
+            last_error()
+        );
     }
     finalize(handle);
 }
 
-/// What `gpuzip_save_begin` and `gpuzip_retrieve_acquire` give is the session's; copying it into itself is no snapshot.
+/// What `gpuzip_save_begin` and `gpuzip_retrieve_acquire` give is the session's; copying it into
+/// itself is no snapshot.
 #[test]
 fn the_sessions_own_memory_is_no_field() {
     let mut data = vec![0f32; 64];
@@ -200,9 +255,23 @@ fn the_sessions_own_memory_is_no_field() {
             assert!(last_error().contains("is memory of this session"), "{}", last_error());
         }
         serve_save(handle, &[field(&mut data)]);
-        let restore = serve_until(handle, &[field(&mut data)], |action| action.r#type == GPUZIP_ACTION_RESTORE);
-        assert_eq!(gpuzip_retrieve(handle, restore.ts, &at(given[0].expose_provenance(), 64, 0), 1, null_mut()), GPUZIP_ERR_ARGUMENT);
-        assert_eq!(gpuzip_retrieve(handle, restore.ts, &field(&mut data), 1, null_mut()), GPUZIP_OK);
+        let restore = serve_until(handle, &[field(&mut data)], |action| {
+            action.r#type == GPUZIP_ACTION_RESTORE
+        });
+        assert_eq!(
+            gpuzip_retrieve(
+                handle,
+                restore.ts,
+                &at(given[0].expose_provenance(), 64, 0),
+                1,
+                null_mut()
+            ),
+            GPUZIP_ERR_ARGUMENT
+        );
+        assert_eq!(
+            gpuzip_retrieve(handle, restore.ts, &field(&mut data), 1, null_mut()),
+            GPUZIP_OK
+        );
         serve_until(handle, &[field(&mut data)], is_terminate);
     }
     finalize(handle);
@@ -244,9 +313,12 @@ fn callbacks_of_a_newer_header_are_accepted_where_they_ask_for_nothing_new() {
     let mut run = |size: u64, newer: u64| {
         (given.known.struct_size, given.newer[2]) = (size, newer);
         // SAFETY: all pointers are to live values, and the struct has the largest of these sizes.
-        unsafe { gpuzip_run_reverse(handle, (&raw const given).cast(), fields.as_ptr(), 1, null_mut()) }
+        unsafe {
+            gpuzip_run_reverse(handle, (&raw const given).cast(), fields.as_ptr(), 1, null_mut())
+        }
     };
-    let (ours, theirs) = (size_of::<gpuzip_callbacks_t>() as u64, size_of::<NewerCallbacks>() as u64);
+    let (ours, theirs) =
+        (size_of::<gpuzip_callbacks_t>() as u64, size_of::<NewerCallbacks>() as u64);
     for size in [0, 8, ours - 8, ours + 4, 1 << 20] {
         assert_eq!(run(size, 0), GPUZIP_ERR_ARGUMENT, "{size}");
         assert!(last_error().contains("callbacks->struct_size"), "{}", last_error());
@@ -259,14 +331,19 @@ fn callbacks_of_a_newer_header_are_accepted_where_they_ask_for_nothing_new() {
     finalize(handle);
 }
 
-/// Peeking tells every next action, as often as it is asked, and changes nothing: neither actions nor statistics.
+/// Peeking tells every next action, as often as it is asked, and changes nothing: neither actions
+/// nor statistics.
 #[test]
 fn peeking_tells_the_next_action_and_changes_nothing() {
-    for (algorithm, chunk) in
-        [(GPUZIP_ALGORITHM_REVOLVE, 0), (GPUZIP_ALGORITHM_UNIFORM, 0), (GPUZIP_ALGORITHM_ZCUT, 4), (GPUZIP_ALGORITHM_STORE_ALL, 0)]
-    {
+    for (algorithm, chunk) in [
+        (GPUZIP_ALGORITHM_REVOLVE, 0),
+        (GPUZIP_ALGORITHM_UNIFORM, 0),
+        (GPUZIP_ALGORITHM_ZCUT, 4),
+        (GPUZIP_ALGORITHM_STORE_ALL, 0),
+    ] {
         for range_actions in [0, 1] {
-            let config = gpuzip_config_t { schedule_chunk: chunk, range_actions, ..config(algorithm, 8, 2) };
+            let config =
+                gpuzip_config_t { schedule_chunk: chunk, range_actions, ..config(algorithm, 8, 2) };
             let mut data = vec![0f32; 16];
             let fields = [field(&mut data)];
             let (peeking, plain) = (init(&config, 21, &fields), init(&config, 21, &fields));
@@ -282,8 +359,12 @@ fn peeking_tells_the_next_action_and_changes_nothing() {
                     // SAFETY: all pointers are to live values.
                     let status = unsafe {
                         match expected.r#type {
-                            GPUZIP_ACTION_SAVE => gpuzip_save(handle, expected.ts, fields.as_ptr(), 1, null_mut()),
-                            GPUZIP_ACTION_RESTORE => gpuzip_retrieve(handle, expected.ts, fields.as_ptr(), 1, null_mut()),
+                            GPUZIP_ACTION_SAVE => {
+                                gpuzip_save(handle, expected.ts, fields.as_ptr(), 1, null_mut())
+                            }
+                            GPUZIP_ACTION_RESTORE => {
+                                gpuzip_retrieve(handle, expected.ts, fields.as_ptr(), 1, null_mut())
+                            }
                             _ => GPUZIP_OK,
                         }
                     };
@@ -299,13 +380,15 @@ fn peeking_tells_the_next_action_and_changes_nothing() {
     }
 }
 
-/// A code that correlates the adjoint with u(n), ..., u(1), the states after each step: it plans `steps` = n + 1 and skips BACKWARD 0. A peek
-/// says that the forward sweep is over while its last FORWARD is the current action.
+/// A code that correlates the adjoint with u(n), ..., u(1), the states after each step: it plans
+/// `steps` = n + 1 and skips BACKWARD 0. A peek says that the forward sweep is over while its last
+/// FORWARD is the current action.
 #[test]
 fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
     const N: i32 = 13;
     let step = |u: f32| 0.5 * u + 1.0;
-    let states: Vec<f32> = std::iter::successors(Some(0.25), |u| Some(step(*u))).take(N as usize + 1).collect();
+    let states: Vec<f32> =
+        std::iter::successors(Some(0.25), |u| Some(step(*u))).take(N as usize + 1).collect();
     let (mut u, mut found, mut sweep_ended_at) = (vec![0.25f32; 4], Vec::new(), None);
     let handle = init(&revolve(), N + 1, &[field(&mut u)]);
     loop {
@@ -314,7 +397,9 @@ fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
         let status = unsafe {
             match action.r#type {
                 GPUZIP_ACTION_SAVE => gpuzip_save(handle, action.ts, &field(&mut u), 1, null_mut()),
-                GPUZIP_ACTION_RESTORE => gpuzip_retrieve(handle, action.ts, &field(&mut u), 1, null_mut()),
+                GPUZIP_ACTION_RESTORE => {
+                    gpuzip_retrieve(handle, action.ts, &field(&mut u), 1, null_mut())
+                }
                 _ => GPUZIP_OK,
             }
         };
@@ -345,29 +430,50 @@ fn alone(name: &str, variables: &[(&str, &std::path::Path)]) -> bool {
     false
 }
 
-/// TERMINATE, setup and finalize each end a shot whose last BACKWARD was handed out, once; one that was broken off is in no log.
+/// TERMINATE, setup and finalize each end a shot whose last BACKWARD was handed out, once; one that
+/// was broken off is in no log.
 #[test]
 fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     let folder = common::tempdir("left-shots");
     let log = folder.join("log.csv");
-    if !alone("a_shot_that_is_left_after_its_last_backward_is_logged_once", &[("GPUZIP_PERFORMANCE_LOG", &log)]) {
+    if !alone(
+        "a_shot_that_is_left_after_its_last_backward_is_logged_once",
+        &[("GPUZIP_PERFORMANCE_LOG", &log)],
+    ) {
         let text = std::fs::read_to_string(&log).unwrap();
-        let column = |name: &str| text.lines().next().unwrap().split(',').position(|column| column == name).unwrap();
-        let rows = |name: &str| text.lines().skip(1).map(|line| line.split(',').nth(column(name)).unwrap().to_string()).collect::<Vec<_>>();
+        let column = |name: &str| {
+            text.lines().next().unwrap().split(',').position(|column| column == name).unwrap()
+        };
+        let rows = |name: &str| {
+            text.lines()
+                .skip(1)
+                .map(|line| line.split(',').nth(column(name)).unwrap().to_string())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(rows("shot"), ["1", "2", "3", "4"], "{text}");
         assert_eq!(rows("backward_steps"), ["9"; 4]);
-        let trace: serde_json::Value =
-            serde_json::from_str(&std::fs::read_to_string(std::fs::read_to_string(folder.join("trace")).unwrap()).unwrap()).unwrap();
+        let trace: serde_json::Value = serde_json::from_str(
+            &std::fs::read_to_string(std::fs::read_to_string(folder.join("trace")).unwrap())
+                .unwrap(),
+        )
+        .unwrap();
         let ends = trace.to_string().matches("backward_steps").count();
         assert_eq!(ends, 4);
         return;
     }
-    let folder = std::path::PathBuf::from(std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap()).parent().unwrap().to_path_buf();
+    let folder = std::path::PathBuf::from(std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap())
+        .parent()
+        .unwrap()
+        .to_path_buf();
     let trace = CString::new(folder.join("run.json").to_str().unwrap()).unwrap();
     std::fs::write(folder.join("trace"), trace.to_str().unwrap()).unwrap();
     let mut data = vec![0f32; 16];
     let fields = [field(&mut data)];
-    let handle = init(&gpuzip_config_t { enable_performance_log: 1, trace_out: trace.as_ptr(), ..revolve() }, 9, &fields);
+    let handle = init(
+        &gpuzip_config_t { enable_performance_log: 1, trace_out: trace.as_ptr(), ..revolve() },
+        9,
+        &fields,
+    );
     // SAFETY: all pointers are to live values.
     unsafe {
         serve_until(handle, &fields, is_last_backward);
@@ -384,7 +490,8 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     finalize(handle);
 }
 
-/// On a GPU what was restored is checked later: setup and finalize say what TERMINATE would have said, once, and finalize frees all the same.
+/// On a GPU what was restored is checked later: setup and finalize say what TERMINATE would have
+/// said, once, and finalize frees all the same.
 #[test]
 fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
     if !common::have("c++") {
@@ -392,7 +499,10 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         return;
     }
     let kernels = common::scratch("kernels");
-    if !emu::inside("damage_is_told_where_the_shot_ends_whatever_ends_it", &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap())]) {
+    if !emu::inside(
+        "damage_is_told_where_the_shot_ends_whatever_ends_it",
+        &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap())],
+    ) {
         return;
     }
     for damaged in [false, true] {
@@ -403,7 +513,8 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         ok!(cuCtxSetCurrent(context));
         ok!(cuMemAlloc_v2(&mut address, 2048));
         let fields = [at(address as usize, 64, 0), at(address as usize + 1024, 64, 1)];
-        let config = gpuzip_config_t { shared_levels: 1, ..config(GPUZIP_ALGORITHM_STORE_ALL, 0, 3) };
+        let config =
+            gpuzip_config_t { shared_levels: 1, ..config(GPUZIP_ALGORITHM_STORE_ALL, 0, 3) };
         let expected = if damaged { GPUZIP_ERR_VALUES } else { GPUZIP_OK };
         let reversed = |handle: *mut gpuzip_t| loop {
             let action = next(handle);
@@ -415,8 +526,12 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
             // SAFETY: the device's memory.
             let status = unsafe {
                 match action.r#type {
-                    GPUZIP_ACTION_SAVE => gpuzip_save(handle, action.ts, fields.as_ptr(), 2, null_mut()),
-                    GPUZIP_ACTION_RESTORE => gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 2, null_mut()),
+                    GPUZIP_ACTION_SAVE => {
+                        gpuzip_save(handle, action.ts, fields.as_ptr(), 2, null_mut())
+                    }
+                    GPUZIP_ACTION_RESTORE => {
+                        gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 2, null_mut())
+                    }
                     _ => GPUZIP_OK,
                 }
             };
@@ -439,7 +554,11 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         assert_eq!(unsafe { gpuzip_get_action(handle, &mut action) }, expected);
         finalize(handle);
         let left = emu::counters();
-        assert_eq!((left.streams, left.events, left.allocations, left.host_allocations), (0, 0, 1, 0), "{left:?}");
+        assert_eq!(
+            (left.streams, left.events, left.allocations, left.host_allocations),
+            (0, 0, 1, 0),
+            "{left:?}"
+        );
         ok!(cuMemFree_v2(address));
         ok!(cuDevicePrimaryCtxRelease_v2(0));
     }
@@ -479,25 +598,43 @@ unsafe extern "C" fn no_network(user: *mut c_void, _: *mut i64) -> i32 {
     9
 }
 
-/// The fingerprint of a session is its schedule's, and says whether two sessions have the same actions. Ranks that have not, have after they
-/// agreed, and run: 20 snapshots of the one and 19 of the other, then 19.
+/// The fingerprint of a session is its schedule's, and says whether two sessions have the same
+/// actions. Ranks that have not, have after they agreed, and run: 20 snapshots of the one and 19 of
+/// the other, then 19.
 #[test]
 fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
     let all = Ranks { meeting: Barrier::new(2), least: Mutex::new(i64::MAX) };
     let rank = |values: usize| {
-        let config = gpuzip_config_t { host_budget: 80_000, backend: 1, ..config(GPUZIP_ALGORITHM_REVOLVE, 0, 0) };
+        let config = gpuzip_config_t {
+            host_budget: 80_000,
+            backend: 1,
+            ..config(GPUZIP_ALGORITHM_REVOLVE, 0, 0)
+        };
         let mut data = vec![0f32; values];
         let fields = [field(&mut data)];
         let handle = init(&config, 150, &fields);
         let mut mine = Rank { all: &all, calls: 0 };
-        let (mut summary, mut before, mut after, mut of_schedule, mut schedule) =
-            (gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() }, 0, 0, 0, null_mut());
+        let (mut summary, mut before, mut after, mut of_schedule, mut schedule) = (
+            gpuzip_summary_t {
+                struct_size: size_of::<gpuzip_summary_t>() as u64,
+                ..Default::default()
+            },
+            0,
+            0,
+            0,
+            null_mut(),
+        );
         // SAFETY: all pointers are to live values.
         unsafe {
             assert_eq!(gpuzip_fingerprint(handle, &mut before), GPUZIP_OK);
             assert_eq!(gpuzip_summary(handle, &mut summary), GPUZIP_OK);
             let planned = summary.snapshots;
-            assert_eq!(gpuzip_agree(handle, Some(least), (&raw mut mine).cast()), GPUZIP_OK, "{}", last_error());
+            assert_eq!(
+                gpuzip_agree(handle, Some(least), (&raw mut mine).cast()),
+                GPUZIP_OK,
+                "{}",
+                last_error()
+            );
             assert_eq!(mine.calls, 5);
             assert_eq!(gpuzip_fingerprint(handle, &mut after), GPUZIP_OK);
             assert_eq!(gpuzip_get_schedule(handle, &mut schedule), GPUZIP_OK);
@@ -527,7 +664,8 @@ fn a_rank_without_a_session_takes_part_in_every_reduction() {
     let rank = |handle: usize| {
         let mut mine = Rank { all: &all, calls: 0 };
         // SAFETY: all pointers are to live values.
-        let status = unsafe { gpuzip_agree(handle as *mut gpuzip_t, Some(least), (&raw mut mine).cast()) };
+        let status =
+            unsafe { gpuzip_agree(handle as *mut gpuzip_t, Some(least), (&raw mut mine).cast()) };
         (status, mine.calls, last_error())
     };
     let mut data = vec![0f32; 16];
@@ -540,13 +678,25 @@ fn a_rank_without_a_session_takes_part_in_every_reduction() {
         });
         assert_eq!((well.0, well.1), (GPUZIP_ERR_SCHEDULE, 5), "{}", well.2);
         assert!(well.2.contains("another rank has no schedule"), "{}", well.2);
-        assert_eq!((failed.0, failed.1), (if bad == 0 { GPUZIP_ERR_ARGUMENT } else { GPUZIP_ERR_HANDLE }, 5), "{}", failed.2);
+        assert_eq!(
+            (failed.0, failed.1),
+            (if bad == 0 { GPUZIP_ERR_ARGUMENT } else { GPUZIP_ERR_HANDLE }, 5),
+            "{}",
+            failed.2
+        );
     }
     let mut calls = 0;
     // SAFETY: all pointers are to live values.
     unsafe {
-        assert_eq!(gpuzip_agree(handle, Some(no_network), (&raw mut calls).cast()), GPUZIP_ERR_CALLBACK);
-        assert!(calls == 1 && last_error().contains("callback least returned 9"), "{}", last_error());
+        assert_eq!(
+            gpuzip_agree(handle, Some(no_network), (&raw mut calls).cast()),
+            GPUZIP_ERR_CALLBACK
+        );
+        assert!(
+            calls == 1 && last_error().contains("callback least returned 9"),
+            "{}",
+            last_error()
+        );
         assert_eq!(gpuzip_agree(handle, None, null_mut()), GPUZIP_ERR_ARGUMENT);
     }
     finalize(handle);

@@ -1,4 +1,5 @@
-//! The CUDA backend on the software CUDA driver: every ordering that CUDA allows, every failure it can report.
+//! The CUDA backend on the software CUDA driver: every ordering that CUDA allows, every failure it
+//! can report.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -8,7 +9,10 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
-use app::{config, host_syncs, ok, reference, run, run_by_callbacks, run_zero_copy, Draw, Job, Streams, MEMORY};
+use app::{
+    config, host_syncs, ok, reference, run, run_by_callbacks, run_zero_copy, Draw, Job, Streams,
+    MEMORY,
+};
 use gpuzip::choice::TierSpec;
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
@@ -21,8 +25,14 @@ const SLOT: u64 = 512 + 512;
 
 fn draw_job(seed: u64) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms =
-        [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ];
     let algorithm = algorithms[draw.below(6) as usize];
     let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let config = Config {
@@ -31,7 +41,8 @@ fn draw_job(seed: u64) -> Job {
         backend: [Backend::ByFields, Backend::Cuda][draw.below(2) as usize],
         ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
     };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
     let (steps, devices, shots) = (1 + draw.below(24), 1 + draw.below(3) as i32, 1 + draw.below(2));
     let config = Config { range_actions: draw.below(2) == 0, ..config };
     Job { config, steps, devices, shots, streams, stubborn: false }
@@ -40,7 +51,8 @@ fn draw_job(seed: u64) -> Job {
 /// Runs a job on a freshly reset driver and returns the wrong states; nothing may be left behind.
 fn emulate(job: &Job, seed: u64, mode: i32) -> usize {
     assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
-    let outcome = run(job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+    let outcome =
+        run(job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
     let left = emu::counters();
     assert_eq!(
         (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
@@ -70,7 +82,11 @@ fn runs_by_callbacks_restore_every_state() {
     }
     for seed in 0..1000 {
         let mode = [emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 4];
-        let job = Job { devices: 1, streams: [Streams::Default, Streams::Own][seed as usize / 4 % 2], ..draw_job(seed) };
+        let job = Job {
+            devices: 1,
+            streams: [Streams::Default, Streams::Own][seed as usize / 4 % 2],
+            ..draw_job(seed)
+        };
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
         assert_eq!(run_by_callbacks(&job, seed), 0, "seed {seed}, mode {mode}: {job:?}");
     }
@@ -105,12 +121,16 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
             assert_eq!(counters.pageable_copies, 0);
             let stats = &outcome.stats[0];
             assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * SLOT, plan.d2h * SLOT));
-            assert_eq!((stats.hits, stats.misses, stats.prefetches), (plan.hits, plan.misses, plan.prefetches));
+            assert_eq!(
+                (stats.hits, stats.misses, stats.prefetches),
+                (plan.hits, plan.misses, plan.prefetches)
+            );
         }
     }
 }
 
-/// An application that works in the slots pays no copy within the device, and never sees its memory change under it.
+/// An application that works in the slots pays no copy within the device, and never sees its memory
+/// change under it.
 #[test]
 fn zero_copy_copies_nothing_within_the_device() {
     if !emu::inside("zero_copy_copies_nothing_within_the_device", &[]) {
@@ -120,16 +140,31 @@ fn zero_copy_copies_nothing_within_the_device() {
         let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
         let streams = [Streams::Default, Streams::Own, Streams::Alternating][seed as usize % 3];
         let mut job = Job { devices: 1, shots: 1, streams, ..draw_job(seed) };
-        (job.config.policy, job.config.max_in_flight, job.config.zero_copy) = (Policy::Clairvoyant, 1 << 20, true);
+        (job.config.policy, job.config.max_in_flight, job.config.zero_copy) =
+            (Policy::Clairvoyant, 1 << 20, true);
         // Memory is given back never, at once, or after some actions.
         let (mut draw, chance) = (Draw(seed + 1), [0, 1, 3][seed as usize / 3 % 3]);
         let releases = || chance > 0 && draw.below(chance) == 0;
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
-        let outcome = run_zero_copy(&job, seed, host_syncs, releases).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
-        assert_eq!((outcome.wrong, outcome.syncs, emu::counters().d2d_bytes), (0, 0, 0), "seed {seed}, mode {mode}: {job:?}");
-        let schedule = gpuzip::choice::choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
+        let outcome = run_zero_copy(&job, seed, host_syncs, releases)
+            .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        assert_eq!(
+            (outcome.wrong, outcome.syncs, emu::counters().d2d_bytes),
+            (0, 0, 0),
+            "seed {seed}, mode {mode}: {job:?}"
+        );
+        let schedule = gpuzip::choice::choose(
+            &job.config,
+            job.steps,
+            &[TierSpec::new(&job.config, SLOT, SLOT)],
+        )
+        .unwrap();
         let (stats, plan) = (&outcome.stats[0], schedule.plans[0].counts);
-        assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.h2d * SLOT, plan.d2h * SLOT), "seed {seed}: {job:?}");
+        assert_eq!(
+            (stats.h2d_bytes, stats.d2h_bytes),
+            (plan.h2d * SLOT, plan.d2h * SLOT),
+            "seed {seed}: {job:?}"
+        );
     }
 }
 
@@ -141,8 +176,15 @@ fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
     ok!(cuInit(0));
     ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
     ok!(cuCtxSetCurrent(context));
-    let fields: Vec<_> = app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
-    let place = Config { backend: Backend::Cuda, device: Some(0), zero_copy: true, max_in_flight: 1 << 20, ..Config::default() };
+    let fields: Vec<_> =
+        app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+    let place = Config {
+        backend: Backend::Cuda,
+        device: Some(0),
+        zero_copy: true,
+        max_in_flight: 1 << 20,
+        ..Config::default()
+    };
     let config = Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, ..place };
     let mut session = Session::new(config, 30, &fields).unwrap();
     loop {
@@ -176,13 +218,24 @@ fn memory_given_back_is_filled_while_the_application_computes() {
         return;
     }
     for (snapshots, cache) in [(4, 2), (6, 3), (8, 4)] {
-        let (kept, released) = (stall_of_zero_copy(snapshots, cache, false), stall_of_zero_copy(snapshots, cache, true));
-        println!("{cache} slots: stall {:.1} ms, {:.1} ms where memory is given back", kept * 1e3, released * 1e3);
-        assert!(released < 0.8 * kept, "{cache} slots: {kept} s, {released} s where memory is given back");
+        let (kept, released) = (
+            stall_of_zero_copy(snapshots, cache, false),
+            stall_of_zero_copy(snapshots, cache, true),
+        );
+        println!(
+            "{cache} slots: stall {:.1} ms, {:.1} ms where memory is given back",
+            kept * 1e3,
+            released * 1e3
+        );
+        assert!(
+            released < 0.8 * kept,
+            "{cache} slots: {kept} s, {released} s where memory is given back"
+        );
     }
 }
 
-/// The same application on the real driver: the orderings are those that the hardware makes, the check of every byte is the same.
+/// The same application on the real driver: the orderings are those that the hardware makes, the
+/// check of every byte is the same.
 #[test]
 fn on_the_real_driver() {
     if std::env::var_os("GPUZIP_TEST_GPU").is_none() {
@@ -197,8 +250,9 @@ fn on_the_real_driver() {
         let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
         if job.config.policy == Policy::Clairvoyant {
-            let outcome = run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0, || seed % 2 == 0)
-                .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+            let outcome =
+                run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0, || seed % 2 == 0)
+                    .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
             assert_eq!(outcome.wrong, 0, "zero copy, seed {seed}: {job:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! How far the host runs ahead of a CUDA device, on the software CUDA driver: never further than `max_in_flight` actions, and where the device
-//! keeps up, without a wait.
+//! How far the host runs ahead of a CUDA device, on the software CUDA driver: never further than
+//! `max_in_flight` actions, and where the device keeps up, without a wait.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -40,7 +40,8 @@ struct App {
 
 impl App {
     fn new(streams: usize) -> Self {
-        let (mut context, mut handover, mut field, mut arrived) = (null_mut(), null_mut(), 0, null_mut());
+        let (mut context, mut handover, mut field, mut arrived) =
+            (null_mut(), null_mut(), 0, null_mut());
         ok!(cuInit(0));
         ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
         ok!(cuCtxSetCurrent(context));
@@ -81,7 +82,10 @@ impl App {
 impl Drop for App {
     fn drop(&mut self) {
         ok!(cuCtxSynchronize());
-        self.streams.iter().filter(|stream| !stream.is_null()).for_each(|stream| ok!(cuStreamDestroy_v2(*stream)));
+        self.streams
+            .iter()
+            .filter(|stream| !stream.is_null())
+            .for_each(|stream| ok!(cuStreamDestroy_v2(*stream)));
         ok!(cuEventDestroy_v2(self.handover));
         ok!(cuMemFree_v2(self.field));
         ok!(cuMemFreeHost(self.arrived.cast()));
@@ -89,8 +93,9 @@ impl Drop for App {
     }
 }
 
-/// What a run saw: the most actions that had not ended when one was handed out, it included; the library's waits of the host; the seconds
-/// that it says it waited; the library's events at the first BACKWARD and at the end.
+/// What a run saw: the most actions that had not ended when one was handed out, it included; the
+/// library's waits of the host; the seconds that it says it waited; the library's events at the
+/// first BACKWARD and at the end.
 #[derive(Debug, Default)]
 struct Ahead {
     most: usize,
@@ -103,7 +108,13 @@ fn run(config: &Config, steps: i64, streams: usize, shots: usize) -> Ahead {
     run_armed(config, steps, streams, shots, || {})
 }
 
-fn run_armed(config: &Config, steps: i64, streams: usize, shots: usize, arm: impl FnOnce()) -> Ahead {
+fn run_armed(
+    config: &Config,
+    steps: i64,
+    streams: usize,
+    shots: usize,
+    arm: impl FnOnce(),
+) -> Ahead {
     let mut app = App::new(streams);
     arm();
     let mut session = Session::new(config.clone(), steps, &app.fields()).unwrap();
@@ -149,8 +160,9 @@ fn job(max_in_flight: u32) -> Config {
     Config { max_in_flight, ..config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant) }
 }
 
-/// However long the stretches without a save or retrieve are, and however late the device: two snapshots for 60 steps are hundreds of
-/// FORWARDs, and the first 40 actions or so have none between.
+/// However long the stretches without a save or retrieve are, and however late the device: two
+/// snapshots for 60 steps are hundreds of FORWARDs, and the first 40 actions or so have none
+/// between.
 #[test]
 fn the_host_is_never_further_ahead_than_allowed() {
     if !emu::inside("the_host_is_never_further_ahead_than_allowed", &[]) {
@@ -161,18 +173,28 @@ fn the_host_is_never_further_ahead_than_allowed() {
             assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
             let ahead = run(&job(max), 60, streams, 2);
             let (max, slack) = (max as usize, max as usize / 4);
-            assert!((max - slack..=max).contains(&ahead.most), "{streams} streams, at most {max}: {ahead:?}");
+            assert!(
+                (max - slack..=max).contains(&ahead.most),
+                "{streams} streams, at most {max}: {ahead:?}"
+            );
             assert!(ahead.syncs > 0 && ahead.seconds > 0.0, "{ahead:?}");
             for seed in 0..10 {
-                assert_eq!(emu::reset(seed, [emu::RANDOM, emu::TIMED][seed as usize % 2], 1, MEMORY), 0);
+                assert_eq!(
+                    emu::reset(seed, [emu::RANDOM, emu::TIMED][seed as usize % 2], 1, MEMORY),
+                    0
+                );
                 let ahead = run(&job(max as u32), 60, streams, 2);
-                assert!(ahead.most <= max, "{streams} streams, seed {seed}, at most {max}: {ahead:?}");
+                assert!(
+                    ahead.most <= max,
+                    "{streams} streams, seed {seed}, at most {max}: {ahead:?}"
+                );
             }
         }
     }
 }
 
-/// Marks on the stream are not waits: a device that keeps up is never waited for, and their events are used again.
+/// Marks on the stream are not waits: a device that keeps up is never waited for, and their events
+/// are used again.
 #[test]
 fn a_device_that_keeps_up_is_not_waited_for() {
     if !emu::inside("a_device_that_keeps_up_is_not_waited_for", &[]) {
@@ -182,7 +204,10 @@ fn a_device_that_keeps_up_is_not_waited_for() {
         assert_eq!(emu::reset(1, emu::EARLY, 1, MEMORY), 0);
         let ahead = run(&job(max), 60, 1, 3);
         assert_eq!((ahead.most, ahead.syncs, ahead.seconds), (1, 0, 0.0), "{ahead:?}");
-        assert_eq!(ahead.events.0, ahead.events.1, "no event is made once the run is under way: {ahead:?}");
+        assert_eq!(
+            ahead.events.0, ahead.events.1,
+            "no event is made once the run is under way: {ahead:?}"
+        );
     }
     // Nor is one that is late, but may be.
     assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
@@ -207,14 +232,21 @@ fn every_mark_is_needed() {
     assert_eq!(lost(0), 4);
     let plan = choose(&config, 20, &[TierSpec::new(&config, 512, 512)]).unwrap().plans[0].clone();
     let history = emu::history();
-    let records = sites(&history, &Roles::new(&history, plan.device_slots, plan.host_slots, false), false).records;
-    let mut marks: Vec<u64> = (1..).zip(&records).filter(|(_, site)| **site == Some("mark between actions")).map(|(k, _)| k).collect();
+    let records =
+        sites(&history, &Roles::new(&history, plan.device_slots, plan.host_slots, false), false)
+            .records;
+    let mut marks: Vec<u64> = (1..)
+        .zip(&records)
+        .filter(|(_, site)| **site == Some("mark between actions"))
+        .map(|(k, _)| k)
+        .collect();
     // Nobody comes back to the last ones.
     marks.truncate(marks.len() - 3);
     assert!(marks.len() > 50 && marks.into_iter().all(|k| lost(k) == 5));
 }
 
-/// `setup` forgets the stream: the application may have destroyed it before it begins another shot, or before it finalizes.
+/// `setup` forgets the stream: the application may have destroyed it before it begins another shot,
+/// or before it finalizes.
 #[test]
 fn between_shots_the_stream_may_go() {
     if !emu::inside("between_shots_the_stream_may_go", &[]) {

@@ -1,5 +1,5 @@
-//! Shots that are measured on the CUDA backend, on the software driver: every restored state is right, nothing is left behind, and the times
-//! are those of the device.
+//! Shots that are measured on the CUDA backend, on the software driver: every restored state is
+//! right, nothing is left behind, and the times are those of the device.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -21,23 +21,44 @@ const MEMORY: u64 = 1 << 22;
 
 fn draw_job(seed: u64) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ];
     let method = if draw.below(2) == 0 { Method::None } else { Method::Fp16 };
     let config = Config {
         max_in_flight: [1, 3, 64][draw.below(3) as usize],
         compression: Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false },
         range_actions: draw.below(2) == 0,
-        ..config(algorithms[draw.below(5) as usize], 2 + draw.below(9), draw.below(6), Policy::Clairvoyant)
+        ..config(
+            algorithms[draw.below(5) as usize],
+            2 + draw.below(9),
+            draw.below(6),
+            Policy::Clairvoyant,
+        )
     };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
-    Job { config, steps: 8 + draw.below(20), devices: 1 + draw.below(2) as i32, shots: 3, streams, stubborn: false }
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
+    Job {
+        config,
+        steps: 8 + draw.below(20),
+        devices: 1 + draw.below(2) as i32,
+        shots: 3,
+        streams,
+        stubborn: false,
+    }
 }
 
 fn inside(name: &str) -> bool {
-    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
+    common::have("c++")
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
 }
 
-/// The first shot is measured, the second one goes on, and the third one is planned by what was measured.
+/// The first shot is measured, the second one goes on, and the third one is planned by what was
+/// measured.
 #[test]
 fn shots_that_are_measured_are_right() {
     if !inside("shots_that_are_measured_are_right") {
@@ -66,7 +87,8 @@ fn shots_that_are_measured_are_right() {
             }
             Ok(())
         };
-        let outcome = run_tuned(&job, seed, host_syncs, || {}, before, after).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let outcome = run_tuned(&job, seed, host_syncs, || {}, before, after)
+            .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
         assert_eq!(
             (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
@@ -75,8 +97,14 @@ fn shots_that_are_measured_are_right() {
         );
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
         for profile in &profiles {
-            assert_eq!((profile.backend, profile.codecs.len()), (2, usize::from(job.config.compression.method != Method::None)));
-            assert!(profile.codecs.iter().all(|codec| codec.ratio > 1.0 && codec.ratio < 4.0), "seed {seed}: {profile:?}");
+            assert_eq!(
+                (profile.backend, profile.codecs.len()),
+                (2, usize::from(job.config.compression.method != Method::None))
+            );
+            assert!(
+                profile.codecs.iter().all(|codec| codec.ratio > 1.0 && codec.ratio < 4.0),
+                "seed {seed}: {profile:?}"
+            );
         }
     }
 }
@@ -106,6 +134,9 @@ fn times_are_those_of_the_device() {
     let profile = measured.unwrap();
     // A forward step copies a state from the host; the application's poison and looks come with it.
     let upload = profile.state_bytes as f64 / profile.h2d_gbs / 1e6;
-    assert!(profile.forward_ms >= 0.9 * upload && profile.forward_ms < 20.0 * upload, "{profile:?}");
+    assert!(
+        profile.forward_ms >= 0.9 * upload && profile.forward_ms < 20.0 * upload,
+        "{profile:?}"
+    );
     assert!(profile.d2d_gbs > 0.0 && profile.d2d_gbs.is_finite());
 }

@@ -41,9 +41,13 @@ fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
 /// A job whose budgets are any number of bytes; 0 is none.
 fn draw(seed: u64) -> Job {
     let mut draw = Draw((seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let mut budget = |most: u32| [0, SLOT as u32 + draw.below(most * SLOT as u32)][usize::from(draw.below(4) > 0)] as u64;
+    let mut budget = |most: u32| {
+        [0, SLOT as u32 + draw.below(most * SLOT as u32)][usize::from(draw.below(4) > 0)] as u64
+    };
     let (device_budget, host_budget) = (budget(9), budget(14));
-    let algorithm = [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::TwoLevel)][draw.below(4) as usize];
+    let algorithm =
+        [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::TwoLevel)]
+            [draw.below(4) as usize];
     let config = Config {
         algorithm,
         device_budget,
@@ -55,7 +59,14 @@ fn draw(seed: u64) -> Job {
     };
     let zero_copy = config.policy == Policy::Clairvoyant && draw.below(2) == 0;
     let config = Config { zero_copy, ..config };
-    Job { config, steps: 1 + draw.below(30), devices: 1, shots: 1, streams: Streams::Own, stubborn: false }
+    Job {
+        config,
+        steps: 1 + draw.below(30),
+        devices: 1,
+        shots: 1,
+        streams: Streams::Own,
+        stubborn: false,
+    }
 }
 
 #[test]
@@ -69,17 +80,27 @@ fn budgets_are_kept_to_the_byte() {
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
         let (result, (device, host)) = run(&job, seed);
         let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
-        assert!(device_budget == 0 || device <= device_budget, "seed {seed}: {device} bytes, {job:?}");
+        assert!(
+            device_budget == 0 || device <= device_budget,
+            "seed {seed}: {device} bytes, {job:?}"
+        );
         assert!(host_budget == 0 || host <= host_budget, "seed {seed}: {host} bytes, {job:?}");
         match result {
             Ok(outcome) => {
                 let stats = &outcome.stats[0];
                 assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
-                assert_eq!((stats.peak_device_bytes, stats.peak_host_bytes), (device, host), "seed {seed}: {job:?}");
+                assert_eq!(
+                    (stats.peak_device_bytes, stats.peak_host_bytes),
+                    (device, host),
+                    "seed {seed}: {job:?}"
+                );
                 kept += 1;
             }
             Err(error) => {
-                assert!(matches!(error.code, Code::Budget | Code::Config), "seed {seed}: {error}, {job:?}");
+                assert!(
+                    matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
                 refused += 1;
             }
         }
@@ -90,11 +111,14 @@ fn budgets_are_kept_to_the_byte() {
 
 /// Bytes of the device that a job takes where there is enough.
 fn planned(job: &Job) -> u64 {
-    let plan = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0].clone();
+    let plan =
+        choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0]
+            .clone();
     (plan.device_slots + if plan.zero_copy { SPARE_SLOTS } else { 0 }) as u64 * SLOT
 }
 
-/// A device that has less than the budget allows: the cache shrinks to what there is, or where that is too little, an error says so.
+/// A device that has less than the budget allows: the cache shrinks to what there is, or where that
+/// is too little, an error says so.
 #[test]
 fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     if !emu::inside("a_device_with_less_than_the_budget_shrinks_the_cache", &[]) {
@@ -119,8 +143,12 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
             }
             Err(error) => {
                 // States without a slot need two in any case.
-                let needs_more = error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
-                assert!(needs_more || matches!(error.code, Code::Budget | Code::Config), "seed {seed}: {error}, {job:?}");
+                let needs_more =
+                    error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
+                assert!(
+                    needs_more || matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
                 refused += 1;
             }
         }
@@ -133,23 +161,33 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
 #[test]
 fn compression_keeps_the_budgets() {
     let images = common::scratch("kernels").display().to_string();
-    if !common::have("c++") || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)]) {
+    if !common::have("c++")
+        || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)])
+    {
         return;
     }
     let (mut kept, mut refused) = (0, 0);
     for seed in 0..150 {
         let mut job = draw(seed);
         let mut draw = Draw(seed + 99);
-        job.config.device_budget = [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
-        job.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        job.config.device_budget =
+            [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
+        job.config.compression =
+            Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
         job.config.compression_factor = f64::from(draw.below(3));
         job.config.zero_copy = false;
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
         let (result, (device, host)) = run(&job, seed);
         let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
-        assert!(device_budget == 0 || device <= device_budget, "seed {seed}: {device} bytes, {job:?}");
+        assert!(
+            device_budget == 0 || device <= device_budget,
+            "seed {seed}: {device} bytes, {job:?}"
+        );
         // Reports of the codec are page-locked, too: 32 bytes for each of the last 66 snapshots.
-        assert!(host_budget == 0 || host <= host_budget + 66 * 32, "seed {seed}: {host} bytes, {job:?}");
+        assert!(
+            host_budget == 0 || host <= host_budget + 66 * 32,
+            "seed {seed}: {host} bytes, {job:?}"
+        );
         match result {
             Ok(outcome) => {
                 assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
@@ -157,7 +195,10 @@ fn compression_keeps_the_budgets() {
                 kept += 1;
             }
             Err(error) => {
-                assert!(matches!(error.code, Code::Budget | Code::Config), "seed {seed}: {error}, {job:?}");
+                assert!(
+                    matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
                 refused += 1;
             }
         }
@@ -180,13 +221,20 @@ const METHODS: [Method; 8] = [
 /// Fields of all ranks and types, pairs among them, in memory that is not known yet.
 fn states() -> Vec<Vec<AppField>> {
     let state = |fields: &[([u64; 3], Scalar, Option<u32>)]| {
-        let field = |&(n, scalar, previous_of)| AppField { field: Field { n, scalar, previous_of }, memory: None };
+        let field = |&(n, scalar, previous_of)| AppField {
+            field: Field { n, scalar, previous_of },
+            memory: None,
+        };
         fields.iter().map(field).collect()
     };
     vec![
         state(&[([5, 1, 1], Scalar::F32, None)]),
         state(&[([33, 31, 1], Scalar::F64, None), ([33, 31, 1], Scalar::F64, Some(0))]),
-        state(&[([40, 9, 17], Scalar::F32, None), ([2100, 1, 1], Scalar::F64, None), ([40, 9, 17], Scalar::F32, Some(0))]),
+        state(&[
+            ([40, 9, 17], Scalar::F32, None),
+            ([2100, 1, 1], Scalar::F64, None),
+            ([40, 9, 17], Scalar::F32, Some(0)),
+        ]),
     ]
 }
 
@@ -204,11 +252,13 @@ fn estimated(config: &Config, state: &[AppField]) -> u64 {
     option.sizes.device_bytes(&choice.plans[0])
 }
 
-/// What is estimated is what is taken; a budget of it is enough, and one byte less is not, or is a slot less.
+/// What is estimated is what is taken; a budget of it is enough, and one byte less is not, or is a
+/// slot less.
 #[test]
 fn estimates_are_exact() {
     let images = common::scratch("kernels").display().to_string();
-    if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)]) {
+    if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)])
+    {
         return;
     }
     let (mut refused, mut fewer) = (0, 0);
@@ -222,7 +272,11 @@ fn estimates_are_exact() {
                     snapshots: 6,
                     cache,
                     zero_copy: (k + m + cache as usize) % 3 == 0,
-                    compression: Settings { method: method.clone(), bound: ErrorBound::DEFAULT, reject_nonfinite: false },
+                    compression: Settings {
+                        method: method.clone(),
+                        bound: ErrorBound::DEFAULT,
+                        reject_nonfinite: false,
+                    },
                     compression_factor: [0.0, 2.7][m % 2],
                     ..Config::default()
                 };
@@ -233,14 +287,21 @@ fn estimates_are_exact() {
                     continue;
                 }
                 let exact = Config { device_budget: bytes, ..config.clone() };
-                assert_eq!((estimated(&exact, state), taken(&exact, state).unwrap()), (bytes, (bytes, slots)), "{exact:?}");
+                assert_eq!(
+                    (estimated(&exact, state), taken(&exact, state).unwrap()),
+                    (bytes, (bytes, slots)),
+                    "{exact:?}"
+                );
                 match taken(&Config { device_budget: bytes - 1, ..config.clone() }, state) {
                     Err(error) => {
                         assert_eq!((error.code, cache), (Code::Budget, 0), "{error}");
                         refused += 1;
                     }
                     Ok((less, left)) => {
-                        assert!(less < bytes && left < slots, "{less} of {bytes} bytes, {left} of {slots} slots: {config:?}");
+                        assert!(
+                            less < bytes && left < slots,
+                            "{less} of {bytes} bytes, {left} of {slots} slots: {config:?}"
+                        );
                         fewer += 1;
                     }
                 }

@@ -1,5 +1,6 @@
-//! Compressed snapshots on the CUDA backend, on the software driver: what every restore gives is what the host's codec would, whatever the
-//! order in which things run, and nothing waits for the device.
+//! Compressed snapshots on the CUDA backend, on the software driver: what every restore gives is
+//! what the host's codec would, whatever the order in which things run, and nothing waits for the
+//! device.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -36,7 +37,13 @@ const METHODS: [Method; 9] = [
 
 fn draw_job(seed: u64) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ];
     let algorithm = algorithms[draw.below(5) as usize];
     let policy = if draw.below(4) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let method = METHODS[draw.below(METHODS.len() as u32) as usize].clone();
@@ -47,7 +54,8 @@ fn draw_job(seed: u64) -> Job {
         range_actions: draw.below(2) == 0,
         ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
     };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
     let (steps, devices, shots) = (1 + draw.below(20), 1 + draw.below(2) as i32, 1 + draw.below(2));
     Job { config, steps, devices, shots, streams, stubborn: false }
 }
@@ -66,7 +74,8 @@ fn every_restore_is_that_of_the_host_codec() {
         let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
         let job = draw_job(seed);
         assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
-        let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let outcome =
+            run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
         assert_eq!(
             (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
@@ -95,16 +104,23 @@ fn steady_state_never_waits() {
         let base = app::reference(Policy::Clairvoyant, cache);
         let compression = Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
         // Room enough that no piece of it is too small.
-        let job = Job { config: Config { compression, compression_factor, host_budget: 1 << 18, ..base.config }, ..base };
+        let job = Job {
+            config: Config { compression, compression_factor, host_budget: 1 << 18, ..base.config },
+            ..base
+        };
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
         let (counters, stats, own) = (emu::counters(), &outcome.stats[0], outcome.own_bytes);
-        // Four when the kernels are loaded and told of the fields, and one at TERMINATE, to be sure of the last restores.
+        // Four when the kernels are loaded and told of the fields, and one at TERMINATE, to be sure
+        // of the last restores.
         assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
         // The codec is told of settings, two fields and two groups.
         let tables = 48 + 2 * 48 + 2 * 24;
         assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes + tables);
-        assert!(stats.stored_bytes < stats.raw_bytes && stats.d2h_bytes < stats.raw_bytes, "{stats:?}");
+        assert!(
+            stats.stored_bytes < stats.raw_bytes && stats.d2h_bytes < stats.raw_bytes,
+            "{stats:?}"
+        );
         assert_eq!(stats.saves, stats.d2h + stats.write_backs_avoided);
     }
 }
@@ -112,7 +128,11 @@ fn steady_state_never_waits() {
 /// Whether this is the process with the software driver and this libnvcomp.
 fn inside_with(name: &str, library: &str) -> bool {
     let kernels = common::scratch("kernels");
-    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)]);
+    let inside = common::have("c++")
+        && emu::inside(
+            name,
+            &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)],
+        );
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
     }
@@ -121,23 +141,34 @@ fn inside_with(name: &str, library: &str) -> bool {
 
 fn bitcomp() -> Job {
     let base = app::reference(Policy::Clairvoyant, 1);
-    let compression = Settings { method: Method::Bitcomp { sparse: false }, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let compression = Settings {
+        method: Method::Bitcomp { sparse: false },
+        bound: ErrorBound::DEFAULT,
+        reject_nonfinite: false,
+    };
     Job { config: Config { compression, host_budget: 1 << 18, ..base.config }, ..base }
 }
 
 #[test]
 fn bitcomp_without_its_library() {
     if inside_with("bitcomp_without_its_library", "/nowhere/libnvcomp.so.5") {
-        let fields: Vec<_> = app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+        let fields: Vec<_> =
+            app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
         let config = Config { backend: Backend::Cuda, device: Some(0), ..bitcomp().config };
         let error = Session::new(config, 30, &fields).err().unwrap().message;
-        assert!(error.contains("/nowhere/libnvcomp.so.5: ") && error.contains(nvcomp::PATH), "{error}");
+        assert!(
+            error.contains("/nowhere/libnvcomp.so.5: ") && error.contains(nvcomp::PATH),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn bitcomp_of_a_library_that_lacks_a_function() {
-    if inside_with("bitcomp_of_a_library_that_lacks_a_function", &nvcomp::stand_in("lacking", "-DLACKING")) {
+    if inside_with(
+        "bitcomp_of_a_library_that_lacks_a_function",
+        &nvcomp::stand_in("lacking", "-DLACKING"),
+    ) {
         let error = run(&bitcomp(), 1, host_syncs).err().unwrap().message;
         assert!(error.contains("lacking.so lacks bitcompGetCompressedSizeAsync"), "{error}");
     }
@@ -149,7 +180,11 @@ fn bitcomp_that_fails() {
     if !inside_with("bitcomp_that_fails", &nvcomp::stand_in("whole", "-DWHOLE")) {
         return;
     }
-    for (k, call) in [(1, "bitcompCompressLossy"), (3, "bitcompUncompress"), (8, "bitcompGetCompressedSizeAsync")] {
+    for (k, call) in [
+        (1, "bitcompCompressLossy"),
+        (3, "bitcompUncompress"),
+        (8, "bitcompGetCompressedSizeAsync"),
+    ] {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
         emu::fail("cuLaunchHostFunc", k, 801);
         let error = run(&bitcomp(), 1, host_syncs).err().unwrap().message;

@@ -1,5 +1,5 @@
-//! The CUDA backend when things go wrong, on the software CUDA driver: memory that runs out, calls that fail, pointers and streams of others,
-//! drivers that cannot be used.
+//! The CUDA backend when things go wrong, on the software CUDA driver: memory that runs out, calls
+//! that fail, pointers and streams of others, drivers that cannot be used.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -9,7 +9,9 @@ mod common;
 #[allow(dead_code)] // As above.
 mod emu;
 
-use app::{config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY};
+use app::{
+    config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY,
+};
 use cudarc::driver::sys::{CUcontext, CUresult};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -35,7 +37,11 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
         assert_eq!(emu::reset(slots, emu::RANDOM, 1, 1024 + slots * 1024), 0);
         let outcome = run(&job, slots, host_syncs).unwrap();
         assert_eq!(outcome.wrong, 0);
-        assert!(outcome.stats[0].peak_device_bytes <= slots * 1024, "{slots} slots: {:?}", outcome.stats[0]);
+        assert!(
+            outcome.stats[0].peak_device_bytes <= slots * 1024,
+            "{slots} slots: {:?}",
+            outcome.stats[0]
+        );
     }
     // Every allocation in turn: the application's four come first.
     for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostAlloc", 2)] {
@@ -47,10 +53,12 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
     }
 }
 
-/// Small jobs that together call all that the library calls: copies, zero copy, several sessions, several shots, several streams.
+/// Small jobs that together call all that the library calls: copies, zero copy, several sessions,
+/// several shots, several streams.
 fn small_jobs() -> Vec<Job> {
     let job = |policy, cache, ahead, streams| {
-        let config = Config { max_in_flight: ahead, ..config(Algorithm::Revolve, 3, cache, policy) };
+        let config =
+            Config { max_in_flight: ahead, ..config(Algorithm::Revolve, 3, cache, policy) };
         Job { config, steps: 6, devices: 1, shots: 1, streams, stubborn: false }
     };
     let mut jobs = vec![
@@ -65,7 +73,8 @@ fn small_jobs() -> Vec<Job> {
     jobs[5].config.zero_copy = true;
     jobs[6].config.zero_copy = true;
     let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
-    compressed.config.compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    compressed.config.compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     jobs.push(compressed.clone());
     let mut shared = job(Policy::Clairvoyant, 2, 64, Streams::Own);
     (shared.config.algorithm, shared.config.shared_levels) = (Some(Algorithm::StoreAll), true);
@@ -98,7 +107,13 @@ fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<app::Outcome> {
 
 /// The functions in the list that src/device/cuda/driver.rs makes of all that the library calls.
 fn functions_of_the_library() -> BTreeSet<&'static str> {
-    let list = include_str!("../src/device/cuda/driver.rs").split("const FUNCTIONS").nth(1).unwrap().split("];").next().unwrap();
+    let list = include_str!("../src/device/cuda/driver.rs")
+        .split("const FUNCTIONS")
+        .nth(1)
+        .unwrap()
+        .split("];")
+        .next()
+        .unwrap();
     list.split('"').filter(|part| part.starts_with("cu")).collect()
 }
 
@@ -114,14 +129,20 @@ fn the_list_of_functions_is_complete() {
     ]
     .concat()
     .leak();
-    let calls = ["cu!(cu", "status!(cu", "lookup::<GetErrorName>(\"cu"].map(|call| source.split(call).skip(1));
+    let calls = ["cu!(cu", "status!(cu", "lookup::<GetErrorName>(\"cu"]
+        .map(|call| source.split(call).skip(1));
     let name = |rest: &'static str| rest.split(['(', '"']).next();
-    let called: BTreeSet<String> = calls.into_iter().flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
+    let called: BTreeSet<String> =
+        calls.into_iter().flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
     assert!(called.iter().eq(functions_of_the_library()), "{called:?}");
-    assert!(!source.contains("sys::cu") || source.matches("sys::cu").count() == source.matches("sys::culib()").count());
+    assert!(
+        !source.contains("sys::cu")
+            || source.matches("sys::cu").count() == source.matches("sys::culib()").count()
+    );
 }
 
-/// What gives something back, or is needed to: what was not given back when it failed, the end of the context frees.
+/// What gives something back, or is needed to: what was not given back when it failed, the end of
+/// the context frees.
 const ENDS: [&str; 7] = [
     "cuMemFree_v2",
     "cuMemFreeHost",
@@ -136,13 +157,18 @@ const ENDS: [&str; 7] = [
 fn release_all(devices: i32) {
     for ordinal in 0..devices {
         // SAFETY: no arguments that are addresses.
-        while unsafe { cudarc::driver::sys::cuDevicePrimaryCtxRelease_v2(ordinal) } == CUresult::CUDA_SUCCESS {}
+        while unsafe { cudarc::driver::sys::cuDevicePrimaryCtxRelease_v2(ordinal) }
+            == CUresult::CUDA_SUCCESS
+        {}
     }
 }
 
-/// Checks what became of an attempt in which something failed: a failure of the application's own, right states, or an error of the library.
-/// Whether it is that.
-fn is_reported(result: std::thread::Result<Result<app::Outcome>>, what: impl Fn() -> String) -> bool {
+/// Checks what became of an attempt in which something failed: a failure of the application's own,
+/// right states, or an error of the library. Whether it is that.
+fn is_reported(
+    result: std::thread::Result<Result<app::Outcome>>,
+    what: impl Fn() -> String,
+) -> bool {
     match result {
         Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{}", what()),
         Ok(Err(error)) => {
@@ -155,8 +181,9 @@ fn is_reported(result: std::thread::Result<Result<app::Outcome>>, what: impl Fn(
     false
 }
 
-/// Whatever call fails, the library answers with an error, the process lives, nothing is left behind, and an application that calls again
-/// and goes on gets the right states or another error. That is so for every single call of some jobs, and if every call fails from it on.
+/// Whatever call fails, the library answers with an error, the process lives, nothing is left
+/// behind, and an application that calls again and goes on gets the right states or another error.
+/// That is so for every single call of some jobs, and if every call fails from it on.
 #[test]
 fn any_call_may_fail() {
     if !inside_with_kernels("any_call_may_fail") {
@@ -164,19 +191,26 @@ fn any_call_may_fail() {
     }
     let steps = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 24 } else { 6 };
     let (mut runs, mut failures, mut struck) = (0, 0, BTreeSet::new());
-    for (job, mode) in small_jobs().into_iter().zip([emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED].into_iter().cycle()) {
+    for (job, mode) in small_jobs()
+        .into_iter()
+        .zip([emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED].into_iter().cycle())
+    {
         for k in 1.. {
             let mut hits = 0;
-            let ways = [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
+            let ways =
+                [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
             // Every run with kernels loads them: without the long tests, one way.
-            let has_kernels = job.config.compression.method != Method::None || job.config.shared_levels;
+            let has_kernels =
+                job.config.compression.method != Method::None || job.config.shared_levels;
             let ways = if !has_kernels || steps > 6 { &ways[..] } else { &ways[..1] };
             for &(stubborn, code, from_on) in ways {
                 let job = Job { stubborn, steps, ..job.clone() };
                 assert_eq!(emu::reset(k, mode, job.devices, MEMORY), 0);
-                // From when the application has all it needs, these are the library's calls, and those of the application's actions.
+                // From when the application has all it needs, these are the library's calls, and
+                // those of the application's actions.
                 let at = if from_on { -(k as i64) } else { k as i64 };
-                let result = std::panic::catch_unwind(|| attempt(&job, k, || emu::fail("*", at, code)));
+                let result =
+                    std::panic::catch_unwind(|| attempt(&job, k, || emu::fail("*", at, code)));
                 let Some(function) = emu::struck() else { continue };
                 emu::fail("*", 0, 0);
                 let what = || format!("{function}, call {at} of {job:?}");
@@ -196,14 +230,22 @@ fn any_call_may_fail() {
         }
     }
     println!("{runs} runs, {failures} failures reported, in {} functions", struck.len());
-    let missing: Vec<_> = functions_of_the_library().into_iter().filter(|name| !struck.contains(name)).collect();
+    let missing: Vec<_> =
+        functions_of_the_library().into_iter().filter(|name| !struck.contains(name)).collect();
     assert!(missing.iter().all(|name| SELDOM.contains(name)), "{missing:?}");
 }
 
-/// Called once in a process, or for a list of the devices, or for default budgets, or to ask about a stream of another context, or when something else
-/// has failed.
-const SELDOM: [&str; 7] =
-    ["cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuMemGetInfo_v2"];
+/// Called once in a process, or for a list of the devices, or for default budgets, or to ask about
+/// a stream of another context, or when something else has failed.
+const SELDOM: [&str; 7] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+    "cuCtxGetDevice",
+    "cuMemGetInfo_v2",
+];
 
 #[test]
 fn what_is_called_seldom_may_fail() {
@@ -213,7 +255,11 @@ fn what_is_called_seldom_may_fail() {
     fn refused<T>(function: &str, call: impl FnOnce() -> Result<T>) {
         emu::fail(function, 1, 719);
         let error = call().err().unwrap();
-        assert!(error.code == Code::Device && error.message.contains(&format!("{function}: CUDA_ERROR_LAUNCH_FAILED")), "{error}");
+        assert!(
+            error.code == Code::Device
+                && error.message.contains(&format!("{function}: CUDA_ERROR_LAUNCH_FAILED")),
+            "{error}"
+        );
     }
     // No failure is for ever.
     refused("cuDriverGetVersion", || gpuzip::device::CudaDevice::new(0));
@@ -225,10 +271,16 @@ fn what_is_called_seldom_may_fail() {
     assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
     // A newer driver may have errors that nobody knows here.
     emu::fail("cuDeviceGetCount", 1, 123_456);
-    assert_eq!(gpuzip::device::CudaDevice::new(0).err().unwrap().message, "cuDeviceGetCount: error 123456");
+    assert_eq!(
+        gpuzip::device::CudaDevice::new(0).err().unwrap().message,
+        "cuDeviceGetCount: error 123456"
+    );
     emu::fail("cuGetErrorName", 1, 1);
     emu::fail("cuDeviceGetCount", 1, 719);
-    assert_eq!(gpuzip::device::CudaDevice::new(0).err().unwrap().message, "cuDeviceGetCount: error 719");
+    assert_eq!(
+        gpuzip::device::CudaDevice::new(0).err().unwrap().message,
+        "cuDeviceGetCount: error 719"
+    );
     let fields = field_at(device_memory());
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
     let mut other: CUcontext = null_mut();
@@ -236,7 +288,8 @@ fn what_is_called_seldom_may_fail() {
     refused("cuCtxGetDevice", || session.save(0, &fields, Stream(null_mut())));
 }
 
-/// A copy that fails as it runs is a sticky error: every later call says so, and the session can be dropped.
+/// A copy that fails as it runs is a sticky error: every later call says so, and the session can be
+/// dropped.
 #[test]
 fn a_sticky_error_is_reported_from_then_on() {
     if !inside_with_kernels("a_sticky_error_is_reported_from_then_on") {
@@ -246,7 +299,8 @@ fn a_sticky_error_is_reported_from_then_on() {
     for job in small_jobs() {
         for k in 1.. {
             assert_eq!(emu::reset(k, emu::EARLY, job.devices, MEMORY), 0);
-            let result = std::panic::catch_unwind(|| attempt(&job, k, || emu::fail("exec", k as i64, 700)));
+            let result =
+                std::panic::catch_unwind(|| attempt(&job, k, || emu::fail("exec", k as i64, 700)));
             let is_past_the_end = matches!(result, Ok(Ok(_)));
             reported += u64::from(is_reported(result, || format!("copy {k} of {job:?}")));
             if is_past_the_end {
@@ -264,12 +318,17 @@ fn host_session_works() {
     // SAFETY: the vector outlives the session's use of it.
     let memory = unsafe { AppMemory::new(state.as_mut_ptr(), state.len()) };
     let fields = [AppField { field, memory: Some(memory) }];
-    let mut session = Session::new(config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant), 9, &fields).unwrap();
+    let mut session =
+        Session::new(config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant), 9, &fields).unwrap();
     loop {
         let action = session.get_action().unwrap().action;
         match action.kind {
-            Kind::Save => session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
-            Kind::Restore => session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+            Kind::Save => {
+                session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap()
+            }
+            Kind::Restore => {
+                session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap()
+            }
             Kind::Terminate => break,
             _ => {}
         }
@@ -307,7 +366,13 @@ fn a_driver_that_lacks_a_function() {
             "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
         )
         .unwrap();
-        common::run(std::process::Command::new("cc").args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&library));
+        common::run(
+            std::process::Command::new("cc")
+                .args(["-shared", "-fPIC"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&library),
+        );
     }
     if emu::inside_with("a_driver_that_lacks_a_function", &library, &[]) {
         cuda_is_refused_with("the CUDA driver lacks cu");
@@ -331,7 +396,10 @@ fn pointers_are_checked() {
     let bytes = 400;
     let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
     // SAFETY: memory that lives to the end of the test; a null address is never used.
-    let at = |address: *mut u8| AppField { field, memory: Some(unsafe { AppMemory::new(address, bytes) }) };
+    let at = |address: *mut u8| AppField {
+        field,
+        memory: Some(unsafe { AppMemory::new(address, bytes) }),
+    };
     let mut ordinary = vec![0u8; bytes];
     let (mut device, mut managed, mut pinned) = ([0u64; 2], 0u64, std::ptr::null_mut());
     for ordinal in [1, 0] {
@@ -349,9 +417,15 @@ fn pointers_are_checked() {
         Ok::<_, gpuzip::error::Error>(session)
     };
     let base = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
-    let save = |session: &mut Session, address: *mut u8| session.save(0, &[at(address)], Stream(std::ptr::null_mut()));
+    let save = |session: &mut Session, address: *mut u8| {
+        session.save(0, &[at(address)], Stream(std::ptr::null_mut()))
+    };
     let mut on_device = session(base.clone(), &[at(device[0] as *mut u8)]).unwrap();
-    for (address, part) in [(device[1] as *mut u8, "device 1"), (ordinary.as_mut_ptr(), "host memory"), (pinned.cast(), "host memory")] {
+    for (address, part) in [
+        (device[1] as *mut u8, "device 1"),
+        (ordinary.as_mut_ptr(), "host memory"),
+        (pinned.cast(), "host memory"),
+    ] {
         let error = save(&mut on_device, address).unwrap_err();
         assert_eq!(error.code, Code::Argument);
         assert!(error.message.contains("field 0") && error.message.contains(part), "{error}");
@@ -364,13 +438,18 @@ fn pointers_are_checked() {
     // Without a word on the backend, and fields that come later, the first save decides.
     let mut late = session(base.clone(), &[AppField { field, memory: None }]).unwrap();
     save(&mut late, device[1] as *mut u8).unwrap();
-    let error = session(Config { device: Some(0), ..base.clone() }, &[at(device[1] as *mut u8)]).err().unwrap();
+    let error = session(Config { device: Some(0), ..base.clone() }, &[at(device[1] as *mut u8)])
+        .err()
+        .unwrap();
     assert!(error.message.contains("device 1"), "{error}");
-    let error = session(Config { device: Some(7), ..base }, &[AppField { field, memory: None }]).err().unwrap();
+    let error = session(Config { device: Some(7), ..base }, &[AppField { field, memory: None }])
+        .err()
+        .unwrap();
     assert!(error.message.contains("CUDA device 7"), "{error}");
 }
 
-/// Without a codec, fields of all types are bytes to copy; kernels know neither gaps nor types that are stored as they are.
+/// Without a codec, fields of all types are bytes to copy; kernels know neither gaps nor types that
+/// are stored as they are.
 #[test]
 fn gaps_and_types_without_kernels_are_refused() {
     if !emu::inside("gaps_and_types_without_kernels_are_refused", &[]) {
@@ -386,11 +465,18 @@ fn gaps_and_types_without_kernels_are_refused() {
         let field = Field { n: [5, 3, 1], scalar, previous_of: None };
         let at = |pitch2: u64| {
             let rows = Rows::of(&field, pitch2, 0).unwrap();
-            // SAFETY: device memory that lives to the end of the test, and has room for such rows of every type.
-            AppField { field, memory: Some(unsafe { AppMemory::in_rows(address as *mut u8, rows) }) }
+            // SAFETY: device memory that lives to the end of the test, and has room for such rows
+            // of every type.
+            AppField {
+                field,
+                memory: Some(unsafe { AppMemory::in_rows(address as *mut u8, rows) }),
+            }
         };
         let error = Session::new(base.clone(), 5, &[at(7)]).err().unwrap();
-        assert!(error.code == Code::Unsupported && error.message.contains("field 0: pitch2 or pitch3"), "{error}");
+        assert!(
+            error.code == Code::Unsupported && error.message.contains("field 0: pitch2 or pitch3"),
+            "{error}"
+        );
         let mut session = Session::new(base.clone(), 5, &[at(5)]).unwrap();
         session.get_action().unwrap();
         let error = session.save(0, &[at(6)], Stream(std::ptr::null_mut())).unwrap_err();
@@ -399,14 +485,19 @@ fn gaps_and_types_without_kernels_are_refused() {
         let coded = Config { compression: base.compression.with(Method::Dct), ..base.clone() };
         if !scalar.is_coded() {
             for backend in [Backend::ByFields, Backend::Cuda] {
-                let error = Session::new(Config { backend, ..coded.clone() }, 5, &[at(0)]).err().unwrap();
-                assert!(error.code == Code::Unsupported && error.message.contains(scalar.name()), "{error}");
+                let error =
+                    Session::new(Config { backend, ..coded.clone() }, 5, &[at(0)]).err().unwrap();
+                assert!(
+                    error.code == Code::Unsupported && error.message.contains(scalar.name()),
+                    "{error}"
+                );
             }
         }
     }
 }
 
-/// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any stream once it returns.
+/// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any
+/// stream once it returns.
 #[test]
 fn the_drop_in_headers_are_host_synchronous() {
     if !common::have("c++") {
@@ -431,7 +522,10 @@ fn the_drop_in_headers_are_host_synchronous() {
         common::stdout(&common::run(&mut command))
     };
     assert!((0..60).all(|seed| run(seed, "synchronous") == "identical\n"));
-    assert!((0..60).any(|seed| run(seed, "asynchronous") == "DIFFERENT\n"), "the test sees what the promise is for");
+    assert!(
+        (0..60).any(|seed| run(seed, "asynchronous") == "DIFFERENT\n"),
+        "the test sees what the promise is for"
+    );
     assert_eq!(run(0, "compressors"), "4\n", "compressing device memory");
 }
 
@@ -462,8 +556,13 @@ fn at_first_save(config: Config, fields: &[AppField]) -> Result<Session> {
 /// Device memory is never taken for host memory because the driver could not be asked.
 #[test]
 fn device_memory_under_an_old_driver_is_an_error() {
-    if emu::inside("device_memory_under_an_old_driver_is_an_error", &[("CUDA_EMU_DRIVER_VERSION", "11080")]) {
-        let error = at_first_save(reference(Policy::Lru, 2).config, &field_at(device_memory())).err().unwrap();
+    if emu::inside(
+        "device_memory_under_an_old_driver_is_an_error",
+        &[("CUDA_EMU_DRIVER_VERSION", "11080")],
+    ) {
+        let error = at_first_save(reference(Policy::Lru, 2).config, &field_at(device_memory()))
+            .err()
+            .unwrap();
         assert!(error.message.contains("CUDA 11.8"), "{error}");
     }
 }
@@ -473,7 +572,8 @@ fn a_pointer_query_that_fails_is_an_error() {
     if emu::inside("a_pointer_query_that_fails_is_an_error", &[]) {
         let address = device_memory();
         emu::fail("cuPointerGetAttributes", -1, 700);
-        let error = at_first_save(reference(Policy::Lru, 2).config, &field_at(address)).err().unwrap();
+        let error =
+            at_first_save(reference(Policy::Lru, 2).config, &field_at(address)).err().unwrap();
         assert_eq!(error.code, Code::Device, "{error}");
     }
 }
@@ -498,7 +598,8 @@ fn streams_of_other_contexts_are_refused() {
     session.save(0, &fields, Stream(null_mut())).unwrap();
 }
 
-/// The per-thread default stream is another one in every thread, under one handle: the second has to wait for the first all the same.
+/// The per-thread default stream is another one in every thread, under one handle: the second has
+/// to wait for the first all the same.
 #[test]
 fn the_per_thread_stream_of_two_threads_is_ordered() {
     if !emu::inside("the_per_thread_stream_of_two_threads_is_ordered", &[]) {
@@ -562,7 +663,10 @@ fn a_forked_child_calls_no_driver() {
     // A start of CUDA that failed leaves nothing that a child could not use.
     emu::fail("cuInit", 1, 719);
     assert_eq!(gpuzip::device::cuda::devices().unwrap_err().code, Code::Device);
-    assert_eq!(status_of_child(|| gpuzip::device::cuda::devices().is_ok_and(|devices| devices.len() == 1)), 0);
+    assert_eq!(
+        status_of_child(|| gpuzip::device::cuda::devices().is_ok_and(|devices| devices.len() == 1)),
+        0
+    );
     let fields = field_at(device_memory());
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
     session.save(0, &fields, Stream(null_mut())).unwrap();
@@ -590,7 +694,8 @@ fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
     status
 }
 
-/// A check that fails at TERMINATE is told there, and the end of the session does not tell it again.
+/// A check that fails at TERMINATE is told there, and the end of the session does not tell it
+/// again.
 #[test]
 fn a_failure_at_the_end_of_a_shot_is_told_once() {
     if !emu::inside("a_failure_at_the_end_of_a_shot_is_told_once", &[]) {
@@ -598,7 +703,12 @@ fn a_failure_at_the_end_of_a_shot_is_told_once() {
     }
     let (fields, stream) = (field_at(device_memory()), Stream(null_mut()));
     for at_terminate in [true, false] {
-        let mut session = Session::new(Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config }, 4, &fields).unwrap();
+        let mut session = Session::new(
+            Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config },
+            4,
+            &fields,
+        )
+        .unwrap();
         session.autotune().unwrap();
         loop {
             let action = session.get_action().unwrap().action;
@@ -611,7 +721,8 @@ fn a_failure_at_the_end_of_a_shot_is_told_once() {
             }
         }
         emu::fail("cuEventSynchronize", -1, 719);
-        let told = if at_terminate { session.get_action().map(drop) } else { session.close() }.unwrap_err();
+        let told = if at_terminate { session.get_action().map(drop) } else { session.close() }
+            .unwrap_err();
         assert!(told.code == Code::Device && told.message.contains("cuEventSynchronize"), "{told}");
         session.close().unwrap();
         emu::fail("cuEventSynchronize", 0, 0);

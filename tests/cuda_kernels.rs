@@ -1,5 +1,6 @@
-//! An application with kernels of its own, compiled by NVRTC: every state depends on every bit of the one before, so that a wrong restore is
-//! seen in all that follows. On the software driver the compiler is the machine's C++ compiler, and a thread is a fibre.
+//! An application with kernels of its own, compiled by NVRTC: every state depends on every bit of
+//! the one before, so that a wrong restore is seen in all that follows. On the software driver the
+//! compiler is the machine's C++ compiler, and a thread is a fibre.
 
 #[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/app.rs"]
@@ -36,14 +37,19 @@ extern "C" __global__ void forward(unsigned *u)
 "#;
 
 fn forward(state: &[u32]) -> Vec<u32> {
-    let next = |i: usize| state[i].wrapping_mul(1_664_525).wrapping_add(state[(i + N - 1) % N]).wrapping_add(i as u32);
+    let next = |i: usize| {
+        state[i].wrapping_mul(1_664_525).wrapping_add(state[(i + N - 1) % N]).wrapping_add(i as u32)
+    };
     (0..N).map(next).collect()
 }
 
-/// Runs a sweep whose FORWARDs are kernel launches, and counts the BACKWARDs that found a wrong state.
+/// Runs a sweep whose FORWARDs are kernel launches, and counts the BACKWARDs that found a wrong
+/// state.
 fn sweep(image: &CString, cache: u32, policy: Policy) -> usize {
-    let (mut context, mut module, mut function): (_, CUmodule, CUfunction) = (null_mut(), null_mut(), null_mut());
-    let (mut stream, mut address, mut pinned): (CUstream, u64, *mut c_void) = (null_mut(), 0, null_mut());
+    let (mut context, mut module, mut function): (_, CUmodule, CUfunction) =
+        (null_mut(), null_mut(), null_mut());
+    let (mut stream, mut address, mut pinned): (CUstream, u64, *mut c_void) =
+        (null_mut(), 0, null_mut());
     ok!(cuInit(0));
     ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
     ok!(cuCtxSetCurrent(context));
@@ -54,24 +60,42 @@ fn sweep(image: &CString, cache: u32, policy: Policy) -> usize {
     ok!(cuMemHostAlloc(&mut pinned, 4 * N * (STEPS as usize + 1), 0));
     let at = |i: u32| (pinned as usize + 4 * N * i as usize) as *mut c_void;
     let states: Vec<Vec<u32>> =
-        std::iter::successors(Some((0..N as u32).collect()), |s: &Vec<u32>| Some(forward(s))).take(STEPS as usize).collect();
+        std::iter::successors(Some((0..N as u32).collect()), |s: &Vec<u32>| Some(forward(s)))
+            .take(STEPS as usize)
+            .collect();
     // SAFETY: within the page-locked allocation, whose last part is the first state.
     unsafe { std::ptr::copy_nonoverlapping(states[0].as_ptr(), at(STEPS).cast(), N) };
     ok!(cuMemcpyHtoDAsync_v2(address, at(STEPS), 4 * N, stream));
 
     let field = Field { n: [N as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
     // SAFETY: device memory that lives until the session is dropped.
-    let fields = [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 4 * N) }) }];
-    let mut session = Session::new(config(Algorithm::Revolve, 5, cache, policy), STEPS as i64, &fields).unwrap();
+    let fields =
+        [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 4 * N) }) }];
+    let mut session =
+        Session::new(config(Algorithm::Revolve, 5, cache, policy), STEPS as i64, &fields).unwrap();
     loop {
         let action = session.get_action().unwrap().action;
         match action.kind {
             Kind::Forward => {
                 let mut arguments = [(&raw mut address).cast::<c_void>()];
-                ok!(cuLaunchKernel(function, 1, 1, 1, N as u32, 1, 1, 0, stream, arguments.as_mut_ptr(), null_mut()));
+                ok!(cuLaunchKernel(
+                    function,
+                    1,
+                    1,
+                    1,
+                    N as u32,
+                    1,
+                    1,
+                    0,
+                    stream,
+                    arguments.as_mut_ptr(),
+                    null_mut()
+                ));
             }
             Kind::Save => session.save(action.ts as i64, &fields, Stream(stream.cast())).unwrap(),
-            Kind::Restore => session.retrieve(action.ts as i64, &fields, Stream(stream.cast())).unwrap(),
+            Kind::Restore => {
+                session.retrieve(action.ts as i64, &fields, Stream(stream.cast())).unwrap()
+            }
             Kind::Backward => ok!(cuMemcpyDtoHAsync_v2(at(action.ts), address, 4 * N, stream)),
             Kind::Terminate => break,
             Kind::Error => unreachable!("no schedule has it"),

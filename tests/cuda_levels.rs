@@ -1,5 +1,6 @@
-//! Shared time levels on the CUDA backend, on the software driver: every restored state is whole and right, whatever the order in which
-//! things run; nothing waits for the device; and levels that are not each other's end the shot.
+//! Shared time levels on the CUDA backend, on the software driver: every restored state is whole
+//! and right, whatever the order in which things run; nothing waits for the device; and levels that
+//! are not each other's end the shot.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -20,7 +21,8 @@ use gpuzip::schedule::Algorithm;
 use std::sync::atomic::Ordering;
 
 fn inside(name: &str) -> bool {
-    common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+    common::have("c++")
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
 }
 
 fn mode(seed: u64) -> i32 {
@@ -28,17 +30,32 @@ fn mode(seed: u64) -> i32 {
 }
 
 fn job(algorithm: Algorithm, snapshots: u32, cache: u32, steps: u32, streams: Streams) -> Job {
-    let config = Config { shared_levels: true, max_in_flight: 1 << 20, ..config(algorithm, snapshots, cache, Policy::Clairvoyant) };
+    let config = Config {
+        shared_levels: true,
+        max_in_flight: 1 << 20,
+        ..config(algorithm, snapshots, cache, Policy::Clairvoyant)
+    };
     Job { config, steps, devices: 1, shots: 1, streams, stubborn: false }
 }
 
 fn draw_job(seed: u64) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ];
     let algorithm = algorithms[draw.below(5) as usize];
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
     let drawn = job(algorithm, 1 + draw.below(9), draw.below(6), 1 + draw.below(24), streams);
-    let config = Config { max_in_flight: [1, 3, 64][draw.below(3) as usize], range_actions: draw.below(2) == 0, ..drawn.config };
+    let config = Config {
+        max_in_flight: [1, 3, 64][draw.below(3) as usize],
+        range_actions: draw.below(2) == 0,
+        ..drawn.config
+    };
     Job { config, devices: 1 + draw.below(2) as i32, shots: 1 + draw.below(2), ..drawn }
 }
 
@@ -50,16 +67,23 @@ fn every_restore_is_whole() {
     let seeds = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 20_000 } else { 600 };
     for seed in 0..seeds {
         let job = draw_job(seed);
-        assert_eq!(emu::reset(seed, mode(seed), job.devices, MEMORY), 0, "left over before seed {seed}");
-        let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        assert_eq!(
+            emu::reset(seed, mode(seed), job.devices, MEMORY),
+            0,
+            "left over before seed {seed}"
+        );
+        let outcome =
+            run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
-        let all = (left.streams, left.events, left.allocations, left.host_allocations, left.retained);
+        let all =
+            (left.streams, left.events, left.allocations, left.host_allocations, left.retained);
         assert_eq!(all, (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
     }
 }
 
-/// A device that keeps up is never waited for, and a shared level is neither stored nor moved twice.
+/// A device that keeps up is never waited for, and a shared level is neither stored nor moved
+/// twice.
 #[test]
 fn steady_state_never_waits() {
     if !inside("steady_state_never_waits") {
@@ -69,18 +93,24 @@ fn steady_state_never_waits() {
         let job = job(Algorithm::StoreAll, 0, cache, 30, Streams::Own);
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
-        // The kernel is loaded and its memory cleared; at TERMINATE the last call is awaited, and the verdict fetched into ordinary memory.
+        // The kernel is loaded and its memory cleared; at TERMINATE the last call is awaited, and
+        // the verdict fetched into ordinary memory.
         assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
-        // 384 and 264 bytes at multiples of 256, and checksums. The first state has its past, and so has one that is the first in the cache
-        // of those that stay there; with one slot every state is.
+        // 384 and 264 bytes at multiples of 256, and checksums. The first state has its past, and
+        // so has one that is the first in the cache of those that stay there; with one slot
+        // every state is.
         let (own, past, stats) = (512 + 512 + 256, 512, &outcome.stats[0]);
         let previous_levels = (stats.stored_bytes - stats.saves * own) / past;
-        assert!(if cache == 1 { previous_levels == stats.saves } else { previous_levels <= 2 }, "{cache} slots: {previous_levels}");
+        assert!(
+            if cache == 1 { previous_levels == stats.saves } else { previous_levels <= 2 },
+            "{cache} slots: {previous_levels}"
+        );
         assert!(stats.d2h_bytes <= stats.d2h * own + past, "{cache} slots: {stats:?}");
     }
 }
 
-/// A state whose past is not what the state before was: the shot ends with an error that names it, and the next one is right.
+/// A state whose past is not what the state before was: the shot ends with an error that names it,
+/// and the next one is right.
 #[test]
 fn levels_that_are_not_each_others_end_the_shot() {
     if !inside("levels_that_are_not_each_others_end_the_shot") {
@@ -92,7 +122,8 @@ fn levels_that_are_not_each_others_end_the_shot() {
             app::SPOILED.store(spoiled, Ordering::Relaxed);
             assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0);
             match run(&job, seed, host_syncs) {
-                // One slot, and a state that is reversed before the next one is saved: it has its past to itself.
+                // One slot, and a state that is reversed before the next one is saved: it has its
+                // past to itself.
                 Ok(outcome) => assert_eq!((outcome.wrong, cache, spoiled), (0, 1, 10)),
                 Err(error) => {
                     let named = error.message.contains(&format!("field 1 of state {spoiled} "));
@@ -115,27 +146,43 @@ fn budgets_are_kept() {
     let (mut kept, mut refused) = (0, 0);
     for seed in 0..1500 {
         let mut draw = Draw((seed + 1u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let mut budget = |most: u32| [0, 1024 + draw.below(most * 1024)][usize::from(draw.below(4) > 0)] as u64;
+        let mut budget =
+            |most: u32| [0, 1024 + draw.below(most * 1024)][usize::from(draw.below(4) > 0)] as u64;
         let (device_budget, host_budget) = (budget(9), budget(14));
-        let algorithm = [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll), Some(Algorithm::TwoLevel)][draw.below(4) as usize];
+        let algorithm =
+            [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll), Some(Algorithm::TwoLevel)]
+                [draw.below(4) as usize];
         let drawn = job(Algorithm::Revolve, 0, 0, 1 + draw.below(20), Streams::Own);
-        let job = Job { config: Config { algorithm, device_budget, host_budget, ..drawn.config }, ..drawn };
+        let job = Job {
+            config: Config { algorithm, device_budget, host_budget, ..drawn.config },
+            ..drawn
+        };
         assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0);
         let own = std::cell::Cell::new((0, 0));
         let arm = || own.set((emu::counters().device_bytes, emu::counters().host_bytes));
         let result = run_armed(&job, seed, host_syncs, arm);
         let (peak, own) = (emu::counters(), own.get());
         let (device, host) = (peak.peak_device_bytes - own.0, peak.peak_host_bytes - own.1);
-        assert!(device_budget == 0 || device <= device_budget, "seed {seed}: {device} bytes, {job:?}");
+        assert!(
+            device_budget == 0 || device <= device_budget,
+            "seed {seed}: {device} bytes, {job:?}"
+        );
         assert!(host_budget == 0 || host <= host_budget, "seed {seed}: {host} bytes, {job:?}");
         match result {
             Ok(outcome) => {
                 let stats = &outcome.stats[0];
-                assert_eq!((outcome.wrong, stats.peak_device_bytes, stats.peak_host_bytes), (0, device, host), "seed {seed}: {job:?}");
+                assert_eq!(
+                    (outcome.wrong, stats.peak_device_bytes, stats.peak_host_bytes),
+                    (0, device, host),
+                    "seed {seed}: {job:?}"
+                );
                 kept += 1;
             }
             Err(error) => {
-                assert!(matches!(error.code, Code::Budget | Code::Config), "seed {seed}: {error}, {job:?}");
+                assert!(
+                    matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
                 refused += 1;
             }
         }
@@ -143,7 +190,8 @@ fn budgets_are_kept() {
     assert!(kept > 2 * refused && refused > 0, "{kept} runs, {refused} refused");
 }
 
-/// Every wait and every record that is lost is seen under some seed, or proved to be implied by the others.
+/// Every wait and every record that is lost is seen under some seed, or proved to be implied by the
+/// others.
 #[test]
 fn every_wait_and_every_record_is_needed_or_implied() {
     if !inside("every_wait_and_every_record_is_needed_or_implied") {
@@ -167,7 +215,10 @@ fn every_wait_and_every_record_is_needed_or_implied() {
         for seed in 0..10 {
             let outcome = look(seed, "wait", 0).unwrap();
             assert_eq!(
-                (outcome.wrong, order::races(&emu::history(), &order::Roles::default(), None, &outcome.seen)),
+                (
+                    outcome.wrong,
+                    order::races(&emu::history(), &order::Roles::default(), None, &outcome.seen)
+                ),
                 (0, vec![]),
                 "{job:?}"
             );
@@ -178,10 +229,19 @@ fn every_wait_and_every_record_is_needed_or_implied() {
                 let mut unordered = false;
                 let is_seen = (0..4000u64).find_map(|seed| {
                     let Ok(outcome) = look(seed, kind, k) else { return Some(true) };
-                    unordered |= seed < 10 && !order::races(&emu::history(), &order::Roles::default(), None, &outcome.seen).is_empty();
+                    unordered |= seed < 10
+                        && !order::races(
+                            &emu::history(),
+                            &order::Roles::default(),
+                            None,
+                            &outcome.seen,
+                        )
+                        .is_empty();
                     (outcome.wrong > 0 || seed == 9 && !unordered).then_some(outcome.wrong > 0)
                 });
-                seen += u64::from(is_seen.unwrap_or_else(|| panic!("{kind} {k} of {job:?} is not explained")));
+                seen += u64::from(
+                    is_seen.unwrap_or_else(|| panic!("{kind} {k} of {job:?} is not explained")),
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Timelines of runs on the CUDA backend, on the software driver: every action in them, sums and counts those of statistics and plan,
-//! without a wait before TERMINATE; and in virtual time, to the microsecond.
+//! Timelines of runs on the CUDA backend, on the software driver: every action in them, sums and
+//! counts those of statistics and plan, without a wait before TERMINATE; and in virtual time, to
+//! the microsecond.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -29,7 +30,13 @@ const SLOT: u64 = 1024;
 
 fn draw_job(seed: u64, path: &Path) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll];
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ];
     let algorithm = algorithms[draw.below(5) as usize];
     let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let config = Config {
@@ -38,13 +45,24 @@ fn draw_job(seed: u64, path: &Path) -> Job {
         trace_out: Some(path.into()),
         ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
     };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent][draw.below(4) as usize];
-    Job { config, steps: 1 + draw.below(24), devices: 1, shots: 1 + draw.below(3), streams, stubborn: false }
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
+    Job {
+        config,
+        steps: 1 + draw.below(24),
+        devices: 1,
+        shots: 1 + draw.below(3),
+        streams,
+        stubborn: false,
+    }
 }
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
     let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
-    (Ranges::new(choice.schedule.actions(), job.config.range_actions).collect(), choice.plans[0].counts)
+    (
+        Ranges::new(choice.schedule.actions(), job.config.range_actions).collect(),
+        choice.plans[0].counts,
+    )
 }
 
 #[test]
@@ -58,13 +76,21 @@ fn every_action_and_every_transfer_is_in_the_file() {
         let path = folder.join(format!("{seed}.json"));
         let job = draw_job(seed, &path);
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
-        let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let outcome =
+            run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         let left = emu::counters();
-        assert_eq!((left.streams, left.events, left.allocations, left.retained), (0, 0, 0, 0), "seed {seed}: {left:?}");
+        assert_eq!(
+            (left.streams, left.events, left.allocations, left.retained),
+            (0, 0, 0, 0),
+            "seed {seed}: {left:?}"
+        );
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
         let (found, (actions, plan)) = (shots(&path), actions_of(&job));
         assert_eq!(found.len(), job.shots as usize);
-        found.iter().zip(&outcome.stats).for_each(|(shot, stats)| shot.check(&actions, stats, &plan));
+        found
+            .iter()
+            .zip(&outcome.stats)
+            .for_each(|(shot, stats)| shot.check(&actions, stats, &plan));
         std::fs::remove_file(path).unwrap();
     }
 }
@@ -91,10 +117,15 @@ const STEP: f64 = 1e-3;
 const TRANSFER: f64 = 2.5e-3;
 const VALUES: u64 = 1000;
 
-/// A sweep in virtual time, with steps of `STEP`; some of which the host only asks for when they are over.
+/// A sweep in virtual time, with steps of `STEP`; some of which the host only asks for when they
+/// are over.
 fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats) {
-    assert_eq!(emu::bandwidth(VALUES as f64 * 4.0 / TRANSFER, VALUES as f64 * 4.0 / TRANSFER, 1e12), 0);
-    let (mut context, mut address, none) = (std::ptr::null_mut(), 0, std::ptr::null_mut::<std::ffi::c_void>());
+    assert_eq!(
+        emu::bandwidth(VALUES as f64 * 4.0 / TRANSFER, VALUES as f64 * 4.0 / TRANSFER, 1e12),
+        0
+    );
+    let (mut context, mut address, none) =
+        (std::ptr::null_mut(), 0, std::ptr::null_mut::<std::ffi::c_void>());
     ok!(cuInit(0));
     ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
     ok!(cuCtxSetCurrent(context));
@@ -104,7 +135,13 @@ fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats
     // SAFETY: device memory that outlives the session.
     let memory = unsafe { AppMemory::new(address as *mut u8, VALUES as usize * 4) };
     let fields = [AppField { field, memory: Some(memory) }];
-    let config = Config { backend: Backend::Cuda, device: Some(0), trace_out: Some(path.into()), max_in_flight: 1 << 20, ..config };
+    let config = Config {
+        backend: Backend::Cuda,
+        device: Some(0),
+        trace_out: Some(path.into()),
+        max_in_flight: 1 << 20,
+        ..config
+    };
     let mut session = Session::new(config, steps, &fields).unwrap();
     loop {
         let tick = session.get_action().unwrap();
@@ -127,7 +164,8 @@ fn close(a: f64, b: f64, tolerance: f64) {
     assert!((a - b).abs() <= tolerance, "{a} and {b}");
 }
 
-/// Spans are where virtual time has them: steps take their time, transfers theirs, and the stream is never idle.
+/// Spans are where virtual time has them: steps take their time, transfers theirs, and the stream
+/// is never idle.
 #[test]
 fn spans_are_those_of_virtual_time() {
     if !emu::inside("spans_are_those_of_virtual_time", &[]) {
@@ -136,16 +174,22 @@ fn spans_are_those_of_virtual_time() {
     let folder = common::tempdir("cuda-timeline-virtual");
     for (k, range_actions) in [false, true].into_iter().enumerate() {
         assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
-        let config = Config { range_actions, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+        let config =
+            Config { range_actions, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
         let (shot, stats) = timed(config, 60, &folder.join(format!("{k}.json")));
         for span in shot.row("compute") {
-            let count = span.arguments["last"].as_i64().map_or(1, |last| last - span.argument("state") + 1);
+            let count =
+                span.arguments["last"].as_i64().map_or(1, |last| last - span.argument("state") + 1);
             close(span.length / 1e6, STEP * count as f64, 2e-6);
         }
         for row in ["h2d", "d2h", "h2d on the stream", "d2h on the stream"] {
             for span in shot.row(row) {
-                // One that another one goes before waits for the engine, on the application's stream too.
-                assert!(span.length / 1e6 >= TRANSFER * 0.999 && span.length / 1e6 <= 2.1 * TRANSFER, "{span:?}");
+                // One that another one goes before waits for the engine, on the application's
+                // stream too.
+                assert!(
+                    span.length / 1e6 >= TRANSFER * 0.999 && span.length / 1e6 <= 2.1 * TRANSFER,
+                    "{span:?}"
+                );
             }
         }
         let (compute, stall) = (shot.seconds("compute", &[]), shot.seconds("stall", &[]));
@@ -160,12 +204,16 @@ fn spans_are_those_of_virtual_time() {
 #[test]
 fn compression_is_timed() {
     if !common::have("c++")
-        || !emu::inside("compression_is_timed", &[("GPUZIP_CACHE_DIR", common::scratch("compression_is_timed").to_str().unwrap())])
+        || !emu::inside(
+            "compression_is_timed",
+            &[("GPUZIP_CACHE_DIR", common::scratch("compression_is_timed").to_str().unwrap())],
+        )
     {
         return;
     }
     let folder = common::tempdir("cuda-timeline-codec");
-    let compression = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
     let mut per = Vec::new();
     for (k, seconds) in [0.0, 1e-4, 2e-4].into_iter().enumerate() {
@@ -174,7 +222,10 @@ fn compression_is_timed() {
         let (shot, stats) = timed(config.clone(), 30, &folder.join(format!("{k}.json")));
         close(shot.seconds("codec", &["compress"]), stats.compress, 1e-6);
         close(shot.seconds("codec", &["decompress"]), stats.decompress, 1e-6);
-        per.push((stats.compress / stats.saves as f64 / 1e-4, stats.decompress / stats.restores as f64 / 1e-4));
+        per.push((
+            stats.compress / stats.saves as f64 / 1e-4,
+            stats.decompress / stats.restores as f64 / 1e-4,
+        ));
     }
     assert_eq!(emu::launch(0.0), 0);
     println!("kernels of a save and of a restore: {per:?}");

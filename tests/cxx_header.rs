@@ -1,4 +1,5 @@
-//! `include/gpuzip.hpp`: every compiler and standard takes it, it covers the ABI, and a program that uses all of it is clean.
+//! `include/gpuzip.hpp`: every compiler and standard takes it, it covers the ABI, and a program
+//! that uses all of it is clean.
 
 mod common;
 
@@ -17,7 +18,11 @@ fn every_standard_and_compiler_takes_it() {
     for compiler in ["c++", "clang++"].into_iter().filter(|compiler| have(compiler)) {
         for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
             let mut command = Command::new(compiler);
-            command.args([standard, "-fsyntax-only"]).args(STRICT).arg("-I").arg(root().join("include"));
+            command
+                .args([standard, "-fsyntax-only"])
+                .args(STRICT)
+                .arg("-I")
+                .arg(root().join("include"));
             run(command.arg(root().join("tests/cxx/session.cpp")));
         }
     }
@@ -26,19 +31,28 @@ fn every_standard_and_compiler_takes_it() {
 #[test]
 fn it_covers_the_abi() {
     let (c, cxx) = (header("gpuzip.h"), header("gpuzip.hpp"));
-    let calls = c.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
+    let calls =
+        c.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
     // What needs nothing of C++.
     let left = ["gpuzip_set_log_level", "gpuzip_set_log_callback"];
     for call in calls.filter(|call| !left.contains(call)) {
-        assert!(cxx.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == call), "{call} is not in gpuzip.hpp");
+        assert!(
+            cxx.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == call),
+            "{call} is not in gpuzip.hpp"
+        );
     }
     let begin = c.find("typedef struct gpuzip_config_t {").unwrap();
     let members = c[begin..].lines().take_while(|line| !line.starts_with('}'));
-    let strings = members.filter_map(|line| line.split_once("char *")?.1.split(' ').next().filter(|_| !line.contains("bytes")));
+    let strings = members.filter_map(|line| {
+        line.split_once("char *")?.1.split(' ').next().filter(|_| !line.contains("bytes"))
+    });
     let strings: Vec<&str> = strings.collect();
     assert!(strings.len() >= 5, "{strings:?}");
     for string in strings {
-        for use_of in [format!("detail::take(loaded.{string}, c.{string})"), format!("c.{string} = detail::c_string(self.{string})")] {
+        for use_of in [
+            format!("detail::take(loaded.{string}, c.{string})"),
+            format!("c.{string} = detail::c_string(self.{string})"),
+        ] {
             assert!(cxx.contains(&use_of), "gpuzip.hpp does not own {string}: no {use_of}");
         }
     }
@@ -50,7 +64,8 @@ fn a_program_with_it_is_clean_under_sanitizers() {
         return;
     }
     let dir = tempdir("hpp-sanitized");
-    let flags = ["-std=c++14", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let flags =
+        ["-std=c++14", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let program = compile_c(&dir, "c++", &flags, &root().join("tests/cxx/session.cpp"));
     let output = run(Command::new(program).arg(&dir).env("ASAN_OPTIONS", "detect_leaks=1"));
     assert_eq!(stdout(&output), "ok\n");
@@ -63,7 +78,11 @@ fn a_program_with_it_is_clean_under_valgrind_in_two_units() {
     }
     let dir = tempdir("hpp-units");
     let other = dir.join("other.cpp");
-    fs::write(&other, "#include <gpuzip.hpp>\nint other() { return gpuzip::config().log_level; }\n").unwrap();
+    fs::write(
+        &other,
+        "#include <gpuzip.hpp>\nint other() { return gpuzip::config().log_level; }\n",
+    )
+    .unwrap();
     let flags = ["-std=c++17", "-g", other.to_str().unwrap()];
     let program = compile_c(&dir, "c++", &flags, &root().join("tests/cxx/session.cpp"));
     let mut command = match have("valgrind") {

@@ -1,4 +1,5 @@
-//! What a session does whose configuration sets neither budgets nor snapshots, and which backend's costs it plans with.
+//! What a session does whose configuration sets neither budgets nor snapshots, and which backend's
+//! costs it plans with.
 
 mod common;
 #[path = "cuda/emu.rs"]
@@ -22,10 +23,14 @@ fn config() -> Config {
 
 /// A state of so many FP64 values.
 fn state(values: u64) -> AppField {
-    AppField { field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None }, memory: None }
+    AppField {
+        field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None },
+        memory: None,
+    }
 }
 
-/// Runs a shot in host memory and returns its forward steps and the bytes that it took of the device and of the host.
+/// Runs a shot in host memory and returns its forward steps and the bytes that it took of the
+/// device and of the host.
 fn shot(config: Config, values: u64) -> (u64, u64, u64) {
     let field = state(values);
     let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
@@ -40,7 +45,9 @@ fn shot(config: Config, values: u64) -> (u64, u64, u64) {
             Kind::Forward => data.fill(action.ts.into()),
             Kind::Save => session.save(action.ts.into(), &fields, stream).unwrap(),
             Kind::Restore => session.retrieve(action.ts.into(), &fields, stream).unwrap(),
-            Kind::Backward => assert!(data.iter().all(|&x| x == f64::from(action.ts)), "state {}", action.ts),
+            Kind::Backward => {
+                assert!(data.iter().all(|&x| x == f64::from(action.ts)), "state {}", action.ts)
+            }
             Kind::Terminate => break,
             Kind::Error => unreachable!(),
         }
@@ -54,7 +61,11 @@ fn child(test: &str, prepare: &str, variables: &[(&str, &str)]) -> String {
     let command = format!("{prepare} exec \"$0\" {test} --exact --nocapture --test-threads=1");
     let program = std::env::current_exe().unwrap();
     let mut command_line = Command::new("sh");
-    command_line.args(["-c", &command]).arg(program).env("GPUZIP_TEST_CHILD", "1").envs(variables.iter().copied());
+    command_line
+        .args(["-c", &command])
+        .arg(program)
+        .env("GPUZIP_TEST_CHILD", "1")
+        .envs(variables.iter().copied());
     common::stdout(&common::run(&mut command_line))
 }
 
@@ -62,7 +73,8 @@ fn is_child() -> bool {
     std::env::var_os("GPUZIP_TEST_CHILD").is_some()
 }
 
-/// Every state is kept where they all fit: no step is computed twice, and no more is taken than they need.
+/// Every state is kept where they all fit: no step is computed twice, and no more is taken than
+/// they need.
 #[test]
 fn memory_that_is_there_is_used() {
     let config = Config { backend: Backend::Host, ..config() };
@@ -70,27 +82,37 @@ fn memory_that_is_there_is_used() {
     assert_eq!(shot(config.clone(), 128), (u64::from(STEPS - 1), all, 0));
     let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
     assert_eq!(found.choice.schedule.algorithm, Algorithm::StoreAll);
-    assert!((all..=all + 2 * 1024).contains(&found.budgets.0) && found.budgets.1 == 0, "{:?}", found.budgets);
+    assert!(
+        (all..=all + 2 * 1024).contains(&found.budgets.0) && found.budgets.1 == 0,
+        "{:?}",
+        found.budgets
+    );
 }
 
 /// What is set is not touched, and without `default_budgets` nothing is taken.
 #[test]
 fn what_is_set_decides() {
     let budgets = |config: Config| {
-        let found = estimate(Config { backend: Backend::Host, ..config }, STEPS.into(), &[state(128)]).unwrap();
+        let found =
+            estimate(Config { backend: Backend::Host, ..config }, STEPS.into(), &[state(128)])
+                .unwrap();
         (found.budgets, found.choice.schedule.algorithm, found.choice.schedule.snapshots)
     };
     assert_eq!(budgets(Config { snapshots: 9, ..config() }).0, (0, 0));
     assert_eq!(budgets(Config { adjust_snapshots: true, ..config() }).0, (0, 0));
     assert_eq!(budgets(Config { host_budget: 50_000, ..config() }).0, (0, 50_000));
     assert_eq!(budgets(Config { device_budget: 50_000, ..config() }).0, (50_000, 0));
-    assert_eq!(budgets(Config { algorithm: Some(Algorithm::Revolve), ..config() }), ((0, 0), Algorithm::Revolve, 6));
+    assert_eq!(
+        budgets(Config { algorithm: Some(Algorithm::Revolve), ..config() }),
+        ((0, 0), Algorithm::Revolve, 6)
+    );
     assert_eq!(budgets(Config::default()), ((0, 0), Algorithm::Revolve, 6));
     let ((device, host), ..) = budgets(Config { cache: 3, ..config() });
     assert!(device == 0 && host >= u64::from(STEPS - 1) * 1024, "{device} and {host}");
 }
 
-/// Half of what a limit of the process leaves: 400 MB of address space do not hold 400 states of 2 MB.
+/// Half of what a limit of the process leaves: 400 MB of address space do not hold 400 states of 2
+/// MB.
 #[test]
 fn a_limit_of_the_address_space_is_kept() {
     if !is_child() {
@@ -101,7 +123,10 @@ fn a_limit_of_the_address_space_is_kept() {
     let (device, host) = estimate(config.clone(), STEPS.into(), &[state(1 << 18)]).unwrap().budgets;
     assert!(device < 200_000 << 10 && device > 50_000 << 10 && host == 0, "{device} and {host}");
     let (steps, peak, _) = shot(config, 1 << 18);
-    assert!(peak <= device && peak > device / 2 && steps < 3 * u64::from(STEPS), "{steps} steps, {peak} bytes");
+    assert!(
+        peak <= device && peak > device / 2 && steps < 3 * u64::from(STEPS),
+        "{steps} steps, {peak} bytes"
+    );
 }
 
 /// Ranks of a node divide its memory, as the launcher says.
@@ -110,12 +135,21 @@ fn ranks_share_their_node() {
     let test = "ranks_share_their_node";
     if is_child() {
         let config = Config { backend: Backend::Host, ..config() };
-        println!("budget {}", estimate(config, 1_000, &[state(1 << 40)]).map_or(0, |found| found.budgets.0));
         println!(
             "budget {}",
-            estimate(Config { backend: Backend::Host, ..self::config() }, 2, &[state(1 << 33)]).map_or(0, |f| f.budgets.0)
+            estimate(config, 1_000, &[state(1 << 40)]).map_or(0, |found| found.budgets.0)
         );
-        let few = estimate(Config { backend: Backend::Host, ..self::config() }, 100_000, &[state(1 << 18)]).unwrap();
+        println!(
+            "budget {}",
+            estimate(Config { backend: Backend::Host, ..self::config() }, 2, &[state(1 << 33)])
+                .map_or(0, |f| f.budgets.0)
+        );
+        let few = estimate(
+            Config { backend: Backend::Host, ..self::config() },
+            100_000,
+            &[state(1 << 18)],
+        )
+        .unwrap();
         println!("budget {}", few.budgets.0);
         return;
     }
@@ -124,7 +158,11 @@ fn ranks_share_their_node() {
         out.lines().filter_map(|line| line.split("budget ").nth(1)?.parse().ok()).collect()
     };
     let (alone, four) = (budgets(&[]), budgets(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]));
-    assert_eq!((alone[0], four[0]), (0, 0), "states that no memory holds leave the budgets as they are");
+    assert_eq!(
+        (alone[0], four[0]),
+        (0, 0),
+        "states that no memory holds leave the budgets as they are"
+    );
     let quarter = four[2] as f64 / alone[2] as f64;
     assert!(alone[2] > 0 && (0.15..0.4).contains(&quarter), "{alone:?} {four:?}");
 }
@@ -134,13 +172,15 @@ fn start_cuda() {
     assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
 }
 
-/// As long as no field has data, nothing starts CUDA that was not asked for it: neither to find a device nor to find its memory.
+/// As long as no field has data, nothing starts CUDA that was not asked for it: neither to find a
+/// device nor to find its memory.
 #[test]
 fn fields_that_are_to_come_do_not_start_cuda() {
     if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
         return;
     }
-    let cursor = std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
+    let cursor =
+        std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
     assert_eq!(config().backend, Backend::ByFields);
     estimate(config(), STEPS.into(), &[state(128)]).unwrap();
     let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
@@ -160,7 +200,12 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
         return;
     }
     start_cuda();
-    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, zero_copy: true, ..Config::default() };
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 3,
+        zero_copy: true,
+        ..Config::default()
+    };
     let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
     let error = session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap_err();
@@ -168,12 +213,14 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     for part in ["backend = 1", "backend = 2", "at init"] {
         assert!(error.message.contains(part), "{part} in {error}");
     }
-    let mut session = Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
+    let mut session =
+        Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
     session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap();
 }
 
-/// What the application was told of its schedule stays so, though the first save tells another backend.
+/// What the application was told of its schedule stays so, though the first save tells another
+/// backend.
 #[test]
 fn a_plan_that_was_shown_stays() {
     if !emu::inside("a_plan_that_was_shown_stays", &[]) {
@@ -189,7 +236,9 @@ fn a_plan_that_was_shown_stays() {
         let before = session.schedule().decide().unwrap().fingerprint(false);
         tell(&mut session);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
-        session.save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut())).unwrap();
+        session
+            .save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut()))
+            .unwrap();
         (before, session.schedule().decide().unwrap().fingerprint(false))
     };
     let (before, after) = fingerprint_after(&|_| {});
@@ -204,7 +253,8 @@ fn a_plan_that_was_shown_stays() {
     }
 }
 
-/// A machine with a driver and no device is a host, and so is one without a driver: fields that are yet to come are not planned for as a GPU's.
+/// A machine with a driver and no device is a host, and so is one without a driver: fields that are
+/// yet to come are not planned for as a GPU's.
 #[test]
 fn without_a_device_the_costs_are_the_hosts() {
     if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
@@ -214,14 +264,18 @@ fn without_a_device_the_costs_are_the_hosts() {
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
     let all = u64::from(STEPS - 1) * 1024;
     assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
-    let budgets = Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
-    let found = |backend| estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap();
+    let budgets =
+        Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
+    let found = |backend| {
+        estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap()
+    };
     let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
     assert_eq!(assumed.option.sizes.costs, host.option.sizes.costs);
 }
 
-/// Where there is a device, the fields of the first save tell whether the session is there, and the plan follows.
+/// Where there is a device, the fields of the first save tell whether the session is there, and the
+/// plan follows.
 #[test]
 fn the_first_save_settles_the_costs() {
     if !emu::inside("the_first_save_settles_the_costs", &[]) {
@@ -230,7 +284,11 @@ fn the_first_save_settles_the_costs() {
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     let assumed = estimate(config(), STEPS.into(), &[state(128)]).unwrap();
-    assert_ne!(assumed.choice.schedule.algorithm, Algorithm::StoreAll, "100 KiB of device memory have no room for all");
+    assert_ne!(
+        assumed.choice.schedule.algorithm,
+        Algorithm::StoreAll,
+        "100 KiB of device memory have no room for all"
+    );
     let all = u64::from(STEPS - 1) * 1024;
     assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
     let budgets = Config { device_budget: 500 * 1024, ..Config::default() };
@@ -254,7 +312,11 @@ fn a_device_gives_half_of_its_free_memory() {
     assert_eq!(emu::counters().retained, 0);
     assert_eq!(emu::reset(1, emu::EARLY, 1, 2 << 20), 0);
     let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
-    assert!(found.budgets.0 >= u64::from(STEPS - 1) * 1024 && found.budgets.1 == 0, "{:?}", found.budgets);
+    assert!(
+        found.budgets.0 >= u64::from(STEPS - 1) * 1024 && found.budgets.1 == 0,
+        "{:?}",
+        found.budgets
+    );
 }
 
 /// A backend that is not there is an error at init that says what is missing and what to do.
@@ -269,7 +331,9 @@ fn cuda_without_a_device_is_refused_at_init() {
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 64) };
     for memory in [None, Some(memory)] {
         let field = AppField { memory, ..state(8) };
-        let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field]).map(drop).unwrap_err();
+        let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field])
+            .map(drop)
+            .unwrap_err();
         assert_eq!(error.code, Code::Device, "{error}");
         for part in ["backend = 2", "backend = 1"] {
             assert!(error.message.contains(part), "{part} in {error}");
@@ -284,6 +348,11 @@ fn cuda_without_a_driver_is_refused_at_init() {
         println!("skipped: this machine has a CUDA driver");
         return;
     }
-    let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)]).map(drop).unwrap_err();
-    assert!(error.message.contains("libcuda.so.1") && error.message.contains("backend = 1"), "{error}");
+    let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)])
+        .map(drop)
+        .unwrap_err();
+    assert!(
+        error.message.contains("libcuda.so.1") && error.message.contains("backend = 1"),
+        "{error}"
+    );
 }

@@ -15,7 +15,8 @@ fn program(dir: &Path, name: &str, script: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs tests/deps.sh as a root who has a compiler, make and apt-get, and nothing else. What it printed, and whether it called apt-get.
+/// Runs tests/deps.sh as a root who has a compiler, make and apt-get, and nothing else. What it
+/// printed, and whether it called apt-get.
 fn deps(name: &str, skip: Option<&str>) -> (String, bool) {
     let dir = tempdir(name);
     let log = dir.join("installed");
@@ -38,11 +39,25 @@ fn deps(name: &str, skip: Option<&str>) -> (String, bool) {
 #[test]
 fn nothing_is_installed_where_skip_deps_is_set() {
     let (told, installed) = deps("deps-skip", Some("1"));
-    assert!(!installed && told.starts_with("SKIP_DEPS is set, so nothing is installed; missing:"), "{told}");
-    assert!(told.contains("valgrind") && told.contains("libopenmpi-dev") && told.contains("tests that need them are skipped"), "{told}");
+    assert!(
+        !installed && told.starts_with("SKIP_DEPS is set, so nothing is installed; missing:"),
+        "{told}"
+    );
+    assert!(
+        told.contains("valgrind")
+            && told.contains("libopenmpi-dev")
+            && told.contains("tests that need them are skipped"),
+        "{told}"
+    );
     for skip in [None, Some("0")] {
         let (told, installed) = deps("deps-install", skip);
         let first = told.lines().next().unwrap();
-        assert!(installed && first.contains("as root:") && first.contains("valgrind") && first.contains("SKIP_DEPS=1"), "{told}");
+        assert!(
+            installed
+                && first.contains("as root:")
+                && first.contains("valgrind")
+                && first.contains("SKIP_DEPS=1"),
+            "{told}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The documentation is true: every code block compiles or runs, every link, path, name and `make` target exists, and the tables that follow
-//! from the sources are what the sources say. `GPUZIP_UPDATE_DOCS=1` rewrites those tables instead of comparing them.
+//! The documentation is true: every code block compiles or runs, every link, path, name and `make`
+//! target exists, and the tables that follow from the sources are what the sources say.
+//! `GPUZIP_UPDATE_DOCS=1` rewrites those tables instead of comparing them.
 
 mod common;
 
@@ -62,7 +63,11 @@ impl Page {
         for (at, line, _) in self.lines() {
             match (line.strip_prefix("```"), open) {
                 (Some(language), false) => {
-                    blocks.push(Block { language: language.trim().into(), line: at, text: String::new() });
+                    blocks.push(Block {
+                        language: language.trim().into(),
+                        line: at,
+                        text: String::new(),
+                    });
                     open = true;
                 }
                 (Some(_), true) => open = false,
@@ -81,11 +86,21 @@ impl Page {
     /// The text between backquotes, with line numbers. Spans of two lines do not occur.
     fn spans(&self) -> Vec<(usize, String)> {
         let prose = self.lines().filter(|(_, _, fenced)| !fenced);
-        let odd =
-            |line: &str| line.split('`').map(String::from).enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, s)| s).collect::<Vec<_>>();
+        let odd = |line: &str| {
+            line.split('`')
+                .map(String::from)
+                .enumerate()
+                .filter(|(i, _)| i % 2 == 1)
+                .map(|(_, s)| s)
+                .collect::<Vec<_>>()
+        };
         prose
             .flat_map(|(at, line, _)| {
-                assert!(line.matches('`').count() % 2 == 0, "{}:{at}: a backquote without its partner", self.name);
+                assert!(
+                    line.matches('`').count() % 2 == 0,
+                    "{}:{at}: a backquote without its partner",
+                    self.name
+                );
                 odd(line).into_iter().map(move |span| (at, span))
             })
             .collect()
@@ -106,10 +121,15 @@ impl Page {
     /// What GitHub makes of its headings for links.
     fn anchors(&self) -> BTreeSet<String> {
         let headings = self.lines().filter(|(_, line, fenced)| !fenced && line.starts_with('#'));
-        let kept = |c: char| (c.is_alphanumeric() || c == '-' || c == '_').then(|| c.to_lowercase().to_string());
+        let kept = |c: char| {
+            (c.is_alphanumeric() || c == '-' || c == '_').then(|| c.to_lowercase().to_string())
+        };
         let slug = |line: &str| {
             let words = line.trim_start_matches('#').trim();
-            words.chars().filter_map(|c| if c == ' ' { Some("-".into()) } else { kept(c) }).collect::<String>()
+            words
+                .chars()
+                .filter_map(|c| if c == ' ' { Some("-".into()) } else { kept(c) })
+                .collect::<String>()
         };
         headings.map(|(_, line, _)| slug(line)).collect()
     }
@@ -123,7 +143,8 @@ fn sources() -> &'static [PathBuf] {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
             if path.is_dir() && !path.is_symlink() {
-                let product = name.starts_with('.') || ["target", "build", "corpus"].contains(&name);
+                let product =
+                    name.starts_with('.') || ["target", "build", "corpus"].contains(&name);
                 if !product {
                     walk(&path, found);
                 }
@@ -145,7 +166,12 @@ fn code() -> &'static str {
     CODE.get_or_init(|| {
         let documentation = |path: &&PathBuf| path.extension().is_none_or(|e| e != "md");
         let itself = root().join("tests/docs.rs");
-        sources().iter().filter(documentation).filter(|path| **path != itself).filter_map(|path| fs::read_to_string(path).ok()).collect()
+        sources()
+            .iter()
+            .filter(documentation)
+            .filter(|path| **path != itself)
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect()
     })
 }
 
@@ -178,7 +204,8 @@ fn every_block_has_a_language_that_is_tested() {
     }
 }
 
-/// The blocks of each page, in their order, in a folder of the page's own, where programs leave what the page's later commands read.
+/// The blocks of each page, in their order, in a folder of the page's own, where programs leave
+/// what the page's later commands read.
 #[test]
 fn every_block_compiles_or_runs() {
     for page in pages() {
@@ -196,7 +223,8 @@ struct Sandbox<'a> {
     dir: PathBuf,
 }
 
-/// Declarations that statements of C and C++ blocks may use. A block that begins at file scope stays in front of the page's later statements.
+/// Declarations that statements of C and C++ blocks may use. A block that begins at file scope
+/// stays in front of the page's later statements.
 const FRAGMENT: &str =
     "static void fragment(gpuzip_t *session, gpuzip_schedule_t *schedule, gpuzip_config_t config, gpuzip_action_t action, \
     gpuzip_field_t *fields, uint32_t nfields, int32_t steps, void *stream, int shots, MPI_Comm world, int rank)\n{\n";
@@ -213,8 +241,16 @@ impl Sandbox<'_> {
         library();
         std::os::unix::fs::symlink(target(), dir.join("target")).unwrap();
         // A field of 64^3 FP32 values for the commands that read one.
-        let value = |i: usize| (0.2 * (i % 64) as f32).sin() * (0.1 * (i / 64 % 64) as f32).cos() * (0.15 * (i / 4096) as f32).sin();
-        fs::write(dir.join("snapshot.f32"), (0..1 << 18).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        let value = |i: usize| {
+            (0.2 * (i % 64) as f32).sin()
+                * (0.1 * (i / 64 % 64) as f32).cos()
+                * (0.15 * (i / 4096) as f32).sin()
+        };
+        fs::write(
+            dir.join("snapshot.f32"),
+            (0..1 << 18).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<_>>(),
+        )
+        .unwrap();
         Sandbox { page, dir }
     }
 
@@ -236,7 +272,11 @@ impl Sandbox<'_> {
             }
             "make" => {
                 let file = self.name(block, "mk");
-                fs::write(&file, format!("{}\n.PHONY: all\nall:\n\t@echo $(INCLUDE) $(LINK)\n", block.text)).unwrap();
+                fs::write(
+                    &file,
+                    format!("{}\n.PHONY: all\nall:\n\t@echo $(INCLUDE) $(LINK)\n", block.text),
+                )
+                .unwrap();
                 run(Command::new("make").arg("-f").arg(file).arg("all"));
             }
             "cmake" => self.copied(block, "CMakeLists.txt"),
@@ -255,10 +295,17 @@ impl Sandbox<'_> {
             run(Command::new(program).current_dir(&self.dir));
             return;
         }
-        let earlier = self.page.blocks().into_iter().filter(|b| b.language == block.language && b.line < block.line && declares(&b.text));
+        let earlier =
+            self.page.blocks().into_iter().filter(|b| {
+                b.language == block.language && b.line < block.line && declares(&b.text)
+            });
         let declarations: String = earlier.map(|b| b.text).collect();
         let prelude = fs::read_to_string(root().join("tests/docs/prelude.h")).unwrap();
-        let body = if declares(&block.text) { block.text.clone() } else { format!("{FRAGMENT}{}}}\n", block.text) };
+        let body = if declares(&block.text) {
+            block.text.clone()
+        } else {
+            format!("{FRAGMENT}{}}}\n", block.text)
+        };
         fs::write(&source, format!("{prelude}{declarations}{body}")).unwrap();
         let unused = ["-Wno-unused", "-fsyntax-only"];
         let include = root().join("include");
@@ -272,7 +319,8 @@ impl Sandbox<'_> {
             .arg(source));
     }
 
-    /// A whole program is compiled and run; statements are compiled in a subroutine that has a session.
+    /// A whole program is compiled and run; statements are compiled in a subroutine that has a
+    /// session.
     fn fortran(&self, block: &Block) {
         if !have("gfortran") {
             return;
@@ -281,7 +329,9 @@ impl Sandbox<'_> {
         let source = self.name(block, "f90");
         let text = match whole {
             true => block.text.clone(),
-            false => fs::read_to_string(root().join("tests/docs/fragment.f90")).unwrap().replace("! BLOCK\n", &block.text),
+            false => fs::read_to_string(root().join("tests/docs/fragment.f90"))
+                .unwrap()
+                .replace("! BLOCK\n", &block.text),
         };
         fs::write(&source, text).unwrap();
         let mut command = Command::new("gfortran");
@@ -295,12 +345,18 @@ impl Sandbox<'_> {
             return;
         }
         let program = self.dir.join(format!("fortran{}", block.line));
-        run(command.arg("-o").arg(&program).arg("-L").arg(library()).args(["-lgpuzip", &format!("-Wl,-rpath,{}", library().display())]));
+        run(command
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(library())
+            .args(["-lgpuzip", &format!("-Wl,-rpath,{}", library().display())]));
         run(Command::new(program).current_dir(&self.dir));
     }
 
-    /// Commands run, but for those that take long: `make` says what it would do, and of `cargo` and of the examples that `make` would have
-    /// built only the names and the options are looked at.
+    /// Commands run, but for those that take long: `make` says what it would do, and of `cargo` and
+    /// of the examples that `make` would have built only the names and the options are looked
+    /// at.
     fn shell(&self, block: &Block) {
         let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
         for command in block.text.replace("\\\n", " ").lines() {
@@ -313,53 +369,94 @@ impl Sandbox<'_> {
         }
         let path = format!("{}:{}", library().display(), std::env::var("PATH").unwrap());
         let mut command = Command::new("bash");
-        command.args(["-euc", &script, "bash"]).current_dir(&self.dir).env("PATH", path).env("HOME", &self.dir);
-        for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PREFIX", "DESTDIR", "LIBDIR", "INCLUDEDIR", "BINDIR", "FC"] {
+        command
+            .args(["-euc", &script, "bash"])
+            .current_dir(&self.dir)
+            .env("PATH", path)
+            .env("HOME", &self.dir);
+        for variable in [
+            "MAKEFLAGS",
+            "MAKELEVEL",
+            "MFLAGS",
+            "PREFIX",
+            "DESTDIR",
+            "LIBDIR",
+            "INCLUDEDIR",
+            "BINDIR",
+            "FC",
+        ] {
             command.env_remove(variable);
         }
-        run(command.env("LD_LIBRARY_PATH", library_path()).env("REPOSITORY", root()).env("CARGO_TARGET_DIR", target()));
+        run(command
+            .env("LD_LIBRARY_PATH", library_path())
+            .env("REPOSITORY", root())
+            .env("CARGO_TARGET_DIR", target()));
     }
 
     /// The example and its options are in `c-examples/`.
     fn example(&self, block: &Block, words: &[&str]) {
         let place = format!("{}:{}", self.page.name, block.line);
         let name = words[0].trim_start_matches("build/");
-        assert!(root().join("c-examples").join(name).is_dir(), "{place}: there is no example {name}");
+        assert!(
+            root().join("c-examples").join(name).is_dir(),
+            "{place}: there is no example {name}"
+        );
         for option in words.iter().filter(|word| word.starts_with("--")) {
             let option = option.split('=').next().unwrap();
-            assert!(code().contains(&format!("\"{option}\"")), "{place}: no example has the option {option}");
+            assert!(
+                code().contains(&format!("\"{option}\"")),
+                "{place}: no example has the option {option}"
+            );
         }
     }
 
     /// The block stands, line by line, in a source whose name ends so, which other tests compile.
     fn copied(&self, block: &Block, ending: &str) {
         let place = format!("{}:{}", self.page.name, block.line);
-        let lines: Vec<&str> = block.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&str> =
+            block.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let has = |path: &&PathBuf| {
             path.to_str().is_some_and(|name| name.ends_with(ending))
-                && fs::read_to_string(path)
-                    .is_ok_and(|text| lines.iter().all(|line| text.replace("${WANTED} ", "").lines().any(|l| l.trim() == *line)))
+                && fs::read_to_string(path).is_ok_and(|text| {
+                    lines.iter().all(|line| {
+                        text.replace("${WANTED} ", "").lines().any(|l| l.trim() == *line)
+                    })
+                })
         };
-        assert!(sources().iter().any(|path| has(&path)), "{place}: no source that ends in {ending} has these lines");
+        assert!(
+            sources().iter().any(|path| has(&path)),
+            "{place}: no source that ends in {ending} has these lines"
+        );
     }
 }
 
 /// Whether a block of C or C++ begins at file scope.
 fn declares(text: &str) -> bool {
-    let first = text.lines().find(|line| !line.starts_with("/*") && !line.starts_with("//")).unwrap_or_default();
-    ["static ", "#include", "typedef ", "struct ", "template"].iter().any(|word| first.starts_with(word))
+    let first = text
+        .lines()
+        .find(|line| !line.starts_with("/*") && !line.starts_with("//"))
+        .unwrap_or_default();
+    ["static ", "#include", "typedef ", "struct ", "template"]
+        .iter()
+        .any(|word| first.starts_with(word))
 }
 
 #[test]
 fn the_readme_shows_the_minimal_example() {
     let program = fs::read_to_string(root().join("c-examples/minimal.c")).unwrap();
-    assert!(page("README.md").text.contains(&program), "README.md shows c-examples/minimal.c word for word");
+    assert!(
+        page("README.md").text.contains(&program),
+        "README.md shows c-examples/minimal.c word for word"
+    );
 }
 
 #[test]
 fn the_readme_is_short() {
     let words = page("README.md").text.split_whitespace().count();
-    assert!(words <= 1300, "README.md has {words} words: what is beyond 1300 belongs to a page in docs/");
+    assert!(
+        words <= 1300,
+        "README.md has {words} words: what is beyond 1300 belongs to a page in docs/"
+    );
 }
 
 // Links and names.
@@ -376,7 +473,10 @@ fn every_link_leads_somewhere() {
             let folder = root().join(&page.name).parent().unwrap().to_path_buf();
             let path = if file.is_empty() { root().join(&page.name) } else { folder.join(file) };
             let found = path.exists()
-                && (anchor.is_empty() || Page { name: link.clone(), text: fs::read_to_string(&path).unwrap() }.anchors().contains(anchor));
+                && (anchor.is_empty()
+                    || Page { name: link.clone(), text: fs::read_to_string(&path).unwrap() }
+                        .anchors()
+                        .contains(anchor));
             if !found {
                 missing.push(format!("{}:{line}: {link}", page.name));
             }
@@ -387,15 +487,23 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn every_page_is_in_the_index() {
-    let index: BTreeSet<String> = page("docs/README.md").links().into_iter().map(|(_, link)| link).collect();
-    for page in pages().iter().filter_map(|page| page.name.strip_prefix("docs/").map(String::from)) {
-        assert!(page == "README.md" || index.contains(&page), "docs/README.md does not lead to docs/{page}");
+    let index: BTreeSet<String> =
+        page("docs/README.md").links().into_iter().map(|(_, link)| link).collect();
+    for page in pages().iter().filter_map(|page| page.name.strip_prefix("docs/").map(String::from))
+    {
+        assert!(
+            page == "README.md" || index.contains(&page),
+            "docs/README.md does not lead to docs/{page}"
+        );
     }
 }
 
 #[test]
 fn every_path_exists() {
-    let top: BTreeSet<String> = fs::read_dir(root()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let top: BTreeSet<String> = fs::read_dir(root())
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     let mut missing = Vec::new();
     for page in pages() {
         for (line, span) in page.spans() {
@@ -406,7 +514,11 @@ fn every_path_exists() {
                 let file = word.contains('/') && ours && !word.contains("NAME");
                 // Up to the first star, a path with one is that of a folder.
                 let path = word.split('*').next().unwrap();
-                let path = if path.len() < word.len() { path.rsplit_once('/').map_or("", |(folder, _)| folder) } else { path };
+                let path = if path.len() < word.len() {
+                    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+                } else {
+                    path
+                };
                 if file && !root().join(path).exists() {
                     missing.push(format!("{}:{line}: {word}", page.name));
                 }
@@ -435,7 +547,12 @@ fn every_name_is_known() {
                 if let Some((_, last)) = name.rsplit_once("::") {
                     check(name, words().contains(last));
                 } else if name.starts_with("gpuzip_") || name.starts_with("GPUZIP_") {
-                    check(name, words().contains(name) || is_variable(name) || (open && words().iter().any(|word| word.starts_with(name))));
+                    check(
+                        name,
+                        words().contains(name)
+                            || is_variable(name)
+                            || (open && words().iter().any(|word| word.starts_with(name))),
+                    );
                 }
             }
         }
@@ -452,13 +569,17 @@ fn configuration() -> &'static Value {
 /// Whether a name is the environment variable of a key.
 fn is_variable(name: &str) -> bool {
     let keys = configuration()["keys"].as_array().unwrap();
-    name.strip_prefix("GPUZIP_").is_some_and(|key| keys.iter().any(|k| k["key"].as_str().unwrap().to_uppercase() == key))
+    name.strip_prefix("GPUZIP_")
+        .is_some_and(|key| keys.iter().any(|k| k["key"].as_str().unwrap().to_uppercase() == key))
 }
 
 #[test]
 fn every_make_target_and_command_exists() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
-    let has = |text: &str, target: &str| text.lines().any(|line| line.split(':').next().unwrap().split(' ').any(|word| word == target));
+    let has = |text: &str, target: &str| {
+        text.lines()
+            .any(|line| line.split(':').next().unwrap().split(' ').any(|word| word == target))
+    };
     let commands = gpuzip(&["--help"]);
     for page in pages() {
         for (line, span) in page.spans() {
@@ -466,14 +587,21 @@ fn every_make_target_and_command_exists() {
             let place = format!("{}:{line}: {span}", page.name);
             match words.as_slice() {
                 ["make", "-C", folder, rest @ ..] => {
-                    let text = fs::read_to_string(root().join(folder).join("Makefile")).unwrap_or_else(|e| panic!("{place}: {e}"));
-                    rest.iter().filter(|word| !word.contains('=')).for_each(|target| assert!(has(&text, target), "{place}"));
+                    let text = fs::read_to_string(root().join(folder).join("Makefile"))
+                        .unwrap_or_else(|e| panic!("{place}: {e}"));
+                    rest.iter()
+                        .filter(|word| !word.contains('='))
+                        .for_each(|target| assert!(has(&text, target), "{place}"));
                 }
-                ["make", rest @ ..] => {
-                    rest.iter().filter(|word| !word.contains('=')).for_each(|target| assert!(has(&makefile, target), "{place}"))
-                }
+                ["make", rest @ ..] => rest
+                    .iter()
+                    .filter(|word| !word.contains('='))
+                    .for_each(|target| assert!(has(&makefile, target), "{place}")),
                 ["gpuzip", command, ..] if !command.starts_with('-') => {
-                    assert!(commands.lines().any(|l| l.split_whitespace().next() == Some(command)), "{place}");
+                    assert!(
+                        commands.lines().any(|l| l.split_whitespace().next() == Some(command)),
+                        "{place}"
+                    );
                 }
                 _ => {}
             }
@@ -499,16 +627,23 @@ fn the_architecture_page_has_the_floors() {
 fn make_help_names_every_target() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).unwrap();
-    let help = stdout(&run(Command::new("make").current_dir(root()).arg("help").env_remove("MAKEFLAGS").env_remove("MAKELEVEL")));
+    let help = stdout(&run(Command::new("make")
+        .current_dir(root())
+        .arg("help")
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")));
     for target in phony.split_whitespace().filter(|target| *target != "all") {
-        let said = help.lines().any(|line| line.trim().strip_prefix(target).is_some_and(|rest| rest.starts_with("  ")));
+        let said = help.lines().any(|line| {
+            line.trim().strip_prefix(target).is_some_and(|rest| rest.starts_with("  "))
+        });
         assert!(said, "make help says nothing of {target}:\n{help}");
     }
 }
 
 // Tables.
 
-/// A table between `<!-- begin NAME -->` and `<!-- end NAME -->` is `rows`; with GPUZIP_UPDATE_DOCS=1 it becomes that.
+/// A table between `<!-- begin NAME -->` and `<!-- end NAME -->` is `rows`; with
+/// GPUZIP_UPDATE_DOCS=1 it becomes that.
 fn table_is(name: &str, table: &str, head: [&str; 4], rows: Vec<[String; 4]>) {
     let columns = head.iter().filter(|name| !name.is_empty()).count();
     let row = |cells: &[String]| format!("| {} |\n", cells[..columns].join(" | "));
@@ -516,7 +651,10 @@ fn table_is(name: &str, table: &str, head: [&str; 4], rows: Vec<[String; 4]>) {
     rows.iter().for_each(|cells| made += &row(cells));
     let page = page(name);
     let (begin, end) = (format!("<!-- begin {table} -->\n"), format!("<!-- end {table} -->\n"));
-    let found = page.text.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
+    let found = page
+        .text
+        .split_once(&begin)
+        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
     let (before, (old, after)) = found.unwrap_or_else(|| panic!("{name} has no {begin}... {end}"));
     if std::env::var_os("GPUZIP_UPDATE_DOCS").is_some() {
         fs::write(root().join(name), format!("{before}{begin}{made}{end}{after}")).unwrap();
@@ -550,12 +688,34 @@ fn the_configuration_page_has_the_keys_of_the_command() {
             unit => format!(" ({})", cell(&unit)),
         };
         let values = cell(&text(key, "values")) + &unit;
-        [quoted(&text(key, "key")), quoted(&text(key, "default")), values, cell(&text(key, "meaning"))]
+        [
+            quoted(&text(key, "key")),
+            quoted(&text(key, "default")),
+            values,
+            cell(&text(key, "meaning")),
+        ]
     };
-    table_is("docs/configuration.md", "keys", ["key", "default", "values (unit)", "meaning"], keys.iter().map(row).collect());
+    table_is(
+        "docs/configuration.md",
+        "keys",
+        ["key", "default", "values (unit)", "meaning"],
+        keys.iter().map(row).collect(),
+    );
     let variables = listed["variables"].as_array().unwrap();
-    let row = |variable: &Value| [quoted(&text(variable, "variable")), cell(&text(variable, "meaning")), String::new(), String::new()];
-    table_is("docs/configuration.md", "variables", ["variable", "meaning", "", ""], variables.iter().map(row).collect());
+    let row = |variable: &Value| {
+        [
+            quoted(&text(variable, "variable")),
+            cell(&text(variable, "meaning")),
+            String::new(),
+            String::new(),
+        ]
+    };
+    table_is(
+        "docs/configuration.md",
+        "variables",
+        ["variable", "meaning", "", ""],
+        variables.iter().map(row).collect(),
+    );
 }
 
 /// `#define`s of the header whose names begin so: name, number and the comment before.
@@ -566,7 +726,9 @@ fn defines(prefix: &str) -> Vec<[String; 4]> {
     for line in header.lines() {
         if line == "/*" {
             comment.clear();
-        } else if let Some((name, number)) = line.strip_prefix("#define ").and_then(|rest| rest.split_once(' ')) {
+        } else if let Some((name, number)) =
+            line.strip_prefix("#define ").and_then(|rest| rest.split_once(' '))
+        {
             if name.starts_with(prefix) {
                 found.push([quoted(name), number.into(), cell(comment.trim()), String::new()]);
             }
@@ -584,22 +746,32 @@ fn the_api_page_has_the_statuses_of_the_header() {
     table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
 }
 
-/// The transfers of GPUZIP 2.x's Salt data set in docs/performance.md are those that `gpuzip plan` counts.
+/// The transfers of GPUZIP 2.x's Salt data set in docs/performance.md are those that `gpuzip plan`
+/// counts.
 #[test]
 fn the_performance_page_has_the_transfers_of_the_plan() {
     let count = |cache: &str, policy: &str| {
-        let schedule = ["plan", "--algorithm", "revolve", "--steps", "3751", "--snapshots", "8", "--json"];
-        let plan: Value = serde_json::from_str(&gpuzip(&[&schedule[..], &["--cache", cache, "--policy", policy]].concat())).unwrap();
+        let schedule =
+            ["plan", "--algorithm", "revolve", "--steps", "3751", "--snapshots", "8", "--json"];
+        let plan: Value = serde_json::from_str(&gpuzip(
+            &[&schedule[..], &["--cache", cache, "--policy", policy]].concat(),
+        ))
+        .unwrap();
         let lead = format!("{:.1}", plan["mean_lead"].as_f64().unwrap());
         (format!("{} + {}", plan["h2d"], plan["d2h"]), lead)
     };
     let page = page("docs/performance.md");
     for cache in ["2", "4", "6", "8"] {
-        let row = page.text.lines().find(|line| line.starts_with(&format!("| {cache} | "))).unwrap();
+        let row =
+            page.text.lines().find(|line| line.starts_with(&format!("| {cache} | "))).unwrap();
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let ((lru, lru_lead), (clairvoyant, lead)) = (count(cache, "lru"), count(cache, "clairvoyant"));
+        let ((lru, lru_lead), (clairvoyant, lead)) =
+            (count(cache, "lru"), count(cache, "clairvoyant"));
         assert_eq!(cells[1..3], [lru, clairvoyant], "{row}");
-        assert!(cells[3].is_empty() || cells[3] == format!("{lru_lead} and {lead}"), "{row}: {lru_lead} and {lead}");
+        assert!(
+            cells[3].is_empty() || cells[3] == format!("{lru_lead} and {lead}"),
+            "{row}: {lru_lead} and {lead}"
+        );
     }
 }
 
@@ -608,8 +780,11 @@ fn the_api_page_names_every_function() {
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let page = page("docs/api.md");
     let named: BTreeSet<String> = page.spans().into_iter().map(|(_, span)| span).collect();
-    let functions = header.lines().filter(|line| line.starts_with("gpuzip_status_t gpuzip_") || line.starts_with("const char *gpuzip_"));
-    let name = |line: &str| line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap().to_string();
+    let functions = header.lines().filter(|line| {
+        line.starts_with("gpuzip_status_t gpuzip_") || line.starts_with("const char *gpuzip_")
+    });
+    let name =
+        |line: &str| line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap().to_string();
     let missing: Vec<String> = functions.map(name).filter(|name| !named.contains(name)).collect();
     assert!(missing.is_empty(), "docs/api.md says nothing of {missing:?}");
 }

@@ -1,6 +1,7 @@
-//! Programs written for GPUZIP 2.x build with `include/gpuzip-dropin/` and the library, and get the right answer. The programs are in
-//! `tests/cxx/`; the numbers of defects are those that GPUZIP 2.x had: errors exit (1), the caller's fields are overwritten (9), memory grows
-//! per shot (10), a retrieve before the save reads out of bounds (11).
+//! Programs written for GPUZIP 2.x build with `include/gpuzip-dropin/` and the library, and get the
+//! right answer. The programs are in `tests/cxx/`; the numbers of defects are those that GPUZIP 2.x
+//! had: errors exit (1), the caller's fields are overwritten (9), memory grows per shot (10), a
+//! retrieve before the save reads out of bounds (11).
 
 mod common;
 
@@ -45,7 +46,11 @@ fn compiler(name: &str, flags: &[&str]) -> Command {
 fn build(dir: &Path, name: &str, flags: &[&str], sources: &[PathBuf]) -> PathBuf {
     let (program, lib) = (dir.join(name), library().display().to_string());
     let mut command = compiler("c++", flags);
-    command.args(sources).arg("-o").arg(&program).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]);
+    command.args(sources).arg("-o").arg(&program).args([
+        &format!("-L{lib}"),
+        "-lgpuzip",
+        &format!("-Wl,-rpath,{lib}"),
+    ]);
     run(&mut command);
     program
 }
@@ -73,9 +78,17 @@ fn every_header_stands_alone_in_every_standard() {
         }
         for header in HEADERS {
             let source = dir.join("alone.cpp");
-            fs::write(&source, format!("#include \"{header}\"\n#include \"{header}\"\nint main() {{ return 0; }}\n")).unwrap();
+            fs::write(
+                &source,
+                format!(
+                    "#include \"{header}\"\n#include \"{header}\"\nint main() {{ return 0; }}\n"
+                ),
+            )
+            .unwrap();
             for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
-                run(compiler(compiler_name, &[standard, "-fsyntax-only"]).args(STRICT).arg(&source));
+                run(compiler(compiler_name, &[standard, "-fsyntax-only"])
+                    .args(STRICT)
+                    .arg(&source));
             }
         }
     }
@@ -91,7 +104,11 @@ fn all_headers_in_two_units_of_one_program() {
         let objects = [1, 2].map(|unit| {
             let object = dir.join(format!("unit{unit}.o"));
             let source = root().join("tests/cxx/units.cpp");
-            run(compiler("c++", &[standard, "-c", &format!("-DUNIT={unit}")]).args(STRICT).arg(source).arg("-o").arg(&object));
+            run(compiler("c++", &[standard, "-c", &format!("-DUNIT={unit}")])
+                .args(STRICT)
+                .arg(source)
+                .arg("-o")
+                .arg(&object));
             object
         });
         expect(&build(&dir, "units", &[standard], &objects), &[], "30\n");
@@ -122,7 +139,8 @@ inline int nvtxRangePop() { return std::fprintf(stderr, \"pop\\n\"); }
     format!("-I{}", dir.display())
 }
 
-/// Every name of GPUZIP 2.x's interface compiles without a warning and does what it did there, in every standard.
+/// Every name of GPUZIP 2.x's interface compiles without a warning and does what it did there, in
+/// every standard.
 #[test]
 fn every_name_of_the_original_compiles_and_does_its_work() {
     if !have("c++") {
@@ -136,7 +154,9 @@ fn every_name_of_the_original_compiles_and_does_its_work() {
     for compiler_name in ["c++", "clang++"].into_iter().filter(|name| have(name)) {
         for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
             let syntax = [standard, "-fsyntax-only", &include];
-            run(compiler(compiler_name, &syntax).args(STRICT).arg(root().join("tests/cxx/probes.cpp")));
+            run(compiler(compiler_name, &syntax)
+                .args(STRICT)
+                .arg(root().join("tests/cxx/probes.cpp")));
         }
     }
     let probes = |more: &[&str]| {
@@ -149,11 +169,17 @@ fn every_name_of_the_original_compiles_and_does_its_work() {
     let expected =
         "[DEBUG] debug 1\n[WARN] warn three\n[ERROR] error 4.5\n[PERF] perf\nGPUZIP configuration:\n  checkpointing_algorithm = 0\n";
     assert!(log.starts_with(expected), "{log}");
-    assert!(log.contains("  cache_capacity = 4\n") && log.contains("  bitcomp_delta = 1e-08\n") && !log.contains("hidden"), "{log}");
+    assert!(
+        log.contains("  cache_capacity = 4\n")
+            && log.contains("  bitcomp_delta = 1e-08\n")
+            && !log.contains("hidden"),
+        "{log}"
+    );
     assert!(!log.contains("push"), "{log}");
     let ranges = probes(&["-DUSE_NVTX"]);
     assert!(
-        ranges.contains("push Compressor-zfp\npop\npush Decompressor-zfp\npop\n") && ranges.contains("push a range\npop\n"),
+        ranges.contains("push Compressor-zfp\npop\npush Decompressor-zfp\npop\n")
+            && ranges.contains("push a range\npop\n"),
         "{ranges}"
     );
 }
@@ -184,7 +210,12 @@ int main() {
     )
     .unwrap();
     for name in ["USE_DOUBLE", "GPUZIP_REAL_DOUBLE"] {
-        run(&mut Command::new(build(&dir, "double", &["-std=c++14", &format!("-D{name}")], std::slice::from_ref(&source))));
+        run(&mut Command::new(build(
+            &dir,
+            "double",
+            &["-std=c++14", &format!("-D{name}")],
+            std::slice::from_ref(&source),
+        )));
     }
 }
 
@@ -198,7 +229,11 @@ fn shots_are_identical_for_algorithms_and_caches() {
         for cache in 0..=6 {
             for steps in ["1", "2", "7", "100"] {
                 let kind = if cache % 2 == 0 { "float" } else { "double" };
-                expect(&program, &[steps, &algorithm.to_string(), &cache.to_string(), "9", kind], "identical\n");
+                expect(
+                    &program,
+                    &[steps, &algorithm.to_string(), &cache.to_string(), "9", kind],
+                    "identical\n",
+                );
             }
         }
     }
@@ -237,7 +272,11 @@ fn recorded_traces_are_replayed() {
         fs::write(&file, run(Command::new(&record).args(["80", algorithm, "10"])).stdout).unwrap();
         for (cache, kind) in [("0", "float"), ("1", "double"), ("2", "float"), ("4", "double")] {
             for build in ["extents", "first_save"] {
-                expect(&replay, &["80", "0", cache, "0", kind, build, file.to_str().unwrap()], "identical\n");
+                expect(
+                    &replay,
+                    &["80", "0", cache, "0", kind, build, file.to_str().unwrap()],
+                    "identical\n",
+                );
             }
         }
     }
@@ -269,7 +308,8 @@ fn compressors_keep_their_bound_alone_and_in_a_prefetch() {
     }
 }
 
-/// AddressSanitizer with its leak check, and UBSan, over the C++ side: whole shots, errors, objects deleted in any order.
+/// AddressSanitizer with its leak check, and UBSan, over the C++ side: whole shots, errors, objects
+/// deleted in any order.
 #[test]
 fn sanitizers_find_nothing() {
     if !have("c++") {
@@ -279,7 +319,9 @@ fn sanitizers_find_nothing() {
     let flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let clean = |program: &Path, arguments: &[&str], output: &str| {
         let mut command = Command::new(program);
-        command.args(arguments).env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1");
+        command
+            .args(arguments)
+            .env("ASAN_OPTIONS", "detect_leaks=1:detect_stack_use_after_return=1");
         assert_eq!(stdout(&run(&mut command)), output, "{program:?} {arguments:?}");
     };
     clean(&build_ours(&dir, "errors", &flags), &[], "all caught\n");
@@ -295,7 +337,8 @@ fn sanitizers_find_nothing() {
     }
 }
 
-/// The library keeps sessions in a table, so that a forgotten one is no leak to LeakSanitizer: the memory of the process tells.
+/// The library keeps sessions in a table, so that a forgotten one is no leak to LeakSanitizer: the
+/// memory of the process tells.
 #[test]
 fn memory_does_not_grow_with_shots_or_objects() {
     if !have("c++") {
@@ -308,7 +351,8 @@ fn memory_does_not_grow_with_shots_or_objects() {
     assert!(stdout(&output).starts_with("flat"), "{}", stdout(&output));
 }
 
-/// SetLevel and PerfTraceSwitch stand above the configuration; a zeroed configuration logs at DEBUG.
+/// SetLevel and PerfTraceSwitch stand above the configuration; a zeroed configuration logs at
+/// DEBUG.
 #[test]
 fn the_logger_has_the_last_word() {
     if !have("c++") {
@@ -340,7 +384,10 @@ int main(int argc, char **argv) {
     let program = build(&dir, "logger", &["-std=c++14"], &[source]);
     let log = dir.join("performance.csv");
     let stderr = |arguments: &[&str]| {
-        let output = run(Command::new(&program).args(arguments).env("GPUZIP_PERFORMANCE_LOG", &log).env_remove("GPUZIP_LOG"));
+        let output = run(Command::new(&program)
+            .args(arguments)
+            .env("GPUZIP_PERFORMANCE_LOG", &log)
+            .env_remove("GPUZIP_LOG"));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert!(stderr(&[]).contains("0 forward and 1 backward"), "a report at DEBUG");
@@ -381,14 +428,22 @@ int main(int, char **argv) {
     )
     .unwrap();
     let program = build(&dir, "config", &["-std=c++14"], &[source]);
-    expect(&program, &[file.to_str().unwrap()], "1 8 4 3 2 0 1 4 zcut.txt 2 12 0.0001 double 1 0.25 3 0.5 1 1\n");
+    expect(
+        &program,
+        &[file.to_str().unwrap()],
+        "1 8 4 3 2 0 1 4 zcut.txt 2 12 0.0001 double 1 0.25 3 0.5 1 1\n",
+    );
 }
 
 /// The example's build; what `arguments` leave open is as in its Makefile.
 fn make_swap(arguments: &[&str], dir: &Path) -> String {
-    let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+    let (build, lib) =
+        (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
     let mut make = Command::new("make");
-    make.args(["--no-print-directory", "-C"]).arg(root().join("c-examples/awave-swap")).args([build, lib]).args(arguments);
+    make.args(["--no-print-directory", "-C"])
+        .arg(root().join("c-examples/awave-swap"))
+        .args([build, lib])
+        .args(arguments);
     stdout(&run(make.env_remove("MAKEFLAGS")))
 }
 
@@ -400,7 +455,11 @@ fn the_swap_example_gives_the_image_of_every_state() {
     let dir = tempdir("dropin-swap");
     let strict = format!("CXXFLAGS=-O2 {}", STRICT.join(" "));
     let printed = make_swap(&[&strict, "run"], &dir);
-    assert_eq!((printed.matches("identical").count(), printed.matches("close: ").count()), (1, 2), "{printed}");
+    assert_eq!(
+        (printed.matches("identical").count(), printed.matches("close: ").count()),
+        (1, 2),
+        "{printed}"
+    );
     let program = dir.join("awave");
     for algorithm in 1..=6 {
         for cache in ["0", "1", "2", "6"] {
@@ -424,32 +483,57 @@ fn the_swap_changes_one_include_path_and_one_link_line() {
         let line = make_swap(&[&["-n", "CXX=c++"], more].concat(), &dir);
         line.split_whitespace().map(str::to_string).collect::<Vec<_>>()
     };
-    let only = |a: &[String], b: &[String]| a.iter().filter(|word| !b.contains(word)).cloned().collect::<Vec<_>>();
+    let only = |a: &[String], b: &[String]| {
+        a.iter().filter(|word| !b.contains(word)).cloned().collect::<Vec<_>>()
+    };
     let (before, after) = (words(&["GPUZIP2=/opt/gpuzip2"]), words(&[]));
-    assert_eq!(only(&before, &after), ["nvcc", "-x", "cu", "-I/opt/gpuzip2/include", "-L/opt/gpuzip2/lib"]);
+    assert_eq!(
+        only(&before, &after),
+        ["nvcc", "-x", "cu", "-I/opt/gpuzip2/include", "-L/opt/gpuzip2/lib"]
+    );
     let lib = library().display().to_string();
-    let expected = ["c++", "-I../../include/gpuzip-dropin", &format!("-L{lib}"), "-Xlinker", "-rpath", "-Xlinker", &lib];
+    let expected = [
+        "c++",
+        "-I../../include/gpuzip-dropin",
+        &format!("-L{lib}"),
+        "-Xlinker",
+        "-rpath",
+        "-Xlinker",
+        &lib,
+    ];
     assert_eq!(only(&after, &before), expected);
 }
 
-/// The page on the swap has the name of every header, and of every field of GPUZIP 2.x's configuration.
+/// The page on the swap has the name of every header, and of every field of GPUZIP 2.x's
+/// configuration.
 #[test]
 fn the_page_has_every_name() {
     let page = fs::read_to_string(root().join("docs/gpuzip-2x.md")).unwrap();
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let from = header.find("typedef struct gpuzip_config_t {").unwrap();
     let block = &header[from..from + header[from..].find(" struct_size ").unwrap()];
-    let fields = block.lines().filter_map(|line| line.split_once(" GPUZIP_DEFAULT")).map(|(declaration, _)| declaration);
-    let fields: Vec<&str> =
-        fields.map(|declaration| declaration.rsplit([' ', '*']).next().unwrap()).filter(|name| !name.is_empty()).collect();
+    let fields = block
+        .lines()
+        .filter_map(|line| line.split_once(" GPUZIP_DEFAULT"))
+        .map(|(declaration, _)| declaration);
+    let fields: Vec<&str> = fields
+        .map(|declaration| declaration.rsplit([' ', '*']).next().unwrap())
+        .filter(|name| !name.is_empty())
+        .collect();
     assert_eq!(fields.len(), 18, "{fields:?}");
-    let missing: Vec<&str> = HEADERS.into_iter().chain(fields).filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    let missing: Vec<&str> = HEADERS
+        .into_iter()
+        .chain(fields)
+        .filter(|name| !page.contains(&format!("`{name}`")))
+        .collect();
     assert!(missing.is_empty(), "docs/gpuzip-2x.md says nothing of {missing:?}");
 }
 
-/// An application as GPUZIP's users have it. It is not in this repository: `GPUZIP_SHARED` says where, or `../shared`.
+/// An application as GPUZIP's users have it. It is not in this repository: `GPUZIP_SHARED` says
+/// where, or `../shared`.
 fn awave() -> Option<String> {
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let source = shared.join("reference/awave_snippet.cpp");
     let text = fs::read_to_string(&source).ok();
     if text.is_none() {
@@ -466,7 +550,12 @@ fn build_awave(dir: &Path, flags: &[&str], text: &str, changes: &[(usize, &str, 
     });
     let source = dir.join("awave.cpp");
     fs::write(&source, text).unwrap();
-    build(dir, "awave", &[&["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"], flags].concat(), &[source])
+    build(
+        dir,
+        "awave",
+        &[&["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"], flags].concat(),
+        &[source],
+    )
 }
 
 #[test]
@@ -481,7 +570,11 @@ fn an_awave_program_runs_unmodified() {
     for algorithm in 1..=4 {
         for cache in 0..=6 {
             for steps in ["1", "2", "7", "200"] {
-                expect(&program, &[steps, &algorithm.to_string(), &cache.to_string()], "identical\n");
+                expect(
+                    &program,
+                    &[steps, &algorithm.to_string(), &cache.to_string()],
+                    "identical\n",
+                );
             }
         }
     }
@@ -512,19 +605,28 @@ fn an_awave_program_replays_a_trace() {
     let (true, Some(text)) = (have("c++"), awave()) else { return };
     let dir = tempdir("dropin-awave-trace");
     let record = build_ours(&dir, "trace", &[]);
-    let path = (1, "config->compressor = 0;", "config->compressor = 0;\n  config->trace_file_path = argv[4];");
+    let path = (
+        1,
+        "config->compressor = 0;",
+        "config->compressor = 0;\n  config->trace_file_path = argv[4];",
+    );
     let program = build_awave(&dir, &["-std=c++14"], &text, &[path]);
     for algorithm in ["1", "2", "3"] {
         let file = dir.join(format!("trace{algorithm}.txt"));
         fs::write(&file, run(Command::new(&record).args(["60", algorithm, "12"])).stdout).unwrap();
         for cache in 0..=6 {
-            expect(&program, &["60", "0", &cache.to_string(), file.to_str().unwrap()], "identical\n");
+            expect(
+                &program,
+                &["60", "0", &cache.to_string(), file.to_str().unwrap()],
+                "identical\n",
+            );
         }
     }
 }
 
-/// How far the program's states are from those of a run that stores everything. With every state kept that is the bound itself, and for prev
-/// that of curr and of their difference. Else a restart passes an error of at most the bound on to the steps behind it.
+/// How far the program's states are from those of a run that stores everything. With every state
+/// kept that is the bound itself, and for prev that of curr and of their difference. Else a restart
+/// passes an error of at most the bound on to the steps behind it.
 #[test]
 fn an_awave_program_with_codecs_stays_within_the_bound() {
     let (true, Some(text)) = (have("c++"), awave()) else { return };
@@ -556,27 +658,40 @@ int main(int argc"#;
         (1, "int main(int argc", compare),
         (1, "config->compressor = 0;", configure),
         (1, per_device, &compared),
-        (1, "std::puts(same ? \"identical\" : \"DIFFERENT\");", "std::printf(\"%g %g\\n\", worst_curr, worst_prev);"),
+        (
+            1,
+            "std::puts(same ? \"identical\" : \"DIFFERENT\");",
+            "std::printf(\"%g %g\\n\", worst_curr, worst_prev);",
+        ),
         (1, "return same ? 0 : 1;", "return same ? 1 : 0;"),
     ];
     let program = build_awave(&tempdir("dropin-awave-codecs"), &["-std=c++14"], &text, &changes);
     let worst = |algorithm: &str, cache: &str, compressor: &str, bound: &str| -> [f64; 2] {
-        let got = stdout(&run(Command::new(&program).args(["60", algorithm, cache, compressor, bound])));
-        let numbers: Vec<f64> = got.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        let got =
+            stdout(&run(Command::new(&program).args(["60", algorithm, cache, compressor, bound])));
+        let numbers: Vec<f64> =
+            got.split_whitespace().map(|number| number.parse().unwrap()).collect();
         numbers.try_into().unwrap()
     };
     for compressor in ["3", "4", "5"] {
         for bound in ["1e-3", "1e-5"] {
             let b: f64 = bound.parse().unwrap();
             let [curr, prev] = worst("6", "3", compressor, bound);
-            assert!(curr > 0.0 && curr <= 1.001 * b && prev <= 2.001 * b, "codec {compressor}, bound {bound}: {curr} {prev}");
+            assert!(
+                curr > 0.0 && curr <= 1.001 * b && prev <= 2.001 * b,
+                "codec {compressor}, bound {bound}: {curr} {prev}"
+            );
             for (algorithm, cache) in [("1", "0"), ("1", "3"), ("2", "1"), ("3", "6"), ("4", "2")] {
                 let [curr, prev] = worst(algorithm, cache, compressor, bound);
-                assert!(curr.max(prev) <= 60.0 * b, "codec {compressor}, bound {bound}, algorithm {algorithm}: {curr} {prev}");
+                assert!(
+                    curr.max(prev) <= 60.0 * b,
+                    "codec {compressor}, bound {bound}, algorithm {algorithm}: {curr} {prev}"
+                );
             }
         }
     }
-    // Codecs of a fixed size promise no bound: a tenth of the amplitude is far above what they do to these states.
+    // Codecs of a fixed size promise no bound: a tenth of the amplitude is far above what they do
+    // to these states.
     for compressor in ["1", "6", "7"] {
         let [curr, prev] = worst("1", "3", compressor, "0");
         assert!(curr.max(prev) <= 0.4, "codec {compressor}: {curr} {prev}");

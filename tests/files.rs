@@ -1,6 +1,7 @@
-//! Every file of the library under everything that can be wrong with a file: configuration, recorded schedule, profile, timeline, performance
-//! log (compiled kernels: tests/kernel_images.rs). What is read is refused by name, what is written is a warning; the session's states are right,
-//! no signal ends the process, nothing hangs, and files are whole.
+//! Every file of the library under everything that can be wrong with a file: configuration,
+//! recorded schedule, profile, timeline, performance log (compiled kernels:
+//! tests/kernel_images.rs). What is read is refused by name, what is written is a warning; the
+//! session's states are right, no signal ends the process, nothing hangs, and files are whole.
 
 #[path = "files/child.rs"]
 mod child;
@@ -20,16 +21,20 @@ fn plays() {
     child::play();
 }
 
-/// The files of a session, by what a test calls them, and how a configuration names them. The log is named by a variable.
-const READ: [(&str, &str); 2] =
-    [("trace", "checkpointing_algorithm = trace\ntrace_file_path = trace\n"), ("profile", "profile_path = profile\n")];
+/// The files of a session, by what a test calls them, and how a configuration names them. The log
+/// is named by a variable.
+const READ: [(&str, &str); 2] = [
+    ("trace", "checkpointing_algorithm = trace\ntrace_file_path = trace\n"),
+    ("profile", "profile_path = profile\n"),
+];
 const WRITTEN: [(&str, &str); 3] = [
     ("profile", "profile_path = profile\n"),
     ("timeline", "trace_out = timeline\n"),
     ("gpuzip_performance.csv", "enable_performance_log = 1\n"),
 ];
 const BASE: &str = "backend = host\nlog_level = debug\n";
-const PLAN: &str = "checkpointing_algorithm = revolve\ncheckpointing_snaps = 3\ncache_capacity = 1\n";
+const PLAN: &str =
+    "checkpointing_algorithm = revolve\ncheckpointing_snaps = 3\ncache_capacity = 1\n";
 
 /// A configuration with this in it.
 fn config(lines: &str) -> String {
@@ -56,7 +61,10 @@ fn make_fifo(path: &Path) {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.retain(|name| !matches!(name.as_str(), "report" | "session.cfg"));
     names.sort();
     names
@@ -65,7 +73,8 @@ fn names(folder: &Path) -> Vec<String> {
 /// The events of a timeline, which is whole, and how many shots have ended in it.
 fn shots_in(timeline: &Path) -> usize {
     let text = std::fs::read(timeline).unwrap();
-    let whole: serde_json::Value = serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&text)));
+    let whole: serde_json::Value = serde_json::from_slice(&text)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&text)));
     whole["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "shot").count()
 }
 
@@ -85,10 +94,18 @@ fn obstacles() -> [Obstacle; 6] {
     [
         ("fifo", make_fifo, "is a FIFO (a pipe): give a regular file"),
         ("device", |path| symlink("/dev/zero", path).unwrap(), "is a device: give a regular file"),
-        ("socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()), "is a socket: give a regular file"),
+        (
+            "socket",
+            |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+            "is a socket: give a regular file",
+        ),
         ("folder", |path| std::fs::create_dir(path).unwrap(), "is a folder: give a regular file"),
         ("loop", |path| symlink(path.file_name().unwrap(), path).unwrap(), "symbolic links"),
-        ("large", |path| std::fs::File::create(path).unwrap().set_len(1 << 34).unwrap(), "is too large"),
+        (
+            "large",
+            |path| std::fs::File::create(path).unwrap().set_len(1 << 34).unwrap(),
+            "is too large",
+        ),
     ]
 }
 
@@ -101,15 +118,22 @@ fn what_is_no_regular_file_is_refused_when_it_is_read() {
             make(&folder.join(file));
             let Report { text: said, .. } = run(&folder, &config(lines), "");
             let error = said.lines().next().unwrap();
-            assert!(error.starts_with("gpuzip_init: ") && error.contains(file) && error.contains(text), "{kind}: {said}");
+            assert!(
+                error.starts_with("gpuzip_init: ") && error.contains(file) && error.contains(text),
+                "{kind}: {said}"
+            );
         }
         // The configuration itself.
         let file = test.join(format!("{kind}.cfg"));
         make(&file);
         let error = gpuzip::capi::Loaded::new(Some(&file)).err().unwrap().message;
-        assert!(error.contains(&file.display().to_string()) && error.contains(text), "{kind}: {error}");
+        assert!(
+            error.contains(&file.display().to_string()) && error.contains(text),
+            "{kind}: {error}"
+        );
     }
-    assert!(gpuzip::capi::Loaded::new(Some(&test.join("none"))).is_err_and(|e| e.message.contains("No such file")));
+    assert!(gpuzip::capi::Loaded::new(Some(&test.join("none")))
+        .is_err_and(|e| e.message.contains("No such file")));
 }
 
 #[test]
@@ -121,7 +145,10 @@ fn what_is_no_regular_file_is_a_warning_when_it_is_written() {
             let folder = case(&test, &format!("{kind}-{file}"));
             make(&folder.join(file));
             let Report { text: said, .. } = run(&folder, &config(lines), "");
-            assert!(said.starts_with("ok\n") && said.contains(text) && said.contains(file), "{kind}: {said}");
+            assert!(
+                said.starts_with("ok\n") && said.contains(text) && said.contains(file),
+                "{kind}: {said}"
+            );
             assert_eq!(names(&folder), [*file], "{kind}");
         }
     }
@@ -130,7 +157,8 @@ fn what_is_no_regular_file_is_a_warning_when_it_is_written() {
 #[test]
 fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
     let test = tempdir("files-folders");
-    let lines = "profile_path = sub/profile\ntrace_out = sub/timeline\nenable_performance_log = 1\n";
+    let lines =
+        "profile_path = sub/profile\ntrace_out = sub/timeline\nenable_performance_log = 1\n";
     let play = |folder: &Path, obstacle: &str| {
         let child = spawn(folder, &config(lines), obstacle, &|command| {
             command.env("GPUZIP_PERFORMANCE_LOG", "sub/log");
@@ -139,7 +167,10 @@ fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
     };
     let missing = case(&test, "missing");
     let said = play(&missing, "");
-    assert!(said.starts_with("ok\n") && said.matches("No such file or directory").count() == 3, "{said}");
+    assert!(
+        said.starts_with("ok\n") && said.matches("No such file or directory").count() == 3,
+        "{said}"
+    );
     assert!(names(&missing).is_empty());
     // SAFETY: a call that cannot fail.
     let obstacle = if unsafe { libc::geteuid() } == 0 { "user" } else { "" };
@@ -147,7 +178,10 @@ fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
     std::fs::create_dir(closed.join("sub")).unwrap();
     std::fs::set_permissions(closed.join("sub"), PermissionsExt::from_mode(0o555)).unwrap();
     if obstacle == "user" && !can_be_entered_by_others(&closed) {
-        return println!("skipped: {} cannot be entered by a user who is not root", closed.display());
+        return println!(
+            "skipped: {} cannot be entered by a user who is not root",
+            closed.display()
+        );
     }
     let said = play(&closed, obstacle);
     assert!(said.starts_with("ok\n") && said.matches("Permission denied").count() == 3, "{said}");
@@ -155,11 +189,13 @@ fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
 }
 
 fn can_be_entered_by_others(folder: &Path) -> bool {
-    folder.ancestors().all(|folder| std::fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o5 == 0o5))
+    folder.ancestors().all(|folder| {
+        std::fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o5 == 0o5)
+    })
 }
 
-/// A limit on the size of files stands for a disk that is full: the write that passes it writes what fits and then fails, with a signal
-/// besides that would end the process.
+/// A limit on the size of files stands for a disk that is full: the write that passes it writes
+/// what fits and then fails, with a signal besides that would end the process.
 #[test]
 fn where_there_is_no_room_files_stay_whole() {
     let test = tempdir("files-full");
@@ -178,13 +214,23 @@ fn where_there_is_no_room_files_stay_whole() {
         assert!(said.starts_with("ok\n") && said.contains("File too large"), "{limit}: {said}");
         let mut left = names(&folder);
         left.sort();
-        assert_eq!(left, ["gpuzip_performance.csv", "profile", "timeline"], "{limit}: no temporary file");
+        assert_eq!(
+            left,
+            ["gpuzip_performance.csv", "profile", "timeline"],
+            "{limit}: no temporary file"
+        );
         let profile_now = std::fs::read(folder.join("profile")).unwrap();
         if limit < profile {
-            assert_eq!(profile_now, std::fs::read(first.join("profile")).unwrap(), "{limit}: the old one");
+            assert_eq!(
+                profile_now,
+                std::fs::read(first.join("profile")).unwrap(),
+                "{limit}: the old one"
+            );
         }
         // No limit here has room for another timeline behind the old one, which stays.
-        let same = |file: &str| std::fs::read(folder.join(file)).unwrap() == std::fs::read(first.join(file)).unwrap();
+        let same = |file: &str| {
+            std::fs::read(folder.join(file)).unwrap() == std::fs::read(first.join(file)).unwrap()
+        };
         assert!(same("timeline"), "{limit}: the old timeline");
         assert!(rows_in(&folder.join("gpuzip_performance.csv")) >= 2, "{limit}");
         // The next rows are rows of their own.
@@ -198,8 +244,13 @@ fn where_there_is_no_room_files_stay_whole() {
 fn a_full_disk_is_a_warning() {
     let test = tempdir("files-disk");
     let disk = case(&test, "disk");
-    let mount =
-        |arguments: &[&str]| std::process::Command::new("mount").args(arguments).arg(&disk).output().is_ok_and(|o| o.status.success());
+    let mount = |arguments: &[&str]| {
+        std::process::Command::new("mount")
+            .args(arguments)
+            .arg(&disk)
+            .output()
+            .is_ok_and(|o| o.status.success())
+    };
     if !mount(&["-t", "tmpfs", "-o", "size=64k", "none"]) {
         return println!("skipped: this user may not mount a file system");
     }
@@ -207,7 +258,8 @@ fn a_full_disk_is_a_warning() {
         for file in ["session.cfg", "report"] {
             std::fs::write(test.join(file), "").unwrap();
         }
-        let lines = "profile_path = disk/profile\ntrace_out = disk/timeline\nenable_performance_log = 1\n";
+        let lines =
+            "profile_path = disk/profile\ntrace_out = disk/timeline\nenable_performance_log = 1\n";
         let play = |shots: u32| {
             let log = |command: &mut std::process::Command| {
                 command.env("GPUZIP_PERFORMANCE_LOG", "disk/log");
@@ -217,11 +269,15 @@ fn a_full_disk_is_a_warning() {
         };
         assert!(play(1).starts_with("ok\n"));
         // All but a page or two.
-        let used: u64 = names(&disk).iter().map(|name| std::fs::metadata(disk.join(name)).unwrap().len().next_multiple_of(4096)).sum();
+        let used: u64 = names(&disk)
+            .iter()
+            .map(|name| std::fs::metadata(disk.join(name)).unwrap().len().next_multiple_of(4096))
+            .sum();
         std::fs::write(disk.join("rest"), vec![1; (65536 - used) as usize]).unwrap();
         let said = play(40);
         assert!(said.starts_with("ok\n") && said.contains("No space left on device"), "{said}");
-        gpuzip::predict::Profile::from_bytes(&std::fs::read(disk.join("profile")).unwrap()).unwrap();
+        gpuzip::predict::Profile::from_bytes(&std::fs::read(disk.join("profile")).unwrap())
+            .unwrap();
         assert!(rows_in(&disk.join("log")) >= 1);
         if disk.join("timeline").exists() {
             shots_in(&disk.join("timeline"));
@@ -232,14 +288,24 @@ fn a_full_disk_is_a_warning() {
     result.unwrap();
 }
 
-/// No file takes the place of standard input, output or error, so that nothing that is printed lands in it.
+/// No file takes the place of standard input, output or error, so that nothing that is printed
+/// lands in it.
 #[test]
 fn closed_standard_streams_are_not_taken() {
     let test = tempdir("files-closed");
     let trace = gpuzip::schedule::Schedule::revolve(20, 3).unwrap();
-    gpuzip::schedule::trace::write(trace.actions(), std::fs::File::create(test.join("trace")).unwrap()).unwrap();
+    gpuzip::schedule::trace::write(
+        trace.actions(),
+        std::fs::File::create(test.join("trace")).unwrap(),
+    )
+    .unwrap();
     let traced = config(&format!("{}{}", READ[0].1, WRITTEN.map(|(_, line)| line).concat()));
-    for (lines, closed) in [(&traced, "closed"), (&all_written(), "closed=0"), (&traced, "closed=1"), (&all_written(), "closed=2")] {
+    for (lines, closed) in [
+        (&traced, "closed"),
+        (&all_written(), "closed=0"),
+        (&traced, "closed=1"),
+        (&all_written(), "closed=2"),
+    ] {
         let said = run(&test, lines, &format!("{closed} logs shots=2")).text;
         assert!(said.starts_with("ok\n"), "{closed}: {said}");
         assert_eq!(shots_in(&test.join("timeline")), 2, "{closed}");
@@ -248,7 +314,8 @@ fn closed_standard_streams_are_not_taken() {
     gpuzip::predict::Profile::from_bytes(&std::fs::read(test.join("profile")).unwrap()).unwrap();
 }
 
-/// The log's lines are the library's writes, too: neither a pipe whose reader is gone nor a file that may not grow ends the application.
+/// The log's lines are the library's writes, too: neither a pipe whose reader is gone nor a file
+/// that may not grow ends the application.
 #[test]
 fn log_lines_that_cannot_be_written_end_nothing() {
     let test = tempdir("files-log");
@@ -267,7 +334,8 @@ fn log_lines_that_cannot_be_written_end_nothing() {
     assert!(said.contains("error_bound = 0.001 with compressor = 0 (none)"), "{said}");
 }
 
-/// A library that is loaded before libc: every write is short, and every other one is interrupted first.
+/// A library that is loaded before libc: every write is short, and every other one is interrupted
+/// first.
 const SLOW: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -290,7 +358,8 @@ ssize_t pwrite64(int fd, const void *from, size_t n, off64_t at)
 }
 ";
 
-/// However slowly files are written, a profile is seen whole, and rows of several processes are rows.
+/// However slowly files are written, a profile is seen whole, and rows of several processes are
+/// rows.
 #[test]
 fn short_and_interrupted_writes_make_whole_files() {
     if !common::have("cc") {
@@ -300,7 +369,11 @@ fn short_and_interrupted_writes_make_whole_files() {
     std::fs::write(test.join("slow.c"), SLOW).unwrap();
     let library = test.join("slow.so");
     common::run(
-        std::process::Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(test.join("slow.c")).arg("-ldl"),
+        std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .arg(test.join("slow.c"))
+            .arg("-ldl"),
     );
     let folders = [0, 1, 2].map(|k| case(&test, &format!("process-{k}")));
     let children = folders.each_ref().map(|folder| {
@@ -313,7 +386,8 @@ fn short_and_interrupted_writes_make_whole_files() {
     let mut seen = 0;
     while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
         if let Ok(bytes) = std::fs::read(test.join("profile")) {
-            gpuzip::predict::Profile::from_bytes(&bytes).unwrap_or_else(|e| panic!("{} bytes: {e}", bytes.len()));
+            gpuzip::predict::Profile::from_bytes(&bytes)
+                .unwrap_or_else(|e| panic!("{} bytes: {e}", bytes.len()));
             seen += 1;
         }
     }
@@ -327,7 +401,8 @@ fn short_and_interrupted_writes_make_whole_files() {
     assert!(!names(&test).iter().any(|name| name.ends_with(".part")));
 }
 
-/// A timeline has one writer: a second process with the same name takes the next number, a later one replaces the first.
+/// A timeline has one writer: a second process with the same name takes the next number, a later
+/// one replaces the first.
 #[test]
 fn processes_with_one_timeline_do_not_share_it() {
     let test = tempdir("files-two");

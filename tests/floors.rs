@@ -1,8 +1,10 @@
-//! The floors of the library: every module uses only modules below it, and no files use one another in a circle. A file may use what the
-//! `mod.rs` of its folder declares for all of the folder's files, and `mod.rs` uses these files: this is no circle.
+//! The floors of the library: every module uses only modules below it, and no files use one another
+//! in a circle. A file may use what the `mod.rs` of its folder declares for all of the folder's
+//! files, and `mod.rs` uses these files: this is no circle.
 //!
-//! The sources are parsed, and every path in them is followed to the file that defines its first name: through `use` with nested braces,
-//! `pub use`, `super::`, `self::`, paths in expressions and types, and paths in the arguments of macros. Tests in the sources do not count.
+//! The sources are parsed, and every path in them is followed to the file that defines its first
+//! name: through `use` with nested braces, `pub use`, `super::`, `self::`, paths in expressions and
+//! types, and paths in the arguments of macros. Tests in the sources do not count.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +54,9 @@ struct Source {
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|a| a.path().is_ident("cfg") && a.parse_args::<syn::Path>().is_ok_and(|p| p.is_ident("test")))
+    attributes.iter().any(|a| {
+        a.path().is_ident("cfg") && a.parse_args::<syn::Path>().is_ok_and(|p| p.is_ident("test"))
+    })
 }
 
 fn flatten(tree: &UseTree, before: &mut Names, found: &mut Vec<(String, Names)>) {
@@ -64,9 +68,15 @@ fn flatten(tree: &UseTree, before: &mut Names, found: &mut Vec<(String, Names)>)
         }
         UseTree::Group(group) => group.items.iter().for_each(|tree| flatten(tree, before, found)),
         UseTree::Glob(_) => found.push((String::new(), before.clone())),
-        UseTree::Name(name) if name.ident == "self" => found.push((before.last().cloned().unwrap_or_default(), before.clone())),
-        UseTree::Name(name) => found.push((name.ident.to_string(), [&before[..], &[name.ident.to_string()]].concat())),
-        UseTree::Rename(name) => found.push((name.rename.to_string(), [&before[..], &[name.ident.to_string()]].concat())),
+        UseTree::Name(name) if name.ident == "self" => {
+            found.push((before.last().cloned().unwrap_or_default(), before.clone()))
+        }
+        UseTree::Name(name) => {
+            found.push((name.ident.to_string(), [&before[..], &[name.ident.to_string()]].concat()))
+        }
+        UseTree::Rename(name) => {
+            found.push((name.rename.to_string(), [&before[..], &[name.ident.to_string()]].concat()))
+        }
     }
 }
 
@@ -142,7 +152,8 @@ impl<'ast> Visit<'ast> for Source {
     }
 }
 
-/// All source files below a folder but tests, by module path; `lib.rs` and `mod.rs` are their folder's.
+/// All source files below a folder but tests, by module path; `lib.rs` and `mod.rs` are their
+/// folder's.
 fn sources(folder: &Path, module: &[String], all: &mut BTreeMap<Names, Source>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
@@ -150,8 +161,14 @@ fn sources(folder: &Path, module: &[String], all: &mut BTreeMap<Names, Source>) 
             sources(&path, &[module, &[name]].concat(), all);
             continue;
         }
-        let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.ends_with("tests")) else { continue };
-        let module = if matches!(stem, "lib" | "mod") { module.to_vec() } else { [module, &[stem.to_owned()]].concat() };
+        let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.ends_with("tests")) else {
+            continue;
+        };
+        let module = if matches!(stem, "lib" | "mod") {
+            module.to_vec()
+        } else {
+            [module, &[stem.to_owned()]].concat()
+        };
         all.insert(module, parse(&fs::read_to_string(&path).unwrap()));
     }
 }
@@ -162,7 +179,8 @@ fn parse(text: &str) -> Source {
     source
 }
 
-/// The path from the crate's root that a path in `module` stands for; `None` if it leads out of the crate or to a local name.
+/// The path from the crate's root that a path in `module` stands for; `None` if it leads out of the
+/// crate or to a local name.
 fn absolute(all: &BTreeMap<Names, Source>, module: &[String], path: &[String]) -> Option<Names> {
     match path.first()?.as_str() {
         "crate" => Some(path[1..].to_vec()),
@@ -173,15 +191,21 @@ fn absolute(all: &BTreeMap<Names, Source>, module: &[String], path: &[String]) -
                 .filter(|_| rest.first().is_none_or(|name| name != "super"))
                 .or_else(|| absolute(all, parent, rest))
         }
-        child => all.contains_key(&[module, &[child.to_owned()]].concat()).then(|| [module, path].concat()),
+        child => all
+            .contains_key(&[module, &[child.to_owned()]].concat())
+            .then(|| [module, path].concat()),
     }
 }
 
 /// The file that defines what an absolute path names, through re-exports.
 fn definition(all: &BTreeMap<Names, Source>, path: &[String], depth: usize) -> Option<Names> {
-    let module = (0..=path.len()).rev().map(|k| &path[..k]).find(|module| all.contains_key(*module))?;
-    let target = path.get(module.len()).and_then(|name| all[module].imports.get(name)).filter(|_| depth < 8);
-    let again = target.and_then(|target| absolute(all, module, target)).and_then(|target| definition(all, &target, depth + 1));
+    let module =
+        (0..=path.len()).rev().map(|k| &path[..k]).find(|module| all.contains_key(*module))?;
+    let target =
+        path.get(module.len()).and_then(|name| all[module].imports.get(name)).filter(|_| depth < 8);
+    let again = target
+        .and_then(|target| absolute(all, module, target))
+        .and_then(|target| definition(all, &target, depth + 1));
     Some(again.unwrap_or_else(|| module.to_vec()))
 }
 
@@ -190,7 +214,10 @@ type Uses = BTreeMap<Names, BTreeSet<Names>>;
 fn uses(all: &BTreeMap<Names, Source>) -> Uses {
     let of = |(module, source): (&Names, &Source)| {
         let absolute = source.paths.iter().filter_map(|path| absolute(all, module, path));
-        let files: BTreeSet<Names> = absolute.filter_map(|path| definition(all, &path, 0)).filter(|file| file != module).collect();
+        let files: BTreeSet<Names> = absolute
+            .filter_map(|path| definition(all, &path, 0))
+            .filter(|file| file != module)
+            .collect();
         (module.clone(), files)
     };
     all.iter().map(of).collect()
@@ -206,9 +233,13 @@ fn name(module: &[String]) -> String {
 
 /// Every use of a module that stands above the user's own, or on no floor.
 fn upward(uses: &Uses) -> Vec<String> {
-    let floor = |module: &[String]| FLOORS.iter().position(|floor| *floor == module.first().map_or("lib", String::as_str));
+    let floor = |module: &[String]| {
+        FLOORS.iter().position(|floor| *floor == module.first().map_or("lib", String::as_str))
+    };
     let mut found = Vec::new();
-    for (user, used) in uses.iter().flat_map(|(user, used)| used.iter().map(move |used| (user, used))) {
+    for (user, used) in
+        uses.iter().flat_map(|(user, used)| used.iter().map(move |used| (user, used)))
+    {
         // Constants of the crate itself, such as the version of its ABI, belong to the ground.
         let is_up = !used.is_empty() && (floor(user).is_none() || floor(used) > floor(user));
         found.extend(is_up.then(|| format!("{} uses {}", name(user), name(used))));
@@ -216,12 +247,15 @@ fn upward(uses: &Uses) -> Vec<String> {
     found
 }
 
-/// The files that can be reached from themselves, other than through the `mod.rs` of their own folder or one around it.
+/// The files that can be reached from themselves, other than through the `mod.rs` of their own
+/// folder or one around it.
 fn circles(uses: &Uses) -> Vec<String> {
     let reach = |from: &Names| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(module) = open.pop() {
-            for next in uses.get(module).into_iter().flatten().filter(|next| !module.starts_with(next)) {
+            for next in
+                uses.get(module).into_iter().flatten().filter(|next| !module.starts_with(next))
+            {
                 if seen.insert(next) {
                     open.push(next);
                 }
@@ -244,7 +278,9 @@ fn every_module_uses_only_modules_below_it() {
 
 /// Modules of these names with these texts.
 fn made(texts: &[(&str, &str)]) -> Uses {
-    let module = |name: &str| name.split("::").filter(|name| *name != "lib").map(str::to_owned).collect::<Names>();
+    let module = |name: &str| {
+        name.split("::").filter(|name| *name != "lib").map(str::to_owned).collect::<Names>()
+    };
     uses(&texts.iter().map(|(name, text)| (module(name), parse(text))).collect())
 }
 
@@ -264,13 +300,20 @@ fn an_import_that_goes_up_is_found_however_it_is_written() {
         "struct S { x: Vec<Option<crate::tier::Raw>> }",
     ] {
         let found = upward(&made(&[tier, raw, ("plan", text)]));
-        assert!(!found.is_empty() && found.iter().all(|use_| use_.starts_with("plan uses tier")), "{text}: {found:?}");
+        assert!(
+            !found.is_empty() && found.iter().all(|use_| use_.starts_with("plan uses tier")),
+            "{text}: {found:?}"
+        );
         let below = upward(&made(&[tier, raw, ("session", text)]));
         assert_eq!(below, [""; 0], "{text}");
     }
-    let tests_do_not_count = "#[cfg(test)] mod tests { use crate::tier::Tiers; } #[cfg(test)] use crate::tier::Raw;";
+    let tests_do_not_count =
+        "#[cfg(test)] mod tests { use crate::tier::Tiers; } #[cfg(test)] use crate::tier::Raw;";
     assert_eq!(upward(&made(&[tier, raw, ("plan", tests_do_not_count)])), [""; 0]);
-    assert_eq!(upward(&made(&[("nowhere", "use crate::error::Error;"), ("error", "")])), ["nowhere uses error"]);
+    assert_eq!(
+        upward(&made(&[("nowhere", "use crate::error::Error;"), ("error", "")])),
+        ["nowhere uses error"]
+    );
 }
 
 #[test]
@@ -278,10 +321,17 @@ fn a_circle_is_found_through_what_a_folder_re_exports() {
     let folder = ("plan", "mod one; mod two; pub use one::One; pub use two::Two;");
     let one = ("plan::one", "use super::Two; pub struct One;");
     assert_eq!(circles(&made(&[folder, one, ("plan::two", "pub struct Two;")])), [""; 0]);
-    assert_eq!(circles(&made(&[folder, one, ("plan::two", "use crate::plan::One; pub struct Two;")])), ["plan::one", "plan::two"]);
+    assert_eq!(
+        circles(&made(&[folder, one, ("plan::two", "use crate::plan::One; pub struct Two;")])),
+        ["plan::one", "plan::two"]
+    );
     let three = ("tier::three", "fn f() { crate::plan::One }");
     let over = ("plan::one", "use crate::tier::three::f;");
-    assert_eq!(circles(&made(&[folder, over, ("tier", "mod three;"), three])), ["plan::one", "tier::three"]);
-    let own = [("plan", "mod one; fn f() { one::g() }"), ("plan::one", "use super::f; pub fn g() {}")];
+    assert_eq!(
+        circles(&made(&[folder, over, ("tier", "mod three;"), three])),
+        ["plan::one", "tier::three"]
+    );
+    let own =
+        [("plan", "mod one; fn f() { one::g() }"), ("plan::one", "use super::f; pub fn g() {}")];
     assert_eq!(circles(&made(&own)), [""; 0], "a folder and its file");
 }

@@ -1,5 +1,6 @@
-//! Forks at any moment: threads of the parent are in every kind of call, and the child, which has none of them, must wait for nothing. There
-//! every call on the parent's handles is GPUZIP_ERR_FORKED, and the child's own configurations, schedules and sessions are whole.
+//! Forks at any moment: threads of the parent are in every kind of call, and the child, which has
+//! none of them, must wait for nothing. There every call on the parent's handles is
+//! GPUZIP_ERR_FORKED, and the child's own configurations, schedules and sessions are whole.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -41,35 +42,65 @@ fn config() -> gpuzip_config_t {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         config.assume_init()
     };
-    gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE, checkpointing_snaps: 3, cache_capacity: 2, log_level: 0, ..config }
+    gpuzip_config_t {
+        checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE,
+        checkpointing_snaps: 3,
+        cache_capacity: 2,
+        log_level: 0,
+        ..config
+    }
 }
 
 fn field_at(data: *mut c_void, values: usize) -> gpuzip_field_t {
-    gpuzip_field_t { data, n1: values as u64, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, pitch2: 0, pitch3: 0, reserved: [0; 2] }
+    gpuzip_field_t {
+        data,
+        n1: values as u64,
+        n2: 1,
+        n3: 1,
+        r#type: GPUZIP_TYPE_F32,
+        role: 0,
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
+    }
 }
 
 fn field(data: &mut [f32]) -> gpuzip_field_t {
     field_at(data.as_mut_ptr().cast(), data.len())
 }
 
-/// A whole sweep on the host, whose states are functions of their time step: whether all were right.
+/// A whole sweep on the host, whose states are functions of their time step: whether all were
+/// right.
 fn sweep(config: &gpuzip_config_t, values: usize) -> bool {
-    let (mut state, mut handle, mut action) = (vec![0f32; values], null_mut(), gpuzip_action_t::default());
+    let (mut state, mut handle, mut action) =
+        (vec![0f32; values], null_mut(), gpuzip_action_t::default());
     let field = field(&mut state);
-    let is = |state: &[f32], ts: i32| state.iter().enumerate().all(|(i, value)| *value == ts as f32 * 1000.0 + i as f32);
+    let is = |state: &[f32], ts: i32| {
+        state.iter().enumerate().all(|(i, value)| *value == ts as f32 * 1000.0 + i as f32)
+    };
     // SAFETY: all pointers are to live values.
     unsafe {
         if gpuzip_init(config, STEPS, &field, 1, &mut handle) != GPUZIP_OK {
             return false;
         }
         let mut right = true;
-        while right && gpuzip_get_action(handle, &mut action) == GPUZIP_OK && action.r#type != GPUZIP_ACTION_TERMINATE {
+        while right
+            && gpuzip_get_action(handle, &mut action) == GPUZIP_OK
+            && action.r#type != GPUZIP_ACTION_TERMINATE
+        {
             if action.r#type == GPUZIP_ACTION_FORWARD || action.it == 0 {
-                state.iter_mut().enumerate().for_each(|(i, value)| *value = action.ts as f32 * 1000.0 + i as f32);
+                state
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(i, value)| *value = action.ts as f32 * 1000.0 + i as f32);
             }
             right = match action.r#type {
-                GPUZIP_ACTION_SAVE => gpuzip_save(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK,
-                GPUZIP_ACTION_RESTORE => gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK,
+                GPUZIP_ACTION_SAVE => {
+                    gpuzip_save(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK
+                }
+                GPUZIP_ACTION_RESTORE => {
+                    gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK
+                }
                 GPUZIP_ACTION_BACKWARD => is(&state, action.ts),
                 _ => true,
             };
@@ -107,8 +138,12 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
     let mut data = vec![0f32; LARGE];
     let (field, config) = (field(&mut data), config());
     let (mut action, mut other, mut own) = (gpuzip_action_t::default(), null_mut(), null_mut());
-    let mut stats = gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
-    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let mut stats =
+        gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
     let (mut places, mut bytes) = ([null_mut::<c_void>()], 0);
     let callbacks = gpuzip_callbacks_t {
         struct_size: size_of::<gpuzip_callbacks_t>() as u64,
@@ -167,14 +202,22 @@ fn gpuzip_profile() -> Vec<u8> {
 /// Every call that takes a handle is among those above.
 #[test]
 fn every_call_on_a_handle_is_tried() {
-    let header = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gpuzip.h")).unwrap();
+    let header =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/gpuzip.h"))
+            .unwrap();
     let here = include_str!("fork.rs");
     let mut found = 0;
     for call in header.split("gpuzip_status_t gpuzip_").skip(1) {
         let (name, rest) = call.split_once('(').unwrap();
         let arguments = rest.split(';').next().unwrap();
-        if arguments.contains("struct gpuzip_t *handle") || arguments.contains("struct gpuzip_schedule_t *schedule") {
-            assert!(here.contains(&format!("gpuzip_{name}(h")) || here.contains(&format!("gpuzip_{name}(s")), "gpuzip_{name}");
+        if arguments.contains("struct gpuzip_t *handle")
+            || arguments.contains("struct gpuzip_schedule_t *schedule")
+        {
+            assert!(
+                here.contains(&format!("gpuzip_{name}(h"))
+                    || here.contains(&format!("gpuzip_{name}(s")),
+                "gpuzip_{name}"
+            );
             found += 1;
         }
     }
@@ -202,25 +245,36 @@ fn child(parents: Handles, cuda_of_parent: bool) -> i32 {
     // SAFETY: all pointers are to live values.
     unsafe {
         let made = gpuzip_schedule_create(&own, STEPS, &mut schedule) == GPUZIP_OK;
-        if !made || gpuzip_schedule_get_action(schedule, &mut action) != GPUZIP_OK || gpuzip_schedule_release(schedule) != GPUZIP_OK {
+        if !made
+            || gpuzip_schedule_get_action(schedule, &mut action) != GPUZIP_OK
+            || gpuzip_schedule_release(schedule) != GPUZIP_OK
+        {
             return 4;
         }
-        if gpuzip_set_log_callback(None, null_mut()) != GPUZIP_OK || gpuzip_config_free(loaded) != GPUZIP_OK || !codec_round(SMALL) {
+        if gpuzip_set_log_callback(None, null_mut()) != GPUZIP_OK
+            || gpuzip_config_free(loaded) != GPUZIP_OK
+            || !codec_round(SMALL)
+        {
             return 5;
         }
         let mut handle = null_mut();
         let cuda = gpuzip_config_t { backend: 2, device: 1, ..config() };
-        if cuda_of_parent && gpuzip_init(&cuda, STEPS, &field_at(null_mut(), SMALL), 1, &mut handle) != GPUZIP_ERR_FORKED {
+        if cuda_of_parent
+            && gpuzip_init(&cuda, STEPS, &field_at(null_mut(), SMALL), 1, &mut handle)
+                != GPUZIP_ERR_FORKED
+        {
             return 6;
         }
     }
     0
 }
 
-/// A codec there and back, and the registration of another one, which fails from the second time on.
+/// A codec there and back, and the registration of another one, which fails from the second time
+/// on.
 fn codec_round(values: usize) -> bool {
     let mut x: Vec<f32> = (0..values).map(|i| (i as f32 * 0.01).sin()).collect();
-    let config = gpuzip_config_t { compressor: GPUZIP_COMPRESSOR_LORENZO, error_bound: 1e-3, ..config() };
+    let config =
+        gpuzip_config_t { compressor: GPUZIP_COMPRESSOR_LORENZO, error_bound: 1e-3, ..config() };
     let (field, mut bytes, mut room) = (field(&mut x), 0, 0);
     // SAFETY: all pointers are to live values.
     unsafe {
@@ -228,8 +282,10 @@ fn codec_round(values: usize) -> bool {
             return false;
         }
         let mut stream = vec![0u64; room.div_ceil(8) as usize];
-        let made = gpuzip_codec_compress(&config, &field, 1, stream.as_mut_ptr().cast(), room, &mut bytes);
-        made == GPUZIP_OK && gpuzip_codec_decompress(stream.as_ptr().cast(), bytes, &field, 1) == GPUZIP_OK
+        let made =
+            gpuzip_codec_compress(&config, &field, 1, stream.as_mut_ptr().cast(), room, &mut bytes);
+        made == GPUZIP_OK
+            && gpuzip_codec_decompress(stream.as_ptr().cast(), bytes, &field, 1) == GPUZIP_OK
     }
 }
 
@@ -237,11 +293,24 @@ unsafe extern "C" fn max_bytes(_: *mut c_void, _: *const gpuzip_field_t) -> u64 
     0
 }
 
-unsafe extern "C" fn compress(_: *mut c_void, _: *const gpuzip_field_t, _: i32, _: f64, _: *mut c_void, _: u64, _: *mut u64) -> i32 {
+unsafe extern "C" fn compress(
+    _: *mut c_void,
+    _: *const gpuzip_field_t,
+    _: i32,
+    _: f64,
+    _: *mut c_void,
+    _: u64,
+    _: *mut u64,
+) -> i32 {
     1
 }
 
-unsafe extern "C" fn decompress(_: *mut c_void, _: *const c_void, _: u64, _: *const gpuzip_field_t) -> i32 {
+unsafe extern "C" fn decompress(
+    _: *mut c_void,
+    _: *const c_void,
+    _: u64,
+    _: *const gpuzip_field_t,
+) -> i32 {
     -1
 }
 
@@ -278,7 +347,9 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
             // The handles that the children try: the session is locked nearly always.
             0 => {
                 gpuzip_setup(handles.session);
-                while gpuzip_get_action(handles.session, &mut action) == GPUZIP_OK && action.r#type != GPUZIP_ACTION_TERMINATE {
+                while gpuzip_get_action(handles.session, &mut action) == GPUZIP_OK
+                    && action.r#type != GPUZIP_ACTION_TERMINATE
+                {
                     gpuzip_save(handles.session, action.ts, &field, 1, null_mut());
                     gpuzip_retrieve(handles.session, action.ts, &field, 1, null_mut());
                     gpuzip_synchronize(handles.session);
@@ -291,7 +362,14 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
             // Handles made and given back, timelines and performance logs.
             2 => {
                 let trace = file("run.json");
-                sweep(&gpuzip_config_t { trace_out: trace.as_ptr(), enable_performance_log: 1, ..config() }, SMALL);
+                sweep(
+                    &gpuzip_config_t {
+                        trace_out: trace.as_ptr(),
+                        enable_performance_log: 1,
+                        ..config()
+                    },
+                    SMALL,
+                );
             }
             // Owned configurations; errors, which are logged at DEBUG.
             3 => {
@@ -304,7 +382,8 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
             }
             // Lines to the callback and to stderr.
             _ => {
-                let callback: gpuzip_log_callback_t = if round % 2 == 0 { Some(count_line) } else { None };
+                let callback: gpuzip_log_callback_t =
+                    if round % 2 == 0 { Some(count_line) } else { None };
                 gpuzip_set_log_callback(callback, (&raw const LINES).cast_mut().cast());
                 codec_round(LARGE);
                 register(&format!("codec {}", round % 50));
@@ -313,16 +392,25 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
     }
 }
 
-/// Forks `times` times while threads of this process are busy, and returns what the children that were not well ended with.
+/// Forks `times` times while threads of this process are busy, and returns what the children that
+/// were not well ended with.
 fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>) -> Vec<String> {
     let folder = common::tempdir(&format!("fork-{}", std::process::id()));
-    std::fs::write(folder.join("own.cfg"), "checkpointing_algorithm = revolve\ntrace_out = a.json\nprofile_path = b\n").unwrap();
+    std::fs::write(
+        folder.join("own.cfg"),
+        "checkpointing_algorithm = revolve\ntrace_out = a.json\nprofile_path = b\n",
+    )
+    .unwrap();
     let folder = CString::new(folder.to_str().unwrap()).unwrap();
     let (over, mut bad) = (AtomicBool::new(false), Vec::new());
     std::thread::scope(|scope| {
         for kind in 0..5 {
             let (over, folder) = (&over, &folder);
-            scope.spawn(move || (0..).take_while(|_| !over.load(Ordering::Relaxed)).for_each(|round| work(kind, round, handles, folder)));
+            scope.spawn(move || {
+                (0..)
+                    .take_while(|_| !over.load(Ordering::Relaxed))
+                    .for_each(|round| work(kind, round, handles, folder))
+            });
         }
         if let Some((context, address)) = cuda {
             let (over, context) = (&over, context as usize);
@@ -334,10 +422,12 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
             });
         }
         for number in 0..times {
-            // SAFETY: the child calls the library and functions that do not depend on other threads, and ends.
+            // SAFETY: the child calls the library and functions that do not depend on other
+            // threads, and ends.
             let child_id = unsafe { libc::fork() };
             if child_id == 0 {
-                // SAFETY: as above; half of the children end by exit, which runs destructors and what atexit knows.
+                // SAFETY: as above; half of the children end by exit, which runs destructors and
+                // what atexit knows.
                 unsafe {
                     libc::alarm(PATIENCE);
                     let status = child(handles, cuda.is_some());
@@ -353,7 +443,9 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
             if status != 0 {
                 bad.push(match libc::WIFSIGNALED(status) {
                     true => format!("fork {number}: signal {}", libc::WTERMSIG(status)),
-                    false => format!("fork {number}: step {} of the child", libc::WEXITSTATUS(status)),
+                    false => {
+                        format!("fork {number}: step {} of the child", libc::WEXITSTATUS(status))
+                    }
                 });
             }
         }
@@ -364,11 +456,14 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
 
 /// Saves of device memory, on a session of its own.
 fn cuda_saves(address: u64) {
-    let (field, mut handle, mut action) = (field_at(address as *mut c_void, SMALL), null_mut(), gpuzip_action_t::default());
+    let (field, mut handle, mut action) =
+        (field_at(address as *mut c_void, SMALL), null_mut(), gpuzip_action_t::default());
     // SAFETY: all pointers are to live values, or are the device's.
     unsafe {
         assert_eq!(gpuzip_init(&config(), STEPS, &field, 1, &mut handle), GPUZIP_OK);
-        while gpuzip_get_action(handle, &mut action) == GPUZIP_OK && action.r#type != GPUZIP_ACTION_TERMINATE {
+        while gpuzip_get_action(handle, &mut action) == GPUZIP_OK
+            && action.r#type != GPUZIP_ACTION_TERMINATE
+        {
             gpuzip_save(handle, action.ts, &field, 1, null_mut());
             gpuzip_retrieve(handle, action.ts, &field, 1, null_mut());
         }
@@ -382,7 +477,10 @@ fn handles() -> Handles {
     let mut data = vec![0f32; LARGE];
     // SAFETY: all pointers are to live values.
     unsafe {
-        assert_eq!(gpuzip_init(&config(), STEPS, &field(&mut data), 1, &mut made.session), GPUZIP_OK);
+        assert_eq!(
+            gpuzip_init(&config(), STEPS, &field(&mut data), 1, &mut made.session),
+            GPUZIP_OK
+        );
         assert_eq!(gpuzip_schedule_create(&config(), STEPS, &mut made.schedule), GPUZIP_OK);
     }
     made
@@ -393,7 +491,12 @@ fn handles() -> Handles {
 fn a_child_waits_for_nothing_that_its_parents_threads_did() {
     if std::env::var_os("GPUZIP_TEST_FORKING").is_none() {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["a_child_waits_for_nothing_that_its_parents_threads_did", "--exact", "--nocapture", "--test-threads=1"]);
+        again.args([
+            "a_child_waits_for_nothing_that_its_parents_threads_did",
+            "--exact",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
         let folder = common::tempdir("forking");
         again.env("GPUZIP_TEST_FORKING", "1").env("GPUZIP_PERFORMANCE_LOG", folder.join("log.csv"));
         let output = again.output().unwrap();
@@ -407,7 +510,8 @@ fn a_child_waits_for_nothing_that_its_parents_threads_did() {
     assert!(bad.is_empty());
 }
 
-/// The parent works with CUDA, which does not survive a fork: the child has the host backend, and an error where it asks for CUDA.
+/// The parent works with CUDA, which does not survive a fork: the child has the host backend, and
+/// an error where it asks for CUDA.
 #[test]
 fn a_child_of_a_process_with_cuda_waits_for_nothing_either() {
     let log = common::scratch("forking-cuda").join("log.csv");

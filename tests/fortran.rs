@@ -1,4 +1,5 @@
-//! The Fortran interface: it follows the header, every call of it does what C's does, and its examples compute what they should.
+//! The Fortran interface: it follows the header, every call of it does what C's does, and its
+//! examples compute what they should.
 
 #[path = "fortran/bindings.rs"]
 mod bindings;
@@ -14,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Strict Fortran 2008, every check at run time. gfortran 12 warns of descriptors that it allocates itself; tests compare reals exactly
-/// and call functions in conditions.
+/// Strict Fortran 2008, every check at run time. gfortran 12 warns of descriptors that it allocates
+/// itself; tests compare reals exactly and call functions in conditions.
 const STRICT: &str = "-std=f2008 -pedantic -Wall -Wextra -Werror -Wno-uninitialized -Wno-maybe-uninitialized -Wno-compare-reals \
                       -Wno-function-elimination                       -fcheck=all -g -O1";
 
@@ -30,7 +31,11 @@ fn parsed() -> Header {
 /// `make` in fortran/ into `dir`.
 fn make(dir: &Path, arguments: &[&str]) {
     let mut command = Command::new("make");
-    command.arg("-C").arg(root().join("fortran")).arg(format!("BUILD={}", dir.display())).args(arguments);
+    command
+        .arg("-C")
+        .arg(root().join("fortran"))
+        .arg(format!("BUILD={}", dir.display()))
+        .args(arguments);
     run(command.env_remove("GPUZIP_LIB"));
 }
 
@@ -39,7 +44,14 @@ fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let dir = tempdir("fortran");
-        make(&dir, &["examples", &format!("GPUZIP_LIB={}", library().display()), &format!("FFLAGS={STRICT}")]);
+        make(
+            &dir,
+            &[
+                "examples",
+                &format!("GPUZIP_LIB={}", library().display()),
+                &format!("FFLAGS={STRICT}"),
+            ],
+        );
         dir
     })
 }
@@ -48,8 +60,20 @@ fn built() -> &'static Path {
 fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
     let (program, lib) = (dir.join(source.file_stem().unwrap()), library().display().to_string());
     let mut command = Command::new("gfortran");
-    command.args(STRICT.split_whitespace()).arg("-I").arg(built()).arg("-J").arg(dir).arg(source).arg("-o").arg(&program);
-    command.arg(built().join("libgpuzip_fortran.a")).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]);
+    command
+        .args(STRICT.split_whitespace())
+        .arg("-I")
+        .arg(built())
+        .arg("-J")
+        .arg(dir)
+        .arg(source)
+        .arg("-o")
+        .arg(&program);
+    command.arg(built().join("libgpuzip_fortran.a")).args([
+        &format!("-L{lib}"),
+        "-lgpuzip",
+        &format!("-Wl,-rpath,{lib}"),
+    ]);
     run(command.args(link));
     program
 }
@@ -71,22 +95,33 @@ fn the_module_follows_the_header() {
     if std::env::var_os("GPUZIP_UPDATE_HEADER").is_some() {
         std::fs::write(&path, &generated).unwrap();
     }
-    assert!(generated == read("fortran/gpuzip.f90"), "fortran/gpuzip.f90 differs from include/gpuzip.h: run `make header` and commit it");
+    assert!(
+        generated == read("fortran/gpuzip.f90"),
+        "fortran/gpuzip.f90 differs from include/gpuzip.h: run `make header` and commit it"
+    );
 }
 
 #[test]
 fn every_call_of_c_is_one_of_fortran_and_is_tested() {
-    let (header, module, calls) = (parsed(), read("fortran/gpuzip.f90"), read("tests/fortran/calls.f90"));
+    let (header, module, calls) =
+        (parsed(), read("fortran/gpuzip.f90"), read("tests/fortran/calls.f90"));
     let lists = module.lines().filter_map(|line| line.trim_start().strip_prefix("public :: "));
     let public: Vec<&str> = lists.flat_map(|names| names.split(", ")).collect();
     assert!(header.functions.len() >= 37, "{} functions found", header.functions.len());
     for name in header.functions.iter().map(|f| &f.result.name) {
-        assert!(public.contains(&name.as_str()), "{name}: fortran/gpuzip.f90 has no public procedure of this name; write one");
-        let called =
-            calls.match_indices(name).any(|(at, _)| !calls[at + name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+        assert!(
+            public.contains(&name.as_str()),
+            "{name}: fortran/gpuzip.f90 has no public procedure of this name; write one"
+        );
+        let called = calls.match_indices(name).any(|(at, _)| {
+            !calls[at + name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        });
         assert!(called, "{name}: tests/fortran/calls.f90 does not call it");
     }
-    assert_eq!(header.constants.len(), read("include/gpuzip.h").lines().filter(|line| is_constant(line)).count());
+    assert_eq!(
+        header.constants.len(),
+        read("include/gpuzip.h").lines().filter(|line| is_constant(line)).count()
+    );
 }
 
 /// A `#define` of a number.
@@ -104,9 +139,17 @@ fn c_and_fortran_agree_on_constants_and_layouts() {
     let (c, fortran) = (dir.join("layouts_c.c"), dir.join("layouts_fortran.f90"));
     std::fs::write(&c, layouts::c_program(&header)).unwrap();
     std::fs::write(&fortran, layouts::fortran_program(&header)).unwrap();
-    let of_c = stdout(&run(&mut Command::new(compile_c(&dir, "cc", &["-std=c11", "-Wall", "-Werror"], &c))));
+    let of_c = stdout(&run(&mut Command::new(compile_c(
+        &dir,
+        "cc",
+        &["-std=c11", "-Wall", "-Werror"],
+        &c,
+    ))));
     let of_fortran = stdout(&run(&mut Command::new(compile(&fortran, &dir, &[]))));
-    assert!(of_c.lines().count() > 150 && of_c.contains("gpuzip_config_t.link_bandwidth 192 8 f8\n"), "{of_c}");
+    assert!(
+        of_c.lines().count() > 150 && of_c.contains("gpuzip_config_t.link_bandwidth 192 8 f8\n"),
+        "{of_c}"
+    );
     for (c, fortran) in of_c.lines().zip(of_fortran.lines()) {
         assert_eq!(c, fortran, "C and Fortran");
     }
@@ -123,8 +166,17 @@ fn every_call_works_from_fortran() {
     let files = [dir.join("a config"), dir.join("a trace")];
     assert_eq!(stdout(&run(command(&program).args(&files))), "ok\n");
     if have("valgrind") {
-        let checks = ["-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
-        assert_eq!(stdout(&run(command(Path::new("valgrind")).args(checks).arg(&program).args(&files))), "ok\n");
+        let checks = [
+            "-q",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite",
+        ];
+        assert_eq!(
+            stdout(&run(command(Path::new("valgrind")).args(checks).arg(&program).args(&files))),
+            "ok\n"
+        );
     }
 }
 
@@ -139,14 +191,22 @@ fn states_are_identical_from_fortran() {
             for steps in [1, 2, 60] {
                 let arguments = [steps, algorithm, 8, cache].map(|n| n.to_string());
                 let output = run(command(&program).args(&arguments));
-                assert_eq!(stdout(&output), "identical\n", "steps, algorithm, snapshots, cache: {arguments:?}");
+                assert_eq!(
+                    stdout(&output),
+                    "identical\n",
+                    "steps, algorithm, snapshots, cache: {arguments:?}"
+                );
             }
         }
     }
     // Without `stat` an error ends the program with its text.
     let output = command(&program).args(["60", "77", "8", "0"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && text.starts_with("gpuzip_init: checkpointing_algorithm = 77"), "{output:?}");
+    assert!(
+        output.status.code() == Some(1)
+            && text.starts_with("gpuzip_init: checkpointing_algorithm = 77"),
+        "{output:?}"
+    );
 }
 
 /// Writes a namelist and returns its path.
@@ -158,7 +218,11 @@ fn job(dir: &Path, text: &str) -> PathBuf {
 
 /// FNV-1a, as rtm3d prints it.
 fn hash(bytes: &[u8]) -> String {
-    format!("{:016x}", bytes.iter().fold(0xcbf29ce484222325u64, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x100000001b3)))
+    format!(
+        "{:016x}",
+        bytes.iter().fold(0xcbf29ce484222325u64, |hash, b| (hash ^ u64::from(*b))
+            .wrapping_mul(0x100000001b3))
+    )
 }
 
 /// c-examples/rtm3d, in the folder where tests/rtm.rs builds it.
@@ -166,7 +230,8 @@ fn c_example() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm");
-        let arguments = [format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display())];
+        let arguments =
+            [format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display())];
         run(Command::new("make").arg("-C").arg(root().join("c-examples/rtm3d")).args(arguments));
         dir.join("rtm3d")
     })
@@ -183,8 +248,10 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
     make(&fast, &[&format!("{}/rtm3d", fast.display()), &lib, "FFLAGS=-O3 -march=native"]);
     let grids = [["16", "12", "20", "60", "2"], ["18", "31", "9", "45", "3"]];
     for [n1, n2, n3, steps, shots] in grids {
-        let arguments =
-            ["--n1", n1, "--n2", n2, "--n3", n3, "--border", "6", "--steps", steps, "--shots", shots, "--verify", "--json", "--out"];
+        let arguments = [
+            "--n1", n1, "--n2", n2, "--n3", n3, "--border", "6", "--steps", steps, "--shots",
+            shots, "--verify", "--json", "--out",
+        ];
         let json = stdout(&run(command(c_example()).args(arguments).arg(&dir)));
         let image = std::fs::read(dir.join("image.f32")).unwrap();
         let out = tempdir("fortran-rtm3d-out");
@@ -195,14 +262,34 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
             (
                 &fast,
                 "1",
-                &[("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"), ("GPUZIP_CHECKPOINTING_SNAPS", "5"), ("GPUZIP_CACHE_CAPACITY", "3")],
+                &[
+                    ("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"),
+                    ("GPUZIP_CHECKPOINTING_SNAPS", "5"),
+                    ("GPUZIP_CACHE_CAPACITY", "3"),
+                ],
             ),
-            (&fast, "2", &[("GPUZIP_CHECKPOINTING_ALGORITHM", "zcut"), ("GPUZIP_CACHE_CAPACITY", "2")]),
+            (
+                &fast,
+                "2",
+                &[("GPUZIP_CHECKPOINTING_ALGORITHM", "zcut"), ("GPUZIP_CACHE_CAPACITY", "2")],
+            ),
         ] {
-            run(command(&program.join("rtm3d")).arg(&job).envs(config.iter().copied()).env("OMP_NUM_THREADS", threads));
+            run(command(&program.join("rtm3d"))
+                .arg(&job)
+                .envs(config.iter().copied())
+                .env("OMP_NUM_THREADS", threads));
             let file = |name: &str| std::fs::read(out.join(name)).unwrap();
-            assert!(json.contains(&format!("\"image_hash\": \"{}\"", hash(&file("correlation.f32")))), "{config:?}: {json}");
-            assert!(json.contains(&format!("\"illumination_hash\": \"{}\"", hash(&file("illumination.f32")))), "{config:?}: {json}");
+            assert!(
+                json.contains(&format!("\"image_hash\": \"{}\"", hash(&file("correlation.f32")))),
+                "{config:?}: {json}"
+            );
+            assert!(
+                json.contains(&format!(
+                    "\"illumination_hash\": \"{}\"",
+                    hash(&file("illumination.f32"))
+                )),
+                "{config:?}: {json}"
+            );
             assert!(file("image.f32") == image, "{config:?}");
         }
     }
@@ -215,10 +302,16 @@ fn the_defaults_are_those_of_the_c_example() {
         return;
     }
     let (dir, out) = (tempdir("fortran-defaults-c"), tempdir("fortran-defaults"));
-    run(command(c_example()).args(["--n1", "12", "--n2", "10", "--n3", "14", "--shots", "1", "--out"]).arg(&dir));
-    let job = job(&out, &format!("n1 = 12, n2 = 10, n3 = 14, shots = 1, out = '{}'", out.display()));
+    run(command(c_example())
+        .args(["--n1", "12", "--n2", "10", "--n3", "14", "--shots", "1", "--out"])
+        .arg(&dir));
+    let job =
+        job(&out, &format!("n1 = 12, n2 = 10, n3 = 14, shots = 1, out = '{}'", out.display()));
     run(command(&built().join("rtm3d")).arg(job));
-    assert!(std::fs::read(dir.join("image.f32")).unwrap() == std::fs::read(out.join("image.f32")).unwrap());
+    assert!(
+        std::fs::read(dir.join("image.f32")).unwrap()
+            == std::fs::read(out.join("image.f32")).unwrap()
+    );
 }
 
 #[test]
@@ -233,7 +326,10 @@ fn bad_jobs_are_told_what_is_wrong() {
         ("stepz = 9", "stepz"),
         ("dt = 1.0", "largest stable time step"),
         ("n1 = 8, n2 = 8, n3 = 8, config = '/no/such/config'", "/no/such/config"),
-        ("n1 = 8, n2 = 8, n3 = 8, steps = 2, shots = 1, out = '/no/such/folder'", "/no/such/folder"),
+        (
+            "n1 = 8, n2 = 8, n3 = 8, steps = 2, shots = 1, out = '/no/such/folder'",
+            "/no/such/folder",
+        ),
     ] {
         let output = command(&built().join("rtm3d")).arg(job(&dir, text)).output().unwrap();
         let message = String::from_utf8_lossy(&output.stderr);
@@ -241,7 +337,11 @@ fn bad_jobs_are_told_what_is_wrong() {
     }
     for program in ["rtm3d", "viscoacoustic"] {
         let output = command(&built().join(program)).arg("/no/such/job").output().unwrap();
-        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("/no/such/job"), "{output:?}");
+        assert!(
+            !output.status.success()
+                && String::from_utf8_lossy(&output.stderr).contains("/no/such/job"),
+            "{output:?}"
+        );
     }
 }
 
@@ -258,16 +358,25 @@ fn the_viscoacoustic_gradient_passes_its_own_tests_and_they_can_fail() {
     };
     for config in [
         &[][..],
-        &[("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4"), ("CACHE_CAPACITY", "2")],
+        &[
+            ("CHECKPOINTING_ALGORITHM", "revolve"),
+            ("CHECKPOINTING_SNAPS", "4"),
+            ("CACHE_CAPACITY", "2"),
+        ],
         &[("CHECKPOINTING_ALGORITHM", "zcut"), ("CACHE_CAPACITY", "3")],
         &[("CHECKPOINTING_ALGORITHM", "store-all"), ("CACHE_CAPACITY", "0")],
         &[("DEVICE_BUDGET", "200K"), ("HOST_BUDGET", "300K")],
     ] {
         let output = viscoacoustic("", config);
-        assert!(output.status.success() && stdout(&output).contains("identical"), "{config:?}: {output:?}");
+        assert!(
+            output.status.success() && stdout(&output).contains("identical"),
+            "{config:?}: {output:?}"
+        );
     }
     // Snapshots that lose something give a gradient that is not one, and not the same one.
-    for (tolerance, part) in [("", "not the adjoint"), (", tolerance = 1.0", "differs from that of keeping every state")] {
+    for (tolerance, part) in
+        [("", "not the adjoint"), (", tolerance = 1.0", "differs from that of keeping every state")]
+    {
         let output = viscoacoustic(tolerance, &[("COMPRESSOR", "bfp")]);
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && message.contains(part), "{message}{}", stdout(&output));
@@ -285,14 +394,24 @@ fn the_makefile_takes_the_library_from_pkg_config() {
     std::fs::write(dir.join("gpuzip.pc"), package).unwrap();
     let smoke = dir.join("smoke");
     let mut command = Command::new("make");
-    command.arg("-C").arg(root().join("fortran")).arg(&smoke).arg(format!("BUILD={}", dir.display()));
+    command
+        .arg("-C")
+        .arg(root().join("fortran"))
+        .arg(&smoke)
+        .arg(format!("BUILD={}", dir.display()));
     // The repository's own folder would do as well: it must not be asked.
     let printed = stdout(&run(command.env("PKG_CONFIG_PATH", &dir).env_remove("GPUZIP_LIB")));
-    assert!(printed.lines().any(|line| line.contains("-o") && line.contains("-lgpuzip") && !line.contains("../target")), "{printed}");
+    assert!(
+        printed.lines().any(|line| line.contains("-o")
+            && line.contains("-lgpuzip")
+            && !line.contains("../target")),
+        "{printed}"
+    );
     assert_eq!(stdout(&run(Command::new(smoke).args(["20", "1", "3", "2"]))), "identical\n");
 }
 
-/// The whole program of the documentation, as somebody runs it who has built it: without arguments; and with wrong ones.
+/// The whole program of the documentation, as somebody runs it who has built it: without arguments;
+/// and with wrong ones.
 #[test]
 fn smoke_runs_plainly_and_refuses_what_is_no_number() {
     if !have("gfortran") {
@@ -300,12 +419,20 @@ fn smoke_runs_plainly_and_refuses_what_is_no_number() {
     }
     let smoke = built().join("smoke");
     for arguments in [&[][..], &["20"], &["20", "2", "4"]] {
-        assert_eq!(stdout(&run(Command::new(&smoke).args(arguments))), "identical\n", "{arguments:?}");
+        assert_eq!(
+            stdout(&run(Command::new(&smoke).args(arguments))),
+            "identical\n",
+            "{arguments:?}"
+        );
     }
     for arguments in [&["sixty"][..], &["20", "1", "4", "2", "9"]] {
         let output = Command::new(&smoke).args(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains("smoke [steps [algorithm [snapshots [cache]]]]"), "{arguments:?}: {text}");
+        assert!(
+            !output.status.success()
+                && text.contains("smoke [steps [algorithm [snapshots [cache]]]]"),
+            "{arguments:?}: {text}"
+        );
     }
 }
 
@@ -320,9 +447,15 @@ fn device_memory_is_taken_from_fortran() {
     for name in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(&driver, dir.join(name)).unwrap();
     }
-    let program = compile(&root().join("tests/fortran/gpu.f90"), &dir, &[&format!("-L{}", dir.display()), "-lcuda"]);
+    let program = compile(
+        &root().join("tests/fortran/gpu.f90"),
+        &dir,
+        &[&format!("-L{}", dir.display()), "-lcuda"],
+    );
     for seed in 1..=20 {
-        let output = run(command(&program).env("LD_LIBRARY_PATH", &dir).env("CUDA_EMU_SEED", seed.to_string()));
+        let output = run(command(&program)
+            .env("LD_LIBRARY_PATH", &dir)
+            .env("CUDA_EMU_SEED", seed.to_string()));
         assert_eq!(stdout(&output), "identical\n", "CUDA_EMU_SEED={seed}");
     }
 }
@@ -337,11 +470,17 @@ fn another_compiler_takes_it() {
     let Some(flang) = flang() else { return };
     let dir = tempdir("fortran-flang");
     let (program, lib) = (dir.join("calls"), library().display().to_string());
-    let sources = ["fortran/gpuzip.f90", "tests/fortran/calls.f90"].map(|source| root().join(source));
+    let sources =
+        ["fortran/gpuzip.f90", "tests/fortran/calls.f90"].map(|source| root().join(source));
     let link = [&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")];
     run(Command::new(flang).current_dir(&dir).args(sources).args(link).arg("-o").arg(&program));
-    assert_eq!(stdout(&run(command(&program).args([dir.join("config"), dir.join("trace")]))), "ok\n");
-    for source in ["tests/fortran/cudafor.f90", "fortran/gpuzip_cuda.F90", "tests/fortran/device.f90"] {
+    assert_eq!(
+        stdout(&run(command(&program).args([dir.join("config"), dir.join("trace")]))),
+        "ok\n"
+    );
+    for source in
+        ["tests/fortran/cudafor.f90", "fortran/gpuzip_cuda.F90", "tests/fortran/device.f90"]
+    {
         let cuda = ["-fc1", "-x", "cuda", "-cpp", "-D_CUDA", "-fsyntax-only"];
         run(Command::new(flang).current_dir(&dir).args(cuda).arg(root().join(source)));
     }

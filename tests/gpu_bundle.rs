@@ -21,11 +21,23 @@ fn tables_are_made_of_what_there_is() {
         return;
     }
     let dir = tempdir("gpu-bundle");
-    let lines = stall(0, "clairvoyant", 40.0) + &stall(4, "clairvoyant", 20.0) + &stall(4, "lru", 25.0) + "{\"cut off";
+    let lines = stall(0, "clairvoyant", 40.0)
+        + &stall(4, "clairvoyant", 20.0)
+        + &stall(4, "lru", 25.0)
+        + "{\"cut off";
     std::fs::write(dir.join("stall-revolve.jsonl"), lines).unwrap();
-    std::fs::write(dir.join("stall-revolve.json"), "{\"part\": \"stall-revolve\", \"exit_code\": 124, \"seconds\": 400}\n").unwrap();
-    std::fs::write(dir.join("suite.json"), "{\"part\": \"suite\", \"exit_code\": 0, \"seconds\": 7}\n").unwrap();
-    let text = stdout(&run(Command::new("python3").arg(root().join("gpu-bundle/summary.py")).arg(&dir)));
+    std::fs::write(
+        dir.join("stall-revolve.json"),
+        "{\"part\": \"stall-revolve\", \"exit_code\": 124, \"seconds\": 400}\n",
+    )
+    .unwrap();
+    std::fs::write(
+        dir.join("suite.json"),
+        "{\"part\": \"suite\", \"exit_code\": 0, \"seconds\": 7}\n",
+    )
+    .unwrap();
+    let text =
+        stdout(&run(Command::new("python3").arg(root().join("gpu-bundle/summary.py")).arg(&dir)));
     for row in [
         "| stall-revolve | out of time | 400 |",
         "| suite | ok | 7 |",
@@ -45,12 +57,21 @@ fn a_part_that_fails_stops_nothing() {
         return;
     }
     let dir = tempdir("gpu-bundle-run");
-    let output =
-        Command::new("bash").arg(root().join("gpu-bundle/run.sh")).arg(dir.join("out")).args(["minimal", "no-such"]).output().unwrap();
+    let output = Command::new("bash")
+        .arg(root().join("gpu-bundle/run.sh"))
+        .arg(dir.join("out"))
+        .args(["minimal", "no-such"])
+        .output()
+        .unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("| minimal | FAILED (127)") && text.contains("| no-such | FAILED (2)"), "{text}");
+    assert!(
+        text.contains("| minimal | FAILED (127)") && text.contains("| no-such | FAILED (2)"),
+        "{text}"
+    );
     if have("shellcheck") {
-        run(Command::new("shellcheck").arg(root().join("gpu-bundle/run.sh")).arg(root().join("gpu-bundle/make.sh")));
+        run(Command::new("shellcheck")
+            .arg(root().join("gpu-bundle/run.sh"))
+            .arg(root().join("gpu-bundle/make.sh")));
     }
 }

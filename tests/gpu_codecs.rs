@@ -1,4 +1,5 @@
-//! The kernels of the codecs on the software driver: the bytes of the host codecs, and their values back.
+//! The kernels of the codecs on the software driver: the bytes of the host codecs, and their values
+//! back.
 
 #[path = "gpu_codecs/bitcomp.rs"]
 mod bitcomp;
@@ -20,15 +21,34 @@ fn settings(method: Method, bound: ErrorBound) -> Settings {
     Settings { method, bound, reject_nonfinite: false }
 }
 
-const BOUNDS: [ErrorBound; 5] =
-    [ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-5), ErrorBound::Absolute(1e-4), ErrorBound::OfRange(1e-2), ErrorBound::Psnr(70.0)];
+const BOUNDS: [ErrorBound; 5] = [
+    ErrorBound::OfMax(1e-3),
+    ErrorBound::OfMax(1e-5),
+    ErrorBound::Absolute(1e-4),
+    ErrorBound::OfRange(1e-2),
+    ErrorBound::Psnr(70.0),
+];
 
 /// Bounds for wavefields.
-const REAL: [ErrorBound; 4] = [ErrorBound::OfMax(1e-2), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(60.0), ErrorBound::Psnr(100.0)];
+const REAL: [ErrorBound; 4] = [
+    ErrorBound::OfMax(1e-2),
+    ErrorBound::OfMax(1e-4),
+    ErrorBound::Psnr(60.0),
+    ErrorBound::Psnr(100.0),
+];
 
 /// Shapes that fit tiles and that do not, of one to three dimensions.
-const SHAPES: [[u64; 3]; 9] =
-    [[1, 1, 1], [5, 1, 1], [300, 1, 1], [2049, 1, 1], [33, 31, 1], [7, 1, 40], [16, 16, 16], [33, 10, 9], [20, 18, 35]];
+const SHAPES: [[u64; 3]; 9] = [
+    [1, 1, 1],
+    [5, 1, 1],
+    [300, 1, 1],
+    [2049, 1, 1],
+    [33, 31, 1],
+    [7, 1, 40],
+    [16, 16, 16],
+    [33, 10, 9],
+    [20, 18, 35],
+];
 
 /// One codec against the host's: all shapes, both types, all kinds of values, one field and a pair.
 fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
@@ -42,11 +62,14 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
     for n in SHAPES {
         for scalar in [Scalar::F32, Scalar::F64] {
             for (b, &bound) in bounds.iter().enumerate() {
-                let (of_one, of_pair) = ([(n, scalar, None)], [(n, scalar, None), (n, scalar, Some(0))]);
+                let (of_one, of_pair) =
+                    ([(n, scalar, None)], [(n, scalar, None), (n, scalar, Some(0))]);
                 let mut one = Rig::skewed(settings(method.clone(), bound), &of_one, seed / 8 % 2);
-                let mut pair = Rig::skewed(settings(method.clone(), bound), &of_pair, seed / 16 % 2);
+                let mut pair =
+                    Rig::skewed(settings(method.clone(), bound), &of_pair, seed / 16 % 2);
                 // Every kind with the first bound, some with the others.
-                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4) {
+                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
+                {
                     seed += 1;
                     one.check(kind, seed + k as u64);
                     pair.check(kind, seed + k as u64);
@@ -56,43 +79,62 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
     }
 }
 
-/// A piece of GemPy's wavefields, both time levels, where they are. `GPUZIP_SHARED` says where, or `../shared`.
+/// A piece of GemPy's wavefields, both time levels, where they are. `GPUZIP_SHARED` says where, or
+/// `../shared`.
 fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| common::root().join("../shared"), PathBuf::from);
-    let file = |level: &str| std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step0400_{level}.f32"))).ok();
+    let shared = std::env::var_os("GPUZIP_SHARED")
+        .map_or_else(|| common::root().join("../shared"), PathBuf::from);
+    let file = |level: &str| {
+        std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step0400_{level}.f32"))).ok()
+    };
     let (Some(curr), Some(prev)) = (file("curr"), file("prev")) else {
         println!("skipped: no wavefields (set GPUZIP_SHARED)");
         return;
     };
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
-    let n = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { [100, 100, 100] } else { [50, 30, 20] };
+    let n =
+        if std::env::var_os("GPUZIP_TEST_LONG").is_some() { [100, 100, 100] } else { [50, 30, 20] };
     let piece = |field: &[u8]| {
-        let line = |i: usize| (20 * (i / n[1] % 2) + (i % n[1]) + 100 * (i / n[1])) * 400 % (field.len() - 400);
-        (0..n[1] * n[2]).flat_map(|i| field[line(i)..line(i) + 4 * n[0]].to_vec()).collect::<Vec<u8>>()
+        let line = |i: usize| {
+            (20 * (i / n[1] % 2) + (i % n[1]) + 100 * (i / n[1])) * 400 % (field.len() - 400)
+        };
+        (0..n[1] * n[2])
+            .flat_map(|i| field[line(i)..line(i) + 4 * n[0]].to_vec())
+            .collect::<Vec<u8>>()
     };
     let n64 = n.map(|n| n as u64);
     for &bound in bounds {
-        let mut pair = Rig::new(settings(method.clone(), bound), &[(n64, Scalar::F32, None), (n64, Scalar::F32, Some(0))]);
+        let mut pair = Rig::new(
+            settings(method.clone(), bound),
+            &[(n64, Scalar::F32, None), (n64, Scalar::F32, Some(0))],
+        );
         pair.compare("a wavefield", vec![piece(&curr), piece(&prev)]);
     }
 }
 
-/// Payloads that are damaged under a checksum that is right: the device refuses what the host does, and touches nothing else.
+/// Payloads that are damaged under a checksum that is right: the device refuses what the host does,
+/// and touches nothing else.
 fn check_damaged(name: &str, method: Method) {
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     let times = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 500 } else { 45 };
     let (mut draw, mut refused, mut read) = (Draw::new(7), 0, 0);
     for n in [[300, 1, 1], [2100, 1, 1], [45, 70, 1], [40, 9, 17]] {
-        for (scalar, kind) in
-            [Scalar::F32, Scalar::F64].into_iter().flat_map(|s| [Kind::Smooth, Kind::NotFinite, Kind::Sparse].map(|k| (s, k)))
+        for (scalar, kind) in [Scalar::F32, Scalar::F64]
+            .into_iter()
+            .flat_map(|s| [Kind::Smooth, Kind::NotFinite, Kind::Sparse].map(|k| (s, k)))
         {
-            let mut rig = Rig::new(settings(method.clone(), ErrorBound::OfMax(1e-3)), &[(n, scalar, None)]);
+            let mut rig =
+                Rig::new(settings(method.clone(), ErrorBound::OfMax(1e-3)), &[(n, scalar, None)]);
             let stream = rig.made(kind, 5);
             let (header, ..) = Header::open(&stream).unwrap();
             if header.content != Content::Coded {
@@ -103,22 +145,31 @@ fn check_damaged(name: &str, method: Method) {
                 let (mut bad, mut header) = (stream.clone(), header);
                 for _ in 0..1 + time % 3 {
                     // Near the beginning, near the end, anywhere.
-                    let at = draw.bits() as usize % [28, header.payload, header.payload][time % 3].min(header.payload);
+                    let at = draw.bits() as usize
+                        % [28, header.payload, header.payload][time % 3].min(header.payload);
                     let at = if time % 3 == 1 { header.payload - 1 - at.min(40) } else { at };
-                    bad[64 + at] =
-                        if draw.bits() & 8 == 0 { (draw.bits() >> 30) as u8 } else { bad[64 + at] ^ 1 << (draw.bits() >> 40 & 7) };
+                    bad[64 + at] = if draw.bits() & 8 == 0 {
+                        (draw.bits() >> 30) as u8
+                    } else {
+                        bad[64 + at] ^ 1 << (draw.bits() >> 40 & 7)
+                    };
                 }
                 if time % 8 == 7 {
                     header.payload = draw.bits() as usize % header.payload;
                 }
                 if time % 8 == 3 {
-                    // Behind the directory, more or less: numbers in unary that are very large, or many.
+                    // Behind the directory, more or less: numbers in unary that are very large, or
+                    // many.
                     let begin = draw.bits() as usize % header.payload;
                     let end = (begin + (1 << ((draw.bits() >> 33) % 15))).min(header.payload);
                     bad[64 + begin..64 + end].fill([0, 0xFF][time / 8 % 2]);
                 }
                 let bytes = header.seal(&mut bad);
-                *if rig.survives(&bad[..bytes], time % 2 == 0) { &mut read } else { &mut refused } += 1;
+                *if rig.survives(&bad[..bytes], time % 2 == 0) {
+                    &mut read
+                } else {
+                    &mut refused
+                } += 1;
             }
         }
     }
@@ -139,16 +190,23 @@ fn lorenzo() {
 #[test]
 fn lorenzo_takes_all_differences() {
     let name = "lorenzo_takes_all_differences";
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     for (n, most) in [([40, 9, 10], 6), ([40, 70, 1], 4), ([2100, 1, 1], 3)] {
-        let value = |i: u64| (0.03 * (i % n[0] + 1) as f64).sin() * (0.04 * (i / n[0] % n[1] + i / n[0] / n[1] + 9) as f64).cos();
+        let value = |i: u64| {
+            (0.03 * (i % n[0] + 1) as f64).sin()
+                * (0.04 * (i / n[0] % n[1] + i / n[0] / n[1] + 9) as f64).cos()
+        };
         let field: Vec<u8> = (0..n[0] * n[1] * n[2]).flat_map(|i| value(i).to_le_bytes()).collect();
-        let mut rig = Rig::new(settings(Method::Lorenzo, ErrorBound::OfMax(1e-7)), &[(n, Scalar::F64, None)]);
+        let mut rig =
+            Rig::new(settings(Method::Lorenzo, ErrorBound::OfMax(1e-7)), &[(n, Scalar::F64, None)]);
         let stream = rig.compare("a very smooth field", vec![field]);
-        // Behind the header, the unit and the table of one group: the second byte of the first tile.
+        // Behind the header, the unit and the table of one group: the second byte of the first
+        // tile.
         assert_eq!(stream[64 + 24 + 1] & 7, most, "{n:?}");
     }
 }
@@ -208,10 +266,16 @@ fn bfp_of_damaged_streams() {
     check_damaged("bfp_of_damaged_streams", Method::Bfp);
 }
 
-/// Rates whose blocks share words and do not, down to where a block has but its exponent; every remainder of the extents.
+/// Rates whose blocks share words and do not, down to where a block has but its exponent; every
+/// remainder of the extents.
 #[test]
 fn zfp() {
-    if !common::have("c++") || !emu::inside("zfp", &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(
+            "zfp",
+            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
+        )
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -221,9 +285,12 @@ fn zfp() {
     let mut seed = 0;
     for n in lines.into_iter().chain(planes).chain(volumes) {
         for (scalar, most) in [(Scalar::F32, 32), (Scalar::F64, 64)] {
-            for rate in [1, 2, 3, 5, 8, 13, 16, 21, 32, 47, 64].into_iter().filter(|&rate| rate <= most) {
+            for rate in
+                [1, 2, 3, 5, 8, 13, 16, 21, 32, 47, 64].into_iter().filter(|&rate| rate <= most)
+            {
                 let settings = settings(Method::Zfp { rate }, ErrorBound::DEFAULT);
-                let mut rig = Rig::skewed(settings, &[(n, scalar, None), (n, scalar, Some(0))], seed / 8 % 2);
+                let mut rig =
+                    Rig::skewed(settings, &[(n, scalar, None), (n, scalar, Some(0))], seed / 8 % 2);
                 for &kind in KINDS.iter().skip(seed as usize % 3).step_by(3) {
                     seed += 1;
                     rig.check(kind, seed);
@@ -256,7 +323,8 @@ fn dct() {
     dct_of_many_tiles();
 }
 
-/// Other bounds; arrays of so many tiles that a sample decides, that blocks wait for each other, and that bytes are moved by several of them.
+/// Other bounds; arrays of so many tiles that a sample decides, that blocks wait for each other,
+/// and that bytes are moved by several of them.
 fn dct_of_many_tiles() {
     let (tight, mean) = (ErrorBound::OfMax(1e-5), ErrorBound::Psnr(70.0));
     let mut sides = Vec::new();
@@ -265,7 +333,9 @@ fn dct_of_many_tiles() {
         for (seed, &kind) in kinds.iter().enumerate() {
             let stream = rig.check(kind, seed as u64);
             // The side is the first byte of the payload.
-            sides.extend((stream[5] == 1).then_some((n.iter().filter(|&&n| n > 4).count(), stream[64])));
+            sides.extend(
+                (stream[5] == 1).then_some((n.iter().filter(|&&n| n > 4).count(), stream[64])),
+            );
         }
     };
     check([50, 49, 33], Scalar::F32, tight, &[Kind::Wave, Kind::Spike]);
@@ -282,7 +352,8 @@ fn dct_of_many_tiles() {
     check([2000, 1, 1], Scalar::F64, mean, &[Kind::Smooth, Kind::Spike, Kind::Bits]);
     check([2000, 1, 1], Scalar::F32, ErrorBound::Psnr(20.0), &[Kind::Noise, Kind::Wave]);
     if long() {
-        // So many tiles of zeros that a tile goes far, and so many others that there are several pieces to move.
+        // So many tiles of zeros that a tile goes far, and so many others that there are several
+        // pieces to move.
         check([2_000_000, 1, 1], Scalar::F32, tight, &[Kind::Sparse]);
     }
     for side in [(3, 16), (3, 8), (2, 32), (2, 16), (1, 32)] {
@@ -292,7 +363,11 @@ fn dct_of_many_tiles() {
 
 #[test]
 fn dct_on_wavefields() {
-    check_real("dct_on_wavefields", Method::Dct, &[ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(80.0)]);
+    check_real(
+        "dct_on_wavefields",
+        Method::Dct,
+        &[ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(80.0)],
+    );
 }
 
 #[test]
@@ -300,8 +375,9 @@ fn dct_of_damaged_streams() {
     check_damaged("dct_of_damaged_streams", Method::Dct);
 }
 
-/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has one row, whose first coefficients are
-/// these numbers in unary, or, with a `change` of the mode, two.
+/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has
+/// one row, whose first coefficients are these numbers in unary, or, with a `change` of the mode,
+/// two.
 fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -> Vec<u8> {
     let rows = if change.is_some() { 2 } else { 1 };
     let mut text = vec![b"100000000", b"010000000"][rows - 1].to_vec();
@@ -314,19 +390,28 @@ fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -
     text.extend(vec![b'1'; numbers.len()]);
     let bytes = bytes.unwrap_or(text.len().div_ceil(8));
     text.resize(8 * bytes, b'0');
-    let tile = text.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| 2 * byte + (bit - b'0')));
+    let tile =
+        text.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| 2 * byte + (bit - b'0')));
     let numbers = [1.0f64; 2].into_iter().flat_map(f64::to_le_bytes);
     let length = (bytes as u32).to_le_bytes();
-    [16, 24, 0, 0, 0, 0, 0, 0].into_iter().chain(numbers).chain([1]).chain(length[..3].to_vec()).chain(tile).collect()
+    [16, 24, 0, 0, 0, 0, 0, 0]
+        .into_iter()
+        .chain(numbers)
+        .chain([1])
+        .chain(length[..3].to_vec())
+        .chain(tile)
+        .collect()
 }
 
-/// Numbers in unary that are too long, of more bits than kernels tell apart in all, and tiles of more bytes than values have.
+/// Numbers in unary that are too long, of more bits than kernels tell apart in all, and tiles of
+/// more bytes than values have.
 #[test]
 fn dct_of_strings_that_are_too_long() {
     if !inside("dct_of_strings_that_are_too_long") {
         return;
     }
-    let mut rig = Rig::new(settings(Method::Dct, ErrorBound::OfMax(1e-3)), &[([16; 3], Scalar::F64, None)]);
+    let mut rig =
+        Rig::new(settings(Method::Dct, ErrorBound::OfMax(1e-3)), &[([16; 3], Scalar::F64, None)]);
     let (header, ..) = Header::open(&rig.made(Kind::Smooth, 5)).unwrap();
     assert_eq!(header.content, Content::Coded);
     let mut reads = |change, numbers: &[usize], bytes| {
@@ -337,17 +422,28 @@ fn dct_of_strings_that_are_too_long() {
         let bytes = header.seal(&mut stream);
         rig.survives(&stream[..bytes], true)
     };
-    assert!(reads(None, &[3], None) && reads(None, &[3], Some(1 << 15)) && !reads(None, &[3], Some(1 + (1 << 15))));
+    assert!(
+        reads(None, &[3], None)
+            && reads(None, &[3], Some(1 << 15))
+            && !reads(None, &[3], Some(1 + (1 << 15)))
+    );
     let longest = (1 << 15) - 1;
-    assert!(reads(None, &[longest], None) && !reads(None, &[longest + 1], None) && !reads(None, &[3 + (1 << 16)], None));
+    assert!(
+        reads(None, &[longest], None)
+            && !reads(None, &[longest + 1], None)
+            && !reads(None, &[3 + (1 << 16)], None)
+    );
     // 14 other numbers of one bit, and fewer than 2^16 bits in all.
-    assert!(reads(None, &[longest, longest - 15], None) && !reads(None, &[longest, longest - 14], None));
+    assert!(
+        reads(None, &[longest, longest - 15], None) && !reads(None, &[longest, longest - 14], None)
+    );
     assert!(reads(Some(0), &[3], None) && !reads(Some(1 << 16), &[3], None));
 }
 
 /// True in the process that has the software driver, when there is a compiler for it.
 fn inside(name: &str) -> bool {
-    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]);
+    let inside = common::have("c++")
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]);
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     }
@@ -357,13 +453,23 @@ fn inside(name: &str) -> bool {
 /// Three time levels, two groups, both types.
 #[test]
 fn groups() {
-    if !common::have("c++") || !emu::inside("groups", &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(
+            "groups",
+            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
+        )
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     let (a, b) = ([12, 9, 1], [40, 1, 1]);
-    let fields =
-        [(a, Scalar::F64, Some(2)), (b, Scalar::F32, None), (a, Scalar::F64, None), (a, Scalar::F64, Some(0)), (b, Scalar::F32, Some(1))];
+    let fields = [
+        (a, Scalar::F64, Some(2)),
+        (b, Scalar::F32, None),
+        (a, Scalar::F64, None),
+        (a, Scalar::F64, Some(0)),
+        (b, Scalar::F32, Some(1)),
+    ];
     let mut rig = Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &fields);
     for (seed, &kind) in KINDS.iter().enumerate() {
         rig.check(kind, seed as u64);
@@ -373,12 +479,19 @@ fn groups() {
 /// Every bit of a stream that changes is noticed, and every cut.
 #[test]
 fn damage() {
-    if !common::have("c++") || !emu::inside("damage", &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]) {
+    if !common::have("c++")
+        || !emu::inside(
+            "damage",
+            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
+        )
+    {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
-    let mut rig =
-        Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &[([6, 3, 1], Scalar::F32, None), ([6, 3, 1], Scalar::F32, Some(0))]);
+    let mut rig = Rig::new(
+        settings(Method::Fp16, ErrorBound::DEFAULT),
+        &[([6, 3, 1], Scalar::F32, None), ([6, 3, 1], Scalar::F32, Some(0))],
+    );
     let stream = rig.made(Kind::Smooth, 3);
     let mut bad = stream.clone();
     // Two streams: a header and 16 + 2 * 18 bytes each; what is behind a payload is not read.
@@ -393,7 +506,8 @@ fn damage() {
     assert!(rig.read(&stream).is_ok());
 }
 
-/// Whether this is to run on a real driver, as the GPU bundle does; else on the software driver, if there is a compiler for it.
+/// Whether this is to run on a real driver, as the GPU bundle does; else on the software driver, if
+/// there is a compiler for it.
 fn on_a_gpu() -> bool {
     std::env::var_os("GPUZIP_TEST_GPU").is_some()
 }
@@ -408,7 +522,8 @@ const METHODS: [Method; 7] = [
     Method::Bfp,
 ];
 
-/// All codecs, types and kinds of values with the bytes of the host codecs: what the bundle runs first.
+/// All codecs, types and kinds of values with the bytes of the host codecs: what the bundle runs
+/// first.
 #[test]
 fn on_the_real_driver() {
     if !on_a_gpu() {
@@ -417,9 +532,16 @@ fn on_the_real_driver() {
     }
     for method in METHODS {
         check_shapes(method.clone(), &BOUNDS);
-        let large = [([131, 97, 113], Scalar::F32), ([700, 333, 1], Scalar::F64), ([300_007, 1, 1], Scalar::F32)];
+        let large = [
+            ([131, 97, 113], Scalar::F32),
+            ([700, 333, 1], Scalar::F64),
+            ([300_007, 1, 1], Scalar::F32),
+        ];
         for (n, scalar) in large {
-            let mut rig = Rig::new(settings(method.clone(), ErrorBound::OfMax(1e-3)), &[(n, scalar, None), (n, scalar, Some(0))]);
+            let mut rig = Rig::new(
+                settings(method.clone(), ErrorBound::OfMax(1e-3)),
+                &[(n, scalar, None), (n, scalar, Some(0))],
+            );
             for (seed, &kind) in KINDS.iter().enumerate() {
                 rig.check(kind, seed as u64);
             }
@@ -436,7 +558,8 @@ fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
         for i in 0..extent.pow(3) {
             let (x, y, z) = (at(i % extent), at(i / extent % extent), at(i / extent / extent));
             let value = [(0.0, 1.0), (0.3, -0.6), (-0.2, 0.4)].map(|(shift, amplitude)| {
-                let r = ((x - shift * extent as f64).powi(2) + y * y + (z + shift * 50.0).powi(2)).sqrt();
+                let r = ((x - shift * extent as f64).powi(2) + y * y + (z + shift * 50.0).powi(2))
+                    .sqrt();
                 let a = (reach * extent as f64 - r - step).max(0.0) * 0.6;
                 amplitude * a.sin() * (-a / 60.0).exp() / (r + 4.0) * a.min(1.0)
             });
@@ -447,7 +570,8 @@ fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
     vec![level(0.0), level(0.4)]
 }
 
-/// One JSON object per codec, bound, grid and fill: throughput on the uncompressed side beside a copy on the device in the same run.
+/// One JSON object per codec, bound, grid and fill: throughput on the uncompressed side beside a
+/// copy on the device in the same run.
 #[test]
 fn throughput() {
     let extents: &[usize] = if on_a_gpu() { &[128, 256, 400] } else { &[20] };
@@ -464,10 +588,13 @@ fn throughput() {
                 let bounds = if method.is_bounded() { &[1e-2, 1e-3, 1e-4][..] } else { &[1e-3] };
                 for &bound in bounds {
                     let settings = settings(method.clone(), ErrorBound::OfMax(bound));
-                    let mut rig = Rig::new(settings, &[(n, Scalar::F32, None), (n, Scalar::F32, Some(0))]);
-                    let ([compress, decompress, copy], bytes) = rig.time(&fields, if on_a_gpu() { 21 } else { 1 });
+                    let mut rig =
+                        Rig::new(settings, &[(n, Scalar::F32, None), (n, Scalar::F32, Some(0))]);
+                    let ([compress, decompress, copy], bytes) =
+                        rig.time(&fields, if on_a_gpu() { 21 } else { 1 });
                     let gbs = |seconds: f64| raw / seconds / 1e9;
-                    let bound = if method.is_bounded() { format!("{bound:e}") } else { "null".into() };
+                    let bound =
+                        if method.is_bounded() { format!("{bound:e}") } else { "null".into() };
                     println!(
                         "{{\"codec\": \"{}\", \"bound\": {bound}, \"extent\": {extent}, \"fill\": \"{fill}\", \"raw_bytes\": {raw}, \"ratio\": {:.3}, \
                          \"compress_gbs\": {:.1}, \"decompress_gbs\": {:.1}, \"copy_gbs\": {:.1}, \"compress_of_copy\": {:.3}, \"decompress_of_copy\": {:.3}}}",
@@ -479,7 +606,11 @@ fn throughput() {
                         copy / compress,
                         copy / decompress
                     );
-                    assert!(bytes > 0 && (bytes as f64) < raw, "{} does not compress a wave", method.name());
+                    assert!(
+                        bytes > 0 && (bytes as f64) < raw,
+                        "{} does not compress a wave",
+                        method.name()
+                    );
                 }
             }
         }

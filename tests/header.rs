@@ -6,8 +6,18 @@ use common::{have, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
-const SOURCES: [&str; 10] =
-    ["types.rs", "entry.rs", "logging.rs", "config.rs", "schedule.rs", "session.rs", "run.rs", "agree.rs", "profile.rs", "codec.rs"];
+const SOURCES: [&str; 10] = [
+    "types.rs",
+    "entry.rs",
+    "logging.rs",
+    "config.rs",
+    "schedule.rs",
+    "session.rs",
+    "run.rs",
+    "agree.rs",
+    "profile.rs",
+    "codec.rs",
+];
 
 fn generate() -> String {
     let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
@@ -19,8 +29,9 @@ fn generate() -> String {
     builder.generate().unwrap().write(&mut text);
     // Rust's heading for what the caller must keep; comments that C89 knows.
     let text = String::from_utf8(text).unwrap().replace("# Safety", "Pointers:");
-    let text =
-        ["__cplusplus", "extern \"C\""].iter().fold(text, |text, word| text.replace(&format!("// {word}"), &format!("/* {word} */")));
+    let text = ["__cplusplus", "extern \"C\""]
+        .iter()
+        .fold(text, |text, word| text.replace(&format!("// {word}"), &format!("/* {word} */")));
     with_defaults(&text)
 }
 
@@ -29,7 +40,9 @@ fn with_defaults(header: &str) -> String {
     let begin = header.find("typedef struct gpuzip_config_t {").expect("the configuration");
     let end = begin + header[begin..].find("\n#if").expect("its constructor");
     let member = |line: &str| match line.strip_suffix(';') {
-        Some(rest) if rest.ends_with(" struct_size") => format!("{rest} GPUZIP_DEFAULT(sizeof(gpuzip_config_t));\n"),
+        Some(rest) if rest.ends_with(" struct_size") => {
+            format!("{rest} GPUZIP_DEFAULT(sizeof(gpuzip_config_t));\n")
+        }
         Some(rest) if rest.ends_with(']') => format!("{rest} GPUZIP_DEFAULT({{0}});\n"),
         Some(rest) => format!("{rest} GPUZIP_DEFAULT(0);\n"),
         None => format!("{line}\n"),
@@ -46,20 +59,39 @@ fn the_header_is_the_generated_one() {
         std::fs::write(&path, &generated).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == generated, "include/gpuzip.h differs from src/capi/: run `make header` and commit it");
+    assert!(
+        committed == generated,
+        "include/gpuzip.h differs from src/capi/: run `make header` and commit it"
+    );
 }
 
 #[test]
 fn every_c_and_cxx_standard_takes_it() {
-    let strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only", "-I"];
-    let cases = [("cc", "c", &["c89", "c99", "c11", "c17"][..]), ("c++", "c++", &["c++98", "c++11", "c++14", "c++17", "c++20"][..])];
+    let strict = [
+        "-pedantic-errors",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-missing-field-initializers",
+        "-fsyntax-only",
+        "-I",
+    ];
+    let cases = [
+        ("cc", "c", &["c89", "c99", "c11", "c17"][..]),
+        ("c++", "c++", &["c++98", "c++11", "c++14", "c++17", "c++20"][..]),
+    ];
     let dir = tempdir("header");
     let source = dir.join("twice.c");
     std::fs::write(&source, SOURCE).unwrap();
-    for (compiler, language, standards) in cases.into_iter().filter(|(compiler, ..)| have(compiler)) {
+    for (compiler, language, standards) in cases.into_iter().filter(|(compiler, ..)| have(compiler))
+    {
         for standard in standards {
             let mut command = Command::new(compiler);
-            command.args(["-x", language, &format!("-std={standard}")]).args(strict).arg(root().join("include")).arg(&source);
+            command
+                .args(["-x", language, &format!("-std={standard}")])
+                .args(strict)
+                .arg(root().join("include"))
+                .arg(&source);
             run(&mut command);
         }
     }
@@ -90,7 +122,13 @@ fn a_cxx_configuration_knows_its_size_and_is_zero_otherwise() {
                 sizeof c - offsetof(gpuzip_config_t, struct_size)) || c.checkpointing_algorithm || c.trace_file_path || c.bitcomp_delta != 0;\n}\n";
     std::fs::write(&source, format!("#include <cstddef>\n{text}")).unwrap();
     for standard in ["c++98", "c++11", "c++14", "c++20"] {
-        run(Command::new("c++").arg(format!("-std={standard}")).arg("-I").arg(root().join("include")).arg(&source).arg("-o").arg(&program));
+        run(Command::new("c++")
+            .arg(format!("-std={standard}"))
+            .arg("-I")
+            .arg(root().join("include"))
+            .arg(&source)
+            .arg("-o")
+            .arg(&program));
         run(&mut Command::new(&program));
     }
 }
@@ -101,8 +139,10 @@ fn every_exported_function_is_documented() {
     let lines: Vec<&str> = header.lines().collect();
     let mut functions = 0;
     for (i, line) in lines.iter().enumerate() {
-        let declares =
-            !line.starts_with([' ', '*', '/', '#']) && line.contains("gpuzip_") && line.contains('(') && !line.contains("typedef");
+        let declares = !line.starts_with([' ', '*', '/', '#'])
+            && line.contains("gpuzip_")
+            && line.contains('(')
+            && !line.contains("typedef");
         if declares {
             functions += 1;
             assert!(lines[i - 1].trim_end().ends_with("*/"), "{line} has no documentation");

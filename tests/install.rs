@@ -1,4 +1,5 @@
-//! `make install`, and projects elsewhere that use what it installed: C, C++ and Fortran, through pkg-config and through CMake.
+//! `make install`, and projects elsewhere that use what it installed: C, C++ and Fortran, through
+//! pkg-config and through CMake.
 
 mod common;
 
@@ -15,7 +16,17 @@ const MAJOR: &str = env!("CARGO_PKG_VERSION_MAJOR");
 fn make(arguments: &[&str]) -> String {
     let mut command = Command::new("make");
     command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target());
-    for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PREFIX", "DESTDIR", "LIBDIR", "INCLUDEDIR", "BINDIR", "FC"] {
+    for variable in [
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
+        "PREFIX",
+        "DESTDIR",
+        "LIBDIR",
+        "INCLUDEDIR",
+        "BINDIR",
+        "FC",
+    ] {
         command.env_remove(variable);
     }
     stdout(&run(&mut command))
@@ -25,13 +36,20 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The prefix that foreign projects use: staged for another place, with folders of its own choice, and moved: only what is relative holds.
+/// The prefix that foreign projects use: staged for another place, with folders of its own choice,
+/// and moved: only what is relative holds.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let dir = tempdir("install-moved");
         let stage = format!("DESTDIR={}/stage", path(&dir));
-        make(&["install", "PREFIX=/opt/gpuzip", "LIBDIR=lib64", "INCLUDEDIR=/opt/gpuzip/include/ours", &stage]);
+        make(&[
+            "install",
+            "PREFIX=/opt/gpuzip",
+            "LIBDIR=lib64",
+            "INCLUDEDIR=/opt/gpuzip/include/ours",
+            &stage,
+        ]);
         fs::rename(dir.join("stage/opt/gpuzip"), dir.join("moved")).unwrap();
         dir.join("moved")
     })
@@ -42,7 +60,8 @@ struct Foreign(PathBuf);
 
 impl Foreign {
     fn new(language: &str, purpose: &str) -> Foreign {
-        let dir = std::env::temp_dir().join(format!("gpuzip-foreign-{language}-{purpose}-{}", std::process::id()));
+        let dir = std::env::temp_dir()
+            .join(format!("gpuzip-foreign-{language}-{purpose}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         for file in fs::read_dir(root().join("tests/install").join(language)).unwrap() {
             let file = file.unwrap();
@@ -54,19 +73,34 @@ impl Foreign {
     /// Compiles `source` with what pkg-config says of `package` in the installation `from`.
     fn compile(&self, from: &Path, compiler: &[&str], source: &str, package: &[&str]) -> PathBuf {
         let mut query = Command::new("pkg-config");
-        query.args(["--cflags", "--libs"]).args(package).env("PKG_CONFIG_PATH", from.join("lib64/pkgconfig"));
+        query
+            .args(["--cflags", "--libs"])
+            .args(package)
+            .env("PKG_CONFIG_PATH", from.join("lib64/pkgconfig"));
         let flags = stdout(&run(&mut query));
         let program = self.0.join("program");
         let mut command = Command::new(compiler[0]);
-        command.current_dir(&self.0).args(&compiler[1..]).args([source, "-o"]).arg(&program).args(flags.split_whitespace());
+        command
+            .current_dir(&self.0)
+            .args(&compiler[1..])
+            .args([source, "-o"])
+            .arg(&program)
+            .args(flags.split_whitespace());
         run(&mut command);
         program
     }
 
-    /// Configures it with CMake: all that it knows of gpuzip is the prefix, and which version it wants.
+    /// Configures it with CMake: all that it knows of gpuzip is the prefix, and which version it
+    /// wants.
     fn configure(&self, more: &[&str]) -> Command {
         let mut command = Command::new("cmake");
-        command.args(["-S", path(&self.0), "-B", path(&self.0.join("build")), &format!("-DCMAKE_PREFIX_PATH={}", path(prefix()))]);
+        command.args([
+            "-S",
+            path(&self.0),
+            "-B",
+            path(&self.0.join("build")),
+            &format!("-DCMAKE_PREFIX_PATH={}", path(prefix())),
+        ]);
         command.arg(format!("-DWANTED={VERSION}")).args(more);
         command
     }
@@ -97,10 +131,12 @@ fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
     };
     assert_eq!(stdout(&run(&mut with_path(path(program)))), "ok\n", "{program:?}");
     let needs = stdout(&run(with_path("ldd").arg(program)));
-    let ours: Vec<&str> = needs.lines().filter(|line| line.contains("libgpuzip")).map(str::trim).collect();
+    let ours: Vec<&str> =
+        needs.lines().filter(|line| line.contains("libgpuzip")).map(str::trim).collect();
     match from {
         Some(prefix) => {
-            let expected = format!("libgpuzip.so.{MAJOR} => {}/lib64/libgpuzip.so.{MAJOR} ", path(prefix));
+            let expected =
+                format!("libgpuzip.so.{MAJOR} => {}/lib64/libgpuzip.so.{MAJOR} ", path(prefix));
             assert!(ours.len() == 1 && ours[0].starts_with(&expected), "{expected}: {needs}");
         }
         None => assert!(ours.is_empty(), "{needs}"),
@@ -133,17 +169,34 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
     make(&["install", &to]);
     let installed = tree(&prefix);
     let so = format!("lib/libgpuzip.so.{VERSION}");
-    let links = [format!("lib/libgpuzip.so -> libgpuzip.so.{MAJOR}"), format!("lib/libgpuzip.so.{MAJOR} -> libgpuzip.so.{VERSION}")];
-    let expected =
-        ["bin/gpuzip", "include/gpuzip.h", "include/gpuzip-dropin/common/structs.h", "lib/libgpuzip.a", "lib/pkgconfig/gpuzip.pc"];
-    let more =
-        ["share/cmake/gpuzip/gpuzipConfig.cmake", "share/doc/gpuzip/LICENSE", "share/doc/gpuzip/README.md", &so, &links[0], &links[1]];
+    let links = [
+        format!("lib/libgpuzip.so -> libgpuzip.so.{MAJOR}"),
+        format!("lib/libgpuzip.so.{MAJOR} -> libgpuzip.so.{VERSION}"),
+    ];
+    let expected = [
+        "bin/gpuzip",
+        "include/gpuzip.h",
+        "include/gpuzip-dropin/common/structs.h",
+        "lib/libgpuzip.a",
+        "lib/pkgconfig/gpuzip.pc",
+    ];
+    let more = [
+        "share/cmake/gpuzip/gpuzipConfig.cmake",
+        "share/doc/gpuzip/LICENSE",
+        "share/doc/gpuzip/README.md",
+        &so,
+        &links[0],
+        &links[1],
+    ];
     for name in expected.iter().chain(&more) {
         assert!(installed.iter().any(|have| have == name), "{name} is missing in {installed:?}");
     }
     let headers = tree(&root().join("include")).into_iter().map(|name| format!("include/{name}"));
     assert!(headers.into_iter().all(|name| installed.contains(&name)), "{installed:?}");
-    assert_eq!(installed.contains(&"lib/libgpuzip_fortran.a".into()), root().join("fortran/gpuzip.f90").exists() && have("gfortran"));
+    assert_eq!(
+        installed.contains(&"lib/libgpuzip_fortran.a".into()),
+        root().join("fortran/gpuzip.f90").exists() && have("gfortran")
+    );
     let command = Command::new(prefix.join("bin/gpuzip"))
         .args(["schedule", "--algorithm", "revolve", "--steps", "9", "--snapshots", "3"])
         .output()
@@ -161,7 +214,10 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
     fs::write(prefix.join("lib/libother.a"), "not ours").unwrap();
     make(&["uninstall", &to]);
     assert_eq!(tree(&prefix), ["lib/libother.a"]);
-    assert!(!prefix.join("share").exists() && !prefix.join("include").exists(), "folders that it made are gone");
+    assert!(
+        !prefix.join("share").exists() && !prefix.join("include").exists(),
+        "folders that it made are gone"
+    );
     assert!(make(&["uninstall", &to]).contains("is not in"), "nothing is left to do");
     fs::create_dir_all(prefix.join("include")).unwrap();
     make(&["install", &to]);
@@ -175,9 +231,11 @@ fn nothing_installed_names_the_place_it_was_made_in() {
     for name in tree(prefix()).iter().filter(|name| !name.contains(" -> ")) {
         let bytes = fs::read(prefix().join(name)).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        // Debug information of the standard library is as Rust ships it: only what is text is looked at for our folders.
+        // Debug information of the standard library is as Rust ships it: only what is text is
+        // looked at for our folders.
         let made_in = if std::str::from_utf8(&bytes).is_ok() { path(&root) } else { "/opt/gpuzip" };
-        let said = [path(&stage), "/opt/gpuzip", made_in].into_iter().find(|place| text.contains(place));
+        let said =
+            [path(&stage), "/opt/gpuzip", made_in].into_iter().find(|place| text.contains(place));
         assert_eq!(said, None, "{name}");
     }
 }
@@ -190,7 +248,13 @@ fn the_static_libraries_are_those_that_rustc_names() {
     let dir = tempdir("install-static-libs");
     fs::write(dir.join("empty.rs"), "").unwrap();
     let mut rustc = Command::new("rustc");
-    rustc.current_dir(&dir).args(["--crate-type", "staticlib", "--print", "native-static-libs", "empty.rs"]);
+    rustc.current_dir(&dir).args([
+        "--crate-type",
+        "staticlib",
+        "--print",
+        "native-static-libs",
+        "empty.rs",
+    ]);
     let said = String::from_utf8_lossy(&run(&mut rustc).stderr).into_owned();
     let libs = said.split("native-static-libs: ").nth(1).unwrap().lines().next().unwrap();
     let pc = fs::read_to_string(prefix().join("lib64/pkgconfig/gpuzip.pc")).unwrap();
@@ -205,8 +269,16 @@ fn c_through_pkg_config() {
     let project = Foreign::new("c", "pkg");
     let strict = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
-    expect_ok(&project.compile(prefix(), &strict, "sweep.c", &["gpuzip"]), Some(prefix()), Some(&lib));
-    expect_ok(&project.compile(prefix(), &strict, "sweep.c", &["--static", "gpuzip-static"]), None, None);
+    expect_ok(
+        &project.compile(prefix(), &strict, "sweep.c", &["gpuzip"]),
+        Some(prefix()),
+        Some(&lib),
+    );
+    expect_ok(
+        &project.compile(prefix(), &strict, "sweep.c", &["--static", "gpuzip-static"]),
+        None,
+        None,
+    );
     // Where there is only the static library, gpuzip.pc says what it needs.
     let only = tempdir("install-only-static");
     run(Command::new("cp").arg("-a").arg(prefix()).arg(&only));
@@ -236,12 +308,20 @@ fn cxx_through_pkg_config() {
     let project = Foreign::new("cxx", "pkg");
     let strict = ["c++", "-std=c++14", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
-    expect_ok(&project.compile(prefix(), &strict, "sweep.cpp", &["gpuzip"]), Some(prefix()), Some(&lib));
+    expect_ok(
+        &project.compile(prefix(), &strict, "sweep.cpp", &["gpuzip"]),
+        Some(prefix()),
+        Some(&lib),
+    );
     let mut query = Command::new("pkg-config");
     query.args(["--variable=dropindir", "gpuzip"]).env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
     let include = format!("-I{}", stdout(&run(&mut query)).trim());
     let with_dropin = [&strict[..], &[&include]].concat();
-    expect_ok(&project.compile(prefix(), &with_dropin, "dropin.cpp", &["gpuzip"]), Some(prefix()), Some(&lib));
+    expect_ok(
+        &project.compile(prefix(), &with_dropin, "dropin.cpp", &["gpuzip"]),
+        Some(prefix()),
+        Some(&lib),
+    );
 }
 
 #[test]
@@ -270,7 +350,12 @@ fn fortran_through_pkg_config() {
         return;
     }
     let project = Foreign::new("fortran", "pkg");
-    let program = project.compile(prefix(), &["gfortran", "-std=f2008", "-Wall", "-Werror"], "sweep.f90", &["gpuzip-fortran"]);
+    let program = project.compile(
+        prefix(),
+        &["gfortran", "-std=f2008", "-Wall", "-Werror"],
+        "sweep.f90",
+        &["gpuzip-fortran"],
+    );
     expect_ok(&program, Some(prefix()), Some(&prefix().join("lib64")));
 }
 

@@ -1,4 +1,5 @@
-//! The kernels by NVIDIA's compilers: they take them, and no kernel spills registers. No GPU is needed.
+//! The kernels by NVIDIA's compilers: they take them, and no kernel spills registers. No GPU is
+//! needed.
 
 mod common;
 
@@ -19,33 +20,53 @@ fn installed(script: &str) -> Option<String> {
     None
 }
 
-/// What runs once for an array, and only where a bound is on the mean square: a register or two of it may be in memory.
+/// What runs once for an array, and only where a bound is on the mean square: a register or two of
+/// it may be in memory.
 const COLD: [&str; 1] = ["dct_mean"];
 
-/// Every kernel that ptxas tells of in `log`, and its registers and shared memory; it must not spill.
+/// Every kernel that ptxas tells of in `log`, and its registers and shared memory; it must not
+/// spill.
 fn look_at(log: &str, source: &Source, architecture: u32) {
     let scalar = if source.double { "f64" } else { "f32" };
     let mut kernels = 0;
     for kernel in log.split("Compiling entry function '").skip(1) {
         let name = kernel.split('\'').next().unwrap();
-        let whole = kernel.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads");
+        let whole =
+            kernel.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads");
         assert!(whole || COLD.contains(&name), "sm_{architecture} {scalar} {kernel}");
         let used = kernel.split("Used ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
-        let shared = used.split(", ").find(|part| part.ends_with(" smem")).unwrap_or("0 bytes smem");
-        println!("sm_{architecture} {scalar} {name}: {}, {shared}", used.split(',').next().unwrap());
+        let shared =
+            used.split(", ").find(|part| part.ends_with(" smem")).unwrap_or("0 bytes smem");
+        println!(
+            "sm_{architecture} {scalar} {name}: {}, {shared}",
+            used.split(',').next().unwrap()
+        );
         kernels += 1;
     }
-    let expected = source.parts.iter().map(|(_, text)| text.matches("extern \"C\" __global__").count()).sum::<usize>();
-    assert!(kernels == expected && kernels > 0, "{} of {expected} kernels of {}: {log}", kernels, source.name);
+    let expected = source
+        .parts
+        .iter()
+        .map(|(_, text)| text.matches("extern \"C\" __global__").count())
+        .sum::<usize>();
+    assert!(
+        kernels == expected && kernels > 0,
+        "{} of {expected} kernels of {}: {log}",
+        kernels,
+        source.name
+    );
 }
 
 /// Runs `each` for all sources and architectures, on two threads.
 fn for_all(architectures: &[u32], each: impl Fn(&Source, u32) + Sync) {
-    let all: Vec<(Source, u32)> =
-        sources().into_iter().flat_map(|source| architectures.iter().map(move |&a| (source.clone(), a))).collect();
+    let all: Vec<(Source, u32)> = sources()
+        .into_iter()
+        .flat_map(|source| architectures.iter().map(move |&a| (source.clone(), a)))
+        .collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
-        while let Some((source, architecture)) = all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+        while let Some((source, architecture)) =
+            all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        {
             each(source, *architecture);
         }
     };
@@ -60,16 +81,32 @@ fn nvcc_takes_all_kernels_and_none_spills() {
     let Some(nvcc) = installed("nvcc.sh") else { return };
     let version = stdout(&common::run(Command::new(&nvcc).arg("--version")));
     let dir = tempdir("kernel-builds");
-    for_all(if version.contains("release 12.") { &[70, 80, 90] } else { &[75, 80, 90] }, |source, architecture| {
-        let file = dir.join(format!("{}-{}-{architecture}.cu", source.name, source.double));
-        std::fs::write(&file, source.text()).unwrap();
-        let mut command = Command::new(&nvcc);
-        command
-            .args(["-cubin", "-Xptxas", "-v", "--diag-suppress", "177,186", "-Werror", "all-warnings"])
-            .args(source.options(architecture));
-        let output = common::run(command.arg(&file).arg("-o").arg(file.with_extension("cubin")));
-        look_at(&(stdout(&output) + &String::from_utf8_lossy(&output.stderr)), source, architecture);
-    });
+    for_all(
+        if version.contains("release 12.") { &[70, 80, 90] } else { &[75, 80, 90] },
+        |source, architecture| {
+            let file = dir.join(format!("{}-{}-{architecture}.cu", source.name, source.double));
+            std::fs::write(&file, source.text()).unwrap();
+            let mut command = Command::new(&nvcc);
+            command
+                .args([
+                    "-cubin",
+                    "-Xptxas",
+                    "-v",
+                    "--diag-suppress",
+                    "177,186",
+                    "-Werror",
+                    "all-warnings",
+                ])
+                .args(source.options(architecture));
+            let output =
+                common::run(command.arg(&file).arg("-o").arg(file.with_extension("cubin")));
+            look_at(
+                &(stdout(&output) + &String::from_utf8_lossy(&output.stderr)),
+                source,
+                architecture,
+            );
+        },
+    );
 }
 
 /// NVRTC is what compiles them for users, and has no headers.
@@ -81,7 +118,12 @@ fn nvrtc_takes_all_kernels_and_none_spills() {
         .env("LD_LIBRARY_PATH", folder)
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}{}", stdout(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}{}",
+        stdout(&output),
+        String::from_utf8_lossy(&output.stderr)
+    );
     print!("{}", stdout(&output));
 }
 
@@ -90,9 +132,12 @@ fn nvrtc_takes_all_kernels_and_none_spills() {
 fn by_nvrtc() {
     for_all(&[70, 80, 90], |source, architecture| {
         let program = nvrtc::create_program(&CString::new(source.text()).unwrap(), None).unwrap();
-        let options = [source.options(architecture), vec!["--ptxas-options=-v".to_string()]].concat();
+        let options =
+            [source.options(architecture), vec!["--ptxas-options=-v".to_string()]].concat();
         // SAFETY: a program that lives until it is destroyed below.
-        let (compiled, log) = unsafe { (nvrtc::compile_program(program, &options), nvrtc::get_program_log(program).unwrap()) };
+        let (compiled, log) = unsafe {
+            (nvrtc::compile_program(program, &options), nvrtc::get_program_log(program).unwrap())
+        };
         // SAFETY: NVRTC ends what it writes with a zero.
         let log = unsafe { std::ffi::CStr::from_ptr(log.as_ptr()) }.to_string_lossy().into_owned();
         assert!(compiled.is_ok(), "{} for sm_{architecture}: {log}", source.name);

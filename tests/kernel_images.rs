@@ -1,4 +1,5 @@
-//! Images of kernels as a session meets them: kept, damaged, refused by the driver, made elsewhere, or not to be kept at all.
+//! Images of kernels as a session meets them: kept, damaged, refused by the driver, made elsewhere,
+//! or not to be kept at all.
 
 mod common;
 #[allow(dead_code)] // Each test program uses a part of it.
@@ -21,7 +22,8 @@ use std::process::{Command, Output};
 fn codes_a_field() {
     assert_eq!(gpuzip::capi::gpuzip_set_log_level(2), 0);
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
-    let settings = Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let settings =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
 }
 
@@ -40,10 +42,15 @@ impl Machine {
             return None;
         }
         let root = common::tempdir(&format!("images-{name}"));
-        let libraries = ["with", "without"].map(|with| emu::folder_with(&format!("{name}-{with}"), &emu::driver()));
+        let libraries = ["with", "without"]
+            .map(|with| emu::folder_with(&format!("{name}-{with}"), &emu::driver()));
         std::fs::remove_file(libraries[1].join("libnvrtc.so")).unwrap();
         let compiler = root.join("compiler");
-        std::fs::write(&compiler, format!("#!/bin/sh\necho x >> {}\nexec c++ \"$@\"\n", root.join("calls").display())).unwrap();
+        std::fs::write(
+            &compiler,
+            format!("#!/bin/sh\necho x >> {}\nexec c++ \"$@\"\n", root.join("calls").display()),
+        )
+        .unwrap();
         std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).unwrap();
         Some(Machine { root, libraries })
     }
@@ -70,7 +77,12 @@ impl Machine {
     /// Runs the child, which must succeed, and counts its compilations.
     fn succeeds(&self, folder: &Path, nvrtc: bool) -> usize {
         let output = self.code(folder, nvrtc);
-        assert!(output.status.success(), "{}{}", common::stdout(&output), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}{}",
+            common::stdout(&output),
+            String::from_utf8_lossy(&output.stderr)
+        );
         self.compilations()
     }
 }
@@ -82,7 +94,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// As src/device/cuda/images.rs writes them: FNV-1a of the image, and the image.
 fn write_image(file: &Path, image: &[u8]) {
-    let hash = image.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3));
+    let hash = image.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
+        (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3)
+    });
     std::fs::write(file, [&hash.to_le_bytes(), image].concat()).unwrap();
 }
 
@@ -137,7 +151,8 @@ fn a_folder_that_cannot_be_written_is_none() {
     }
 }
 
-/// What an attacker can do to a folder or to what is in it, and what is said once of a folder that is not to be trusted.
+/// What an attacker can do to a folder or to what is in it, and what is said once of a folder that
+/// is not to be trusted.
 type Attack = (&'static str, fn(&Path), &'static str);
 
 fn attacks() -> Vec<Attack> {
@@ -163,7 +178,16 @@ fn attacks() -> Vec<Attack> {
         ),
         (
             "images without end",
-            |folder| each(folder, |file| std::fs::File::options().write(true).open(file).unwrap().set_len(1 << 40).unwrap()),
+            |folder| {
+                each(folder, |file| {
+                    std::fs::File::options()
+                        .write(true)
+                        .open(file)
+                        .unwrap()
+                        .set_len(1 << 40)
+                        .unwrap()
+                })
+            },
             "",
         ),
     ];
@@ -176,7 +200,9 @@ fn attacks() -> Vec<Attack> {
         ));
         attacks.push((
             "another user's images",
-            |folder| each(folder, |file| std::os::unix::fs::chown(file, Some(65534), None).unwrap()),
+            |folder| {
+                each(folder, |file| std::os::unix::fs::chown(file, Some(65534), None).unwrap())
+            },
             "",
         ));
     } else {
@@ -185,7 +211,8 @@ fn attacks() -> Vec<Attack> {
     attacks
 }
 
-/// Machine code is taken only from files that nobody else can have written: otherwise it is compiled again.
+/// Machine code is taken only from files that nobody else can have written: otherwise it is
+/// compiled again.
 #[test]
 fn images_that_others_may_have_written_are_not_loaded() {
     let Some(machine) = Machine::new("attacks") else { return };
@@ -202,7 +229,11 @@ fn images_that_others_may_have_written_are_not_loaded() {
         assert!(output.status.success(), "{attack}: {}", common::stdout(&output));
         assert_eq!(machine.compilations(), MODULES, "{attack}");
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(log.matches("compiled kernels are not kept").count(), usize::from(!said.is_empty()), "{attack}: {log}");
+        assert_eq!(
+            log.matches("compiled kernels are not kept").count(),
+            usize::from(!said.is_empty()),
+            "{attack}: {log}"
+        );
         assert!(log.contains(said), "{attack}: {log}");
     }
 }

@@ -1,4 +1,5 @@
-//! The structs of the ABI have frozen layouts: one table, checked against Rust and, through the header, against C.
+//! The structs of the ABI have frozen layouts: one table, checked against Rust and, through the
+//! header, against C.
 
 mod common;
 
@@ -65,5 +66,8 @@ fn c_has_the_frozen_layouts() {
     let dir = tempdir("layout");
     let source = dir.join("layout.c");
     std::fs::write(&source, c_source()).unwrap();
-    run(Command::new("cc").args(["-std=c11", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&source));
+    run(Command::new("cc")
+        .args(["-std=c11", "-fsyntax-only", "-I"])
+        .arg(root().join("include"))
+        .arg(&source));
 }

@@ -1,5 +1,6 @@
-//! Shared time levels on the host backend: every restored state is whole and right, whatever the schedule, the tiers and the timing; what is
-//! shared is stored and moved once; and an application whose levels are not each other's never gets a wrong state.
+//! Shared time levels on the host backend: every restored state is whole and right, whatever the
+//! schedule, the tiers and the timing; what is shared is stored and moved once; and an application
+//! whose levels are not each other's never gets a wrong state.
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -36,8 +37,11 @@ struct App {
 
 impl App {
     fn new(fields: &[Field], seed: u8) -> Self {
-        let fill =
-            |(k, f): (usize, &Field)| (0..f.bytes().unwrap()).map(|i| (i as u8).wrapping_mul(31 + k as u8).wrapping_add(seed)).collect();
+        let fill = |(k, f): (usize, &Field)| {
+            (0..f.bytes().unwrap())
+                .map(|i| (i as u8).wrapping_mul(31 + k as u8).wrapping_add(seed))
+                .collect()
+        };
         App { data: fields.iter().enumerate().map(fill).collect() }
     }
 
@@ -61,7 +65,8 @@ impl App {
 
     fn app_fields(&mut self, fields: &[Field]) -> Vec<AppField> {
         let one = |(&field, data): (&Field, &mut Vec<u8>)| {
-            // SAFETY: the vector outlives the call that the field is made for, and nothing else touches it meanwhile.
+            // SAFETY: the vector outlives the call that the field is made for, and nothing else
+            // touches it meanwhile.
             let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
             AppField { field, memory: Some(memory) }
         };
@@ -74,10 +79,17 @@ fn unplaced(fields: &[Field]) -> Vec<AppField> {
 }
 
 /// A shot; `spoil` is what the application does to its state after each step.
-fn shot(session: &mut Session, fields: &[Field], steps: u32, seed: u8, spoil: impl Fn(u32, &mut App)) -> Result<Stats> {
+fn shot(
+    session: &mut Session,
+    fields: &[Field],
+    steps: u32,
+    seed: u8,
+    spoil: impl Fn(u32, &mut App),
+) -> Result<Stats> {
     let mut app = App::new(fields, seed);
     let mut twin = app.clone();
-    let all: Vec<App> = (0..steps).map(|t| (twin.clone(), twin.forward(), spoil(t + 1, &mut twin)).0).collect();
+    let all: Vec<App> =
+        (0..steps).map(|t| (twin.clone(), twin.forward(), spoil(t + 1, &mut twin)).0).collect();
     session.setup()?;
     let mut reversed = 0;
     loop {
@@ -103,7 +115,14 @@ fn shot(session: &mut Session, fields: &[Field], steps: u32, seed: u8, spoil: im
 }
 
 fn config(algorithm: Option<Algorithm>, snapshots: u32, cache: u32) -> Config {
-    Config { algorithm, snapshots, cache, backend: Backend::Host, shared_levels: true, ..Config::default() }
+    Config {
+        algorithm,
+        snapshots,
+        cache,
+        backend: Backend::Host,
+        shared_levels: true,
+        ..Config::default()
+    }
 }
 
 fn run(config: &Config, steps: u32, n: u64, seed: u8) -> Stats {
@@ -111,7 +130,17 @@ fn run(config: &Config, steps: u32, n: u64, seed: u8) -> Stats {
     let mut session = Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
     let first = shot(&mut session, &fields, steps, seed, |_, _| {}).unwrap();
     let again = shot(&mut session, &fields, steps, seed ^ 0x5a, |_, _| {}).unwrap();
-    let counts = |s: &Stats| (s.saves, s.restores, s.h2d_bytes, s.d2h_bytes, s.stored_bytes, s.peak_device_bytes, s.peak_host_bytes);
+    let counts = |s: &Stats| {
+        (
+            s.saves,
+            s.restores,
+            s.h2d_bytes,
+            s.d2h_bytes,
+            s.stored_bytes,
+            s.peak_device_bytes,
+            s.peak_host_bytes,
+        )
+    };
     assert_eq!(counts(&first), counts(&again));
     first
 }
@@ -159,7 +188,8 @@ proptest! {
     }
 }
 
-/// Bytes of the fields, each by itself on multiples of 256: own ones with their checksums, and past ones.
+/// Bytes of the fields, each by itself on multiples of 256: own ones with their checksums, and past
+/// ones.
 fn bytes(n: u64) -> (u64, u64) {
     let padded = |field: &Field| field.bytes().unwrap().next_multiple_of(256);
     let fields = fields(n);
@@ -174,12 +204,26 @@ fn storing_all_states_takes_one_level_each() {
     let (own, past) = bytes(n);
     let all = u64::from(steps) - 1;
     let on_host = run(&config(Some(Algorithm::StoreAll), 0, 0), steps, n, 3);
-    assert_eq!((on_host.peak_host_bytes, on_host.stored_bytes), (all * own + past, all * own + past));
+    assert_eq!(
+        (on_host.peak_host_bytes, on_host.stored_bytes),
+        (all * own + past, all * own + past)
+    );
     let on_device = run(&config(Some(Algorithm::StoreAll), 0, steps), steps, n, 3);
-    assert_eq!((on_device.peak_device_bytes, on_device.peak_host_bytes, on_device.d2h_bytes), (all * own + past, 0, 0));
+    assert_eq!(
+        (on_device.peak_device_bytes, on_device.peak_host_bytes, on_device.d2h_bytes),
+        (all * own + past, 0, 0)
+    );
     let both = run(&config(Some(Algorithm::StoreAll), 0, 5), steps, n, 3);
-    let plain = run(&Config { shared_levels: false, ..config(Some(Algorithm::StoreAll), 0, 5) }, steps, n, 3);
-    assert!(both.d2h_bytes * 100 <= plain.d2h_bytes * 100 * (own + past / 10) / (own + past), "{both:?} {plain:?}");
+    let plain = run(
+        &Config { shared_levels: false, ..config(Some(Algorithm::StoreAll), 0, 5) },
+        steps,
+        n,
+        3,
+    );
+    assert!(
+        both.d2h_bytes * 100 <= plain.d2h_bytes * 100 * (own + past / 10) / (own + past),
+        "{both:?} {plain:?}"
+    );
     assert!(both.peak_host_bytes <= (all - 5) * own + 2 * past, "{both:?}");
 }
 
@@ -191,21 +235,29 @@ fn twice_as_many_states_fit() {
     let shared = Config { device_budget: budget, ..config(None, 0, 0) };
     let plain = Config { shared_levels: false, ..shared.clone() };
     let fields = fields(200);
-    let open = |config: &Config| Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
+    let open =
+        |config: &Config| Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
     let [mut shared, mut plain] = [open(&shared), open(&plain)];
-    let stats = [&mut shared, &mut plain].map(|session| shot(session, &fields, steps, 1, |_, _| {}).unwrap());
+    let stats = [&mut shared, &mut plain]
+        .map(|session| shot(session, &fields, steps, 1, |_, _| {}).unwrap());
     assert_eq!(shared.schedule().decide().unwrap().algorithm, Algorithm::StoreAll);
     assert_eq!(stats[0].forward_steps, u64::from(steps) - 1);
     assert!(stats[1].forward_steps > stats[0].forward_steps);
 }
 
-/// A sponge that damps the past after the step, everywhere or at one value of one step: no wrong state, but an error that says which.
+/// A sponge that damps the past after the step, everywhere or at one value of one step: no wrong
+/// state, but an error that says which.
 #[test]
 fn levels_that_are_not_each_others_are_refused() {
     let (fields, steps) = (fields(40), 30);
     for cache in [0, 1, 3, 40] {
         for (from, to) in [(0, steps), (7, 8), (29, 30)] {
-            let mut session = Session::new(config(Some(Algorithm::StoreAll), 0, cache), steps.into(), &unplaced(&fields)).unwrap();
+            let mut session = Session::new(
+                config(Some(Algorithm::StoreAll), 0, cache),
+                steps.into(),
+                &unplaced(&fields),
+            )
+            .unwrap();
             let sponge = |ts: u32, app: &mut App| {
                 if (from..to).contains(&ts) {
                     *app.data[4].last_mut().unwrap() ^= 1;
@@ -216,7 +268,11 @@ fn levels_that_are_not_each_others_are_refused() {
                 Ok(_) => assert_eq!((from, to), (29, 30)),
                 Err(error) => {
                     let first = from.max(1);
-                    assert!(error.code == Code::Values && error.message.contains(&format!("field 4 of state {first} ")), "{error}");
+                    assert!(
+                        error.code == Code::Values
+                            && error.message.contains(&format!("field 4 of state {first} ")),
+                        "{error}"
+                    );
                     let error = session.get_action().unwrap_err();
                     assert_eq!(error.code, Code::State, "{error}");
                 }
@@ -226,15 +282,23 @@ fn levels_that_are_not_each_others_are_refused() {
     }
 }
 
-/// No value hides a change of the one beside it: not the values either that a product of a word's halves, each plus a multiple of its
-/// number, would make 0.
+/// No value hides a change of the one beside it: not the values either that a product of a word's
+/// halves, each plus a multiple of its number, would make 0.
 #[test]
 fn no_value_hides_a_change_of_the_level() {
     let (fields, steps, words) = (fields(40), 12, 60);
-    let hiding = |w: usize| 0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(w as u32))).to_le_bytes();
+    let hiding = |w: usize| {
+        0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(w as u32)))
+            .to_le_bytes()
+    };
     // All states on the host, or all in the cache: each has its past in the one before.
     for (changed, cache) in (0..words).flat_map(|changed| [(changed, 0), (changed, steps)]) {
-        let mut session = Session::new(config(Some(Algorithm::StoreAll), 0, cache), steps.into(), &unplaced(&fields)).unwrap();
+        let mut session = Session::new(
+            config(Some(Algorithm::StoreAll), 0, cache),
+            steps.into(),
+            &unplaced(&fields),
+        )
+        .unwrap();
         let spoil = |ts: u32, app: &mut App| {
             (0..words).for_each(|w| app.data[1][8 * w..8 * w + 4].copy_from_slice(&hiding(w)));
             if ts == 7 {
@@ -242,7 +306,10 @@ fn no_value_hides_a_change_of_the_level() {
             }
         };
         let error = shot(&mut session, &fields, steps, 3, spoil).unwrap_err();
-        assert!(error.code == Code::Values && error.message.contains("field 0 of state 7 "), "{error}");
+        assert!(
+            error.code == Code::Values && error.message.contains("field 0 of state 7 "),
+            "{error}"
+        );
     }
 }
 

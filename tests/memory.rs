@@ -1,4 +1,5 @@
-//! Upstream's defect 10: a cache leaked per shot, and vectors grew. In a program of its own, since what is measured is the process.
+//! Upstream's defect 10: a cache leaked per shot, and vectors grew. In a program of its own, since
+//! what is measured is the process.
 
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -13,13 +14,22 @@ fn resident_pages() -> u64 {
     statm.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Memory is settled after the first shots, with raw snapshots and with compressed ones of changing sizes.
+/// Memory is settled after the first shots, with raw snapshots and with compressed ones of changing
+/// sizes.
 #[test]
 fn memory_is_flat_over_many_shots() {
     for method in [Method::None, Method::Dct] {
-        let compression = Settings { method, bound: ErrorBound::Absolute(0.1), reject_nonfinite: false };
+        let compression =
+            Settings { method, bound: ErrorBound::Absolute(0.1), reject_nonfinite: false };
         let algorithm = Some(Algorithm::Revolve);
-        let config = Config { algorithm, snapshots: 9, device_budget: 8000, compression, backend: Backend::Host, ..Config::default() };
+        let config = Config {
+            algorithm,
+            snapshots: 9,
+            device_budget: 8000,
+            compression,
+            backend: Backend::Host,
+            ..Config::default()
+        };
         let field = Field { n: [400, 1, 1], scalar: Scalar::F32, previous_of: None };
         let mut data = vec![0f32; 400];
         let mut session = Session::new(config, 80, &[AppField { field, memory: None }]).unwrap();
@@ -29,13 +39,20 @@ fn memory_is_flat_over_many_shots() {
             shot += 1;
             loop {
                 let action = session.get_action().unwrap().action;
-                data.iter_mut().take((shot * 37 + action.ts as usize) % 400).enumerate().for_each(|(i, x)| *x = (i * shot % 23) as f32);
+                data.iter_mut()
+                    .take((shot * 37 + action.ts as usize) % 400)
+                    .enumerate()
+                    .for_each(|(i, x)| *x = (i * shot % 23) as f32);
                 // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
                 let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1600) };
                 let fields = [AppField { field, memory: Some(memory) }];
                 match action.kind {
-                    Kind::Save => session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
-                    Kind::Restore => session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap(),
+                    Kind::Save => session
+                        .save(action.ts as i64, &fields, Stream(std::ptr::null_mut()))
+                        .unwrap(),
+                    Kind::Restore => session
+                        .retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut()))
+                        .unwrap(),
                     Kind::Terminate => break,
                     _ => {}
                 }

@@ -1,4 +1,5 @@
-//! Many ranks have rtm3d's image, bit for bit: shots distributed and the grid decomposed, under OpenMPI and MPICH.
+//! Many ranks have rtm3d's image, bit for bit: shots distributed and the grid decomposed, under
+//! OpenMPI and MPICH.
 
 mod common;
 
@@ -7,17 +8,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A grid with several shots; the last one is of two dimensions.
-const THREE_D: [&str; 12] = ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--steps", "24", "--shots", "3"];
-const TWO_D: [&str; 12] = ["--n1", "16", "--n2", "30", "--n3", "1", "--border", "6", "--steps", "24", "--shots", "3"];
+const THREE_D: [&str; 12] =
+    ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--steps", "24", "--shots", "3"];
+const TWO_D: [&str; 12] =
+    ["--n1", "16", "--n2", "30", "--n3", "1", "--border", "6", "--steps", "24", "--shots", "3"];
 
 /// The installed MPIs; says which are not.
 fn mpis() -> Vec<&'static str> {
-    ["openmpi", "mpich"].into_iter().filter(|mpi| have(&format!("mpicc.{mpi}")) && have(&format!("mpirun.{mpi}"))).collect()
+    ["openmpi", "mpich"]
+        .into_iter()
+        .filter(|mpi| have(&format!("mpicc.{mpi}")) && have(&format!("mpirun.{mpi}")))
+        .collect()
 }
 
 fn make(example: &str, dir: &Path, arguments: &[String]) {
-    let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
-    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(root().join("c-examples").join(example)).args([build, lib]).args(arguments));
+    let (build, lib) =
+        (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+    run(Command::new("make")
+        .args(["-s", "-j2", "-C"])
+        .arg(root().join("c-examples").join(example))
+        .args([build, lib])
+        .args(arguments));
 }
 
 /// A program without the caller's configuration, whose ranks do not fight for the cores.
@@ -58,9 +69,17 @@ impl Mpi {
     fn ranks(&self, ranks: usize, arguments: &[&str], config: &[(&str, &str)]) -> Output {
         let mut command = quiet(Command::new(format!("mpirun.{}", self.name)));
         if self.name == "openmpi" {
-            command.arg("--oversubscribe").env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command
+                .arg("--oversubscribe")
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
-        command.args(["-np", &ranks.to_string()]).arg(self.dir.join("rtm3d_mpi")).args(arguments).arg("--out").arg(self.dir.join("out"));
+        command
+            .args(["-np", &ranks.to_string()])
+            .arg(self.dir.join("rtm3d_mpi"))
+            .args(arguments)
+            .arg("--out")
+            .arg(self.dir.join("out"));
         command.envs(config.iter().map(|(key, value)| (key.to_string(), value)));
         // Ranks that wait for each other for ever are a failure.
         command.env("MPIEXEC_TIMEOUT", "100");
@@ -80,19 +99,41 @@ impl Mpi {
 
 /// The value of a key, as text.
 fn value<'a>(json: &'a str, key: &str) -> &'a str {
-    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len() + 4;
+    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}"))
+        + key.len()
+        + 4;
     json[start..].split([',', '}']).next().unwrap().trim_matches('"')
 }
 
-/// What does not depend on the number of ranks: keys, both sums of the image, and all that was done.
+/// What does not depend on the number of ranks: keys, both sums of the image, and all that was
+/// done.
 fn facts(json: &str) -> Vec<String> {
-    let keys = ["image_hash", "illumination_hash", "identical", "shots", "steps", "algorithm", "forward_steps", "backward_steps", "saves"];
-    let names = json.split('"').skip(1).step_by(2).filter(|name| !name.contains(['/', '.'])).collect::<Vec<_>>().join(" ");
+    let keys = [
+        "image_hash",
+        "illumination_hash",
+        "identical",
+        "shots",
+        "steps",
+        "algorithm",
+        "forward_steps",
+        "backward_steps",
+        "saves",
+    ];
+    let names = json
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| !name.contains(['/', '.']))
+        .collect::<Vec<_>>()
+        .join(" ");
     keys.iter().map(|key| format!("{key} {}", value(json, key))).chain([names]).collect()
 }
 
-const REVOLVE: [(&str, &str); 3] =
-    [("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"), ("GPUZIP_CHECKPOINTING_SNAPS", "4"), ("GPUZIP_CACHE_CAPACITY", "2")];
+const REVOLVE: [(&str, &str); 3] = [
+    ("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"),
+    ("GPUZIP_CHECKPOINTING_SNAPS", "4"),
+    ("GPUZIP_CACHE_CAPACITY", "2"),
+];
 
 #[test]
 fn any_number_of_ranks_has_the_serial_image() {
@@ -100,15 +141,28 @@ fn any_number_of_ranks_has_the_serial_image() {
         for grid in [THREE_D, TWO_D] {
             let job = [&grid[..], &["--verify"]].concat();
             let serial = tempdir("mpi-serial-out");
-            let expected = stdout(&run(rtm3d().args(&job).args(["--json", "--out"]).arg(&serial).envs(REVOLVE)));
+            let expected = stdout(&run(rtm3d()
+                .args(&job)
+                .args(["--json", "--out"])
+                .arg(&serial)
+                .envs(REVOLVE)));
             assert_eq!(value(&expected, "identical"), "true");
             for ranks in [1, 2, 4] {
                 for decompose in [&[][..], &["--decompose"]] {
                     let json = mpi.json(ranks, &[&job[..], decompose].concat(), &REVOLVE);
-                    assert_eq!(facts(&json), facts(&expected), "{} on {ranks} ranks, {decompose:?}", mpi.name);
+                    assert_eq!(
+                        facts(&json),
+                        facts(&expected),
+                        "{} on {ranks} ranks, {decompose:?}",
+                        mpi.name
+                    );
                     for file in ["image.f32", "image_filtered.f32", "image.png"] {
                         let bytes = |dir: &Path| std::fs::read(dir.join(file)).unwrap();
-                        assert!(bytes(&mpi.dir.join("out")) == bytes(&serial), "{file}: {} on {ranks} ranks, {decompose:?}", mpi.name);
+                        assert!(
+                            bytes(&mpi.dir.join("out")) == bytes(&serial),
+                            "{file}: {} on {ranks} ranks, {decompose:?}",
+                            mpi.name
+                        );
                     }
                 }
             }
@@ -119,50 +173,99 @@ fn any_number_of_ranks_has_the_serial_image() {
 /// MPI counts in int.
 #[test]
 fn planes_may_have_more_values_than_an_int_counts() {
-    for mpi in mpis().into_iter().map(|name| Mpi { name, dir: tempdir(&format!("mpi-plane-{name}")) }) {
+    for mpi in
+        mpis().into_iter().map(|name| Mpi { name, dir: tempdir(&format!("mpi-plane-{name}")) })
+    {
         let mut compile = Command::new(format!("mpicc.{}", mpi.name));
-        compile.args(["-std=c99", "-Wall", "-Wextra", "-Werror"]).arg(root().join("tests/c/mpi_plane.c"));
-        compile.arg(root().join("c-examples/rtm3d_mpi/transfer.c")).arg("-I").arg(root().join("c-examples/rtm3d_mpi"));
+        compile
+            .args(["-std=c99", "-Wall", "-Wextra", "-Werror"])
+            .arg(root().join("tests/c/mpi_plane.c"));
+        compile
+            .arg(root().join("c-examples/rtm3d_mpi/transfer.c"))
+            .arg("-I")
+            .arg(root().join("c-examples/rtm3d_mpi"));
         // In the place of rtm3d_mpi, to be run like it.
-        run(compile.arg("-I").arg(root().join("c-examples/rtm3d")).arg("-o").arg(mpi.dir.join("rtm3d_mpi")));
-        assert_eq!(stdout(&mpi.ranks(1, &[], &[])), format!("{}\n", 60_000u64 * 70_000 * 4), "{}", mpi.name);
+        run(compile
+            .arg("-I")
+            .arg(root().join("c-examples/rtm3d"))
+            .arg("-o")
+            .arg(mpi.dir.join("rtm3d_mpi")));
+        assert_eq!(
+            stdout(&mpi.ranks(1, &[], &[])),
+            format!("{}\n", 60_000u64 * 70_000 * 4),
+            "{}",
+            mpi.name
+        );
     }
 }
 
-/// A budget is a node's: two ranks with twice of it plan what one plans; slabs of unequal size plan the same schedule.
+/// A budget is a node's: two ranks with twice of it plan what one plans; slabs of unequal size plan
+/// the same schedule.
 #[test]
 fn budgets_are_of_a_node() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "budgets")) else { return };
     let with = |ranks, budget, arguments: &[&str]| {
-        mpi.json(ranks, &[&THREE_D[..], arguments].concat(), &[("GPUZIP_DEVICE_BUDGET", budget), ("GPUZIP_HOST_BUDGET", budget)])
+        mpi.json(
+            ranks,
+            &[&THREE_D[..], arguments].concat(),
+            &[("GPUZIP_DEVICE_BUDGET", budget), ("GPUZIP_HOST_BUDGET", budget)],
+        )
     };
     let [one, two, half] = [with(1, "3M", &[]), with(2, "6M", &[]), with(2, "3M", &[])];
-    let plan = |json: &str| (value(json, "snapshots").parse::<u32>().unwrap(), value(json, "cache").parse::<u32>().unwrap());
+    let plan = |json: &str| {
+        (
+            value(json, "snapshots").parse::<u32>().unwrap(),
+            value(json, "cache").parse::<u32>().unwrap(),
+        )
+    };
     assert_eq!(plan(&one), plan(&two));
     assert!(plan(&half).0 < plan(&one).0 && plan(&half).1 < plan(&one).1, "{half}");
     let slabs = with(3, "3M", &["--decompose", "--verify"]);
-    assert_eq!([value(&slabs, "identical"), value(&slabs, "image_hash")], ["true", value(&one, "image_hash")]);
+    assert_eq!(
+        [value(&slabs, "identical"), value(&slabs, "image_hash")],
+        ["true", value(&one, "image_hash")]
+    );
     assert!(plan(&slabs).0 > 1 && plan(&slabs).0 < 24, "{slabs}");
 }
 
-/// Rank 0 measures, and all ranks plan by that: the image of lossy snapshots is that of one rank with the same profile, which it would not be
-/// with another codec or schedule on any rank. Raw snapshots fit once, and are out of the question.
+/// Rank 0 measures, and all ranks plan by that: the image of lossy snapshots is that of one rank
+/// with the same profile, which it would not be with another codec or schedule on any rank. Raw
+/// snapshots fit once, and are out of the question.
 #[test]
 fn ranks_plan_by_one_profile() {
     let job = [&THREE_D[..8], &["--steps", "60", "--shots", "4"]].concat();
     let auto = |budget: &'static str| {
-        [("GPUZIP_DEVICE_BUDGET", budget), ("GPUZIP_COMPRESSOR", "auto"), ("GPUZIP_ERROR_BOUND", "1e-2"), ("GPUZIP_BACKEND", "1")]
+        [
+            ("GPUZIP_DEVICE_BUDGET", budget),
+            ("GPUZIP_COMPRESSOR", "auto"),
+            ("GPUZIP_ERROR_BOUND", "1e-2"),
+            ("GPUZIP_BACKEND", "1"),
+        ]
     };
     for mpi in mpis().into_iter().map(|name| Mpi::new(name, "profile")) {
         let json = mpi.json(2, &[&job[..], &["--tune"]].concat(), &auto("800K"));
         let bytes = value(&json, "profile").as_bytes();
-        let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        let digit =
+            |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         let file = mpi.dir.join("profile");
         std::fs::write(&file, bytes.chunks(2).map(digit).collect::<Vec<u8>>()).unwrap();
         let mut alone = rtm3d();
-        alone.args(&job).args(["--json", "--out"]).arg(mpi.dir.join("alone")).envs(auto("400K")).env("GPUZIP_PROFILE_PATH", &file);
+        alone
+            .args(&job)
+            .args(["--json", "--out"])
+            .arg(mpi.dir.join("alone"))
+            .envs(auto("400K"))
+            .env("GPUZIP_PROFILE_PATH", &file);
         let alone = stdout(&run(&mut alone));
-        for key in ["image_hash", "illumination_hash", "algorithm", "snapshots", "forward_steps", "stored_bytes", "raw_bytes"] {
+        for key in [
+            "image_hash",
+            "illumination_hash",
+            "algorithm",
+            "snapshots",
+            "forward_steps",
+            "stored_bytes",
+            "raw_bytes",
+        ] {
             assert_eq!(value(&json, key), value(&alone, key), "{key}: {}", mpi.name);
         }
         // Which plan that is depends on what was measured.
@@ -176,49 +279,77 @@ fn slabs_plan_by_one_profile() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "slab-profile")) else { return };
     let budget = [("GPUZIP_DEVICE_BUDGET", "2M"), ("GPUZIP_HOST_BUDGET", "1M")];
     let plain = mpi.json(3, &[&THREE_D[..], &["--decompose"]].concat(), &budget);
-    let tuned = mpi.json(3, &[&THREE_D[..], &["--decompose", "--tune", "--verify"]].concat(), &budget);
-    assert_eq!([value(&tuned, "identical"), value(&tuned, "image_hash")], ["true", value(&plain, "image_hash")]);
+    let tuned =
+        mpi.json(3, &[&THREE_D[..], &["--decompose", "--tune", "--verify"]].concat(), &budget);
+    assert_eq!(
+        [value(&tuned, "identical"), value(&tuned, "image_hash")],
+        ["true", value(&plain, "image_hash")]
+    );
     assert!(value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0);
 }
 
-/// Two-level works inside the cache, and slabs of unequal size fit a budget unequally often: ranks that went by their own would wait for
-/// each other's halos for ever.
+/// Two-level works inside the cache, and slabs of unequal size fit a budget unequally often: ranks
+/// that went by their own would wait for each other's halos for ever.
 #[test]
 fn slabs_of_unequal_size_keep_in_step() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "step")) else { return };
-    let two_level = [("GPUZIP_CHECKPOINTING_ALGORITHM", "two-level"), ("GPUZIP_HOST_BUDGET", "20M")];
+    let two_level =
+        [("GPUZIP_CHECKPOINTING_ALGORITHM", "two-level"), ("GPUZIP_HOST_BUDGET", "20M")];
     let mut images = std::collections::BTreeSet::new();
     // Caches of 0 or 1, and of 1 or 2 slots; of a number of snapshots, and of the most that fits.
     for (device, snapshots) in [("500K", "9"), ("1M", "9"), ("500K", "0")] {
-        let config = [&two_level[..], &[("GPUZIP_DEVICE_BUDGET", device), ("GPUZIP_CHECKPOINTING_SNAPS", snapshots)]].concat();
+        let config = [
+            &two_level[..],
+            &[("GPUZIP_DEVICE_BUDGET", device), ("GPUZIP_CHECKPOINTING_SNAPS", snapshots)],
+        ]
+        .concat();
         let json = mpi.json(3, &[&THREE_D[..], &["--decompose", "--verify"]].concat(), &config);
-        assert_eq!(["identical", "algorithm"].map(|key| value(&json, key)), ["true", "two-level"], "{json}");
+        assert_eq!(
+            ["identical", "algorithm"].map(|key| value(&json, key)),
+            ["true", "two-level"],
+            "{json}"
+        );
         images.insert(value(&json, "image_hash").to_string());
     }
     assert_eq!(images.len(), 1);
 }
 
-/// Slabs of 101 and 100 planes in a budget of 80 MB are planned with 19 and 20 snapshots. Each rank prints both fingerprints, before and after
-/// gpuzip_agree; then ranks meet in every FORWARD and BACKWARD, as at an exchange of halos.
+/// Slabs of 101 and 100 planes in a budget of 80 MB are planned with 19 and 20 snapshots. Each rank
+/// prints both fingerprints, before and after gpuzip_agree; then ranks meet in every FORWARD and
+/// BACKWARD, as at an exchange of halos.
 #[test]
 fn ranks_with_different_plans_agree_or_fail_together() {
-    for mpi in mpis().into_iter().map(|name| Mpi { name, dir: tempdir(&format!("mpi-agree-{name}")) }) {
+    for mpi in
+        mpis().into_iter().map(|name| Mpi { name, dir: tempdir(&format!("mpi-agree-{name}")) })
+    {
         let lib = library().display();
         let mut compile = Command::new(format!("mpicc.{}", mpi.name));
-        compile.args(["-std=c99", "-Wall", "-Wextra", "-Werror"]).arg(root().join("tests/c/mpi_agree.c"));
+        compile
+            .args(["-std=c99", "-Wall", "-Wextra", "-Werror"])
+            .arg(root().join("tests/c/mpi_agree.c"));
         compile.arg("-I").arg(root().join("include")).arg("-o").arg(mpi.dir.join("rtm3d_mpi"));
         run(compile.args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]));
-        assert_eq!(stdout(&mpi.ranks(2, &[], &[])), "20 and 19 snapshots, then 19; in step\n", "{}", mpi.name);
+        assert_eq!(
+            stdout(&mpi.ranks(2, &[], &[])),
+            "20 and 19 snapshots, then 19; in step\n",
+            "{}",
+            mpi.name
+        );
         // Rank 1 has no session: an error by name on both, and nobody waits.
         let failed = mpi.ranks(2, &["fail"], &[]);
         let text = String::from_utf8_lossy(&failed.stderr).into_owned();
-        assert!(text.contains("rank 0: gpuzip_agree: another rank has no schedule"), "{}: {text}", mpi.name);
+        assert!(
+            text.contains("rank 0: gpuzip_agree: another rank has no schedule"),
+            "{}: {text}",
+            mpi.name
+        );
         assert!(text.contains("rank 1: gpuzip_init: "), "{}: {text}", mpi.name);
         assert_eq!(failed.status.code(), Some(3), "{}: {text}", mpi.name);
     }
 }
 
-/// On the software CUDA driver: three ranks get the first, the second and the first of two devices, or the one that is asked for.
+/// On the software CUDA driver: three ranks get the first, the second and the first of two devices,
+/// or the one that is asked for.
 #[test]
 fn ranks_share_the_gpus_of_their_node() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "gpus")) else { return };
@@ -254,11 +385,21 @@ fn ranks_share_the_gpus_of_their_node() {
         ("CUDA_EMU_DEVICES", "2"),
     ];
     let lines = |devices: [u32; 3]| -> String {
-        devices.iter().enumerate().map(|(rank, k)| format!("rank {rank}: device {k}, 1000 and 3000 bytes\n")).collect()
+        devices
+            .iter()
+            .enumerate()
+            .map(|(rank, k)| format!("rank {rank}: device {k}, 1000 and 3000 bytes\n"))
+            .collect()
     };
     assert_eq!(stdout(&mpi.ranks(3, &[], &cuda)), lines([1, 2, 1]));
-    assert_eq!(stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_DEVICE", "2")]].concat())), lines([2, 2, 2]));
-    assert_eq!(stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_BACKEND", "1")]].concat())), lines([0, 0, 0]));
+    assert_eq!(
+        stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_DEVICE", "2")]].concat())),
+        lines([2, 2, 2])
+    );
+    assert_eq!(
+        stdout(&mpi.ranks(3, &[], &[&cuda[..], &[("GPUZIP_BACKEND", "1")]].concat())),
+        lines([0, 0, 0])
+    );
     let none = mpi.ranks(2, &[], &[&cuda[..], &[("CUDA_EMU_DEVICES", "0")]].concat());
     let text = String::from_utf8_lossy(&none.stderr);
     assert!(!none.status.success() && text.contains("sees no GPU"), "{text}");
@@ -278,13 +419,23 @@ fn what_is_wrong_is_said_once_and_ends_every_rank() {
             let output = mpi.ranks(3, &[&THREE_D[..], arguments].concat(), config);
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{} {arguments:?}: {text}", mpi.name);
-            assert_eq!(text.matches("rtm3d_mpi: ").count(), 1, "{} {arguments:?}: {text}", mpi.name);
-            assert!(text.contains(part) && output.stdout.is_empty(), "{} {arguments:?}: {text}", mpi.name);
+            assert_eq!(
+                text.matches("rtm3d_mpi: ").count(),
+                1,
+                "{} {arguments:?}: {text}",
+                mpi.name
+            );
+            assert!(
+                text.contains(part) && output.stdout.is_empty(),
+                "{} {arguments:?}: {text}",
+                mpi.name
+            );
         }
     }
 }
 
-/// A shot that fails on one rank, here for want of memory in the middle of it, ends the others, too.
+/// A shot that fails on one rank, here for want of memory in the middle of it, ends the others,
+/// too.
 #[test]
 fn a_failure_in_a_shot_ends_every_rank() {
     let config = |host| {
@@ -297,7 +448,8 @@ fn a_failure_in_a_shot_ends_every_rank() {
     };
     for mpi in mpis().into_iter().map(|name| Mpi::new(name, "failure")) {
         for (decompose, host) in [(&[][..], "300K"), (&["--decompose"], "60K")] {
-            // MPICH may end before it has passed on what a rank that aborts has said: then once more.
+            // MPICH may end before it has passed on what a rank that aborts has said: then once
+            // more.
             let mut text = String::new();
             for _ in 0..4 {
                 let output = mpi.ranks(3, &[&THREE_D[..], decompose].concat(), &config(host));
@@ -307,7 +459,11 @@ fn a_failure_in_a_shot_ends_every_rank() {
                     break;
                 }
             }
-            assert!(text.contains("raise host_budget") && !text.contains("imeout"), "{} {decompose:?}: {text}", mpi.name);
+            assert!(
+                text.contains("raise host_budget") && !text.contains("imeout"),
+                "{} {decompose:?}: {text}",
+                mpi.name
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The CUDA examples: compiled by the real compiler, and run on the CPU, where they must have rtm3d's bits. No GPU is needed.
+//! The CUDA examples: compiled by the real compiler, and run on the CPU, where they must have
+//! rtm3d's bits. No GPU is needed.
 
 mod common;
 
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Machines that every nvcc here compiles for; CUDA 12 has 70, too, and CUDA 13 has none older than 75.
+/// Machines that every nvcc here compiles for; CUDA 12 has 70, too, and CUDA 13 has none older than
+/// 75.
 const ARCHS: &str = "80 90";
 
 /// An nvcc, if there is one or PyPI's can be installed.
@@ -76,11 +78,23 @@ fn the_kernels_do_not_spill() {
     let mut kernels = 0;
     for kernel in text.split("Compiling entry function ").skip(1) {
         let name = kernel.lines().next().unwrap();
-        assert!(kernel.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), "{kernel}");
-        let registers = kernel.split("Used ").nth(1).and_then(|t| t.split(' ').next()).and_then(|t| t.parse::<u32>().ok()).unwrap();
+        assert!(
+            kernel.contains("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"),
+            "{kernel}"
+        );
+        let registers = kernel
+            .split("Used ")
+            .nth(1)
+            .and_then(|t| t.split(' ').next())
+            .and_then(|t| t.parse::<u32>().ok())
+            .unwrap();
         println!("{name} {registers} registers");
-        // Of 65536 registers, enough for three blocks of step3 where a multiprocessor takes as many, and for two on sm_75.
-        assert!(registers <= if name.contains("sm_75") { 64 } else { 42 } || !name.contains("step3"), "{name}: {registers} registers");
+        // Of 65536 registers, enough for three blocks of step3 where a multiprocessor takes as
+        // many, and for two on sm_75.
+        assert!(
+            registers <= if name.contains("sm_75") { 64 } else { 42 } || !name.contains("step3"),
+            "{name}: {registers} registers"
+        );
         kernels += usize::from(name.contains("step3"));
     }
     assert_eq!(kernels, 3, "{text}");
@@ -90,10 +104,16 @@ fn the_kernels_do_not_spill() {
 fn for_the_host(source: &str) -> String {
     let mut text = source.to_string();
     while let Some(open) = text.find("<<<") {
-        let name = text[..open].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+        let name =
+            text[..open].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
         let close = open + text[open..].find(">>>(").expect("a launch");
         let end = close + text[close..].find(");").expect("its end");
-        let call = format!("cuda_host_launch({}, [=] {{ {}({}); }});", &text[open + 3..close], &text[name..open], &text[close + 4..end]);
+        let call = format!(
+            "cuda_host_launch({}, [=] {{ {}({}); }});",
+            &text[open + 3..close],
+            &text[name..open],
+            &text[close + 4..end]
+        );
         text.replace_range(name..end + 2, &call);
     }
     text
@@ -102,7 +122,8 @@ fn for_the_host(source: &str) -> String {
 /// A program of rtm3d_cuda, made of these parts, with its kernels on the CPU; and rtm3d itself.
 fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
     let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
-    let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+    let (build, lib) =
+        (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
     run(Command::new("make").args(["-j2", "-C"]).arg(&rtm3d).args([&build, &lib]));
     let mut compile = Command::new("g++");
     compile.args(["-std=c++17", "-O2", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fopenmp"]);
@@ -115,18 +136,26 @@ fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
         std::fs::write(&translated, for_the_host(&source)).unwrap();
         compile.arg(translated);
     }
-    for object in std::fs::read_dir(dir.join("rtm3d.obj")).unwrap().map(|entry| entry.unwrap().path()) {
+    for object in
+        std::fs::read_dir(dir.join("rtm3d.obj")).unwrap().map(|entry| entry.unwrap().path())
+    {
         if !["main.o", "bench.o"].contains(&object.file_name().unwrap().to_str().unwrap()) {
             compile.arg(object);
         }
     }
     let lib = library().display();
     let program = dir.join("on_host");
-    run(compile.arg("-o").arg(&program).args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
+    run(compile.arg("-o").arg(&program).args([
+        &format!("-L{lib}"),
+        "-lgpuzip",
+        &format!("-Wl,-rpath,{lib}"),
+        "-lm",
+    ]));
     (program, dir.join("rtm3d"))
 }
 
-/// The kernels and the loop around them, thread by thread on the CPU: tiles, halos and chunks that do not divide the grid.
+/// The kernels and the loop around them, thread by thread on the CPU: tiles, halos and chunks that
+/// do not divide the grid.
 #[test]
 fn the_kernels_have_the_bits_of_the_cpu() {
     if !common::have("g++") {
@@ -135,13 +164,27 @@ fn the_kernels_have_the_bits_of_the_cpu() {
     let dir = tempdir("nvcc-host");
     let (on_host, rtm3d) = on_the_host(&dir, &["migrate", "rtm3d_cuda"]);
     for args in [
-        &["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "30", "--shots", "2", "--border", "8"][..],
-        &["--n1", "26", "--n2", "9", "--n3", "46", "--steps", "12", "--shots", "1", "--border", "5"],
+        &[
+            "--n1", "24", "--n2", "40", "--n3", "1", "--steps", "30", "--shots", "2", "--border",
+            "8",
+        ][..],
+        &[
+            "--n1", "26", "--n2", "9", "--n3", "46", "--steps", "12", "--shots", "1", "--border",
+            "5",
+        ],
     ] {
         let hashes = |program: &Path| {
             let mut command = Command::new(program);
-            command.args(args).args(["--json", "--verify", "--out"]).arg(dir.join("out")).env("OMP_WAIT_POLICY", "passive");
-            for (key, value) in [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4"), ("CACHE_CAPACITY", "2")] {
+            command
+                .args(args)
+                .args(["--json", "--verify", "--out"])
+                .arg(dir.join("out"))
+                .env("OMP_WAIT_POLICY", "passive");
+            for (key, value) in [
+                ("CHECKPOINTING_ALGORITHM", "revolve"),
+                ("CHECKPOINTING_SNAPS", "4"),
+                ("CACHE_CAPACITY", "2"),
+            ] {
                 command.env(format!("GPUZIP_{key}"), value);
             }
             let json = stdout(&run(&mut command));
@@ -153,8 +196,16 @@ fn the_kernels_have_the_bits_of_the_cpu() {
         // Lossy snapshots come back with something in the halo, where both must have zeros again.
         let lossy = |program: &Path| {
             let mut command = Command::new(program);
-            command.args(args).args(["--json", "--out"]).arg(dir.join("out")).env("OMP_WAIT_POLICY", "passive");
-            for (key, value) in [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4"), ("COMPRESSOR", "dct")] {
+            command
+                .args(args)
+                .args(["--json", "--out"])
+                .arg(dir.join("out"))
+                .env("OMP_WAIT_POLICY", "passive");
+            for (key, value) in [
+                ("CHECKPOINTING_ALGORITHM", "revolve"),
+                ("CHECKPOINTING_SNAPS", "4"),
+                ("COMPRESSOR", "dct"),
+            ] {
                 command.env(format!("GPUZIP_{key}"), value);
             }
             let json = stdout(&run(&mut command));
@@ -162,12 +213,18 @@ fn the_kernels_have_the_bits_of_the_cpu() {
         };
         assert_eq!(lossy(&on_host), lossy(&rtm3d), "{args:?}, lossy");
         assert_ne!(lossy(&on_host), hashes(&on_host));
-        let sweep = stdout(&run(Command::new(&on_host).args(args).args(["--sweep", "--codecs", "none", "--json"])));
-        assert!(sweep.contains("\"error\": null") && sweep.contains("\"shown_relative_l2\": 0}"), "{sweep}");
+        let sweep = stdout(&run(Command::new(&on_host)
+            .args(args)
+            .args(["--sweep", "--codecs", "none", "--json"])));
+        assert!(
+            sweep.contains("\"error\": null") && sweep.contains("\"shown_relative_l2\": 0}"),
+            "{sweep}"
+        );
     }
 }
 
-/// What the bundle measures on a GPU: raw configurations agree bit for bit, and those of codecs nearly.
+/// What the bundle measures on a GPU: raw configurations agree bit for bit, and those of codecs
+/// nearly.
 #[test]
 fn stall_compares_codecs() {
     if !common::have("g++") {
@@ -177,12 +234,17 @@ fn stall_compares_codecs() {
     let (stall, _) = on_the_host(&dir, &["stall"]);
     let configurations = ["2:clairvoyant", "0:lru", "2:clairvoyant:dct:1e-3", "2:lru:zfp:8"];
     let mut command = Command::new(&stall);
-    command.args(["52", "70", "6", "1", "1000"]).args(configurations).env("OMP_WAIT_POLICY", "passive");
+    command
+        .args(["52", "70", "6", "1", "1000"])
+        .args(configurations)
+        .env("OMP_WAIT_POLICY", "passive");
     let text = stdout(&run(&mut command));
     let runs: Vec<&str> = text.lines().collect();
     assert_eq!(runs.len(), configurations.len(), "{text}");
     let number = |run: &str, key: &str| -> f64 {
-        let at = run.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {run}")) + key.len() + 4;
+        let at = run.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {run}"))
+            + key.len()
+            + 4;
         run[at..].split([',', '}']).next().unwrap().parse().unwrap()
     };
     let hash = |run: &str| run[run.find("\"image_hash\"").unwrap()..].to_string();
@@ -195,13 +257,15 @@ fn stall_compares_codecs() {
         assert!(error > 0.0 && error < 0.05 && number(run, "ratio") > 3.5, "{run}");
         assert!(number(run, "filtered_psnr") > 40.0, "{run}");
     }
-    let bad = Command::new(&stall).args(["52", "9", "3", "1", "1000", "2:lru:no-such"]).output().unwrap();
+    let bad =
+        Command::new(&stall).args(["52", "9", "3", "1", "1000", "2:lru:no-such"]).output().unwrap();
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
 }
 
 #[test]
 fn an_awave_program_compiles_as_cuda() {
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let source = shared.join("reference/awave_snippet.cpp");
     if !source.is_file() {
         println!("skipped: no {} (set GPUZIP_SHARED)", source.display());
@@ -211,7 +275,17 @@ fn an_awave_program_compiles_as_cuda() {
     let program = tempdir("nvcc-awave").join("awave");
     let lib = library().display();
     run(Command::new(nvcc)
-        .args(["-x", "cu", "-std=c++17", "-arch=sm_80", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra", "-I"])
+        .args([
+            "-x",
+            "cu",
+            "-std=c++17",
+            "-arch=sm_80",
+            "-Werror",
+            "all-warnings",
+            "-Xcompiler",
+            "-Wall,-Wextra",
+            "-I",
+        ])
         .arg(root().join("include/gpuzip-dropin"))
         .arg("-I")
         .arg(root().join("include"))
@@ -239,5 +313,8 @@ fn the_swap_example_compiles_as_cuda() {
     }
     let output = Command::new(dir.join("awave")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && text.contains("awave: cudaMallocManaged: "), "{text}");
+    assert!(
+        output.status.code() == Some(2) && text.contains("awave: cudaMallocManaged: "),
+        "{text}"
+    );
 }

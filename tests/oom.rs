@@ -1,4 +1,5 @@
-//! Memory that runs out: an error or the right states, and never the end of the process. See tests/c/oom.c.
+//! Memory that runs out: an error or the right states, and never the end of the process. See
+//! tests/c/oom.c.
 
 mod common;
 #[path = "cuda/emu.rs"]
@@ -15,7 +16,15 @@ fn is_long() -> bool {
 
 /// The program, in a folder of its own.
 fn program(dir: &Path) -> Command {
-    let flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-pthread"];
+    let flags = [
+        "-std=gnu11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Wno-missing-field-initializers",
+        "-Werror",
+        "-pthread",
+    ];
     let allocator = root().join("tests/c/failing_memory.c");
     let program = compile_c_with(dir, "cc", &flags, &[&root().join("tests/c/oom.c"), &allocator]);
     let mut command = Command::new(program);
@@ -23,7 +32,8 @@ fn program(dir: &Path) -> Command {
     command
 }
 
-/// Allocations of the kinds of sessions that a pattern names fail in turn: all of them, or a sample without `GPUZIP_TEST_LONG`.
+/// Allocations of the kinds of sessions that a pattern names fail in turn: all of them, or a sample
+/// without `GPUZIP_TEST_LONG`.
 fn allocations_fail(folder: &str, which: [&str; 2]) {
     let dir = tempdir(folder);
     let most = if is_long() { "0" } else { "2" };
@@ -58,30 +68,54 @@ fn sessions_begin_once_there_is_memory_again() {
     allocations_fail("oom-repeat", ["--only", which]);
 }
 
-/// The same on the CUDA path: only what the library itself asks for fails, not what the software driver does.
+/// The same on the CUDA path: only what the library itself asks for fails, not what the software
+/// driver does.
 #[test]
 fn every_allocation_may_fail_on_cuda() {
     let dir = tempdir("oom-cuda");
     let folder = emu::folder_with("oom", &emu::driver());
-    let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&library_path()))).unwrap();
-    let mut modes =
-        vec!["store-all-cache", "revolve", "lru", "zero-copy", "shared-levels", "run", "attach", "trace-out", "store-all-large"];
+    let path =
+        std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&library_path())))
+            .unwrap();
+    let mut modes = vec![
+        "store-all-cache",
+        "revolve",
+        "lru",
+        "zero-copy",
+        "shared-levels",
+        "run",
+        "attach",
+        "trace-out",
+        "store-all-large",
+    ];
     if is_long() {
-        modes.extend(["fp16", "bfp", "trace-out-large", "fields", "two-level", "autotune", "threads", "repeat-revolve"]);
+        modes.extend([
+            "fp16",
+            "bfp",
+            "trace-out-large",
+            "fields",
+            "two-level",
+            "autotune",
+            "threads",
+            "repeat-revolve",
+        ]);
     }
     let cache = common::scratch("oom-kernels");
     for mode in modes {
         let most = if is_long() && mode != "autotune" { "0" } else { "3" };
         let mut command = program(&dir);
-        command.args(["--cuda", "--only", mode, "--most", most]).env("LD_LIBRARY_PATH", &path).env("CUDA_EMU_MODE", "early");
+        command
+            .args(["--cuda", "--only", mode, "--most", most])
+            .env("LD_LIBRARY_PATH", &path)
+            .env("CUDA_EMU_MODE", "early");
         let printed = stdout(&run(command.env("GPUZIP_CACHE_DIR", &cache)));
         println!("{printed}");
         assert!(printed.contains("aborts 0, wrong 0"), "{printed}");
     }
 }
 
-/// 300,000 steps that store every state, where the process may have less and less address space: some of these limits end a process that
-/// takes its memory for granted.
+/// 300,000 steps that store every state, where the process may have less and less address space:
+/// some of these limits end a process that takes its memory for granted.
 #[test]
 fn a_limit_of_the_address_space_is_an_error() {
     let dir = tempdir("oom-limit");

@@ -1,5 +1,5 @@
-//! The simulator beside another implementation of its model, which plays the very same plans, where that is at hand: it is not in this
-//! repository; `GPUZIP_SHARED` says where, or `../shared`.
+//! The simulator beside another implementation of its model, which plays the very same plans, where
+//! that is at hand: it is not in this repository; `GPUZIP_SHARED` says where, or `../shared`.
 
 use gpuzip::plan::{Index, Plan, Policy, NONE};
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
@@ -37,7 +37,8 @@ fn written(schedule: &Schedule, plan: &Plan, costs: &Costs) -> String {
     let index = Index::new(schedule).unwrap();
     let mut issue = vec![-1i64; index.events.len()];
     plan.fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after.into());
-    let mut line = format!("{} {} {} {}", plan.device_slots, costs.upload, costs.copy, costs.backward.of(0));
+    let mut line =
+        format!("{} {} {} {}", plan.device_slots, costs.upload, costs.copy, costs.backward.of(0));
     let mut e = 0;
     for action in schedule.actions() {
         match action.kind {
@@ -47,7 +48,15 @@ fn written(schedule: &Schedule, plan: &Plan, costs: &Costs) -> String {
                 let step = plan.steps[e];
                 assert_ne!(step.slot, NONE, "the other implementation has no way past the cache");
                 let kind = if action.kind == Kind::Save { "S" } else { "R" };
-                write!(line, ";{kind} {} {} {} {}", action.ts, step.slot, u8::from(step.host != NONE), issue[e]).unwrap();
+                write!(
+                    line,
+                    ";{kind} {} {} {} {}",
+                    action.ts,
+                    step.slot,
+                    u8::from(step.host != NONE),
+                    issue[e]
+                )
+                .unwrap();
                 e += 1;
             }
             _ => {}
@@ -58,7 +67,11 @@ fn written(schedule: &Schedule, plan: &Plan, costs: &Costs) -> String {
 
 fn play(folder: &Path, lines: &str) -> Vec<f64> {
     let mut python = Command::new("python3");
-    let mut child = python.args(["-c", PLAYER]).current_dir(folder).env("PYTHONPATH", folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut child = python
+        .args(["-c", PLAYER])
+        .current_dir(folder)
+        .env("PYTHONPATH", folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     child = child.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -73,18 +86,33 @@ fn play(folder: &Path, lines: &str) -> Vec<f64> {
 #[test]
 fn plans_take_as_long_as_elsewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
     let folder = shared.join("reference");
-    if !folder.join("cache_sim.py").exists() || Command::new("python3").arg("--version").output().is_err() {
+    if !folder.join("cache_sim.py").exists()
+        || Command::new("python3").arg("--version").output().is_err()
+    {
         eprintln!("skipped: no {}, or no python3", folder.join("cache_sim.py").display());
         return;
     }
     let (mut lines, mut ours) = (String::new(), Vec::new());
-    for (transfer, copy, backward) in [(12.0, 0.48, 1.0), (3.0, 0.85, 1.0), (0.8, 0.5, 2.5), (0.24, 0.0, 1.0), (5.5, 0.1, 0.3)] {
+    for (transfer, copy, backward) in
+        [(12.0, 0.48, 1.0), (3.0, 0.85, 1.0), (0.8, 0.5, 2.5), (0.24, 0.0, 1.0), (5.5, 0.1, 0.3)]
+    {
         for (n, s) in [(3751, 8), (600, 12), (600, 60), (90, 9)] {
             let two_level = Schedule::two_level(n, n.div_ceil(26) + 4, 26, 4);
-            for schedule in [Schedule::revolve(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, 20), two_level] {
-                for (cache, policy) in [(2, Policy::Clairvoyant), (4, Policy::Clairvoyant), (4, Policy::Lru), (7, Policy::Clairvoyant)] {
+            for schedule in [
+                Schedule::revolve(n, s),
+                Schedule::uniform_published(n, s),
+                Schedule::zcut(n, 0, 20),
+                two_level,
+            ] {
+                for (cache, policy) in [
+                    (2, Policy::Clairvoyant),
+                    (4, Policy::Clairvoyant),
+                    (4, Policy::Lru),
+                    (7, Policy::Clairvoyant),
+                ] {
                     let schedule = schedule.as_ref().unwrap();
                     let plan = Plan::new(schedule, cache, policy).unwrap();
                     let costs = costs(transfer, copy, backward);
@@ -102,5 +130,11 @@ fn plans_take_as_long_as_elsewhere() {
 }
 
 fn costs(transfer: f64, copy: f64, backward: f64) -> Costs {
-    Costs { backward: Times::Each(backward), copy, upload: transfer, download: transfer, ..Costs::default() }
+    Costs {
+        backward: Times::Each(backward),
+        copy,
+        upload: transfer,
+        download: transfer,
+        ..Costs::default()
+    }
 }

@@ -20,7 +20,12 @@ fn build_with(folder: &str, target: &str, variables: &[&str]) -> PathBuf {
     let build = format!("BUILD={}", dir.display());
     let lib = format!("GPUZIP_LIB={}", library().display());
     let rtm3d = root().join("c-examples/rtm3d");
-    run(Command::new("make").args(["-s", "-j2", "-C"]).arg(rtm3d).args([&build, &lib]).args(variables).arg(dir.join(target)));
+    run(Command::new("make")
+        .args(["-s", "-j2", "-C"])
+        .arg(rtm3d)
+        .args([&build, &lib])
+        .args(variables)
+        .arg(dir.join(target)));
     dir.join(target)
 }
 
@@ -42,7 +47,9 @@ fn quiet(program: &std::path::Path) -> Command {
 
 /// The value of a key in the JSON object that rtm3d prints, as text.
 fn value<'a>(json: &'a str, key: &str) -> &'a str {
-    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}")) + key.len() + 4;
+    let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}"))
+        + key.len()
+        + 4;
     json[start..].split([',', '}']).next().unwrap().trim_matches('"')
 }
 
@@ -74,7 +81,10 @@ fn matrix(args: &[&str], out: &str, snapshots: &str) {
                     ("CACHE_CAPACITY", &cache),
                 ];
                 let json = verify(args, out, &config);
-                hashes.insert((value(&json, "image_hash").to_string(), value(&json, "illumination_hash").to_string()));
+                hashes.insert((
+                    value(&json, "image_hash").to_string(),
+                    value(&json, "illumination_hash").to_string(),
+                ));
                 assert_eq!(value(&json, "policy"), policy);
                 if algorithm != "auto" {
                     assert_eq!(value(&json, "algorithm"), algorithm);
@@ -87,29 +97,58 @@ fn matrix(args: &[&str], out: &str, snapshots: &str) {
 
 #[test]
 fn images_do_not_depend_on_schedule_policy_or_cache() {
-    matrix(&["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "90", "--shots", "2", "--border", "8"], "small-2d", "5");
+    matrix(
+        &[
+            "--n1", "24", "--n2", "40", "--n3", "1", "--steps", "90", "--shots", "2", "--border",
+            "8",
+        ],
+        "small-2d",
+        "5",
+    );
 }
 
 #[test]
 fn a_small_3d_job_and_a_published_uniform() {
-    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6"];
+    let args = [
+        "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6",
+    ];
     let base = verify(&args, "small-3d", &[]);
     for config in [
-        &[("CHECKPOINTING_ALGORITHM", "uniform"), ("CHECKPOINTING_SNAPS", "8"), ("UNIFORM_READING", "1"), ("CACHE_CAPACITY", "3")][..],
-        &[("CHECKPOINTING_ALGORITHM", "zcut"), ("SCHEDULE_CHUNK", "7"), ("CACHE_CAPACITY", "2"), ("LINK_BANDWIDTH", "1e9")],
+        &[
+            ("CHECKPOINTING_ALGORITHM", "uniform"),
+            ("CHECKPOINTING_SNAPS", "8"),
+            ("UNIFORM_READING", "1"),
+            ("CACHE_CAPACITY", "3"),
+        ][..],
+        &[
+            ("CHECKPOINTING_ALGORITHM", "zcut"),
+            ("SCHEDULE_CHUNK", "7"),
+            ("CACHE_CAPACITY", "2"),
+            ("LINK_BANDWIDTH", "1e9"),
+        ],
         &[("DEVICE_BUDGET", "1M"), ("HOST_BUDGET", "3M")],
-        &[("CHECKPOINTING_ALGORITHM", "revolve"), ("SNAPSHOT_RULE", "1"), ("CACHE_CAPACITY", "2"), ("POLICY", "lru")],
+        &[
+            ("CHECKPOINTING_ALGORITHM", "revolve"),
+            ("SNAPSHOT_RULE", "1"),
+            ("CACHE_CAPACITY", "2"),
+            ("POLICY", "lru"),
+        ],
     ] {
         let json = verify(&args, "small-3d", config);
         assert_eq!(value(&json, "image_hash"), value(&base, "image_hash"), "{config:?}");
     }
 }
 
-/// The past of a wavefield is its present one step before, bit for bit, so that it is stored once; the image knows nothing of it.
+/// The past of a wavefield is its present one step before, bit for bit, so that it is stored once;
+/// the image knows nothing of it.
 #[test]
 fn shared_time_levels_give_the_same_image() {
-    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6"];
-    for (algorithm, cache) in [("store-all", "0"), ("store-all", "4"), ("zcut", "3"), ("revolve", "2")] {
+    let args = [
+        "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "2", "--border", "6",
+    ];
+    for (algorithm, cache) in
+        [("store-all", "0"), ("store-all", "4"), ("zcut", "3"), ("revolve", "2")]
+    {
         let config = [("CHECKPOINTING_ALGORITHM", algorithm), ("CACHE_CAPACITY", cache)];
         let plain = verify(&args, "levels", &config);
         let shared = verify(&args, "levels", &[&config[..], &[("SHARED_LEVELS", "1")]].concat());
@@ -117,45 +156,79 @@ fn shared_time_levels_give_the_same_image() {
         let number = |json: &str, key: &str| value(json, key).parse::<u64>().unwrap();
         for (key, count) in [("stored_bytes", "saves"), ("peak_host_bytes", "snapshots")] {
             // Each snapshot has checksums of 256 bytes.
-            let (shared_bytes, plain_bytes, checksums) = (number(&shared, key), number(&plain, key), 256 * number(&shared, count));
+            let (shared_bytes, plain_bytes, checksums) =
+                (number(&shared, key), number(&plain, key), 256 * number(&shared, count));
             let is_half = 100 * shared_bytes < 55 * plain_bytes;
-            let what = format!("{key}: {shared_bytes} of {plain_bytes} with {algorithm}, {cache} slots");
-            assert!(shared_bytes <= plain_bytes + checksums && (algorithm != "store-all" || is_half), "{what}");
+            let what =
+                format!("{key}: {shared_bytes} of {plain_bytes} with {algorithm}, {cache} slots");
+            assert!(
+                shared_bytes <= plain_bytes + checksums && (algorithm != "store-all" || is_half),
+                "{what}"
+            );
         }
     }
 }
 
-/// A shot that is measured has the image of any other, and the shots behind it are planned by what was found, which a file keeps.
+/// A shot that is measured has the image of any other, and the shots behind it are planned by what
+/// was found, which a file keeps.
 #[test]
 fn tuned_migrations_have_the_same_image() {
-    let args = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "3", "--border", "6"];
+    let args = [
+        "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--shots", "3", "--border", "6",
+    ];
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm3d.profile");
     let _ = std::fs::remove_file(&file);
-    let config = [("DEVICE_BUDGET", "1M"), ("HOST_BUDGET", "3M"), ("PROFILE_PATH", file.to_str().unwrap())];
+    let config =
+        [("DEVICE_BUDGET", "1M"), ("HOST_BUDGET", "3M"), ("PROFILE_PATH", file.to_str().unwrap())];
     let plain = verify(&args, "tuned", &config);
     assert!(!file.exists());
     let tuned = verify(&[&args[..], &["--tune"]].concat(), "tuned", &config);
     assert_eq!(value(&tuned, "image_hash"), value(&plain, "image_hash"));
-    let hex: String = std::fs::read(&file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String =
+        std::fs::read(&file).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(value(&tuned, "profile"), hex);
-    assert!(value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0 && value(&tuned, "d2h_gbs").parse::<f64>().unwrap() > 0.0);
-    // A run that reads the file plans all its shots as the tuned one planned those behind the first.
+    assert!(
+        value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0
+            && value(&tuned, "d2h_gbs").parse::<f64>().unwrap() > 0.0
+    );
+    // A run that reads the file plans all its shots as the tuned one planned those behind the
+    // first.
     let read = verify(&args, "tuned", &config);
     for key in ["algorithm", "snapshots", "cache"] {
         assert_eq!(value(&read, key), value(&tuned, key), "{key}");
     }
-    let text =
-        stdout(&run(rtm3d().args(args).args(["--tune", "--out"]).arg(file.with_extension("out")).envs([("GPUZIP_DEVICE_BUDGET", "1M")])));
-    assert!(text.contains("a forward step") && text.contains("planned before") && text.contains("and by this"), "{text}");
+    let text = stdout(&run(rtm3d()
+        .args(args)
+        .args(["--tune", "--out"])
+        .arg(file.with_extension("out"))
+        .envs([("GPUZIP_DEVICE_BUDGET", "1M")])));
+    assert!(
+        text.contains("a forward step")
+            && text.contains("planned before")
+            && text.contains("and by this"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_recorded_schedule_gives_the_same_image() {
-    let args = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "50", "--shots", "1", "--border", "6"];
+    let args =
+        ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "50", "--shots", "1", "--border", "6"];
     let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm.trace");
-    let recorded = run(Command::new(library().join("gpuzip")).args(["schedule", "--algorithm", "zcut", "--steps", "50", "--print"]));
+    let recorded = run(Command::new(library().join("gpuzip")).args([
+        "schedule",
+        "--algorithm",
+        "zcut",
+        "--steps",
+        "50",
+        "--print",
+    ]));
     std::fs::write(&trace, recorded.stdout).unwrap();
-    let config = [("CHECKPOINTING_ALGORITHM", "trace"), ("TRACE_FILE_PATH", trace.to_str().unwrap()), ("CACHE_CAPACITY", "4")];
+    let config = [
+        ("CHECKPOINTING_ALGORITHM", "trace"),
+        ("TRACE_FILE_PATH", trace.to_str().unwrap()),
+        ("CACHE_CAPACITY", "4"),
+    ];
     let json = verify(&args, "trace", &config);
     assert_eq!(value(&json, "algorithm"), "trace");
     assert_eq!(value(&json, "image_hash"), value(&verify(&args, "trace", &[]), "image_hash"));
@@ -165,25 +238,43 @@ fn a_recorded_schedule_gives_the_same_image() {
 fn the_performance_log_has_a_line_per_shot() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("performance.csv");
     let _ = std::fs::remove_file(&path);
-    let args = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "40", "--shots", "3", "--border", "6"];
-    let config = [("ENABLE_PERFORMANCE_LOG", "1"), ("PERFORMANCE_LOG", path.to_str().unwrap()), ("CHECKPOINTING_ALGORITHM", "revolve")];
+    let args =
+        ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "40", "--shots", "3", "--border", "6"];
+    let config = [
+        ("ENABLE_PERFORMANCE_LOG", "1"),
+        ("PERFORMANCE_LOG", path.to_str().unwrap()),
+        ("CHECKPOINTING_ALGORITHM", "revolve"),
+    ];
     verify(&args, "performance", &config);
     let json = verify(&args, "performance", &config);
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.len(), 1 + 2 * 3, "one heading, two runs of three shots");
     assert!(lines.iter().all(|line| line.len() == lines[0].len()));
-    let column = |name: &str| lines[0].iter().position(|cell| *cell == name).unwrap_or_else(|| panic!("no {name}"));
-    assert_eq!(lines[1..].iter().map(|line| line[column("shot")]).collect::<Vec<_>>(), ["1", "2", "3", "1", "2", "3"]);
-    let steps: u64 = lines[4..].iter().map(|line| line[column("forward_steps")].parse::<u64>().unwrap()).sum();
+    let column = |name: &str| {
+        lines[0].iter().position(|cell| *cell == name).unwrap_or_else(|| panic!("no {name}"))
+    };
+    assert_eq!(
+        lines[1..].iter().map(|line| line[column("shot")]).collect::<Vec<_>>(),
+        ["1", "2", "3", "1", "2", "3"]
+    );
+    let steps: u64 =
+        lines[4..].iter().map(|line| line[column("forward_steps")].parse::<u64>().unwrap()).sum();
     assert_eq!(steps.to_string(), value(&json, "forward_steps"));
 }
 
 #[test]
 fn a_mistyped_variable_is_named() {
-    let small = ["--n1", "16", "--n2", "20", "--n3", "1", "--steps", "20", "--shots", "1", "--border", "6", "--out"];
+    let small = [
+        "--n1", "16", "--n2", "20", "--n3", "1", "--steps", "20", "--shots", "1", "--border", "6",
+        "--out",
+    ];
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join("variables");
-    let output = run(rtm3d().args(small).arg(out).env("GPUZIP_CHEKPOINTING_SNAPS", "4").env("GPUZIP_LIB", "/a/build/file's"));
+    let output = run(rtm3d()
+        .args(small)
+        .arg(out)
+        .env("GPUZIP_CHEKPOINTING_SNAPS", "4")
+        .env("GPUZIP_LIB", "/a/build/file's"));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("GPUZIP_CHEKPOINTING_SNAPS") && !text.contains("GPUZIP_LIB"), "{text}");
 }
@@ -199,25 +290,47 @@ fn states_can_be_dumped() {
     let dir = common::tempdir("dumps");
     let job = ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--shots", "2"];
     let dump = |steps: &str, list: &str| {
-        stdout(&run(rtm3d().args(job).args(["--steps", steps, "--dump-snapshots", list, "--json", "--out"]).arg(&dir)))
+        stdout(&run(rtm3d()
+            .args(job)
+            .args(["--steps", steps, "--dump-snapshots", list, "--json", "--out"])
+            .arg(&dir)))
     };
-    let file = |step: &str, level: &str| floats(&dir.join(format!("snapshot_36x32x40_step{step}_{level}.f32")));
+    let file = |step: &str, level: &str| {
+        floats(&dir.join(format!("snapshot_36x32x40_step{step}_{level}.f32")))
+    };
     // Twice, unsorted, and the last step of the job: each file once.
     let json = dump("60", "60,0,59,60");
     assert_eq!(json.lines().count(), 1, "{json}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 6);
-    assert_eq!([value(&json, "n1"), value(&json, "n2"), value(&json, "n3")], ["36", "32", "40"], "with sponge and halo");
+    assert_eq!(
+        [value(&json, "n1"), value(&json, "n2"), value(&json, "n3")],
+        ["36", "32", "40"],
+        "with sponge and halo"
+    );
     assert!(file("0000", "curr").iter().chain(&file("0000", "prev")).all(|&v| v == 0.0));
     let curr = file("0060", "curr");
     assert_eq!(curr.len(), 36 * 32 * 40);
-    assert_eq!(file("0060", "prev"), file("0059", "curr"), "the previous level is the state one step earlier");
+    assert_eq!(
+        file("0060", "prev"),
+        file("0059", "curr"),
+        "the previous level is the state one step earlier"
+    );
     assert_ne!(file("0059", "curr"), curr);
-    let halo = |i: usize| [(i % 36, 36), (i / 36 % 32, 32), (i / (36 * 32), 40)].iter().any(|&(x, n)| x < 4 || x >= n - 4);
+    let halo = |i: usize| {
+        [(i % 36, 36), (i / 36 % 32, 32), (i / (36 * 32), 40)]
+            .iter()
+            .any(|&(x, n)| x < 4 || x >= n - 4)
+    };
     assert!(curr.iter().enumerate().all(|(i, &v)| if halo(i) { v == 0.0 } else { v.is_finite() }));
     let largest = curr.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-    let filled = curr.iter().filter(|v| f64::from(v.abs()) > 1e-3 * f64::from(largest)).count() as f64 / curr.len() as f64;
+    let filled = curr.iter().filter(|v| f64::from(v.abs()) > 1e-3 * f64::from(largest)).count()
+        as f64
+        / curr.len() as f64;
     let of_60 = json.split("{\"step\": 60").nth(1).unwrap();
-    assert!((value(of_60, "max").parse::<f64>().unwrap() / f64::from(largest) - 1.0).abs() < 1e-6, "{json}");
+    assert!(
+        (value(of_60, "max").parse::<f64>().unwrap() / f64::from(largest) - 1.0).abs() < 1e-6,
+        "{json}"
+    );
     assert!((value(of_60, "filled").parse::<f64>().unwrap() - filled).abs() < 1e-6, "{json}");
     // A longer job passes through the same states.
     dump("90", "60");
@@ -226,7 +339,10 @@ fn states_can_be_dumped() {
 
 /// The rows of a sweep over codec settings; every row is an object of its own.
 fn sweep(list: &str, out: &str) -> Vec<String> {
-    let job = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--border", "6", "--sweep", "--json"];
+    let job = [
+        "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--border", "6", "--sweep",
+        "--json",
+    ];
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
     let mut command = rtm3d();
     command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve").env("GPUZIP_CHECKPOINTING_SNAPS", "5");
@@ -248,21 +364,37 @@ fn raw_snapshots_change_no_image() {
         for view in ["", "filtered_", "shown_"] {
             let figure = |name: &str| value(row, &format!("{view}{name}")).to_string();
             // JSON has no infinity.
-            assert_eq!([figure("psnr"), figure("ssim"), figure("relative_l2")], ["null", "1", "0"], "{row}");
+            assert_eq!(
+                [figure("psnr"), figure("ssim"), figure("relative_l2")],
+                ["null", "1", "0"],
+                "{row}"
+            );
         }
         assert!((value(row, "ratio").parse::<f64>().unwrap() - 1.0).abs() < 1e-2, "{row}");
-        assert_eq!([value(row, "error"), value(row, "bound"), value(row, "rate"), value(row, "snapshots")], ["null", "null", "null", "5"]);
-        assert!(value(row, "seconds").parse::<f64>().unwrap() > 0.0 && value(row, "stall").parse::<f64>().unwrap() > 0.0);
-        let (raw, saves) = (value(row, "raw_bytes").parse::<u64>().unwrap(), value(row, "saves").parse::<u64>().unwrap());
+        assert_eq!(
+            [value(row, "error"), value(row, "bound"), value(row, "rate"), value(row, "snapshots")],
+            ["null", "null", "null", "5"]
+        );
+        assert!(
+            value(row, "seconds").parse::<f64>().unwrap() > 0.0
+                && value(row, "stall").parse::<f64>().unwrap() > 0.0
+        );
+        let (raw, saves) = (
+            value(row, "raw_bytes").parse::<u64>().unwrap(),
+            value(row, "saves").parse::<u64>().unwrap(),
+        );
         assert_eq!(raw, saves * 2 * 36 * 32 * 40 * 4);
     }
 }
 
-/// Figures are of the size that the codecs' own errors lead to expect, and declaring the pair is worth something.
+/// Figures are of the size that the codecs' own errors lead to expect, and declaring the pair is
+/// worth something.
 #[test]
 fn lossy_snapshots_are_told_from_raw_ones() {
     let rows = sweep("fp16,bfp,bfp:unpaired", "sweep-lossy");
-    let figure = |row: usize, name: &str| value(&rows[row], name).parse::<f64>().unwrap_or_else(|_| panic!("{name}: {}", rows[row]));
+    let figure = |row: usize, name: &str| {
+        value(&rows[row], name).parse::<f64>().unwrap_or_else(|_| panic!("{name}: {}", rows[row]))
+    };
     for (row, ratio) in [(0, 2.0), (1, 3.8), (2, 3.8)] {
         assert!((figure(row, "ratio") / ratio - 1.0).abs() < 0.1, "{}", rows[row]);
         for view in ["", "filtered_", "shown_"] {
@@ -282,17 +414,28 @@ fn a_refused_codec_is_a_row_that_says_why() {
     let rows = sweep("auto,none", "sweep-refused");
     assert_eq!(rows.len(), 2);
     assert!(value(&rows[0], "error").starts_with("gpuzip_"), "{}", rows[0]);
-    assert_eq!([value(&rows[0], "codec"), value(&rows[0], "ratio"), value(&rows[0], "ssim")], ["auto", "null", "null"]);
+    assert_eq!(
+        [value(&rows[0], "codec"), value(&rows[0], "ratio"), value(&rows[0], "ssim")],
+        ["auto", "null", "null"]
+    );
     assert_eq!([value(&rows[1], "error"), value(&rows[1], "filtered_relative_l2")], ["null", "0"]);
 }
 
 #[test]
 fn the_default_sweep_has_every_codec() {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join("sweep-default");
-    let job = ["--n1", "16", "--n2", "12", "--n3", "1", "--steps", "20", "--border", "6", "--sweep", "--out"];
+    let job = [
+        "--n1", "16", "--n2", "12", "--n3", "1", "--steps", "20", "--border", "6", "--sweep",
+        "--out",
+    ];
     let text = stdout(&run(rtm3d().args(job).arg(out)));
     let first = |line: &str| line.split_whitespace().next().map(String::from);
-    let settings: Vec<String> = text.lines().skip_while(|line| !line.starts_with("codec ")).skip(1).filter_map(first).collect();
+    let settings: Vec<String> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("codec "))
+        .skip(1)
+        .filter_map(first)
+        .collect();
     let expected = "none dct:1e-2 dct:1e-3 dct:1e-4 lorenzo:1e-2 lorenzo:1e-3 lorenzo:1e-4 cuszp:1e-2 cuszp:1e-3 cuszp:1e-4 \
                     zfp:4 zfp:8 zfp:16 fp16 bfp";
     assert_eq!(settings, expected.split_whitespace().collect::<Vec<_>>());
@@ -310,18 +453,53 @@ fn the_physics_passes_its_gates() {
     }
 }
 
-const GRADIENT_2D: [&str; 13] = ["--n1", "24", "--n2", "40", "--n3", "1", "--steps", "200", "--shots", "2", "--border", "8", "--gradient"];
-const GRADIENT_3D: [&str; 13] = ["--n1", "16", "--n2", "12", "--n3", "20", "--steps", "160", "--shots", "2", "--border", "6", "--gradient"];
-const FEW_SNAPSHOTS: [(&str, &str); 3] = [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
+const GRADIENT_2D: [&str; 13] = [
+    "--n1",
+    "24",
+    "--n2",
+    "40",
+    "--n3",
+    "1",
+    "--steps",
+    "200",
+    "--shots",
+    "2",
+    "--border",
+    "8",
+    "--gradient",
+];
+const GRADIENT_3D: [&str; 13] = [
+    "--n1",
+    "16",
+    "--n2",
+    "12",
+    "--n3",
+    "20",
+    "--steps",
+    "160",
+    "--shots",
+    "2",
+    "--border",
+    "6",
+    "--gradient",
+];
+const FEW_SNAPSHOTS: [(&str, &str); 3] =
+    [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
 
 #[test]
 fn gradients_do_not_depend_on_schedule_policy_or_cache() {
     for (args, out) in [(&GRADIENT_2D, "gradient-2d"), (&GRADIENT_3D, "gradient-3d")] {
         let mut found = BTreeSet::new();
         for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
-            for (cache, policy) in [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")] {
-                let config =
-                    [("CHECKPOINTING_ALGORITHM", algorithm), ("CHECKPOINTING_SNAPS", "7"), ("CACHE_CAPACITY", cache), ("POLICY", policy)];
+            for (cache, policy) in
+                [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")]
+            {
+                let config = [
+                    ("CHECKPOINTING_ALGORITHM", algorithm),
+                    ("CHECKPOINTING_SNAPS", "7"),
+                    ("CACHE_CAPACITY", cache),
+                    ("POLICY", policy),
+                ];
                 let json = verify(args, out, &config);
                 found.insert(["gradient_hash", "misfit"].map(|key| value(&json, key).to_string()));
             }
@@ -339,7 +517,8 @@ fn rates(json: &str, key: &str) -> Vec<f64> {
     list.split(", ").filter(|rate| *rate != "null").map(|rate| rate.parse().unwrap()).collect()
 }
 
-/// Remainders of first order without the gradient, and of second order with it, through few checkpoints.
+/// Remainders of first order without the gradient, and of second order with it, through few
+/// checkpoints.
 #[test]
 fn gradients_pass_a_taylor_test() {
     let double = build_with("rtm-f64", "rtm3d", &["REAL=double", "CFLAGS=-O1 -Werror"]);
@@ -349,10 +528,19 @@ fn gradients_pass_a_taylor_test() {
             command.args(args).args(["--taylor", "--verify", "--json", "--out"]).arg(out);
             command.envs(FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value)));
             let json = stdout(&run(&mut command));
-            assert_eq!([value(&json, "identical"), value(&json, "right"), value(&json, "algorithm")], ["true", "true", "revolve"]);
+            assert_eq!(
+                [value(&json, "identical"), value(&json, "right"), value(&json, "algorithm")],
+                ["true", "true", "revolve"]
+            );
             let (first, second) = (rates(&json, "first_rates"), rates(&json, "second_rates"));
-            assert!(first.len() == 5 && first.iter().all(|rate| (rate - 1.0).abs() < 0.1), "the slope is no part of it: {json}");
-            assert!(second.len() >= least && second.iter().all(|rate| (rate - 2.0).abs() < tolerance), "{json}");
+            assert!(
+                first.len() == 5 && first.iter().all(|rate| (rate - 1.0).abs() < 0.1),
+                "the slope is no part of it: {json}"
+            );
+            assert!(
+                second.len() >= least && second.iter().all(|rate| (rate - 2.0).abs() < tolerance),
+                "{json}"
+            );
         }
     }
 }
@@ -364,13 +552,21 @@ fn lossy_snapshots_leave_a_gradient() {
         let gradient = |codec: &str| {
             let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
             let config = FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value));
-            let json = stdout(&run(rtm3d().args(args).args(["--json", "--out"]).arg(&dir).envs(config).env("GPUZIP_COMPRESSOR", codec)));
+            let json = stdout(&run(rtm3d()
+                .args(args)
+                .args(["--json", "--out"])
+                .arg(&dir)
+                .envs(config)
+                .env("GPUZIP_COMPRESSOR", codec)));
             (floats(&dir.join("gradient.f32")), value(&json, "misfit").to_string())
         };
         let ((raw, misfit), (lossy, same)) = (gradient("none"), gradient("dct"));
         assert_eq!(misfit, same, "data come from the first pass, which restores nothing");
-        let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
-        let error = norm(&mut raw.iter().zip(&lossy).map(|(a, b)| a - b)) / norm(&mut raw.iter().copied());
+        let norm = |values: &mut dyn Iterator<Item = f32>| {
+            values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt()
+        };
+        let error =
+            norm(&mut raw.iter().zip(&lossy).map(|(a, b)| a - b)) / norm(&mut raw.iter().copied());
         println!("{out}: relative L2 {error:.2e}");
         assert!(error > 0.0 && error < 0.03, "{out}: {error}");
     }
@@ -409,7 +605,21 @@ fn bad_jobs_are_told_what_is_wrong() {
         (&["--taylor"], "add --gradient"),
         (&["--gradient", "--sweep"], "--gradient --sweep"),
         (&["--gradient", "--dump-snapshots", "10"], "--gradient --dump-snapshots"),
-        (&["--gradient", "--taylor", "--init", level, "--model", level, "--n1", "8", "--n2", "8"], "--init"),
+        (
+            &[
+                "--gradient",
+                "--taylor",
+                "--init",
+                level,
+                "--model",
+                level,
+                "--n1",
+                "8",
+                "--n2",
+                "8",
+            ],
+            "--init",
+        ),
         (&["--config", config.to_str().unwrap()], "cache_capacty"),
         (&["--config", "/no/such/config"], "/no/such/config"),
     ] {
@@ -423,7 +633,8 @@ fn bad_jobs_are_told_what_is_wrong() {
 
 /// The folder with real models and wavefields, if this machine has it.
 fn data() -> Option<PathBuf> {
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let data = shared.join("data");
     if data.is_dir() {
         return Some(data);
@@ -436,9 +647,30 @@ fn data() -> Option<PathBuf> {
 fn a_real_model_is_migrated_bit_for_bit() {
     let Some(data) = data() else { return };
     let model = data.join("overthrust2d_201x81_25m_vp.f32");
-    let args = ["--model", model.to_str().unwrap(), "--n1", "81", "--n2", "201", "--dx", "25", "--dt", "0.002", "--freq", "8"];
+    let args = [
+        "--model",
+        model.to_str().unwrap(),
+        "--n1",
+        "81",
+        "--n2",
+        "201",
+        "--dx",
+        "25",
+        "--dt",
+        "0.002",
+        "--freq",
+        "8",
+    ];
     let short = [&args[..], &["--steps", "300", "--shots", "1"]].concat();
-    verify(&short, "overthrust", &[("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "12"), ("CACHE_CAPACITY", "4")]);
+    verify(
+        &short,
+        "overthrust",
+        &[
+            ("CHECKPOINTING_ALGORITHM", "revolve"),
+            ("CHECKPOINTING_SNAPS", "12"),
+            ("CACHE_CAPACITY", "4"),
+        ],
+    );
     if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
         matrix(&[&args[..], &["--steps", "1000", "--shots", "3"]].concat(), "overthrust", "70");
     } else {

@@ -1,4 +1,5 @@
-//! What rtm3d tells and draws: the size of a job before anybody waits, progress, memory counted alike, lossy codecs by name, pictures.
+//! What rtm3d tells and draws: the size of a job before anybody waits, progress, memory counted
+//! alike, lossy codecs by name, pictures.
 
 mod common;
 
@@ -12,8 +13,12 @@ fn rtm3d() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
         let dir = scratch("rtm");
-        let (build, lib) = (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
-        run(Command::new("make").args(["-s", "-j2", "-C"]).arg(root().join("c-examples/rtm3d")).args([&build, &lib]));
+        let (build, lib) =
+            (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
+        run(Command::new("make")
+            .args(["-s", "-j2", "-C"])
+            .arg(root().join("c-examples/rtm3d"))
+            .args([&build, &lib]));
         dir.join("rtm3d")
     });
     let mut command = Command::new(program);
@@ -38,7 +43,11 @@ fn job(out: &str, args: &[&str], config: &[(&str, &str)]) -> (String, String, bo
 #[test]
 fn the_size_of_a_job_comes_first() {
     // 12 + 2 (24 + 4) by 20 + 2 (24 + 4) points of 4 bytes, twice: 41.3 kB.
-    let config = [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "5")];
+    let config = [
+        ("CHECKPOINTING_ALGORITHM", "revolve"),
+        ("CHECKPOINTING_SNAPS", "5"),
+        ("CACHE_CAPACITY", "5"),
+    ];
     let (text, told, good) = job("size", &["--steps", "101", "--json"], &config);
     assert!(good && text.lines().count() == 1, "{text}{told}");
     let lines: Vec<&str> = told.lines().collect();
@@ -51,21 +60,41 @@ fn the_size_of_a_job_comes_first() {
     };
     // Modelling, migration, and what was announced is what was taken.
     let steps = 2.0 * 100.0 + key("forward_steps") + key("backward_steps");
-    assert_eq!(lines[2], format!("rtm3d: {steps} time steps of 0.00517 million points are to be taken"));
+    assert_eq!(
+        lines[2],
+        format!("rtm3d: {steps} time steps of 0.00517 million points are to be taken")
+    );
 }
 
 /// A job of some seconds, on no terminal: lines, but few, and each further than the one before.
 #[test]
 fn a_long_shot_tells_how_far_it_is() {
     let mut command = rtm3d();
-    command.args(["--n1", "80", "--n2", "200", "--n3", "1", "--shots", "1", "--steps", "2000", "--out"]).arg(scratch("rtm").join("long"));
+    command
+        .args([
+            "--n1", "80", "--n2", "200", "--n3", "1", "--shots", "1", "--steps", "2000", "--out",
+        ])
+        .arg(scratch("rtm").join("long"));
     command.env("OMP_NUM_THREADS", "1").env("GPUZIP_LINK_BANDWIDTH", "2e8");
     command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve").env("GPUZIP_CHECKPOINTING_SNAPS", "8");
     let told = String::from_utf8_lossy(&run(&mut command).stderr).into_owned();
-    let shares: Vec<u32> = told.lines().filter_map(|line| line.split_once(" % after ")?.0.rsplit(' ').next()?.parse().ok()).collect();
+    let shares: Vec<u32> = told
+        .lines()
+        .filter_map(|line| line.split_once(" % after ")?.0.rsplit(' ').next()?.parse().ok())
+        .collect();
     println!("{told}");
-    assert!(shares.len() <= 12 && shares.windows(2).all(|pair| pair[0] < pair[1]) && !told.contains('\r'), "{told}");
-    assert!(told.lines().filter(|line| line.contains(" % after ")).all(|line| line.contains(" left (shot 1 of 1, ")), "{told}");
+    assert!(
+        shares.len() <= 12
+            && shares.windows(2).all(|pair| pair[0] < pair[1])
+            && !told.contains('\r'),
+        "{told}"
+    );
+    assert!(
+        told.lines()
+            .filter(|line| line.contains(" % after "))
+            .all(|line| line.contains(" left (shot 1 of 1, ")),
+        "{told}"
+    );
 }
 
 #[test]
@@ -73,10 +102,22 @@ fn memory_is_counted_alike_and_sharing_is_suggested_where_it_helps() {
     let suggestion = "shared_levels = 1 keeps the field that consecutive states share once";
     let all = [("CHECKPOINTING_ALGORITHM", "store-all"), ("BACKEND", "1")];
     let (text, _, good) = job("memory", &["--steps", "101", "--verify"], &all);
-    assert!(good && text.contains("for snapshots of two fields each; so kept, all 101 states would take 4.2 MB"), "{text}");
-    assert!(text.contains("(--verify keeps one field of each: 2.1 MB)") && text.contains(suggestion), "{text}");
+    assert!(
+        good && text.contains(
+            "for snapshots of two fields each; so kept, all 101 states would take 4.2 MB"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("(--verify keeps one field of each: 2.1 MB)") && text.contains(suggestion),
+        "{text}"
+    );
     let few = [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4")];
-    for config in [&[&all[..], &[("SHARED_LEVELS", "1")]].concat()[..], &few, &[&all[..], &[("COMPRESSOR", "dct")]].concat()] {
+    for config in [
+        &[&all[..], &[("SHARED_LEVELS", "1")]].concat()[..],
+        &few,
+        &[&all[..], &[("COMPRESSOR", "dct")]].concat(),
+    ] {
         let (text, told, good) = job("memory", &["--steps", "101"], config);
         assert!(good && !text.contains("shared_levels"), "{config:?}: {text}{told}");
     }
@@ -86,7 +127,10 @@ fn memory_is_counted_alike_and_sharing_is_suggested_where_it_helps() {
 #[test]
 fn lossy_codecs_are_named_where_bits_are_compared() {
     for (config, codec) in [
-        (&[("COMPRESSOR", "dct"), ("ERROR_BOUND", "1e-2")][..], "dct, each value of a snapshot within 0.01 of its field's maximum"),
+        (
+            &[("COMPRESSOR", "dct"), ("ERROR_BOUND", "1e-2")][..],
+            "dct, each value of a snapshot within 0.01 of its field's maximum",
+        ),
         (
             &[("COMPRESSOR", "lorenzo"), ("ERROR_BOUND_MODE", "psnr"), ("ERROR_BOUND", "50")],
             "lorenzo, each snapshot's field at a PSNR of 50 dB",
@@ -94,24 +138,41 @@ fn lossy_codecs_are_named_where_bits_are_compared() {
         (&[("COMPRESSOR", "zfp"), ("ZFP_BIT_RATE", "6")], "zfp, 6 bits per value"),
         (&[("COMPRESSOR", "bfp")], "bfp, of fixed size and without a bound"),
     ] {
-        let config = [&[("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4")], config].concat();
-        let (text, told, good) = job("lossy", &["--steps", "121", "--verify", "--gradient", "--taylor"], &config);
-        assert!(!good && !text.contains("DIFFERENT") && !text.contains("WRONG"), "{config:?}: {text}{told}");
+        let config =
+            [&[("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "4")], config]
+                .concat();
+        let (text, told, good) =
+            job("lossy", &["--steps", "121", "--verify", "--gradient", "--taylor"], &config);
+        assert!(
+            !good && !text.contains("DIFFERENT") && !text.contains("WRONG"),
+            "{config:?}: {text}{told}"
+        );
         assert!(text.contains(&format!("codec             {codec}\n")), "{config:?}: {text}");
         let name = codec.split(',').next().unwrap();
-        assert!(text.contains(&format!("not the same bits, as the codec {name} is lossy")), "{text}");
-        let psnr: f64 = text.split("PSNR of ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(
+            text.contains(&format!("not the same bits, as the codec {name} is lossy")),
+            "{text}"
+        );
+        let psnr: f64 =
+            text.split("PSNR of ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(psnr > 20.0 && psnr < 150.0, "{text}");
     }
     let (text, _, good) = job("lossy", &["--steps", "121", "--verify"], &[]);
-    assert!(good && text.contains("images            IDENTICAL") && !text.contains("codec "), "{text}");
+    assert!(
+        good && text.contains("images            IDENTICAL") && !text.contains("codec "),
+        "{text}"
+    );
 }
 
 /// Width, height and pixels of an 8-bit grey PNG whose rows are differences from the row above.
 fn png(path: &Path) -> (usize, usize, Vec<u8>) {
     let file = std::fs::read(path).unwrap();
     let number = |at: usize| u32::from_be_bytes(file[at..at + 4].try_into().unwrap()) as usize;
-    assert!(file.starts_with(b"\x89PNG\r\n\x1a\n") && file[12..16] == *b"IHDR" && file[24..29] == [8, 0, 0, 0, 0]);
+    assert!(
+        file.starts_with(b"\x89PNG\r\n\x1a\n")
+            && file[12..16] == *b"IHDR"
+            && file[24..29] == [8, 0, 0, 0, 0]
+    );
     let (width, height, length) = (number(16), number(20), number(33));
     assert_eq!(file[37..41], *b"IDAT");
     let rows = miniz_oxide::inflate::decompress_to_vec_zlib(&file[41..41 + length]).unwrap();
@@ -120,27 +181,52 @@ fn png(path: &Path) -> (usize, usize, Vec<u8>) {
     for (y, row) in rows.chunks(width + 1).enumerate() {
         assert_eq!(row[0], 2);
         for (x, difference) in row[1..].iter().enumerate() {
-            pixels.push(difference.wrapping_add(if y > 0 { pixels[(y - 1) * width + x] } else { 0 }));
+            pixels.push(difference.wrapping_add(if y > 0 {
+                pixels[(y - 1) * width + x]
+            } else {
+                0
+            }));
         }
     }
     (width, height, pixels)
 }
 
-/// Deep, flat, large and small models: pictures of a size that can be looked at, compressed, with a frame and text around them.
+/// Deep, flat, large and small models: pictures of a size that can be looked at, compressed, with a
+/// frame and text around them.
 #[test]
 fn pictures_fit_a_screen_whatever_the_model() {
     for (n1, n2) in [("640", "39"), ("8", "900"), ("12", "20"), ("300", "1200")] {
         let dir = scratch("rtm").join("pictures");
-        run(rtm3d().args(["--n1", n1, "--n2", n2, "--n3", "1", "--border", "4", "--shots", "1", "--steps", "30", "--out"]).arg(&dir));
+        run(rtm3d()
+            .args([
+                "--n1", n1, "--n2", n2, "--n3", "1", "--border", "4", "--shots", "1", "--steps",
+                "30", "--out",
+            ])
+            .arg(&dir));
         for name in ["model.png", "image.png", "image_filtered.png"] {
             let path = dir.join(name);
             let (width, height, pixels) = png(&path);
-            assert!((300..1100).contains(&width) && (250..1000).contains(&height), "{n1} x {n2}, {name}: {width} x {height}");
+            assert!(
+                (300..1100).contains(&width) && (250..1000).contains(&height),
+                "{n1} x {n2}, {name}: {width} x {height}"
+            );
             let bytes = std::fs::metadata(&path).unwrap().len() as usize;
-            assert!(bytes < width * height / 2, "{n1} x {n2}, {name}: {bytes} bytes of {}", width * height);
-            let dark = |from: usize, to: usize| pixels[from * width..to * width].iter().filter(|&&grey| grey == 0).count();
-            assert!(dark(0, 30) > 200 && dark(height - 40, height) > 200, "{n1} x {n2}, {name}: a title, and numbers below");
-            assert!(pixels.iter().filter(|&&grey| grey == 255).count() > width * height / 8, "{n1} x {n2}, {name}: paper");
+            assert!(
+                bytes < width * height / 2,
+                "{n1} x {n2}, {name}: {bytes} bytes of {}",
+                width * height
+            );
+            let dark = |from: usize, to: usize| {
+                pixels[from * width..to * width].iter().filter(|&&grey| grey == 0).count()
+            };
+            assert!(
+                dark(0, 30) > 200 && dark(height - 40, height) > 200,
+                "{n1} x {n2}, {name}: a title, and numbers below"
+            );
+            assert!(
+                pixels.iter().filter(|&&grey| grey == 255).count() > width * height / 8,
+                "{n1} x {n2}, {name}: paper"
+            );
         }
     }
 }

@@ -1,12 +1,13 @@
-//! The library and its programs under tools that watch memory and threads, where GPUZIP_TEST_LONG=1 asks for it: tests/sanitizers.sh says
-//! what each runs.
+//! The library and its programs under tools that watch memory and threads, where GPUZIP_TEST_LONG=1
+//! asks for it: tests/sanitizers.sh says what each runs.
 
 mod common;
 
 use common::{library, root, run, scratch, stdout};
 use std::process::Command;
 
-/// Runs one tool, and prints what its script says: which toolchain, which programs, what was skipped.
+/// Runs one tool, and prints what its script says: which toolchain, which programs, what was
+/// skipped.
 fn watched_by(tool: &str) {
     if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
         println!("skipped: {tool}: GPUZIP_TEST_LONG=1 runs it");

@@ -1,5 +1,5 @@
-//! Whole sweeps on the host backend: every restored state must be the one that was saved, bit for bit, whatever the schedule, the policy,
-//! the tiers and the timing.
+//! Whole sweeps on the host backend: every restored state must be the one that was saved, bit for
+//! bit, whatever the schedule, the policy, the tiers and the timing.
 
 use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::config::{Backend, Config};
@@ -20,7 +20,9 @@ struct App {
 
 impl App {
     fn new(shapes: &[Field], seed: u8) -> Self {
-        let fill = |f: &Field| (0..f.bytes().unwrap()).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect();
+        let fill = |f: &Field| {
+            (0..f.bytes().unwrap()).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+        };
         App { fields: shapes.iter().map(|f| (*f, fill(f))).collect() }
     }
 
@@ -44,7 +46,8 @@ impl App {
 
     fn app_fields(&mut self) -> Vec<AppField> {
         let one = |(field, data): &mut (Field, Vec<u8>)| {
-            // SAFETY: the vector outlives the call that the field is made for, and nothing else touches it meanwhile.
+            // SAFETY: the vector outlives the call that the field is made for, and nothing else
+            // touches it meanwhile.
             let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
             AppField { field: *field, memory: Some(memory) }
         };
@@ -62,18 +65,29 @@ fn unplaced(shapes: &[Field]) -> Vec<AppField> {
 
 fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
     let scalar = |double| if double { Scalar::F64 } else { Scalar::F32 };
-    sizes.iter().map(|&(n, double)| Field { n: [n, 1 + n % 3, 1 + n % 2], scalar: scalar(double), previous_of: None }).collect()
+    sizes
+        .iter()
+        .map(|&(n, double)| Field {
+            n: [n, 1 + n % 3, 1 + n % 2],
+            scalar: scalar(double),
+            previous_of: None,
+        })
+        .collect()
 }
 
-/// Runs `shots` sweeps with one session per seed, all on one schedule, and checks every reversed state against a store-everything run.
+/// Runs `shots` sweeps with one session per seed, all on one schedule, and checks every reversed
+/// state against a store-everything run.
 fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
     let cursor = Arc::new(SharedSchedule::new(config.clone(), steps as i64).unwrap());
-    let mut sessions: Vec<Session> =
-        seeds.iter().map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap()).collect();
+    let mut sessions: Vec<Session> = seeds
+        .iter()
+        .map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap())
+        .collect();
     let plan = sessions[0].plan().unwrap();
     let forward_steps = cursor.decide().unwrap().forward_steps();
     for shot in 0..shots {
-        let mut apps: Vec<App> = seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
+        let mut apps: Vec<App> =
+            seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
         let all: Vec<Vec<_>> = apps
             .iter()
             .map(|app| {
@@ -96,7 +110,9 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
                         session.retrieve(ts, &app.app_fields(), HOST).unwrap();
                         assert_eq!(app.state(), all[ts as usize], "state {ts}");
                     }
-                    Kind::Backward => assert_eq!(app.state(), all[ts as usize], "state {ts} to reverse"),
+                    Kind::Backward => {
+                        assert_eq!(app.state(), all[ts as usize], "state {ts} to reverse")
+                    }
                     Kind::Terminate | Kind::Error => {}
                 }
             }
@@ -111,11 +127,17 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
             let (stats, counts) = (session.stats().unwrap(), plan.counts);
             assert_eq!((stats.saves, stats.restores), (counts.saves, counts.restores));
             assert_eq!((stats.forward_steps, stats.backward_steps), (forward_steps, steps as u64));
-            assert_eq!((stats.hits, stats.misses, stats.prefetches), (counts.hits, counts.misses, counts.prefetches));
+            assert_eq!(
+                (stats.hits, stats.misses, stats.prefetches),
+                (counts.hits, counts.misses, counts.prefetches)
+            );
             assert_eq!((stats.h2d, stats.d2h), (counts.h2d, counts.d2h));
             assert!(stats.late_prefetches <= stats.prefetches);
             assert_eq!(stats.write_backs_avoided, counts.saves - counts.d2h);
-            assert!(stats.h2d_bytes <= counts.h2d * slot && stats.h2d_bytes * 64 >= counts.h2d, "what crossed is what was planned");
+            assert!(
+                stats.h2d_bytes <= counts.h2d * slot && stats.h2d_bytes * 64 >= counts.h2d,
+                "what crossed is what was planned"
+            );
             assert!(stats.d2h_bytes <= counts.d2h * slot && stats.d2h_bytes * 64 >= counts.d2h);
             assert_eq!(stats.peak_device_bytes, plan.device_slots as u64 * slot);
             assert!(stats.stall <= stats.save + stats.restore);
@@ -124,24 +146,44 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
-    Config { algorithm: Some(algorithm), snapshots, cache, policy, backend: Backend::Host, ..Config::default() }
+    Config {
+        algorithm: Some(algorithm),
+        snapshots,
+        cache,
+        policy,
+        backend: Backend::Host,
+        ..Config::default()
+    }
 }
 
 #[test]
 fn every_algorithm_policy_and_capacity() {
     let shapes = shapes(&[(37, false), (5, true)]);
-    for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll] {
+    for algorithm in [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+    ] {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=8 {
                 for range_actions in [false, true] {
-                    run(&Config { range_actions, ..config(algorithm, 12, cache, policy) }, 61, &shapes, &[1, 77], 2);
+                    run(
+                        &Config { range_actions, ..config(algorithm, 12, cache, policy) },
+                        61,
+                        &shapes,
+                        &[1, 77],
+                        2,
+                    );
                 }
             }
         }
     }
 }
 
-/// A trace that keeps every `stride`-th state and restores from near and far ones in turn, so that snapshots die in no order of a stack.
+/// A trace that keeps every `stride`-th state and restores from near and far ones in turn, so that
+/// snapshots die in no order of a stack.
 fn trace_that_is_no_stack(n: u32, stride: u32) -> String {
     let mut lines: Vec<String> = (0..n)
         .flat_map(|t| {
@@ -165,12 +207,16 @@ fn trace_that_is_no_stack(n: u32, stride: u32) -> String {
 #[test]
 fn traces_that_are_no_stack_are_replayed() {
     for (n, stride) in [(2, 1), (13, 1), (40, 3), (61, 5)] {
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("no-stack-{n}-{stride}.trace"));
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("no-stack-{n}-{stride}.trace"));
         std::fs::write(&path, trace_that_is_no_stack(n, stride)).unwrap();
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
-                let config =
-                    Config { trace_file: Some(path.clone()), range_actions: cache % 2 == 1, ..config(Algorithm::Trace, 0, cache, policy) };
+                let config = Config {
+                    trace_file: Some(path.clone()),
+                    range_actions: cache % 2 == 1,
+                    ..config(Algorithm::Trace, 0, cache, policy)
+                };
                 run(&config, n, &shapes(&[(19, false), (8, true)]), &[5], 2);
             }
         }
@@ -204,7 +250,8 @@ proptest! {
 #[test]
 fn a_slow_link_takes_its_time() {
     let shape = [Field { n: [25_000, 1, 1], scalar: Scalar::F32, previous_of: None }];
-    let config = Config { link_bandwidth: 1e7, ..config(Algorithm::Revolve, 3, 0, Policy::Clairvoyant) };
+    let config =
+        Config { link_bandwidth: 1e7, ..config(Algorithm::Revolve, 3, 0, Policy::Clairvoyant) };
     let mut session = Session::new(config, 4, &unplaced(&shape)).unwrap();
     let mut app = App::new(&shape, 3);
     session.setup().unwrap();
@@ -226,7 +273,9 @@ fn a_slow_link_takes_its_time() {
 #[test]
 fn wrong_order_is_an_error_that_changes_nothing() {
     let shape = shapes(&[(10, false)]);
-    let mut session = Session::new(config(Algorithm::Revolve, 1, 1, Policy::Clairvoyant), 3, &unplaced(&shape)).unwrap();
+    let mut session =
+        Session::new(config(Algorithm::Revolve, 1, 1, Policy::Clairvoyant), 3, &unplaced(&shape))
+            .unwrap();
     let mut app = App::new(&shape, 9);
     let state = app.state();
     let code = |result: gpuzip::error::Result<()>| result.unwrap_err().code;
@@ -244,7 +293,10 @@ fn wrong_order_is_an_error_that_changes_nothing() {
         let action = session.get_action().unwrap().action;
         match action.kind {
             Kind::Restore => {
-                assert_eq!(code(session.retrieve(action.ts as i64, &other.app_fields(), HOST)), Code::Shape);
+                assert_eq!(
+                    code(session.retrieve(action.ts as i64, &other.app_fields(), HOST)),
+                    Code::Shape
+                );
                 app.spoil();
                 session.retrieve(action.ts as i64, &app.app_fields(), HOST).unwrap();
                 assert_eq!(app.state(), state);
@@ -284,22 +336,31 @@ fn sessions_out_of_step_are_told() {
     c.dispatch(0).unwrap();
 }
 
-/// The forward sweep alone: it ends before the first BACKWARD, as often as it is asked, and the rest is the rest.
+/// The forward sweep alone: it ends before the first BACKWARD, as often as it is asked, and the
+/// rest is the rest.
 #[test]
 fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
     let shape = shapes(&[(10, false)]);
     let mut app = App::new(&shape, 3);
     for (steps, range_actions) in [(1, false), (1, true), (2, true), (40, false), (40, true)] {
-        let config = Config { range_actions, ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
+        let config =
+            Config { range_actions, ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
         let whole = SharedSchedule::new(config.clone(), steps).unwrap();
         let mut session = Session::new(config, steps, &unplaced(&shape)).unwrap();
         for _ in 0..2 {
             let mut serve = |session: &mut Session, tick: Tick| {
                 let expected = whole.advance().unwrap();
-                assert_eq!((tick.it, tick.action, tick.end), (expected.it, expected.action, expected.end));
+                assert_eq!(
+                    (tick.it, tick.action, tick.end),
+                    (expected.it, expected.action, expected.end)
+                );
                 match tick.action.kind {
-                    Kind::Save => session.save(tick.action.ts as i64, &app.app_fields(), HOST).unwrap(),
-                    Kind::Restore => session.retrieve(tick.action.ts as i64, &app.app_fields(), HOST).unwrap(),
+                    Kind::Save => {
+                        session.save(tick.action.ts as i64, &app.app_fields(), HOST).unwrap()
+                    }
+                    Kind::Restore => {
+                        session.retrieve(tick.action.ts as i64, &app.app_fields(), HOST).unwrap()
+                    }
                     _ => {}
                 }
             };
@@ -330,13 +391,28 @@ fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
 fn budgets_decide_snapshots_and_are_kept() {
     let shape = [Field { n: [1000, 1, 1], scalar: Scalar::F32, previous_of: None }];
     let slot = 4096u64;
-    for (algorithm, device, host) in
-        [(None, 4, 10), (None, 0, 5), (None, 3, 0), (Some(Algorithm::Revolve), 2, 20), (Some(Algorithm::Uniform), 5, 10), (None, 100, 300)]
-    {
-        let config = Config { algorithm, device_budget: device * slot, host_budget: host * slot, ..Config::default() };
+    for (algorithm, device, host) in [
+        (None, 4, 10),
+        (None, 0, 5),
+        (None, 3, 0),
+        (Some(Algorithm::Revolve), 2, 20),
+        (Some(Algorithm::Uniform), 5, 10),
+        (None, 100, 300),
+    ] {
+        let config = Config {
+            algorithm,
+            device_budget: device * slot,
+            host_budget: host * slot,
+            ..Config::default()
+        };
         let mut session = Session::new(config.clone(), 300, &unplaced(&shape)).unwrap();
         let plan = session.plan().unwrap();
-        assert!(plan.device_slots as u64 <= device && plan.host_slots as u64 <= host, "{} + {} slots", plan.device_slots, plan.host_slots);
+        assert!(
+            plan.device_slots as u64 <= device && plan.host_slots as u64 <= host,
+            "{} + {} slots",
+            plan.device_slots,
+            plan.host_slots
+        );
         let snapshots = session.schedule().decide().unwrap().snapshots as u64;
         let fills = snapshots >= host.min(299) && snapshots >= device.min(299);
         assert!(algorithm.is_none() || fills, "{snapshots} of {device} + {host}");
@@ -347,7 +423,13 @@ fn budgets_decide_snapshots_and_are_kept() {
     assert_eq!(error.code, Code::Budget);
     assert!(error.message.contains("4096"), "{error}");
     let algorithm = Some(Algorithm::Revolve);
-    let error = refuse(Config { algorithm, snapshots: 20, cache: 1, host_budget: 3 * slot, ..Config::default() });
+    let error = refuse(Config {
+        algorithm,
+        snapshots: 20,
+        cache: 1,
+        host_budget: 3 * slot,
+        ..Config::default()
+    });
     assert_eq!(error.code, Code::Budget);
     assert!(error.message.contains("host_budget"), "{error}");
 }
@@ -355,16 +437,23 @@ fn budgets_decide_snapshots_and_are_kept() {
 #[test]
 fn memory_that_cannot_be_had_is_an_error() {
     let shape = [Field { n: [1 << 50, 1, 1], scalar: Scalar::F64, previous_of: None }];
-    let error = Session::new(config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant), 100, &unplaced(&shape)).err().unwrap();
+    let error =
+        Session::new(config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant), 100, &unplaced(&shape))
+            .err()
+            .unwrap();
     assert_eq!(error.code, Code::Memory);
     assert!(error.message.contains("bytes"), "{error}");
 }
 
 #[test]
 fn a_session_that_is_gone_has_no_say() {
-    let config = Config { host_budget: 4096, ..config(Algorithm::Revolve, 0, 0, Policy::Clairvoyant) };
+    let config =
+        Config { host_budget: 4096, ..config(Algorithm::Revolve, 0, 0, Policy::Clairvoyant) };
     let cursor = Arc::new(SharedSchedule::new(config.clone(), 50).unwrap());
-    drop(Session::attach(cursor.clone(), config.clone(), &unplaced(&shapes(&[(4000, false)]))).unwrap());
+    drop(
+        Session::attach(cursor.clone(), config.clone(), &unplaced(&shapes(&[(4000, false)])))
+            .unwrap(),
+    );
     let mut small = Session::attach(cursor, config, &unplaced(&shapes(&[(4, false)]))).unwrap();
     small.setup().unwrap();
 }

@@ -1,4 +1,5 @@
-//! Programs compiled with an older or a newer header run with this library: `tests/c/skew.c`, against headers cut and grown from ours.
+//! Programs compiled with an older or a newer header run with this library: `tests/c/skew.c`,
+//! against headers cut and grown from ours.
 
 mod common;
 
@@ -9,9 +10,12 @@ use std::process::Command;
 /// Words that the newer header's structs have beyond ours.
 const GROWTH: usize = 5;
 
-/// The member list of a struct, without what follows its last member (the configuration's constructor).
+/// The member list of a struct, without what follows its last member (the configuration's
+/// constructor).
 fn members<'a>(header: &'a str, name: &str) -> &'a str {
-    let begin = header.find(&format!("typedef struct {name} {{")).unwrap_or_else(|| panic!("{name} is in the header"));
+    let begin = header
+        .find(&format!("typedef struct {name} {{"))
+        .unwrap_or_else(|| panic!("{name} is in the header"));
     let text = &header[begin..];
     let end = text.find(&format!("}} {name};")).unwrap();
     let text = &text[..text[..end].find("\n#if").map_or(end, |at| at + 1)];
@@ -40,13 +44,20 @@ fn output(dir: &Path, name: &str, header: &str, define: &str) -> String {
     std::fs::write(include.join("gpuzip.h"), header).unwrap();
     let lib = library().display().to_string();
     let mut printed = Vec::new();
-    for (compiler, language) in [("cc", ["-xc", "-std=c99"]), ("c++", ["-xc++", "-std=c++11"]), ("c++", ["-xc++", "-std=c++14"])] {
+    for (compiler, language) in [
+        ("cc", ["-xc", "-std=c99"]),
+        ("c++", ["-xc++", "-std=c++11"]),
+        ("c++", ["-xc++", "-std=c++14"]),
+    ] {
         if !have(compiler) {
             continue;
         }
         let program = include.join("skew");
         let mut command = Command::new(compiler);
-        command.args(language).args(["-Wall", "-Wextra", "-Werror", &format!("-D{define}"), "-I"]).arg(&include);
+        command
+            .args(language)
+            .args(["-Wall", "-Wextra", "-Werror", &format!("-D{define}"), "-I"])
+            .arg(&include);
         command.arg(root().join("tests/c/skew.c")).arg("-o").arg(&program).args([
             &format!("-L{lib}"),
             "-lgpuzip",
@@ -65,7 +76,9 @@ fn programs_of_older_and_newer_headers_run() {
     let ours = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let block_1 = cut(&ours, "gpuzip_config_t", "struct_size ");
     let older = cut(&cut(&block_1, "gpuzip_stats_t", "restores;"), "gpuzip_summary_t", "restores;");
-    let newer = ["gpuzip_config_t", "gpuzip_stats_t", "gpuzip_summary_t"].into_iter().fold(ours.clone(), |h, name| grown(&h, name));
+    let newer = ["gpuzip_config_t", "gpuzip_stats_t", "gpuzip_summary_t"]
+        .into_iter()
+        .fold(ours.clone(), |h, name| grown(&h, name));
     let expected = output(&dir, "current", &ours, "CURRENT");
     assert!(expected.starts_with("40 steps, ") && !expected.contains(" 0 "), "{expected}");
     assert_eq!(output(&dir, "older", &older, "OLDER"), expected);

@@ -1,5 +1,5 @@
-//! Fields with gaps between rows and planes, and types that are stored as they are: a session on them gives what one on contiguous copies
-//! gives, bit for bit, and touches nothing else.
+//! Fields with gaps between rows and planes, and types that are stored as they are: a session on
+//! them gives what one on contiguous copies gives, bit for bit, and touches nothing else.
 
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -15,7 +15,8 @@ const STREAM: Stream = Stream(std::ptr::null_mut());
 /// What lies around the values.
 const AROUND: u8 = 0xA5;
 
-/// The application's own copies of all states: by state, then by field, the values one after the other.
+/// The application's own copies of all states: by state, then by field, the values one after the
+/// other.
 fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
     let level = |k: usize, ts: i64| -> Vec<u8> {
         let count = fields[k].n.iter().product::<u64>();
@@ -26,7 +27,8 @@ fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
             draw ^= draw << 17;
             draw
         };
-        let smooth = |i: u64| (0.3 * i as f64 + 0.1 * ts as f64 + seed as f64).sin() * (1.0 + k as f64);
+        let smooth =
+            |i: u64| (0.3 * i as f64 + 0.1 * ts as f64 + seed as f64).sin() * (1.0 + k as f64);
         match fields[k].scalar {
             Scalar::F32 => (0..count).flat_map(|i| (smooth(i) as f32).to_le_bytes()).collect(),
             Scalar::F64 => (0..count).flat_map(|i| smooth(i).to_le_bytes()).collect(),
@@ -34,7 +36,9 @@ fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
         }
     };
     let state = |ts: i64| {
-        let field = |(k, field): (usize, &Field)| field.previous_of.map_or_else(|| level(k, ts), |j| level(j as usize, ts - 1));
+        let field = |(k, field): (usize, &Field)| {
+            field.previous_of.map_or_else(|| level(k, ts), |j| level(j as usize, ts - 1))
+        };
         fields.iter().enumerate().map(field).collect()
     };
     (0..i64::from(steps)).map(state).collect()
@@ -56,7 +60,10 @@ impl Apart {
         let pitch2 = n1 + gap2;
         let pitch3 = (n2 - 1) * pitch2 + n1 + gap3;
         let values = lead + (n3 - 1) * pitch3 + (n2 - 1) * pitch2 + n1 + 2;
-        let memory = vec![u128::from_le_bytes([AROUND; 16]); (values * field.scalar.bytes()).div_ceil(16) as usize];
+        let memory = vec![
+            u128::from_le_bytes([AROUND; 16]);
+            (values * field.scalar.bytes()).div_ceil(16) as usize
+        ];
         Apart { field, pitches: [pitch2, pitch3], lead: lead as usize, memory }
     }
 
@@ -71,7 +78,9 @@ impl Apart {
         let ([n1, n2, n3], [pitch2, pitch3]) = (self.field.n, self.pitches);
         let (value, lead) = (self.field.scalar.bytes() as usize, self.lead);
         let at = move |k: u64| (k / n1 / n2) * pitch3 + (k / n1 % n2) * pitch2 + k % n1;
-        (0..n1 * n2 * n3).map(move |k| value * (lead + at(k) as usize)).map(move |at| at..at + value)
+        (0..n1 * n2 * n3)
+            .map(move |k| value * (lead + at(k) as usize))
+            .map(move |at| at..at + value)
     }
 
     fn put(&mut self, values: &[u8]) {
@@ -93,7 +102,8 @@ impl Apart {
     fn app_field(&mut self) -> AppField {
         let rows = Rows::of(&self.field, self.pitches[0], self.pitches[1]).unwrap();
         let first = self.lead * self.field.scalar.bytes() as usize;
-        // SAFETY: the vector has the rows, outlives the call that the field is made for, and nothing else touches it meanwhile.
+        // SAFETY: the vector has the rows, outlives the call that the field is made for, and
+        // nothing else touches it meanwhile.
         let memory = unsafe { AppMemory::in_rows(self.bytes().as_mut_ptr().add(first), rows) };
         AppField { field: self.field, memory: Some(memory) }
     }
@@ -104,7 +114,8 @@ fn apart(fields: &[Field], gaps: &mut impl FnMut() -> u64) -> Vec<Apart> {
     fields.iter().map(|&field| Apart::new(field, [gaps(), gaps(), gaps()])).collect()
 }
 
-/// A shot of two sessions, one on fields with gaps and one on contiguous fields: both give the same, whole and exact where no codec is.
+/// A shot of two sessions, one on fields with gaps and one on contiguous fields: both give the
+/// same, whole and exact where no codec is.
 fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, exact: bool) {
     let states = states(fields, steps, seed);
     let mut draw = seed;
@@ -120,28 +131,63 @@ fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, ex
         assert_eq!(sessions[1].get_action().unwrap().action, tick.action);
         let ts = i64::from(tick.action.ts);
         let mut with_gaps = apart(fields, &mut gaps);
-        let mut contiguous: Vec<Apart> = fields.iter().map(|&field| Apart::new(field, [0; 3])).collect();
+        let mut contiguous: Vec<Apart> =
+            fields.iter().map(|&field| Apart::new(field, [0; 3])).collect();
         let [one, two] = &mut *sessions;
         match tick.action.kind {
             Kind::Forward => live = tick.action.ts,
             Kind::Save => {
                 assert_eq!(ts, i64::from(live));
                 for state in [&mut with_gaps, &mut contiguous] {
-                    state.iter_mut().zip(&states[ts as usize]).for_each(|(field, values)| field.put(values));
+                    state
+                        .iter_mut()
+                        .zip(&states[ts as usize])
+                        .for_each(|(field, values)| field.put(values));
                 }
                 let before: Vec<_> = with_gaps.iter().map(|field| field.memory.clone()).collect();
-                one.save(ts, &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(), STREAM).unwrap();
-                two.save(ts, &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(), STREAM).unwrap();
-                assert!(with_gaps.iter().zip(before).all(|(field, before)| field.memory == before), "a save writes nothing");
+                one.save(
+                    ts,
+                    &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
+                    STREAM,
+                )
+                .unwrap();
+                two.save(
+                    ts,
+                    &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
+                    STREAM,
+                )
+                .unwrap();
+                assert!(
+                    with_gaps.iter().zip(before).all(|(field, before)| field.memory == before),
+                    "a save writes nothing"
+                );
             }
             Kind::Restore => {
-                one.retrieve(ts, &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(), STREAM).unwrap();
-                two.retrieve(ts, &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(), STREAM).unwrap();
+                one.retrieve(
+                    ts,
+                    &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
+                    STREAM,
+                )
+                .unwrap();
+                two.retrieve(
+                    ts,
+                    &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
+                    STREAM,
+                )
+                .unwrap();
                 for (k, field) in fields.iter().enumerate() {
-                    let values = with_gaps[k].take().unwrap_or_else(|| panic!("state {ts}, field {k}: its gaps were written"));
-                    assert!(values == contiguous[k].take().unwrap(), "state {ts}, field {k}: gaps change what comes back");
+                    let values = with_gaps[k]
+                        .take()
+                        .unwrap_or_else(|| panic!("state {ts}, field {k}: its gaps were written"));
+                    assert!(
+                        values == contiguous[k].take().unwrap(),
+                        "state {ts}, field {k}: gaps change what comes back"
+                    );
                     let is_exact = exact || !field.scalar.is_coded();
-                    assert!(!is_exact || values == states[ts as usize][k], "state {ts}, field {k}: a wrong state");
+                    assert!(
+                        !is_exact || values == states[ts as usize][k],
+                        "state {ts}, field {k}: a wrong state"
+                    );
                 }
                 (live, restores) = (tick.action.ts, restores + 1);
             }
@@ -150,11 +196,15 @@ fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, ex
         }
     }
     let [a, b] = sessions.each_mut().map(|session| session.stats().unwrap());
-    assert_eq!((a.restores, a.raw_bytes, a.stored_bytes, a.d2h_bytes), (restores, b.raw_bytes, b.stored_bytes, b.d2h_bytes));
+    assert_eq!(
+        (a.restores, a.raw_bytes, a.stored_bytes, a.d2h_bytes),
+        (restores, b.raw_bytes, b.stored_bytes, b.d2h_bytes)
+    );
 }
 
 fn open(config: &Config, fields: &[Field], steps: u32) -> [Session; 2] {
-    let unplaced: Vec<AppField> = fields.iter().map(|&field| AppField { field, memory: None }).collect();
+    let unplaced: Vec<AppField> =
+        fields.iter().map(|&field| AppField { field, memory: None }).collect();
     [(); 2].map(|()| Session::new(config.clone(), steps.into(), &unplaced).unwrap())
 }
 
@@ -172,7 +222,10 @@ fn methods() -> impl Strategy<Value = Method> {
 
 /// Fields of all types; one in three comes with its previous time level, before or behind it.
 fn all_fields() -> impl Strategy<Value = Vec<Field>> {
-    let extents = prop_oneof![prop::array::uniform3(1u64..8), (1u64..40, 1u64..12, Just(1u64)).prop_map(|(a, b, c)| [a, b, c])];
+    let extents = prop_oneof![
+        prop::array::uniform3(1u64..8),
+        (1u64..40, 1u64..12, Just(1u64)).prop_map(|(a, b, c)| [a, b, c])
+    ];
     let one = (extents, prop::sample::select(&Scalar::ALL[..]), 0..6u32);
     prop::collection::vec(one, 1..4).prop_map(|all| {
         let mut fields: Vec<Field> = Vec::new();
@@ -229,19 +282,30 @@ fn one_of_each() -> Vec<Field> {
 
 #[test]
 fn a_measured_shot_has_gaps_and_types_as_any_other() {
-    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 4, cache: 2, ..base(Method::Lorenzo) };
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 4,
+        cache: 2,
+        ..base(Method::Lorenzo)
+    };
     let mut sessions = open(&config, &one_of_each(), 20);
     sessions.iter_mut().for_each(|session| session.autotune().unwrap());
     shot(&mut sessions, &one_of_each(), 20, 5, false);
     assert_eq!(sessions[0].profile().unwrap().codecs.len(), 1);
 }
 
-/// The ratio that is planned with is that of what the codec codes: what is stored as it is does not shrink.
+/// The ratio that is planned with is that of what the codec codes: what is stored as it is does not
+/// shrink.
 #[test]
 fn what_is_stored_as_it_is_counts_in_full() {
     let coded = Field { n: [1000, 1, 1], scalar: Scalar::F32, previous_of: None };
     let raw = Field { scalar: Scalar::I32, ..coded };
-    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 4, compression_factor: 10.0, ..base(Method::Lorenzo) };
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 4,
+        compression_factor: 10.0,
+        ..base(Method::Lorenzo)
+    };
     let slot_bytes = |fields: &[Field]| open(&config, fields, 20)[0].slot_bytes();
     assert!(slot_bytes(&[coded; 2]) <= 1024);
     assert!((4000 + 400..4000 + 1024).contains(&slot_bytes(&[coded, raw])));

@@ -1,4 +1,5 @@
-//! Timelines of runs on the host backend: whole JSON, every action in it, sums and counts those of the statistics and the plan.
+//! Timelines of runs on the host backend: whole JSON, every action in it, sums and counts those of
+//! the statistics and the plan.
 
 mod common;
 #[path = "timeline/reading.rs"]
@@ -26,12 +27,20 @@ fn shapes() -> [Field; 2] {
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
-    Config { algorithm: Some(algorithm), snapshots, cache, policy, backend: Backend::Host, ..Config::default() }
+    Config {
+        algorithm: Some(algorithm),
+        snapshots,
+        cache,
+        policy,
+        backend: Backend::Host,
+        ..Config::default()
+    }
 }
 
 /// Runs one shot whose steps take `STEP` each.
 fn shot(session: &mut Session) -> (Vec<(Action, u32)>, Stats) {
-    let mut memory: Vec<Vec<f32>> = shapes().iter().map(|field| vec![0.5; (field.n[0] * field.n[1]) as usize]).collect();
+    let mut memory: Vec<Vec<f32>> =
+        shapes().iter().map(|field| vec![0.5; (field.n[0] * field.n[1]) as usize]).collect();
     let fields: Vec<AppField> = (shapes().iter().zip(&mut memory))
         .map(|(&field, values)| {
             // SAFETY: the values live until the end of the shot, and nothing else looks at them.
@@ -48,7 +57,9 @@ fn shot(session: &mut Session) -> (Vec<(Action, u32)>, Stats) {
             Kind::Save => session.save(ts, &fields, HOST).unwrap(),
             Kind::Restore => session.retrieve(ts, &fields, HOST).unwrap(),
             Kind::Terminate => return (actions, session.stats().unwrap()),
-            _ => std::thread::sleep(Duration::from_secs_f64(STEP * (tick.end - tick.action.ts + 1) as f64)),
+            _ => std::thread::sleep(Duration::from_secs_f64(
+                STEP * (tick.end - tick.action.ts + 1) as f64,
+            )),
         }
     }
 }
@@ -62,7 +73,9 @@ type Traced = (Shot, Vec<(Action, u32)>, Stats);
 
 /// Runs `count` shots, and gives what the file has of each.
 fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> {
-    let mut session = Session::new(Config { trace_out: Some(path.into()), ..config }, steps, &unplaced()).unwrap();
+    let mut session =
+        Session::new(Config { trace_out: Some(path.into()), ..config }, steps, &unplaced())
+            .unwrap();
     let plan = session.plan().unwrap().counts;
     let mut runs = Vec::new();
     for k in 0..count {
@@ -70,16 +83,32 @@ fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> 
         runs.push(shot(&mut session));
         assert_eq!(shots(path).len(), k + 1, "a shot is in the file when it ends");
     }
-    let found = shots(path).into_iter().zip(runs).map(|(shot, (actions, stats))| (shot, actions, stats));
+    let found =
+        shots(path).into_iter().zip(runs).map(|(shot, (actions, stats))| (shot, actions, stats));
     let found: Vec<_> = found.collect();
     for (shot, actions, stats) in &found {
         shot.check(actions, stats, &plan);
         let steps = stats.forward_steps as f64 * STEP;
-        let (forward, backward) = (shot.seconds("compute", &["forward", "recompute"]), shot.seconds("compute", &["backward"]));
-        assert!(forward >= steps && (forward - stats.forward).abs() < 0.1 * forward + 1e-3, "{forward} and {} for {steps}", stats.forward);
-        assert!((backward - stats.backward).abs() < 0.1 * backward + 1e-3, "{backward} and {}", stats.backward);
-        let (save, restore) = (shot.seconds("stall", &["save"]), shot.seconds("stall", &["restore"]));
-        assert!(save <= stats.save + 1e-6 && restore <= stats.restore + 1e-6, "{save}, {restore}: {stats:?}");
+        let (forward, backward) = (
+            shot.seconds("compute", &["forward", "recompute"]),
+            shot.seconds("compute", &["backward"]),
+        );
+        assert!(
+            forward >= steps && (forward - stats.forward).abs() < 0.1 * forward + 1e-3,
+            "{forward} and {} for {steps}",
+            stats.forward
+        );
+        assert!(
+            (backward - stats.backward).abs() < 0.1 * backward + 1e-3,
+            "{backward} and {}",
+            stats.backward
+        );
+        let (save, restore) =
+            (shot.seconds("stall", &["save"]), shot.seconds("stall", &["restore"]));
+        assert!(
+            save <= stats.save + 1e-6 && restore <= stats.restore + 1e-6,
+            "{save}, {restore}: {stats:?}"
+        );
         let makespan = shot.about["makespan_s"].as_f64().unwrap();
         assert!(makespan >= forward + backward + save + restore - 1e-6, "{makespan}");
     }
@@ -110,9 +139,12 @@ fn every_action_and_every_transfer_is_in_the_file() {
 #[test]
 fn transfers_take_their_time() {
     let path = common::tempdir("timeline-link").join("run.json");
-    let config = Config { link_bandwidth: 5e6, ..config(Algorithm::Revolve, 4, 1, Policy::Clairvoyant) };
+    let config =
+        Config { link_bandwidth: 5e6, ..config(Algorithm::Revolve, 4, 1, Policy::Clairvoyant) };
     for (shot, ..) in traced(config, 12, 1, &path) {
-        let spans = ["h2d", "d2h", "h2d on the stream", "d2h on the stream"].iter().flat_map(|row| shot.row(row));
+        let spans = ["h2d", "d2h", "h2d on the stream", "d2h on the stream"]
+            .iter()
+            .flat_map(|row| shot.row(row));
         for span in spans {
             let least = span.argument("bytes") as f64 / 5e6;
             assert!(span.length / 1e6 >= least - 1e-6, "{span:?}: {least} s at least");
@@ -126,10 +158,18 @@ fn codecs_have_their_row() {
     let compression = Settings { method: Method::Lorenzo, ..Settings::default() };
     let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
     for (shot, _, stats) in traced(config, 16, 2, &path) {
-        let (compress, decompress) = (shot.seconds("codec", &["compress"]), shot.seconds("codec", &["decompress"]));
-        assert!(stats.compress > 0.0 && (compress - stats.compress).abs() < 1e-6, "{compress} s: {stats:?}");
-        assert!(stats.decompress > 0.0 && (decompress - stats.decompress).abs() < 1e-6, "{decompress} s: {stats:?}");
-        let count = |what: &str| shot.row("codec").iter().filter(|span| span.what == what).count() as u64;
+        let (compress, decompress) =
+            (shot.seconds("codec", &["compress"]), shot.seconds("codec", &["decompress"]));
+        assert!(
+            stats.compress > 0.0 && (compress - stats.compress).abs() < 1e-6,
+            "{compress} s: {stats:?}"
+        );
+        assert!(
+            stats.decompress > 0.0 && (decompress - stats.decompress).abs() < 1e-6,
+            "{decompress} s: {stats:?}"
+        );
+        let count =
+            |what: &str| shot.row("codec").iter().filter(|span| span.what == what).count() as u64;
         assert_eq!((count("compress"), count("decompress")), (stats.saves, stats.restores));
     }
 }
@@ -138,9 +178,15 @@ fn codecs_have_their_row() {
 #[test]
 fn a_file_that_cannot_be_written_is_a_warning() {
     for path in ["/nonexistent/folder/run.json", "/dev/full", "/"] {
-        let mut session =
-            Session::new(Config { trace_out: Some(path.into()), ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) }, 20, &unplaced())
-                .unwrap();
+        let mut session = Session::new(
+            Config {
+                trace_out: Some(path.into()),
+                ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
+            },
+            20,
+            &unplaced(),
+        )
+        .unwrap();
         for _ in 0..2 {
             session.setup().unwrap();
             let (_, stats) = shot(&mut session);
@@ -153,7 +199,10 @@ fn a_file_that_cannot_be_written_is_a_warning() {
 #[test]
 fn a_shot_broken_off_is_not_counted() {
     let path = common::tempdir("timeline-broken").join("run.json");
-    let config = Config { trace_out: Some(path.clone()), ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
+    let config = Config {
+        trace_out: Some(path.clone()),
+        ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
+    };
     let mut session = Session::new(config, 20, &unplaced()).unwrap();
     let field = &mut [1f32; 3000];
     let mut rest = field.as_mut_slice();
@@ -163,8 +212,10 @@ fn a_shot_broken_off_is_not_counted() {
         // SAFETY: the array outlives the call, and every field has a part of its own.
         unsafe { AppMemory::new(part.as_mut_ptr().cast(), bytes) }
     };
-    let fields: Vec<AppField> =
-        shapes().into_iter().map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) }).collect();
+    let fields: Vec<AppField> = shapes()
+        .into_iter()
+        .map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) })
+        .collect();
     session.get_action().unwrap();
     session.save(0, &fields, HOST).unwrap();
     session.get_action().unwrap();
@@ -182,7 +233,10 @@ fn a_shot_broken_off_is_not_counted() {
 fn sessions_do_not_share_a_file() {
     let folder = common::tempdir("timeline-sessions");
     for name in ["run.json", "run-2.json", "run-3.json"] {
-        let config = Config { trace_out: Some(folder.join("run.json")), ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant) };
+        let config = Config {
+            trace_out: Some(folder.join("run.json")),
+            ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
+        };
         let mut session = Session::new(config, 6, &unplaced()).unwrap();
         shot(&mut session);
         assert_eq!(shots(&folder.join(name)).len(), 1);
@@ -205,10 +259,14 @@ void nvtxRangeEnd(unsigned long long id) { fprintf(out(), "end %llu\n", id); ffl
 #[test]
 fn a_shot_with_ranges() {
     let inside = std::env::var_os("GPUZIP_TEST_RANGES").is_some();
-    let mut session = Session::new(config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant), 4, &unplaced()).unwrap();
+    let mut session =
+        Session::new(config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant), 4, &unplaced())
+            .unwrap();
     let (actions, _) = shot(&mut session);
     if inside {
-        let names = |(action, _): &(Action, u32)| format!("{} {}", gpuzip::schedule::trace::name(action.kind), action.ts);
+        let names = |(action, _): &(Action, u32)| {
+            format!("{} {}", gpuzip::schedule::trace::name(action.kind), action.ts)
+        };
         println!("actions: {}", actions.iter().map(names).collect::<Vec<_>>().join(", "));
     }
 }
@@ -234,13 +292,23 @@ fn ranges_go_to_an_nvtx_library_if_asked_for() {
     assert_eq!(run_with_ranges(&folder, "1").0, "", "there is none");
     std::fs::write(folder.join("nvtx.c"), NVTX).unwrap();
     let library = folder.join("libnvToolsExt.so.1");
-    common::run(std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(folder.join("nvtx.c")));
+    common::run(
+        std::process::Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(folder.join("nvtx.c")),
+    );
     assert_eq!(run_with_ranges(&folder, "0").0, "", "nobody asks");
     let (told, printed) = run_with_ranges(&folder, "1");
     let actions = printed.lines().find_map(|line| line.split("actions: ").nth(1)).unwrap();
-    // Every action is a range that ends before the next one begins, and every save and restore a range within its action.
+    // Every action is a range that ends before the next one begins, and every save and restore a
+    // range within its action.
     let mut expected = String::new();
-    for (k, action) in (1..).zip(actions.split(", ").filter(|action| !action.ends_with("TERMINATE") && !action.starts_with("TERMINATE"))) {
+    for (k, action) in (1..).zip(
+        actions
+            .split(", ")
+            .filter(|action| !action.ends_with("TERMINATE") && !action.starts_with("TERMINATE")),
+    ) {
         expected += &format!("start {k} {action}\n");
         for (kind, call) in [("SAVE", "save"), ("RESTORE", "restore")] {
             if action.starts_with(kind) {

@@ -1,4 +1,5 @@
-//! Zero copy on the host backend: the application computes in the slots, and finds its states there.
+//! Zero copy on the host backend: the application computes in the slots, and finds its states
+//! there.
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
@@ -19,11 +20,20 @@ fn shapes() -> Vec<Field> {
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
     let algorithm = Some(algorithm);
-    Config { algorithm, snapshots, cache, policy: Policy::Clairvoyant, zero_copy: true, backend: Backend::Host, ..Config::default() }
+    Config {
+        algorithm,
+        snapshots,
+        cache,
+        policy: Policy::Clairvoyant,
+        zero_copy: true,
+        backend: Backend::Host,
+        ..Config::default()
+    }
 }
 
 fn session(config: Config, steps: u32) -> Session {
-    let fields: Vec<_> = shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+    let fields: Vec<_> =
+        shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
     Session::new(config, steps as i64, &fields).unwrap()
 }
 
@@ -43,12 +53,14 @@ impl Handed {
 
     fn holds(&self, value: u8) -> bool {
         // SAFETY: as above.
-        self.0.iter().all(|&(at, bytes)| unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value))
+        self.0.iter().all(|&(at, bytes)| {
+            unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value)
+        })
     }
 }
 
-/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE, and stays until the next event is done,
-/// or until it is given back, where `releases` says so.
+/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE,
+/// and stays until the next event is done, or until it is given back, where `releases` says so.
 fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) {
     let value = |ts: u32| (ts * 7 + 1) as u8;
     let mut held: Option<(Handed, u32)> = None;
@@ -57,7 +69,9 @@ fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) 
     loop {
         let tick = session.get_action().unwrap();
         let (action, ts) = (tick.action, tick.end);
-        let still = |held: &Option<(Handed, u32)>| assert!(held.as_ref().is_none_or(|(memory, ts)| memory.holds(value(*ts))), "{action:?}");
+        let still = |held: &Option<(Handed, u32)>| {
+            assert!(held.as_ref().is_none_or(|(memory, ts)| memory.holds(value(*ts))), "{action:?}")
+        };
         match action.kind {
             Kind::Forward if action.flags & flags::NEXT_IS_SAVE != 0 => {
                 let memory = Handed::new(session.save_begin(ts as i64, 2, HOST).unwrap());
@@ -177,7 +191,14 @@ fn only_what_was_acquired_is_released() {
 #[test]
 fn spare_slots_come_out_of_the_budget() {
     let budget = 6 * 1024;
-    let mut session = session(Config { device_budget: budget, host_budget: 20 * 1024, ..config(Algorithm::Revolve, 0, 0) }, 60);
+    let mut session = session(
+        Config {
+            device_budget: budget,
+            host_budget: 20 * 1024,
+            ..config(Algorithm::Revolve, 0, 0)
+        },
+        60,
+    );
     sweep(&mut session, 60, || true);
     assert!(session.stats().unwrap().peak_device_bytes <= budget);
     assert_eq!(session.plan().unwrap().cache as u64, budget / session.slot_bytes() - 2);

@@ -78,7 +78,8 @@ fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
         .map(|i: usize| {
             let (x, y, z) = ((i % nx) as f64, (i / nx % ny) as f64, (i / nx / ny) as f64);
             // A parabola per axis: smooth, and the same bits everywhere.
-            let smooth = (x - 7.25) * (x - 20.0) * 0.01 - (y - 3.0) * (y + 1.5) * 0.03 + (z - 2.0) * z * 0.05;
+            let smooth = (x - 7.25) * (x - 20.0) * 0.01 - (y - 3.0) * (y + 1.5) * 0.03
+                + (z - 2.0) * z * 0.05;
             let noise = random.real();
             match kind {
                 0 => T::of(smooth),
@@ -93,7 +94,11 @@ fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
                     }
                 },
                 // Denormals and what is near them.
-                5 => T::of_bits(random.bits() & if T::MOST == 32 { 0x8fff_ffff } else { 0x803f_ffff_ffff_ffff } >> (i / 64 % 8)),
+                5 => T::of_bits(
+                    random.bits()
+                        & if T::MOST == 32 { 0x8fff_ffff } else { 0x803f_ffff_ffff_ffff }
+                            >> (i / 64 % 8),
+                ),
                 _ => T::of(-1.0 + 1e-6 * (noise * 4.0).floor()),
             }
         })
@@ -119,8 +124,20 @@ fn shape<T: Value>(dims: &[usize]) -> Shape {
     Shape { n, scalar: T::SCALAR }
 }
 
-const DIMS: [&[usize]; 12] =
-    [&[1], &[3], &[64], &[1031], &[2, 2], &[5, 7], &[64, 4], &[67, 33], &[4, 4, 4], &[2, 3, 5], &[64, 8, 4], &[35, 14, 9]];
+const DIMS: [&[usize]; 12] = [
+    &[1],
+    &[3],
+    &[64],
+    &[1031],
+    &[2, 2],
+    &[5, 7],
+    &[64, 4],
+    &[67, 33],
+    &[4, 4, 4],
+    &[2, 3, 5],
+    &[64, 8, 4],
+    &[35, 14, 9],
+];
 
 /// Both streams and what both make of them.
 fn compare<T: Value>(library: &Libzfp, dims: &[usize], rate: u32, x: &[T], what: &str) {
@@ -135,7 +152,14 @@ fn compare<T: Value>(library: &Libzfp, dims: &[usize], rate: u32, x: &[T], what:
     both_decode::<T>(library, &mut zfp, dims, rate, &ours, what);
 }
 
-fn both_decode<T: Value>(library: &Libzfp, zfp: &mut Zfp, dims: &[usize], rate: u32, stream: &[u8], what: &str) {
+fn both_decode<T: Value>(
+    library: &Libzfp,
+    zfp: &mut Zfp,
+    dims: &[usize],
+    rate: u32,
+    stream: &[u8],
+    what: &str,
+) {
     let len: usize = dims.iter().product();
     let (mut ours, mut theirs) = (vec![T::of(7.0); len], vec![T::of(-7.0); len]);
     zfp.decompress(stream, T::array_mut(&mut ours)).unwrap();
@@ -150,7 +174,13 @@ fn compare_all<T: Value>(library: &Libzfp) {
         for kind in 0..KINDS {
             let x = field::<T>(kind, dims, seed as u64);
             for rate in 1..=T::MOST {
-                compare(library, dims, rate, &x, &format!("{dims:?} {:?} kind {kind} rate {rate}", T::SCALAR));
+                compare(
+                    library,
+                    dims,
+                    rate,
+                    &x,
+                    &format!("{dims:?} {:?} kind {kind} rate {rate}", T::SCALAR),
+                );
             }
         }
     }
@@ -168,8 +198,20 @@ fn so_are_those_of_every_length() {
     let Some(library) = Libzfp::open() else { return };
     for n in 1..=300 {
         for rate in [1, 5, 8, 32] {
-            compare(&library, &[n], rate, &field::<f32>(n % KINDS, &[n], n as u64), &format!("{n} F32 rate {rate}"));
-            compare(&library, &[n], rate, &field::<f64>(n % KINDS, &[n], n as u64), &format!("{n} F64 rate {rate}"));
+            compare(
+                &library,
+                &[n],
+                rate,
+                &field::<f32>(n % KINDS, &[n], n as u64),
+                &format!("{n} F32 rate {rate}"),
+            );
+            compare(
+                &library,
+                &[n],
+                rate,
+                &field::<f64>(n % KINDS, &[n], n as u64),
+                &format!("{n} F64 rate {rate}"),
+            );
         }
     }
 }
@@ -177,7 +219,9 @@ fn so_are_those_of_every_length() {
 /// Bytes that no encoder made, or a stream with some of its bytes changed.
 fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Random) -> Vec<u8> {
     let mut stream = vec![0; zfp.max_bytes()];
-    assert!(zfp.encode(T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)), &mut stream).unwrap());
+    assert!(zfp
+        .encode(T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)), &mut stream)
+        .unwrap());
     let changed = if random.bits() % 2 == 0 { stream.len() } else { 3 };
     for _ in 0..changed {
         let at = random.bits() as usize % stream.len();
@@ -194,7 +238,14 @@ fn decode_damaged<T: Value>(library: Option<&Libzfp>) {
             for _ in 0..4 {
                 let stream = damaged::<T>(&mut zfp, dims, &mut random);
                 match library {
-                    Some(library) => both_decode::<T>(library, &mut zfp, dims, rate, &stream, &format!("{dims:?} rate {rate}")),
+                    Some(library) => both_decode::<T>(
+                        library,
+                        &mut zfp,
+                        dims,
+                        rate,
+                        &stream,
+                        &format!("{dims:?} rate {rate}"),
+                    ),
                     None => every_value_is_written::<T>(&mut zfp, dims, &stream),
                 }
             }
@@ -246,7 +297,9 @@ fn any_bytes_decode_as_with_libzfp() {
 
 /// FNV-1a of 64 bits.
 fn hash(state: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(state, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .into_iter()
+        .fold(state, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Of the streams of all shapes and kinds at a rate, and of what they decode to. `code` gives both.
@@ -274,7 +327,8 @@ fn our_hash<T: Value>(rate: u32) -> u64 {
 fn their_hash<T: Value>(library: &Libzfp, rate: u32) -> u64 {
     hash_of_rate::<T>(|dims, x| {
         // The tail is zeros, whatever the words of the library.
-        let (mut stream, mut decoded) = (vec![0; Zfp::new(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
+        let (mut stream, mut decoded) =
+            (vec![0; Zfp::new(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
         library.compress(x, dims, rate, &mut stream);
         library.decompress(&stream, dims, rate, &mut decoded);
         (stream, decoded)
@@ -301,8 +355,14 @@ fn streams_and_values_are_those_that_libzfp_gave() {
 fn print_fixtures() {
     let Some(library) = Libzfp::open() else { return };
     println!("//! Made by libzfp 1.0.0: hashes of streams and decoded values at rates 1, 2, ...; `print_fixtures` prints them.\n");
-    println!("pub const F32: [u64; 32] = {:#x?};\n", (1..=32).map(|rate| their_hash::<f32>(&library, rate)).collect::<Vec<_>>());
-    println!("pub const F64: [u64; 64] = {:#x?};", (1..=64).map(|rate| their_hash::<f64>(&library, rate)).collect::<Vec<_>>());
+    println!(
+        "pub const F32: [u64; 32] = {:#x?};\n",
+        (1..=32).map(|rate| their_hash::<f32>(&library, rate)).collect::<Vec<_>>()
+    );
+    println!(
+        "pub const F64: [u64; 64] = {:#x?};",
+        (1..=64).map(|rate| their_hash::<f64>(&library, rate)).collect::<Vec<_>>()
+    );
     let stream = |dims: &[usize], rate| {
         let x: Vec<f32> = ramp(dims.iter().product());
         let mut bytes = vec![0; Zfp::new(shape::<f32>(dims), rate).unwrap().max_bytes()];
@@ -362,8 +422,16 @@ fn what_it_cannot_code_is_none() {
 fn what_does_not_fit_is_an_error() {
     let make = |n, scalar, rate| Zfp::new(Shape { n, scalar }, rate).is_ok();
     assert!(make([8; 3], Scalar::F32, 32) && make([8; 3], Scalar::F64, 64));
-    assert!(!make([8; 3], Scalar::F32, 0) && !make([8; 3], Scalar::F32, 33) && !make([8; 3], Scalar::F64, 65));
-    assert!(!make([8, 0, 1], Scalar::F32, 8) && !make([1 << 31; 3], Scalar::F32, 8) && !make([usize::MAX, 1, 1], Scalar::F64, 64));
+    assert!(
+        !make([8; 3], Scalar::F32, 0)
+            && !make([8; 3], Scalar::F32, 33)
+            && !make([8; 3], Scalar::F64, 65)
+    );
+    assert!(
+        !make([8, 0, 1], Scalar::F32, 8)
+            && !make([1 << 31; 3], Scalar::F32, 8)
+            && !make([usize::MAX, 1, 1], Scalar::F64, 64)
+    );
 
     let mut zfp = Zfp::new(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 9).unwrap();
     let (mut x, mut stream) = (ramp(100), vec![0; zfp.max_bytes()]);
@@ -424,23 +492,35 @@ fn measure<T: Value>(library: &Libzfp, name: &str, dims: &[usize], x: &[T]) {
             simd::set_level(level);
             let ours_to = gb / fastest(|| assert!(zfp.encode(T::array(x), &mut stream).unwrap()));
             assert_eq!(stream, theirs);
-            let ours_from = gb / fastest(|| zfp.decompress(&stream, T::array_mut(&mut copy)).unwrap());
-            line += &format!(" | {level:?} {ours_to:.2} ({:.1}x), {ours_from:.2} ({:.1}x)", ours_to / to, ours_from / from);
+            let ours_from =
+                gb / fastest(|| zfp.decompress(&stream, T::array_mut(&mut copy)).unwrap());
+            line += &format!(
+                " | {level:?} {ours_to:.2} ({:.1}x), {ours_from:.2} ({:.1}x)",
+                ours_to / to,
+                ours_from / from
+            );
         }
         println!("{line}");
     }
 }
 
-/// `cargo test --release --test zfp -- --ignored --nocapture`; files of FP32 values, n1 x n2 x n3 in their names, through ZFP_FIELDS.
+/// `cargo test --release --test zfp -- --ignored --nocapture`; files of FP32 values, n1 x n2 x n3
+/// in their names, through ZFP_FIELDS.
 #[test]
 #[ignore = "measures"]
 fn speed_beside_libzfp() {
     let Some(library) = Libzfp::open() else { return };
     for path in std::env::var("ZFP_FIELDS").unwrap_or_default().split_whitespace() {
         let bytes = std::fs::read(path).unwrap();
-        let x: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-        let extents = |part: &str| part.split('x').map(|n| n.parse().ok()).collect::<Option<Vec<usize>>>();
-        let mut dims = path.split(['_', '/', '.']).filter_map(extents).find(|dims| dims.len() == 3).expect("extents in the name");
+        let x: Vec<f32> =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let extents =
+            |part: &str| part.split('x').map(|n| n.parse().ok()).collect::<Option<Vec<usize>>>();
+        let mut dims = path
+            .split(['_', '/', '.'])
+            .filter_map(extents)
+            .find(|dims| dims.len() == 3)
+            .expect("extents in the name");
         dims.retain(|&n| n > 1);
         measure(&library, path, &dims, &x);
         measure(&library, path, &dims, &x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());

@@ -16,7 +16,10 @@ pub const HOST: Stream = Stream(std::ptr::null_mut());
 /// Cores and processor.
 pub fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")).map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     format!("{cores} cores, {model}")
 }
@@ -28,13 +31,18 @@ pub fn field(values: usize) -> Field {
 
 /// The session's view of `data`.
 pub fn app_field(data: &mut [f32]) -> AppField {
-    // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend has used it when that returns.
+    // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend
+    // has used it when that returns.
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), std::mem::size_of_val(data)) };
     AppField { field: field(data.len()), memory: Some(memory) }
 }
 
 /// One sweep of an application whose steps are `step`: its seconds and statistics.
-pub fn sweep(session: &mut Session, data: &mut [f32], mut step: impl FnMut(&mut [f32])) -> (f64, Stats) {
+pub fn sweep(
+    session: &mut Session,
+    data: &mut [f32],
+    mut step: impl FnMut(&mut [f32]),
+) -> (f64, Stats) {
     session.setup().unwrap();
     let begin = Instant::now();
     loop {

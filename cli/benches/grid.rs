@@ -1,8 +1,11 @@
-//! `auto` beside a grid of configurations made by hand, measured: migrations of rtm3d over a *simulated link*, all on equal memory.
+//! `auto` beside a grid of configurations made by hand, measured: migrations of rtm3d over a
+//! *simulated link*, all on equal memory.
 //!
-//! `grid RTM3D SVG STEPS [OPTIONS OF RTM3D]`, as `make bench-grid` runs it; some twenty minutes on a machine that does nothing else. The balance is
-//! the raw one of GPUZIP's Salt data set: a transfer of a snapshot takes 12 forward steps, the device holds 4 snapshots, the host one for every
-//! 25 steps. rtm3d computes on one core, transfers take the other; steps, copies and transfers are real, only the link's bandwidth is given.
+//! `grid RTM3D SVG STEPS [OPTIONS OF RTM3D]`, as `make bench-grid` runs it; some twenty minutes on
+//! a machine that does nothing else. The balance is the raw one of GPUZIP's Salt data set: a
+//! transfer of a snapshot takes 12 forward steps, the device holds 4 snapshots, the host one for
+//! every 25 steps. rtm3d computes on one core, transfers take the other; steps, copies and
+//! transfers are real, only the link's bandwidth is given.
 
 #[path = "../src/plan/svg.rs"]
 #[allow(dead_code)]
@@ -14,7 +17,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED};
 
-/// Forward steps that a transfer takes, snapshots that the device holds, and steps for each that the host holds, one less.
+/// Forward steps that a transfer takes, snapshots that the device holds, and steps for each that
+/// the host holds, one less.
 const TRANSFER: f64 = 12.0;
 const DEVICE: u32 = 4;
 const STEPS_OF_HOST: u32 = 25;
@@ -29,7 +33,8 @@ const ZCUT: u32 = 3;
 const AUTO: u32 = 4;
 const TWO_LEVEL: u32 = 5;
 
-/// What must hold: the time of `auto` over that of the best entry, and of GPUZIP's recipe over `auto`.
+/// What must hold: the time of `auto` over that of the best entry, and of GPUZIP's recipe over
+/// `auto`.
 const NEAR_BEST: f64 = 1.08;
 const AHEAD: f64 = 1.6;
 
@@ -69,10 +74,14 @@ impl Bench {
         let _ = std::fs::remove_file(&log);
         let config = format!("{config}enable_performance_log = 1\n");
         let result = self.run(&config, &["--shots", "2", "--steps", &self.steps.to_string()]);
-        let (device, host) = (number(&result, "peak_device_bytes"), number(&result, "peak_host_bytes"));
+        let (device, host) =
+            (number(&result, "peak_device_bytes"), number(&result, "peak_host_bytes"));
         let state = number(&result, "raw_bytes") / number(&result, "saves");
         let (most_device, most_host) = (DEVICE + 1, self.host() + 1);
-        assert!(device < f64::from(most_device) * state && host < f64::from(most_host) * state, "{config}: {device} and {host} bytes");
+        assert!(
+            device < f64::from(most_device) * state && host < f64::from(most_host) * state,
+            "{config}: {device} and {host} bytes"
+        );
         let log = std::fs::read_to_string(log).expect("the library writes a line per shot");
         let mut rows = log.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let header = rows.next().expect("names of columns");
@@ -80,7 +89,9 @@ impl Bench {
             let k = header.iter().position(|column| *column == name).expect("a column");
             row[k].parse().expect("a number")
         };
-        let shot = |row: Vec<&str>| ["forward", "backward", "save", "restore"].iter().map(|name| column(&row, name)).sum();
+        let shot = |row: Vec<&str>| {
+            ["forward", "backward", "save", "restore"].iter().map(|name| column(&row, name)).sum()
+        };
         rows.map(shot).fold(f64::INFINITY, f64::min)
     }
 
@@ -105,20 +116,29 @@ struct Entry {
     config: String,
 }
 
-fn entry(name: String, ink: &'static str, algorithm: u32, snapshots: u32, chunk: u32, cache: u32) -> Entry {
+fn entry(
+    name: String,
+    ink: &'static str,
+    algorithm: u32,
+    snapshots: u32,
+    chunk: u32,
+    cache: u32,
+) -> Entry {
     let config = format!(
         "checkpointing_algorithm = {algorithm}\ncheckpointing_snaps = {snapshots}\nschedule_chunk = {chunk}\ncache_capacity = {cache}\n"
     );
     Entry { name, ink, config }
 }
 
-/// Every algorithm over its parameters, as a user would try them: nothing in it takes more memory than `auto` may.
+/// Every algorithm over its parameters, as a user would try them: nothing in it takes more memory
+/// than `auto` may.
 fn entries(steps: u32, host: u32) -> Vec<Entry> {
     let most = DEVICE + host;
     let mut entries = Vec::new();
     // Some parts in a hundred apart.
     let ladder = |low: u32, high: u32, parts: u32| {
-        std::iter::successors(Some(low), move |x| Some(x + (x * parts / 100).max(1))).take_while(move |&x| x < high)
+        std::iter::successors(Some(low), move |x| Some(x + (x * parts / 100).max(1)))
+            .take_while(move |&x| x < high)
     };
     for s in ladder(4, most, 25).chain([most]) {
         entries.push(entry(format!("Revolve, {s} snapshots"), BLUE, REVOLVE, s, 0, DEVICE));
@@ -126,19 +146,27 @@ fn entries(steps: u32, host: u32) -> Vec<Entry> {
     for s in ladder(6, most, 60).chain([most]) {
         entries.push(entry(format!("uniform, {s} snapshots"), ORANGE, UNIFORM, s, 0, DEVICE));
     }
-    for chunk in ladder(20, steps / 4, 50).filter(|chunk| steps.div_ceil(*chunk) - 1 + chunk <= host) {
+    for chunk in
+        ladder(20, steps / 4, 50).filter(|chunk| steps.div_ceil(*chunk) - 1 + chunk <= host)
+    {
         entries.push(entry(format!("zCut, chunks of {chunk}"), PURPLE, ZCUT, 0, chunk, DEVICE));
     }
     for (cache, parts) in [(DEVICE, 15), (3, 40)] {
-        for chunk in ladder(steps.div_ceil(host + 1), steps / 4, parts).filter(|chunk| steps.div_ceil(*chunk) - 1 <= host) {
-            let (name, snapshots) = (format!("two levels, intervals of {chunk}, {cache} slots"), steps.div_ceil(chunk) - 1 + cache);
+        for chunk in ladder(steps.div_ceil(host + 1), steps / 4, parts)
+            .filter(|chunk| steps.div_ceil(*chunk) - 1 <= host)
+        {
+            let (name, snapshots) = (
+                format!("two levels, intervals of {chunk}, {cache} slots"),
+                steps.div_ceil(chunk) - 1 + cache,
+            );
             entries.push(entry(name, GREEN, TWO_LEVEL, snapshots, chunk, cache));
         }
     }
     entries
 }
 
-/// An entry's seconds, and its time over that of `auto` run right before it: medians over the rounds.
+/// An entry's seconds, and its time over that of `auto` run right before it: medians over the
+/// rounds.
 struct Outcome {
     entry: Entry,
     seconds: f64,
@@ -150,14 +178,16 @@ fn measure(bench: &Bench, link: &str, auto: &str, entries: Vec<Entry>) -> (f64, 
     let mut again: Vec<usize> = (0..entries.len()).collect();
     for round in 0..=ROUNDS {
         for &k in &again {
-            let (auto, own) = (bench.seconds(auto), bench.seconds(&format!("{}{link}", entries[k].config)));
+            let (auto, own) =
+                (bench.seconds(auto), bench.seconds(&format!("{}{link}", entries[k].config)));
             eprintln!("round {round}: auto {auto:.3} s, {} {own:.3} s", entries[k].name);
             autos.push(auto);
             all[k].0.push(own);
             all[k].1.push(own / auto);
         }
         // The last one is the recipe.
-        let over = |k: &usize| if *k + 1 == entries.len() { 0.0 } else { median(all[*k].1.clone()) };
+        let over =
+            |k: &usize| if *k + 1 == entries.len() { 0.0 } else { median(all[*k].1.clone()) };
         again.sort_by(|a, b| over(a).total_cmp(&over(b)));
         again.truncate(FASTEST + 1);
     }
@@ -178,21 +208,41 @@ fn draw(title: [&str; 2], outcomes: &[Outcome], recipe: f64, ideal: f64) -> Stri
     let worst = outcomes.iter().map(|o| o.over_auto).fold(recipe, f64::max);
     let y = |over: f64| TOP + HEIGHT * (1.0 - over / (1.05 * worst));
     let mut page = Page::new(LEFT + WIDTH + 30.0, TOP + HEIGHT + 60.0);
-    page.text(LEFT, 28.0, Anchor::Start, 16.0, "Time of a migration over that of auto, on equal memory");
+    page.text(
+        LEFT,
+        28.0,
+        Anchor::Start,
+        16.0,
+        "Time of a migration over that of auto, on equal memory",
+    );
     page.text(LEFT, 48.0, Anchor::Start, 12.0, title[0]);
     page.text(LEFT, 65.0, Anchor::Start, 12.0, title[1]);
-    let inks = [(BLUE, "Revolve"), (ORANGE, "uniform"), (PURPLE, "zCut"), (GREEN, "two levels"), (RED, "auto"), (GREY, "GPUZIP's recipe")];
+    let inks = [
+        (BLUE, "Revolve"),
+        (ORANGE, "uniform"),
+        (PURPLE, "zCut"),
+        (GREEN, "two levels"),
+        (RED, "auto"),
+        (GREY, "GPUZIP's recipe"),
+    ];
     page.legend(LEFT, 91.0, &inks);
     let ticks = round_values(0.0, 1.05 * worst, 8);
     let step = ticks.get(1).map_or(1.0, |t| t - ticks[0]);
-    let ticks: Vec<(f64, String)> = ticks.into_iter().map(|t| (t / (1.05 * worst), digits(t, step))).collect();
+    let ticks: Vec<(f64, String)> =
+        ticks.into_iter().map(|t| (t / (1.05 * worst), digits(t, step))).collect();
     page.ticks_left([LEFT, TOP + HEIGHT, WIDTH, HEIGHT], &ticks);
     for (over, ink) in [(1.0, RED), (recipe, GREY)] {
         page.line([LEFT, y(over), LEFT + WIDTH, y(over)], ink);
     }
     let auto = format!("auto: {:.2} times the time of keeping every state at no cost", 1.0 / ideal);
     page.text(LEFT + WIDTH, y(1.0) + 15.0, Anchor::End, 12.0, &auto);
-    page.text(LEFT + 6.0, y(recipe) - 5.0, Anchor::Start, 12.0, &format!("GPUZIP's recipe: {recipe:.2}"));
+    page.text(
+        LEFT + 6.0,
+        y(recipe) - 5.0,
+        Anchor::Start,
+        12.0,
+        &format!("GPUZIP's recipe: {recipe:.2}"),
+    );
     for (k, outcome) in outcomes.iter().enumerate() {
         let x = LEFT + WIDTH * (k as f64 + 0.5) / outcomes.len() as f64;
         page.curve(&[(x, y(outcome.over_auto))], outcome.entry.ink, false);
@@ -210,7 +260,9 @@ fn draw(title: [&str; 2], outcomes: &[Outcome], recipe: f64, ideal: f64) -> Stri
 fn main() {
     // `cargo bench` appends --bench.
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let (Some(rtm3d), Some(svg), Some(steps)) = (arguments.next(), arguments.next(), arguments.next()) else {
+    let (Some(rtm3d), Some(svg), Some(steps)) =
+        (arguments.next(), arguments.next(), arguments.next())
+    else {
         println!("grid: not run; it takes some twenty minutes: make bench-grid");
         return;
     };
@@ -221,30 +273,49 @@ fn main() {
 
     // A step's time and a state's bytes, then the link, then what auto measures with that.
     let plain = format!("backend = 1\ncheckpointing_algorithm = {REVOLVE}\ncheckpointing_snaps = 30\ncache_capacity = {DEVICE}\n");
-    let tuned: Vec<Value> = (0..5).map(|_| bench.run(&plain, &["--tune", "--shots", "1", "--steps", "1000"])).collect();
+    let tuned: Vec<Value> =
+        (0..5).map(|_| bench.run(&plain, &["--tune", "--shots", "1", "--steps", "1000"])).collect();
     let of = |key: &str| median(tuned.iter().map(|t| number(t, key)).collect());
     let (forward, backward) = (of("forward_ms") / 1e3, of("backward_ms") / 1e3);
     let state = (number(&tuned[0], "h2d_bytes") / number(&tuned[0], "h2d")) as u64;
-    let link = format!("backend = 1\nlink_bandwidth = {:.0}\n", state as f64 / (TRANSFER * forward));
+    let link =
+        format!("backend = 1\nlink_bandwidth = {:.0}\n", state as f64 / (TRANSFER * forward));
     let profile = bench.folder.join("profile");
-    let budgets = format!("device_budget = {}\nhost_budget = {}\n", u64::from(DEVICE) * state, u64::from(bench.host()) * state);
-    let auto = format!("{link}{budgets}checkpointing_algorithm = {AUTO}\nprofile_path = {}\n", profile.display());
+    let budgets = format!(
+        "device_budget = {}\nhost_budget = {}\n",
+        u64::from(DEVICE) * state,
+        u64::from(bench.host()) * state
+    );
+    let auto = format!(
+        "{link}{budgets}checkpointing_algorithm = {AUTO}\nprofile_path = {}\n",
+        profile.display()
+    );
     let chosen = bench.run(&auto, &["--tune", "--shots", "1", "--steps", &steps.to_string()]);
 
     let ideal = f64::from(steps) * (forward + backward);
     let text = |key: &str| chosen[key].as_str().unwrap_or("?").to_string();
     let model = text("model").rsplit('/').next().unwrap_or_default().to_string();
     let (n1, n2, n3) = (&chosen["n1"], &chosen["n2"], &chosen["n3"]);
-    let case = format!("{model}, {n1} x {n2} x {n3}; {steps} steps, forward {:.0} us, backward {:.0} us", forward * 1e6, backward * 1e6);
+    let case = format!(
+        "{model}, {n1} x {n2} x {n3}; {steps} steps, forward {:.0} us, backward {:.0} us",
+        forward * 1e6,
+        backward * 1e6
+    );
     let host = bench.host();
     let balance = format!("Simulated link: a transfer takes {TRANSFER} steps; {DEVICE} snapshots on the device, {host} on the host");
     println!("{case}\n{balance}");
-    println!("auto: {}, {} snapshots, cache of {}", text("algorithm"), chosen["snapshots"], chosen["cache"]);
+    println!(
+        "auto: {}, {} snapshots, cache of {}",
+        text("algorithm"),
+        chosen["snapshots"],
+        chosen["cache"]
+    );
 
     let recipe = entry("GPUZIP's recipe".into(), GREY, REVOLVE, adjust(steps.into()), 0, DEVICE);
     let recipe = Entry { config: format!("{}policy = 1\n", recipe.config), ..recipe };
     let entries = entries(steps, bench.host());
-    let (auto, mut outcomes) = measure(&bench, &link, &auto, entries.into_iter().chain([recipe]).collect());
+    let (auto, mut outcomes) =
+        measure(&bench, &link, &auto, entries.into_iter().chain([recipe]).collect());
     let recipe = outcomes.pop().expect("the recipe was measured last");
     outcomes.sort_by(|a, b| a.over_auto.total_cmp(&b.over_auto));
     println!("{:<44} {:>8} {:>8} {:>10}", "configuration", "seconds", "x ideal", "over auto");
@@ -256,6 +327,7 @@ fn main() {
         "of {} configurations the best takes {:.3} times as long as auto (auto within {:.1} %, wanted {:.0} %), GPUZIP's recipe {:.2} times (wanted {AHEAD})",
         outcomes.len(), outcomes[0].over_auto, (1.0 / outcomes[0].over_auto - 1.0) * 100.0, (NEAR_BEST - 1.0) * 100.0, recipe.over_auto
     );
-    std::fs::write(&svg, draw([&case, &balance], &outcomes, recipe.over_auto, ideal / auto)).expect("the drawing is written");
+    std::fs::write(&svg, draw([&case, &balance], &outcomes, recipe.over_auto, ideal / auto))
+        .expect("the drawing is written");
     let _ = std::fs::remove_dir_all(&bench.folder);
 }

@@ -35,7 +35,8 @@ pub struct Arguments {
     /// Type of the values
     #[arg(long = "type", default_value = "f32", value_parser = types())]
     scalar: Scalar,
-    /// The files are pairs of time levels, u(t) and u(t-1) in turn: each pair is coded as u(t) and the difference
+    /// The files are pairs of time levels, u(t) and u(t-1) in turn: each pair is coded as u(t) and
+    /// the difference
     #[arg(long)]
     pair: bool,
     /// Compare all codecs over several bounds, and zfp at the rates that reach 60, 80 and 100 dB
@@ -62,12 +63,24 @@ fn methods() -> impl Iterator<Item = Method> {
 }
 
 fn types() -> impl TypedValueParser<Value = Scalar> {
-    PossibleValuesParser::new(["f32", "f64"]).map(|name| if name == "f64" { Scalar::F64 } else { Scalar::F32 })
+    PossibleValuesParser::new(["f32", "f64"]).map(|name| {
+        if name == "f64" {
+            Scalar::F64
+        } else {
+            Scalar::F32
+        }
+    })
 }
 
 fn bound(text: &str) -> std::result::Result<ErrorBound, String> {
-    let Some((kind, number)) = text.split_once(':') else { return Err("write rel:1e-3, abs:1e-8, range:1e-3 or psnr:90".into()) };
-    let value = number.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0).ok_or(format!("{number:?} is no positive number"))?;
+    let Some((kind, number)) = text.split_once(':') else {
+        return Err("write rel:1e-3, abs:1e-8, range:1e-3 or psnr:90".into());
+    };
+    let value = number
+        .parse()
+        .ok()
+        .filter(|v: &f64| v.is_finite() && *v > 0.0)
+        .ok_or(format!("{number:?} is no positive number"))?;
     match kind {
         "rel" => Ok(ErrorBound::OfMax(value)),
         "abs" => Ok(ErrorBound::Absolute(value)),
@@ -78,7 +91,10 @@ fn bound(text: &str) -> std::result::Result<ErrorBound, String> {
 }
 
 fn link(text: &str) -> std::result::Result<f64, String> {
-    text.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0).ok_or(format!("{text:?} is no positive number"))
+    text.parse()
+        .ok()
+        .filter(|v: &f64| v.is_finite() && *v > 0.0)
+        .ok_or(format!("{text:?} is no positive number"))
 }
 
 fn name_of(bound: ErrorBound) -> String {
@@ -119,14 +135,18 @@ enum Values {
 
 impl Values {
     fn read(path: &Path, field: &Field) -> Result<Self> {
-        let refuse = |text: String| Err(Error::new(Code::Io, format!("{}: {text}", path.display())));
+        let refuse =
+            |text: String| Err(Error::new(Code::Io, format!("{}: {text}", path.display())));
         let length = match files::open(path, u64::MAX).and_then(|file| file.metadata()) {
             Ok(found) => found.len(),
             Err(e) => return refuse(e.to_string()),
         };
         let [n1, n2, n3] = field.n;
         if field.bytes() != Some(length) {
-            return refuse(format!("{length} bytes: {n1} x {n2} x {n3} values of {} bytes are others", field.scalar.bytes()));
+            return refuse(format!(
+                "{length} bytes: {n1} x {n2} x {n3} values of {} bytes are others",
+                field.scalar.bytes()
+            ));
         }
         let bytes = match files::read(path, length) {
             Ok(bytes) if bytes.len() as u64 == length => bytes,
@@ -134,13 +154,24 @@ impl Values {
             Err(e) => return refuse(e.to_string()),
         };
         Ok(match field.scalar {
-            Scalar::F32 => Values::F32(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()),
-            _ => Values::F64(bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect()),
+            Scalar::F32 => Values::F32(
+                bytes
+                    .chunks_exact(4)
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                    .collect(),
+            ),
+            _ => Values::F64(
+                bytes
+                    .chunks_exact(8)
+                    .map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+                    .collect(),
+            ),
         })
     }
 
     fn memory(&mut self) -> AppMemory {
-        // SAFETY: the vector outlives the call that the memory is made for, and nothing else touches it meanwhile.
+        // SAFETY: the vector outlives the call that the memory is made for, and nothing else
+        // touches it meanwhile.
         unsafe {
             match self {
                 Values::F32(x) => AppMemory::new(x.as_mut_ptr().cast(), size_of_val(&x[..])),
@@ -170,8 +201,14 @@ impl Values {
 impl Sample {
     fn load(arguments: &Arguments, paths: &[PathBuf]) -> Result<Self> {
         let Arguments { dims: n, scalar, .. } = *arguments;
-        let fields: Vec<Field> = (0..paths.len()).map(|k| Field { n, scalar, previous_of: k.checked_sub(1).map(|k| k as u32) }).collect();
-        let data = paths.iter().zip(&fields).map(|(path, field)| Values::read(path, field)).collect::<Result<_>>()?;
+        let fields: Vec<Field> = (0..paths.len())
+            .map(|k| Field { n, scalar, previous_of: k.checked_sub(1).map(|k| k as u32) })
+            .collect();
+        let data = paths
+            .iter()
+            .zip(&fields)
+            .map(|(path, field)| Values::read(path, field))
+            .collect::<Result<_>>()?;
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         Ok(Sample { name: names.join(" "), fields, data })
     }
@@ -187,10 +224,14 @@ impl Sample {
         let targets: Vec<AppMemory> = decoded.iter_mut().map(Values::memory).collect();
         // SAFETY: as above.
         let ((), decompress) = best(|| unsafe { codec.decompress(&stream[..bytes], &targets) })?;
-        let metrics: Vec<Quality> = self.data.iter().zip(&decoded).map(|(x, y)| x.metrics(y, self.fields[0].n)).collect();
+        let metrics: Vec<Quality> =
+            self.data.iter().zip(&decoded).map(|(x, y)| x.metrics(y, self.fields[0].n)).collect();
         let (bound, kept) = self.bound_is_kept(settings, &stream[..bytes], &decoded)?;
         let (_, memcpy) = best(|| {
-            black_box(&mut decoded).iter_mut().zip(black_box(&self.data)).for_each(|(to, from)| to.copy_from(from));
+            black_box(&mut decoded)
+                .iter_mut()
+                .zip(black_box(&self.data))
+                .for_each(|(to, from)| to.copy_from(from));
             Ok(())
         })?;
         let gbs = |seconds: f64| layout.raw_bytes as f64 / seconds / 1e9;
@@ -207,8 +248,14 @@ impl Sample {
         })
     }
 
-    /// The absolute bound, the smallest of several arrays', and whether all that was promised holds, looked at value by value.
-    fn bound_is_kept(&self, settings: &Settings, mut stream: &[u8], decoded: &[Values]) -> Result<(Option<f64>, Option<bool>)> {
+    /// The absolute bound, the smallest of several arrays', and whether all that was promised
+    /// holds, looked at value by value.
+    fn bound_is_kept(
+        &self,
+        settings: &Settings,
+        mut stream: &[u8],
+        decoded: &[Values],
+    ) -> Result<(Option<f64>, Option<bool>)> {
         if !settings.method.is_bounded() {
             return Ok((None, None));
         }
@@ -221,7 +268,8 @@ impl Sample {
                 continue;
             }
             let (x, y) = (&self.data[header.field as usize], &decoded[header.field as usize]);
-            let reference = header.reference.map(|k| (&self.data[k as usize], &decoded[k as usize]));
+            let reference =
+                header.reference.map(|k| (&self.data[k as usize], &decoded[k as usize]));
             let error = |i: usize| {
                 let at = |v: &Values| match v {
                     Values::F32(x) => x[i] as f64,
@@ -247,7 +295,8 @@ impl Sample {
     }
 }
 
-/// Runs `body` at least three times, for a fifth of a second, and returns its result and the least seconds.
+/// Runs `body` at least three times, for a fifth of a second, and returns its result and the least
+/// seconds.
 fn best<R>(mut body: impl FnMut() -> Result<R>) -> Result<(R, f64)> {
     let begin = Instant::now();
     let (mut least, mut runs) = (f64::INFINITY, 0);
@@ -341,7 +390,10 @@ const EQUAL_PSNR: [f64; 3] = [60.0, 80.0, 100.0];
 
 /// What `--all` compares, beside zfp.
 fn all() -> Vec<Settings> {
-    let bounds = [1e-2, 1e-3, 1e-4, 1e-5].map(ErrorBound::OfMax).into_iter().chain(EQUAL_PSNR.map(ErrorBound::Psnr));
+    let bounds = [1e-2, 1e-3, 1e-4, 1e-5]
+        .map(ErrorBound::OfMax)
+        .into_iter()
+        .chain(EQUAL_PSNR.map(ErrorBound::Psnr));
     let bounded = bounds.flat_map(|bound| {
         let methods = methods().filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
@@ -356,7 +408,8 @@ fn zfp_at(sample: &mut Sample, db: f64) -> Result<Option<Outcome>> {
     let (mut low, mut high) = (1, 8 * sample.fields[0].scalar.bytes() as u32);
     while low <= high {
         let rate = (low + high) / 2;
-        let outcome = sample.result(&Settings { method: Method::Zfp { rate }, ..Settings::default() })?;
+        let outcome =
+            sample.result(&Settings { method: Method::Zfp { rate }, ..Settings::default() })?;
         if outcome.psnr() >= db {
             (found, high) = (Some(outcome), rate - 1);
         } else {
@@ -368,8 +421,12 @@ fn zfp_at(sample: &mut Sample, db: f64) -> Result<Option<Outcome>> {
 
 fn settings(arguments: &Arguments) -> Vec<Settings> {
     match &arguments.codec {
-        Some(Method::Zfp { .. }) => vec![Settings { method: Method::Zfp { rate: arguments.rate }, ..Settings::default() }],
-        Some(method) => vec![Settings { method: method.clone(), bound: arguments.bound, ..Settings::default() }],
+        Some(Method::Zfp { .. }) => {
+            vec![Settings { method: Method::Zfp { rate: arguments.rate }, ..Settings::default() }]
+        }
+        Some(method) => {
+            vec![Settings { method: method.clone(), bound: arguments.bound, ..Settings::default() }]
+        }
         None => all(),
     }
 }
@@ -412,19 +469,27 @@ struct Verdict<'a> {
 /// The verdicts, one for each sample and bound at which some codec keeps it.
 fn verdicts(rows: &[(String, Outcome)], link: f64) -> Vec<Verdict<'_>> {
     let mut groups: Vec<(&str, String)> = Vec::new();
-    let settings = rows.iter().filter(|(_, o)| o.kept == Some(true)).filter_map(|(file, o)| Some((&**file, o.setting()?)));
+    let settings = rows
+        .iter()
+        .filter(|(_, o)| o.kept == Some(true))
+        .filter_map(|(file, o)| Some((&**file, o.setting()?)));
     settings.for_each(|group| {
         if !groups.contains(&group) {
             groups.push(group)
         }
     });
     let found = groups.into_iter().filter_map(|(file, setting)| {
-        let of_file: Vec<&Outcome> = rows.iter().filter(|(name, _)| name == file).map(|(_, o)| o).collect();
-        let kept = of_file.iter().copied().filter(|o| o.kept == Some(true) && o.setting().as_ref() == Some(&setting));
+        let of_file: Vec<&Outcome> =
+            rows.iter().filter(|(name, _)| name == file).map(|(_, o)| o).collect();
+        let kept = of_file
+            .iter()
+            .copied()
+            .filter(|o| o.kept == Some(true) && o.setting().as_ref() == Some(&setting));
         let raw = of_file.iter().copied().filter(|o| o.settings.method == Method::None);
         let smallest = kept.clone().max_by(|a, b| a.ratio().total_cmp(&b.ratio()))?;
         let fastest = kept.clone().min_by(|a, b| a.coding().total_cmp(&b.coding()))?;
-        let over_link = kept.chain(raw).min_by(|a, b| a.round_trip(link).total_cmp(&b.round_trip(link)))?;
+        let over_link =
+            kept.chain(raw).min_by(|a, b| a.round_trip(link).total_cmp(&b.round_trip(link)))?;
         Some(Verdict { file, setting, smallest, fastest, over_link })
     });
     found.collect()
@@ -432,7 +497,8 @@ fn verdicts(rows: &[(String, Outcome)], link: f64) -> Vec<Verdict<'_>> {
 
 impl Verdict<'_> {
     fn json(&self) -> Value {
-        let [smallest, fastest, over_link] = [self.smallest, self.fastest, self.over_link].map(|o| o.settings.method.name());
+        let [smallest, fastest, over_link] =
+            [self.smallest, self.fastest, self.over_link].map(|o| o.settings.method.name());
         json!({"file": self.file, "setting": self.setting, "smallest": smallest, "fastest": fastest, "over_link": over_link})
     }
 }
@@ -467,7 +533,11 @@ fn write_verdicts(verdicts: &[Verdict], link: f64, out: &mut dyn Write) -> io::R
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let group = if arguments.pair { 2 } else { 1 };
     if !arguments.files.len().is_multiple_of(group) {
-        return Err(Error::new(Code::Config, format!("--pair with {} files: they come in twos", arguments.files.len())).into());
+        return Err(Error::new(
+            Code::Config,
+            format!("--pair with {} files: they come in twos", arguments.files.len()),
+        )
+        .into());
     }
     let mut rows = Vec::new();
     for paths in arguments.files.chunks(group) {
@@ -491,7 +561,10 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let mut objects: Vec<_> = rows.iter().map(|(file, outcome)| outcome.json(file)).collect();
     let mut object = match objects.len() {
         1 => objects.remove(0),
-        _ => Map::from_iter([("results".to_string(), objects.into_iter().map(Value::Object).collect())]),
+        _ => Map::from_iter([(
+            "results".to_string(),
+            objects.into_iter().map(Value::Object).collect(),
+        )]),
     };
     if arguments.all {
         object.insert("link_gbs".into(), arguments.link_gbs.into());

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 
 /// List the keys of configuration files, or check a file and show the values in force
 ///
-/// A file has `key = value` lines and `#` comments. Variables GPUZIP_<KEY>, in capitals, win over the file. Names are read in any case. Numbers
-/// may be written as 1e4; K, M, G, T and KiB to TiB are powers of 1024, kB to TB are powers of 1000. The exit status is 0 if the
-/// configuration is valid, or else 2.
+/// A file has `key = value` lines and `#` comments. Variables GPUZIP_<KEY>, in capitals, win over
+/// the file. Names are read in any case. Numbers may be written as 1e4; K, M, G, T and KiB to TiB
+/// are powers of 1024, kB to TB are powers of 1000. The exit status is 0 if the configuration is
+/// valid, or else 2.
 #[derive(Args)]
 pub struct Arguments {
     /// Check this file, and the variables; show the values in force, and what sets them
@@ -43,7 +44,9 @@ fn source_name(source: Source) -> String {
 
 /// Columns as wide as what is in them, the last one ragged.
 fn columns(rows: &[Vec<String>]) -> io::Result<()> {
-    let widths: Vec<usize> = (0..rows[0].len()).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+        .collect();
     let mut out = BufWriter::new(io::stdout().lock());
     for row in rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -59,7 +62,9 @@ fn head(names: &[&str]) -> Vec<String> {
 /// A key's meaning, with its names where it has some.
 fn meaning(key: &Key) -> String {
     match key.allowed {
-        gpuzip::capi::Allowed::Names(_) | gpuzip::capi::Allowed::Codecs(_) => format!("{} [{}]", key.doc, key.choices()),
+        gpuzip::capi::Allowed::Names(_) | gpuzip::capi::Allowed::Codecs(_) => {
+            format!("{} [{}]", key.doc, key.choices())
+        }
         _ => key.doc.into(),
     }
 }
@@ -72,7 +77,9 @@ fn list(arguments: &Arguments) -> io::Result<()> {
         let variables: Vec<Value> = VARIABLES.iter().map(variable).collect();
         return emit_json(object([("keys", keys.into()), ("variables", variables.into())]));
     }
-    let row = |key: &Key| vec![key.name.into(), dash(key.default_value()), dash(key.unit.into()), meaning(key)];
+    let row = |key: &Key| {
+        vec![key.name.into(), dash(key.default_value()), dash(key.unit.into()), meaning(key)]
+    };
     let mut rows = vec![head(&["key", "default", "unit", "meaning"])];
     rows.extend(KEYS.iter().map(row));
     columns(&rows)?;
@@ -86,14 +93,17 @@ fn check(arguments: &Arguments) -> Result<(), Failure> {
     let loaded = Loaded::new(arguments.file.as_deref())?;
     loaded.check()?;
     if arguments.json {
-        let value =
-            |(key, value, source): (&Key, String, Source)| (key.name.to_string(), json!({ "value": value, "set_by": source_name(source) }));
+        let value = |(key, value, source): (&Key, String, Source)| {
+            (key.name.to_string(), json!({ "value": value, "set_by": source_name(source) }))
+        };
         let values: Map<String, Value> = loaded.values().map(value).collect();
         emit_json(values)?;
         return Ok(());
     }
     let mut rows = vec![head(&["key", "value", "unit", "set by"])];
-    rows.extend(loaded.values().map(|(key, value, source)| vec![key.name.into(), dash(value), dash(key.unit.into()), source_name(source)]));
+    rows.extend(loaded.values().map(|(key, value, source)| {
+        vec![key.name.into(), dash(value), dash(key.unit.into()), source_name(source)]
+    }));
     columns(&rows)?;
     Ok(())
 }

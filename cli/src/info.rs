@@ -24,7 +24,10 @@ struct Offer {
 }
 
 fn backends(cuda: &Result<Vec<DeviceInfo>, Error>) -> [Offer; 2] {
-    [Offer { name: "host", missing: None }, Offer { name: "cuda", missing: cuda.as_ref().err().map(|e| e.message.clone()) }]
+    [
+        Offer { name: "host", missing: None },
+        Offer { name: "cuda", missing: cuda.as_ref().err().map(|e| e.message.clone()) },
+    ]
 }
 
 fn codecs() -> impl Iterator<Item = Offer> {
@@ -37,7 +40,10 @@ impl Offer {
     }
 
     fn row(&self, what: &str) -> (String, String) {
-        let state = self.missing.as_ref().map_or("available".into(), |reason| format!("not available: {reason}"));
+        let state = self
+            .missing
+            .as_ref()
+            .map_or("available".into(), |reason| format!("not available: {reason}"));
         (format!("{what} {}", self.name), state)
     }
 }
@@ -56,8 +62,13 @@ fn memory_bytes() -> Option<u64> {
 
 fn values() -> Map<String, Value> {
     let cuda = cuda::devices();
-    let mut devices = vec![json!({ "backend": "host", "cores": cores(), "memory_bytes": memory_bytes() })];
-    devices.extend(cuda.iter().flatten().map(|d| json!({ "backend": "cuda", "name": d.name, "memory_bytes": d.memory_bytes })));
+    let mut devices =
+        vec![json!({ "backend": "host", "cores": cores(), "memory_bytes": memory_bytes() })];
+    devices.extend(
+        cuda.iter()
+            .flatten()
+            .map(|d| json!({ "backend": "cuda", "name": d.name, "memory_bytes": d.memory_bytes })),
+    );
     let values: [(&str, Value); 6] = [
         ("version", env!("CARGO_PKG_VERSION").into()),
         ("abi_version", gpuzip::ABI_VERSION.into()),
@@ -82,9 +93,9 @@ fn rows() -> Vec<(String, String)> {
         ("ABI version".into(), gpuzip::ABI_VERSION.to_string()),
         ("device host".into(), format!("{cores} cores, {memory} memory")),
     ];
-    rows.extend(
-        (0..).zip(cuda.iter().flatten()).map(|(k, d)| (format!("device cuda {k}"), format!("{}, {}", d.name, gib(d.memory_bytes)))),
-    );
+    rows.extend((0..).zip(cuda.iter().flatten()).map(|(k, d)| {
+        (format!("device cuda {k}"), format!("{}, {}", d.name, gib(d.memory_bytes)))
+    }));
     rows.push(("algorithms".into(), Algorithm::ALL.map(Algorithm::name).join(", ")));
     rows.extend(backends(&cuda).iter().map(|offer| offer.row("backend")));
     rows.extend(codecs().map(|offer| offer.row("codec")));

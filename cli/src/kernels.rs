@@ -28,14 +28,20 @@ pub struct Arguments {
 
 fn folder(arguments: &Arguments) -> Result<PathBuf> {
     let named = arguments.dir.clone().or_else(cuda::image_folder);
-    named.ok_or_else(|| Error::new(Code::Config, "no folder to keep kernels in: give --dir, or set GPUZIP_CACHE_DIR"))
+    named.ok_or_else(|| {
+        Error::new(
+            Code::Config,
+            "no folder to keep kernels in: give --dir, or set GPUZIP_CACHE_DIR",
+        )
+    })
 }
 
 /// Those that are asked for, or those of the GPUs here, each once.
 fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
     let mut architectures = asked.to_vec();
     if asked.is_empty() {
-        let devices = cuda::devices().map_err(|e| e.within("give --arch to compile for other machines"))?;
+        let devices =
+            cuda::devices().map_err(|e| e.within("give --arch to compile for other machines"))?;
         architectures.extend(devices.iter().map(|device| device.architecture));
     }
     architectures.sort_unstable();
@@ -47,14 +53,26 @@ fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
 fn prebuild(folder: &Path, architectures: &[u32]) -> Result<()> {
     // A folder that is not to be trusted is named before anything is compiled.
     images_in(folder, &[])?;
-    let wanted: Vec<(Source, u32)> = architectures.iter().flat_map(|&a| sources().into_iter().map(move |source| (source, a))).collect();
+    let wanted: Vec<(Source, u32)> = architectures
+        .iter()
+        .flat_map(|&a| sources().into_iter().map(move |source| (source, a)))
+        .collect();
     for (source, architecture) in &wanted {
         image_in(Some(folder), source, *architecture)?;
     }
     let kept = images_in(folder, &sources())?;
-    let is_kept = |(source, architecture): &&(Source, u32)| kept.iter().any(|image| image.is_whole && image.is_of(source, *architecture));
+    let is_kept = |(source, architecture): &&(Source, u32)| {
+        kept.iter().any(|image| image.is_whole && image.is_of(source, *architecture))
+    };
     if let Some((source, architecture)) = wanted.iter().find(|wanted| !is_kept(wanted)) {
-        return Err(Error::new(Code::Io, format!("{}: {} for sm_{architecture} cannot be kept there", folder.display(), source.name)));
+        return Err(Error::new(
+            Code::Io,
+            format!(
+                "{}: {} for sm_{architecture} cannot be kept there",
+                folder.display(),
+                source.name
+            ),
+        ));
     }
     Ok(())
 }
@@ -69,8 +87,10 @@ fn state(image: &Image) -> &'static str {
 
 fn object(folder: &Path, images: &[Image]) -> Map<String, Value> {
     let of = |image: &Image| json!({ "file": image.name, "architecture": image.architecture, "bytes": image.bytes, "state": state(image) });
-    let values: [(&str, Value); 2] =
-        [("folder", folder.display().to_string().into()), ("images", images.iter().map(of).collect::<Vec<_>>().into())];
+    let values: [(&str, Value); 2] = [
+        ("folder", folder.display().to_string().into()),
+        ("images", images.iter().map(of).collect::<Vec<_>>().into()),
+    ];
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
@@ -86,7 +106,11 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         return Ok(());
     }
     let mut rows = vec![("folder".to_string(), folder.display().to_string())];
-    rows.extend(images.iter().map(|image| (image.name.clone(), format!("{} bytes, {}", image.bytes, state(image)))));
+    rows.extend(
+        images
+            .iter()
+            .map(|image| (image.name.clone(), format!("{} bytes, {}", image.bytes, state(image)))),
+    );
     table(rows, std::io::stdout())?;
     Ok(())
 }

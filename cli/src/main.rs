@@ -1,5 +1,6 @@
-//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move, compares runs with their plans, tries codecs on
-//! a user's data, compiles kernels in advance, checks configurations, and says what this machine offers.
+//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move,
+//! compares runs with their plans, tries codecs on a user's data, compiles kernels in advance,
+//! checks configurations, and says what this machine offers.
 
 mod codec;
 mod config;

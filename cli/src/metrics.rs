@@ -1,7 +1,7 @@
 //! What a codec did to an array: errors, PSNR and SSIM.
 //!
-//! All are over the values that are finite in the original, in double precision. A finite value that came back as NaN or infinite has an
-//! infinite error.
+//! All are over the values that are finite in the original, in double precision. A finite value
+//! that came back as NaN or infinite has an infinite error.
 
 use gpuzip::codec::simd::{dispatch, Kernel};
 use gpuzip::scalar::Real;
@@ -13,11 +13,13 @@ pub struct Quality {
     pub max_error: f64,
     /// The root of the mean of (x - y)^2.
     pub rmse: f64,
-    /// 20 log10(range / rmse) in dB: infinite if all values came back, -infinite if only a constant did not.
+    /// 20 log10(range / rmse) in dB: infinite if all values came back, -infinite if only a
+    /// constant did not.
     pub psnr: f64,
     /// |x - y| / |x| in the Euclidean norm; 0 if all values came back.
     pub relative_l2: f64,
-    /// Mean structural similarity, 1 if all values came back, as `Ssim` defines it. NaN where no window is finite.
+    /// Mean structural similarity, 1 if all values came back, as `Ssim` defines it. NaN where no
+    /// window is finite.
     pub ssim: f64,
     /// max |x|.
     pub peak: f64,
@@ -29,11 +31,13 @@ pub struct Quality {
     pub nonfinite_lost: u64,
 }
 
-/// Compares two arrays of extents `n`, n1 fastest. Both must have as many values. A 256^3 field takes about 0.3 s.
+/// Compares two arrays of extents `n`, n1 fastest. Both must have as many values. A 256^3 field
+/// takes about 0.3 s.
 pub fn quality<T: Real>(x: &[T], y: &[T], n: [usize; 3]) -> Quality {
     assert!(x.len() == y.len() && x.len() == n.iter().product::<usize>(), "two arrays of {n:?}");
     let Extent { least, largest, finite } = dispatch(Extents(x));
-    let (peak, range) = if finite == 0 { (0.0, 0.0) } else { (largest.max(-least), largest - least) };
+    let (peak, range) =
+        if finite == 0 { (0.0, 0.0) } else { (largest.max(-least), largest - least) };
     // Squares are of values relative to about the maximum: those of FP64 might overflow.
     let unit = power_below(peak);
     let sums = dispatch(Errors { x, y, relative: 1.0 / unit });
@@ -51,7 +55,11 @@ pub fn quality<T: Real>(x: &[T], y: &[T], n: [usize; 3]) -> Quality {
         peak,
         range,
         nonfinite: x.len() as u64 - finite,
-        nonfinite_lost: x.iter().zip(y).filter(|(x, y)| !x.is_finite() && x.to_bits() != y.to_bits()).count() as u64,
+        nonfinite_lost: x
+            .iter()
+            .zip(y)
+            .filter(|(x, y)| !x.is_finite() && x.to_bits() != y.to_bits())
+            .count() as u64,
     }
 }
 
@@ -89,11 +97,14 @@ impl<T: Real> Kernel for Extents<'_, T> {
                 *finite += is_finite as u64;
             }
         }
-        lanes.iter().fold(Extent { least: f64::INFINITY, largest: f64::NEG_INFINITY, finite: 0 }, |a, b| Extent {
-            least: a.least.min(b.0),
-            largest: a.largest.max(b.1),
-            finite: a.finite + b.2,
-        })
+        lanes.iter().fold(
+            Extent { least: f64::INFINITY, largest: f64::NEG_INFINITY, finite: 0 },
+            |a, b| Extent {
+                least: a.least.min(b.0),
+                largest: a.largest.max(b.1),
+                finite: a.finite + b.2,
+            },
+        )
     }
 }
 
@@ -145,13 +156,17 @@ const STRIDE: usize = 2;
 /// Sums of u, v, u u, v v, u v.
 const MOMENTS: usize = 5;
 
-/// The mean structural similarity (Wang, Bovik, Sheikh and Simoncelli 2004, doi:10.1109/TIP.2003.819861, eq. 13) over uniform windows of
-/// 7 values in each dimension, 2 values apart, those that fit: as QCAT and Z-checker take it for 3-D data, and here for 1-D and 2-D, too.
+/// The mean structural similarity (Wang, Bovik, Sheikh and Simoncelli 2004,
+/// doi:10.1109/TIP.2003.819861, eq. 13) over uniform windows of 7 values in each dimension, 2
+/// values apart, those that fit: as QCAT and Z-checker take it for 3-D data, and here for 1-D and
+/// 2-D, too.
 ///
-/// (2 mx my + C1) (2 sxy + C2) / ((mx^2 + my^2 + C1) (sxx + syy + C2)), C1 = (0.01 L)^2, C2 = (0.03 L)^2
+/// (2 mx my + C1) (2 sxy + C2) / ((mx^2 + my^2 + C1) (sxx + syy + C2)), C1 = (0.01 L)^2, C2 = (0.03
+/// L)^2
 ///
-/// with the means m and the (co)variances s over the N values of the window, by 1 / N. L is the range of the original's values, and max |x|
-/// where that is 0. Dimensions of extent 1 do not count. A window with a value that is not finite, in either array, is left out.
+/// with the means m and the (co)variances s over the N values of the window, by 1 / N. L is the
+/// range of the original's values, and max |x| where that is 0. Dimensions of extent 1 do not
+/// count. A window with a value that is not finite, in either array, is left out.
 struct Ssim<'a, T> {
     x: &'a [T],
     y: &'a [T],
@@ -193,7 +208,9 @@ impl<T: Real> Kernel for Ssim<'_, T> {
             if complete(i3, width[2]).is_some() {
                 for i2 in 0..windows[1] {
                     sums.fill(0.0);
-                    planes.chunks_exact(plane).for_each(|plane| accumulate(&plane[i2 * row..][..row], &mut sums));
+                    planes
+                        .chunks_exact(plane)
+                        .for_each(|plane| accumulate(&plane[i2 * row..][..row], &mut sums));
                     let (mean, windows) = similarity(&sums, values as f64, origin);
                     total += mean;
                     count += windows;
@@ -265,7 +282,8 @@ fn accumulate(from: &[f64], to: &mut [f64]) {
     }
 }
 
-/// The sum of the similarities of a row of windows, and how many are finite. L is 1, values are relative to `origin`.
+/// The sum of the similarities of a row of windows, and how many are finite. L is 1, values are
+/// relative to `origin`.
 #[inline(always)]
 fn similarity(sums: &[f64], values: f64, origin: f64) -> (f64, u64) {
     const C1: f64 = 0.01 * 0.01;
@@ -276,7 +294,8 @@ fn similarity(sums: &[f64], values: f64, origin: f64) -> (f64, u64) {
         let [u, v, uu, vv, uv] = std::array::from_fn(|m| sums[m * windows + i] / values);
         let (mx, my) = (origin + u, origin + v);
         let (sxx, syy, sxy) = (uu - u * u, vv - v * v, uv - u * v);
-        let similarity = (2.0 * mx * my + C1) * (2.0 * sxy + C2) / ((mx * mx + my * my + C1) * (sxx + syy + C2));
+        let similarity =
+            (2.0 * mx * my + C1) * (2.0 * sxy + C2) / ((mx * mx + my * my + C1) * (sxx + syy + C2));
         let finite = similarity.is_finite();
         total += if finite { similarity } else { 0.0 };
         count += finite as u64;
@@ -291,7 +310,9 @@ mod tests {
     fn field(n: [usize; 3]) -> Vec<f64> {
         let value = |i: usize| {
             let (i1, i2, i3) = (i % n[0], i / n[0] % n[1], i / n[0] / n[1]);
-            (i1 as f64 / 3.0).sin() * (i2 as f64 / 5.0).cos() + (i3 as f64 / 4.0).sin() + 0.3 * (i as f64 * 0.37).sin()
+            (i1 as f64 / 3.0).sin() * (i2 as f64 / 5.0).cos()
+                + (i3 as f64 / 4.0).sin()
+                + 0.3 * (i as f64 * 0.37).sin()
         };
         (0..n.iter().product()).map(value).collect()
     }
@@ -302,19 +323,29 @@ mod tests {
 
     /// Window by window, from the definition.
     fn slow_ssim(x: &[f64], y: &[f64], n: [usize; 3]) -> f64 {
-        let range = x.iter().fold(f64::MIN, |a, &x| a.max(x)) - x.iter().fold(f64::MAX, |a, &x| a.min(x));
+        let range =
+            x.iter().fold(f64::MIN, |a, &x| a.max(x)) - x.iter().fold(f64::MAX, |a, &x| a.min(x));
         let (c1, c2) = ((0.01 * range).powi(2), (0.03 * range).powi(2));
         let starts = |n: usize| (0..=n - n.min(7)).step_by(2);
         let mut all = Vec::new();
-        for (k3, k2, k1) in starts(n[2]).flat_map(|k3| starts(n[1]).flat_map(move |k2| starts(n[0]).map(move |k1| (k3, k2, k1)))) {
+        for (k3, k2, k1) in starts(n[2]).flat_map(|k3| {
+            starts(n[1]).flat_map(move |k2| starts(n[0]).map(move |k1| (k3, k2, k1)))
+        }) {
             let within = |k: usize, n: usize| k..k + n.min(7);
             let places = within(k3, n[2]).flat_map(|i3| within(k2, n[1]).map(move |i2| (i3, i2)));
-            let places: Vec<usize> = places.flat_map(|(i3, i2)| within(k1, n[0]).map(move |i1| (i3 * n[1] + i2) * n[0] + i1)).collect();
-            let mean = |f: &dyn Fn(usize) -> f64| places.iter().map(|&i| f(i)).sum::<f64>() / places.len() as f64;
+            let places: Vec<usize> = places
+                .flat_map(|(i3, i2)| within(k1, n[0]).map(move |i1| (i3 * n[1] + i2) * n[0] + i1))
+                .collect();
+            let mean = |f: &dyn Fn(usize) -> f64| {
+                places.iter().map(|&i| f(i)).sum::<f64>() / places.len() as f64
+            };
             let (mx, my) = (mean(&|i| x[i]), mean(&|i| y[i]));
             let (sxx, syy) = (mean(&|i| (x[i] - mx).powi(2)), mean(&|i| (y[i] - my).powi(2)));
             let sxy = mean(&|i| (x[i] - mx) * (y[i] - my));
-            all.push((2.0 * mx * my + c1) * (2.0 * sxy + c2) / ((mx * mx + my * my + c1) * (sxx + syy + c2)));
+            all.push(
+                (2.0 * mx * my + c1) * (2.0 * sxy + c2)
+                    / ((mx * mx + my * my + c1) * (sxx + syy + c2)),
+            );
         }
         all.iter().sum::<f64>() / all.len() as f64
     }
@@ -324,46 +355,66 @@ mod tests {
         for n in [[20, 9, 8], [31, 1, 17], [5, 1, 1], [1, 1, 1]] {
             let x = field(n);
             let quality = quality(&x, &x, n);
-            assert_eq!((quality.max_error, quality.rmse, quality.psnr, quality.relative_l2), (0.0, 0.0, f64::INFINITY, 0.0));
+            assert_eq!(
+                (quality.max_error, quality.rmse, quality.psnr, quality.relative_l2),
+                (0.0, 0.0, f64::INFINITY, 0.0)
+            );
             close(quality.ssim, 1.0);
         }
         let zeros = quality(&[0f32; 60], &[0f32; 60], [10, 6, 1]);
-        assert_eq!((zeros.psnr, zeros.relative_l2, zeros.ssim, zeros.range), (f64::INFINITY, 0.0, 1.0, 0.0));
+        assert_eq!(
+            (zeros.psnr, zeros.relative_l2, zeros.ssim, zeros.range),
+            (f64::INFINITY, 0.0, 1.0, 0.0)
+        );
     }
 
     #[test]
     fn errors_of_known_size() {
         let x: Vec<f32> = (0..1000).map(|i| if i % 2 == 0 { 3.0 } else { -1.0 }).collect();
-        let y: Vec<f32> = x.iter().enumerate().map(|(i, x)| if i % 4 == 0 { x - 0.5 } else { *x }).collect();
+        let y: Vec<f32> =
+            x.iter().enumerate().map(|(i, x)| if i % 4 == 0 { x - 0.5 } else { *x }).collect();
         let quality = quality(&x, &y, [1000, 1, 1]);
-        assert_eq!((quality.max_error, quality.rmse, quality.peak, quality.range), (0.5, 0.25, 3.0, 4.0));
+        assert_eq!(
+            (quality.max_error, quality.rmse, quality.peak, quality.range),
+            (0.5, 0.25, 3.0, 4.0)
+        );
         close(quality.psnr, 20.0 * 16f64.log10());
         close(quality.relative_l2, 0.25 / 5f64.sqrt());
     }
 
     #[test]
     fn similarity_of_one_window() {
-        // x = +-1: mean 1/7, variance 48/49, L = 2. y = x / 2: half the mean, a quarter of the variance, half of it as covariance.
+        // x = +-1: mean 1/7, variance 48/49, L = 2. y = x / 2: half the mean, a quarter of the
+        // variance, half of it as covariance.
         let x = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
         let (m, s, c1, c2) = (1.0 / 7.0, 48.0 / 49.0, 0.0004, 0.0036);
         let expected = (m * m + c1) * (s + c2) / ((1.25 * m * m + c1) * (1.25 * s + c2));
         for n in [[7, 1, 1], [1, 7, 1], [1, 1, 7]] {
             close(quality(&x, &x.map(|x| x / 2.0), n).ssim, expected);
         }
-        // All values moved by 0.25: the (co)variances stay as they are, and all windows, 2 apart at period 2, are alike.
+        // All values moved by 0.25: the (co)variances stay as they are, and all windows, 2 apart at
+        // period 2, are alike.
         let x: Vec<f64> = (0..21).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let y: Vec<f64> = x.iter().map(|x| x + 0.25).collect();
-        close(quality(&x, &y, [21, 1, 1]).ssim, (2.0 * m * (m + 0.25) + c1) / (m * m + (m + 0.25) * (m + 0.25) + c1));
+        close(
+            quality(&x, &y, [21, 1, 1]).ssim,
+            (2.0 * m * (m + 0.25) + c1) / (m * m + (m + 0.25) * (m + 0.25) + c1),
+        );
     }
 
     #[test]
     fn similarity_as_defined() {
-        for n in [[20, 9, 8], [13, 7, 7], [8, 30, 1], [50, 1, 1], [3, 4, 5], [9, 2, 11], [1, 12, 9]] {
+        for n in [[20, 9, 8], [13, 7, 7], [8, 30, 1], [50, 1, 1], [3, 4, 5], [9, 2, 11], [1, 12, 9]]
+        {
             for offset in [0.0, 5.0] {
                 let x: Vec<f64> = field(n).iter().map(|x| x + offset).collect();
-                let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| x + 0.2 * (i as f64 * 1.7).sin()).collect();
+                let y: Vec<f64> =
+                    x.iter().enumerate().map(|(i, x)| x + 0.2 * (i as f64 * 1.7).sin()).collect();
                 let (fast, slow) = (quality(&x, &y, n).ssim, slow_ssim(&x, &y, n));
-                assert!((fast - slow).abs() < 1e-12 && fast < 0.999, "{n:?}: {fast} instead of {slow}");
+                assert!(
+                    (fast - slow).abs() < 1e-12 && fast < 0.999,
+                    "{n:?}: {fast} instead of {slow}"
+                );
                 let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
                 let blurred: Vec<f32> = y.iter().map(|&y| y as f32).collect();
                 assert!((quality(&single, &blurred, n).ssim - slow).abs() < 1e-6);
@@ -375,7 +426,8 @@ mod tests {
     fn magnitudes_do_not_matter() {
         let n = [20, 9, 8];
         let x = field(n);
-        let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| x + 0.01 * (i as f64 * 1.7).sin()).collect();
+        let y: Vec<f64> =
+            x.iter().enumerate().map(|(i, x)| x + 0.01 * (i as f64 * 1.7).sin()).collect();
         let expected = quality(&x, &y, n);
         for scale in [2f64.powi(1000), 2f64.powi(-1000)] {
             let scaled = |x: &[f64]| x.iter().map(|x| x * scale).collect::<Vec<_>>();
@@ -389,7 +441,10 @@ mod tests {
 
     #[test]
     fn constants() {
-        let (same, moved) = (quality(&[5f64; 100], &[5f64; 100], [10, 10, 1]), quality(&[5f64; 100], &[4f64; 100], [10, 10, 1]));
+        let (same, moved) = (
+            quality(&[5f64; 100], &[5f64; 100], [10, 10, 1]),
+            quality(&[5f64; 100], &[4f64; 100], [10, 10, 1]),
+        );
         assert_eq!((same.psnr, same.ssim), (f64::INFINITY, 1.0));
         assert_eq!((moved.psnr, moved.rmse), (f64::NEG_INFINITY, 1.0));
         close(moved.relative_l2, 0.2);
@@ -403,14 +458,23 @@ mod tests {
         (x[0], x[1], x[2], x[150]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 2.0);
         (y[0], y[1], y[2], y[150]) = (f32::NAN, f32::INFINITY, 7.0, 1.5);
         let partly = quality(&x, &y, n);
-        assert_eq!((partly.nonfinite, partly.nonfinite_lost, partly.max_error, partly.range), (3, 1, 0.5, 1.0));
+        assert_eq!(
+            (partly.nonfinite, partly.nonfinite_lost, partly.max_error, partly.range),
+            (3, 1, 0.5, 1.0)
+        );
         close(partly.rmse, (0.25f64 / 197.0).sqrt());
         assert!(partly.ssim < 1.0 && partly.ssim > 0.9);
         y[50] = f32::NAN;
         let broken = quality(&x, &y, n);
-        assert_eq!((broken.max_error, broken.rmse, broken.psnr), (f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY));
+        assert_eq!(
+            (broken.max_error, broken.rmse, broken.psnr),
+            (f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY)
+        );
         let nothing = quality(&[f64::NAN; 8], &[f64::NAN; 8], [2, 2, 2]);
-        assert_eq!((nothing.max_error, nothing.rmse, nothing.nonfinite, nothing.nonfinite_lost), (0.0, 0.0, 8, 0));
+        assert_eq!(
+            (nothing.max_error, nothing.rmse, nothing.nonfinite, nothing.nonfinite_lost),
+            (0.0, 0.0, 8, 0)
+        );
         assert!(nothing.ssim.is_nan());
     }
 }

@@ -16,7 +16,8 @@ pub struct ScheduleOptions {
     /// Time steps; for trace taken from the file
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub steps: Option<u32>,
-    /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given, store-all and trace always do
+    /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given,
+    /// store-all and trace always do
     #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     pub snapshots: u32,
     /// Chunk of zcut, interval of two-level, in states; chosen if not given
@@ -25,7 +26,8 @@ pub struct ScheduleOptions {
     /// Slots inside a two-level interval, its checkpoint's included, at most
     #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     inner: u32,
-    /// Of the schedules with as few steps, the one that moves least through a device cache of so many slots
+    /// Of the schedules with as few steps, the one that moves least through a device cache of so
+    /// many slots
     #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     for_cache: u32,
     /// Uniform as GPUZIP 2.x published it: a baseline
@@ -44,13 +46,16 @@ pub struct ScheduleOptions {
 struct Named(Option<Algorithm>);
 
 fn algorithms() -> impl TypedValueParser<Value = Named> {
-    let names = PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name).into_iter().chain(["auto"]));
+    let names =
+        PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name).into_iter().chain(["auto"]));
     names.map(|name| Named(Algorithm::ALL.into_iter().find(|a| a.name() == name)))
 }
 
 /// A whole number, as in a configuration; 1e4 is one.
 pub fn count(text: &str) -> std::result::Result<u32, String> {
-    let number = gpuzip::numbers::whole(text).and_then(|number| u32::try_from(number).ok()).filter(|number| *number <= MAX_STEPS);
+    let number = gpuzip::numbers::whole(text)
+        .and_then(|number| u32::try_from(number).ok())
+        .filter(|number| *number <= MAX_STEPS);
     number.ok_or_else(|| format!("give a whole number from 0 to {MAX_STEPS}"))
 }
 
@@ -64,7 +69,8 @@ impl ScheduleOptions {
         self.algorithm.and_then(|named| named.0)
     }
 
-    /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are left.
+    /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are
+    /// left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
         Ok(self.plain(inner)?.through(self.for_cache))
     }
@@ -83,18 +89,35 @@ impl ScheduleOptions {
             return self.recorded();
         }
         let Some(steps) = self.steps else {
-            return refuse(format!("{} needs the number of time steps: give --steps", algorithm.name()));
+            return refuse(format!(
+                "{} needs the number of time steps: give --steps",
+                algorithm.name()
+            ));
         };
         let snapshots = self.snapshots;
         match algorithm {
-            Algorithm::Revolve if self.adjust => Schedule::revolve(steps, adjust(steps as u64).min(steps.saturating_sub(1).max(1))),
-            Algorithm::Revolve => Schedule::revolve(steps, self.needed_snapshots(algorithm, "--snapshots, or --adjust for GPUZIP's rule")?),
-            Algorithm::Uniform if self.published => Schedule::uniform_published(steps, self.needed_snapshots(algorithm, "--snapshots")?),
-            Algorithm::Uniform => Schedule::uniform(steps, self.needed_snapshots(algorithm, "--snapshots")?),
+            Algorithm::Revolve if self.adjust => {
+                Schedule::revolve(steps, adjust(steps as u64).min(steps.saturating_sub(1).max(1)))
+            }
+            Algorithm::Revolve => Schedule::revolve(
+                steps,
+                self.needed_snapshots(algorithm, "--snapshots, or --adjust for GPUZIP's rule")?,
+            ),
+            Algorithm::Uniform if self.published => {
+                Schedule::uniform_published(steps, self.needed_snapshots(algorithm, "--snapshots")?)
+            }
+            Algorithm::Uniform => {
+                Schedule::uniform(steps, self.needed_snapshots(algorithm, "--snapshots")?)
+            }
             Algorithm::Zcut => Schedule::zcut(steps, snapshots, self.chunk),
             Algorithm::TwoLevel => {
                 let inner = if self.inner == 0 { inner } else { self.inner };
-                Schedule::two_level(steps, self.needed_snapshots(algorithm, "--snapshots")?, self.chunk, inner)
+                Schedule::two_level(
+                    steps,
+                    self.needed_snapshots(algorithm, "--snapshots")?,
+                    self.chunk,
+                    inner,
+                )
             }
             Algorithm::StoreAll | Algorithm::Trace => Schedule::store_all(steps),
         }
@@ -107,7 +130,8 @@ impl ScheduleOptions {
         Ok(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
     }
 
-    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named instead of being ignored. `None`: any algorithm.
+    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named
+    /// instead of being ignored. `None`: any algorithm.
     pub fn check_options(&self, algorithm: Option<Algorithm>) -> Result<()> {
         use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
         let of: [(&str, bool, &[Algorithm]); 6] = [
@@ -122,18 +146,27 @@ impl ScheduleOptions {
             if given && !algorithm.is_some_and(|algorithm| algorithms.contains(&algorithm)) {
                 let names: Vec<_> = algorithms.iter().map(|a| a.name()).collect();
                 let this = algorithm.map_or("the search", Algorithm::name);
-                return refuse(format!("{option} has no meaning for {this}: it belongs to {}", names.join(" and ")));
+                return refuse(format!(
+                    "{option} has no meaning for {this}: it belongs to {}",
+                    names.join(" and ")
+                ));
             }
         }
         if self.adjust && self.snapshots > 0 {
-            return refuse(format!("--snapshots {} and --adjust both set the number of snapshots: give one of them", self.snapshots));
+            return refuse(format!(
+                "--snapshots {} and --adjust both set the number of snapshots: give one of them",
+                self.snapshots
+            ));
         }
         Ok(())
     }
 
     fn needed_snapshots(&self, algorithm: Algorithm, options: &str) -> Result<u32> {
         match self.snapshots {
-            0 => refuse(format!("{} needs the number of snapshots, at least 1: give {options}", algorithm.name())),
+            0 => refuse(format!(
+                "{} needs the number of snapshots, at least 1: give {options}",
+                algorithm.name()
+            )),
             snapshots => Ok(snapshots),
         }
     }

@@ -24,7 +24,12 @@ pub struct OutputOptions {
 pub type Listing<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
 /// Shows `values`, and the listing if it is asked for; it is the JSON object's last value, `key`.
-pub fn emit(mut values: Map<String, Value>, key: &str, listing: Listing, options: &OutputOptions) -> io::Result<()> {
+pub fn emit(
+    mut values: Map<String, Value>,
+    key: &str,
+    listing: Listing,
+    options: &OutputOptions,
+) -> io::Result<()> {
     match options {
         OutputOptions { print: true, json: true } => {
             values.insert(key.into(), lines(listing)?);
@@ -68,30 +73,43 @@ fn rows(values: &Map<String, Value>) -> Vec<(String, String)> {
     let text = |value: &Value| match value {
         Value::Null => "-".into(),
         Value::String(text) => text.clone(),
-        Value::Number(number) if number.is_f64() => format!("{:.2}", number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) if number.is_f64() => {
+            format!("{:.2}", number.as_f64().unwrap_or(f64::NAN))
+        }
         other => other.to_string(),
     };
-    let row = |name: &str, value: &Value| match (name.strip_suffix("_s"), value.as_f64(), value.as_u64()) {
-        (Some(name), Some(value), _) => (name.replace('_', " "), seconds(value)),
-        (None, _, Some(bytes)) if name.ends_with("_bytes") || name.ends_with("_peak") => (name.replace('_', " "), size(bytes)),
-        _ => (name.replace('_', " "), text(value)),
-    };
+    let row =
+        |name: &str, value: &Value| match (name.strip_suffix("_s"), value.as_f64(), value.as_u64())
+        {
+            (Some(name), Some(value), _) => (name.replace('_', " "), seconds(value)),
+            (None, _, Some(bytes)) if name.ends_with("_bytes") || name.ends_with("_peak") => {
+                (name.replace('_', " "), size(bytes))
+            }
+            _ => (name.replace('_', " "), text(value)),
+        };
     values.iter().map(|(name, value)| row(name, value)).collect()
 }
 
 /// The folder that drawings go to, made if the one that it is to be in exists.
 pub fn folder_of_drawings(path: &Path) -> Result<()> {
     if path.extension().is_some_and(|extension| extension == "svg") {
-        return refuse(format!("--svg {}: there are several drawings, each with a name of its own: give a folder", path.display()));
+        return refuse(format!(
+            "--svg {}: there are several drawings, each with a name of its own: give a folder",
+            path.display()
+        ));
     }
     match std::fs::create_dir(path) {
         Err(_) if path.is_dir() => Ok(()),
-        Err(e) => Err(Error::new(Code::Io, format!("--svg {}: the folder cannot be made: {e}", path.display()))),
+        Err(e) => Err(Error::new(
+            Code::Io,
+            format!("--svg {}: the folder cannot be made: {e}", path.display()),
+        )),
         Ok(()) => Ok(()),
     }
 }
 
 /// Writes a drawing, or says which one could not be written.
 pub fn write_drawing(path: &Path, drawing: &str) -> Result<()> {
-    std::fs::write(path, drawing).map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))
+    std::fs::write(path, drawing)
+        .map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))
 }

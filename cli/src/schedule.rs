@@ -14,7 +14,8 @@ use std::io::{self, Write};
 pub struct Arguments {
     #[command(flatten)]
     schedule: ScheduleOptions,
-    /// FORWARDs in a row as one action, `<first>..<last> FORWARD` (both included), as with range_actions = 1; no trace file
+    /// FORWARDs in a row as one action, `<first>..<last> FORWARD` (both included), as with
+    /// range_actions = 1; no trace file
     #[arg(long)]
     range: bool,
     #[command(flatten)]

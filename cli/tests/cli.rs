@@ -5,10 +5,30 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-const COUNTS: [&str; 9] =
-    ["algorithm", "steps", "snapshots", "forward_steps", "saves", "restores", "backward_steps", "max_live", "actions"];
-const TRANSFERS: [&str; 11] =
-    ["cache", "policy", "h2d", "d2h", "hits", "misses", "prefetches", "min_lead", "mean_lead", "device_slots", "host_slots"];
+const COUNTS: [&str; 9] = [
+    "algorithm",
+    "steps",
+    "snapshots",
+    "forward_steps",
+    "saves",
+    "restores",
+    "backward_steps",
+    "max_live",
+    "actions",
+];
+const TRANSFERS: [&str; 11] = [
+    "cache",
+    "policy",
+    "h2d",
+    "d2h",
+    "hits",
+    "misses",
+    "prefetches",
+    "min_lead",
+    "mean_lead",
+    "device_slots",
+    "host_slots",
+];
 
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
@@ -46,16 +66,20 @@ fn numbers<const N: usize>(object: &Value, names: [&str; N]) -> [u64; N] {
 }
 
 fn temporary(name: &str, content: &[u8]) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+    let path =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
     std::fs::write(&path, content).unwrap();
     path
 }
 
 #[test]
 fn revolve_has_the_published_counts() {
-    for (n, s, steps, writes) in
-        [(3751, 8, 21_252, 1716), (1000, 10, 3636, 714), (10_000, 50, 28_622, 8674), (100_000, 100, 294_747, 94_849)]
-    {
+    for (n, s, steps, writes) in [
+        (3751, 8, 21_252, 1716),
+        (1000, 10, 3636, 714),
+        (10_000, 50, 28_622, 8674),
+        (100_000, 100, 294_747, 94_849),
+    ] {
         let object = json(&format!("schedule --algorithm revolve --steps {n} --snapshots {s}"));
         assert_eq!(keys(&object), COUNTS);
         assert_eq!(object["algorithm"], "revolve");
@@ -72,14 +96,18 @@ fn every_algorithm_has_its_counts() {
         ("revolve --steps 1 --adjust", [1, 1, 0, 0, 0, 0]),
         ("store-all --steps 100", [100, 99, 99, 99, 99, 99]),
         ("store-all --steps 100 --snapshots 10", [100, 99, 99, 99, 99, 99]),
-        // K = 10 chunks of m = 10: (K - 1) m + K (m - 1) forward steps; the last state of a chunk is reversed unsaved.
+        // K = 10 chunks of m = 10: (K - 1) m + K (m - 1) forward steps; the last state of a chunk
+        // is reversed unsaved.
         ("zcut --steps 100 --chunk 10", [100, 20, 180, 90, 99, 18]),
         // One interval is best here: t(100, 10) = 222, q = 55.
         ("uniform --steps 100 --snapshots 10", [100, 10, 222, 55, 99, 10]),
         // Every interval of 10 is quadratic: 90 + 10 * 45.
         ("uniform --steps 100 --snapshots 10 --published", [100, 10, 540, 10, 99, 10]),
         // (K - 1) L + K t(L, 3) with K = 5, L = 20, t(20, 3) = 45, q(20, 3) = 10.
-        ("two-level --steps 100 --snapshots 7 --chunk 20 --inner 3", [100, 7, 80 + 5 * 45, 5 * 10, 99, 7]),
+        (
+            "two-level --steps 100 --snapshots 7 --chunk 20 --inner 3",
+            [100, 7, 80 + 5 * 45, 5 * 10, 99, 7],
+        ),
     ] {
         let object = json(&format!("schedule --algorithm {options}"));
         assert_eq!(numbers(&object, names), expected, "{options}: {object}");
@@ -88,11 +116,20 @@ fn every_algorithm_has_its_counts() {
 
 #[test]
 fn plans_have_the_published_transfers() {
-    for (policy, h2d, d2h) in [("", 27, 7), (" --policy clairvoyant", 27, 7), (" --policy lru", 265, 1716)] {
-        let object = json(&format!("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 6{policy}"));
+    for (policy, h2d, d2h) in
+        [("", 27, 7), (" --policy clairvoyant", 27, 7), (" --policy lru", 265, 1716)]
+    {
+        let object =
+            json(&format!("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 6{policy}"));
         assert_eq!(keys(&object), [&COUNTS[..], &TRANSFERS[..]].concat());
-        assert_eq!(numbers(&object, ["cache", "h2d", "d2h", "hits", "misses"]), [6, h2d, d2h, 3750 - h2d, h2d]);
-        assert_eq!(numbers(&object, ["forward_steps", "prefetches", "device_slots"]), [21_252, h2d, 6]);
+        assert_eq!(
+            numbers(&object, ["cache", "h2d", "d2h", "hits", "misses"]),
+            [6, h2d, d2h, 3750 - h2d, h2d]
+        );
+        assert_eq!(
+            numbers(&object, ["forward_steps", "prefetches", "device_slots"]),
+            [21_252, h2d, 6]
+        );
         assert_eq!(object["policy"], if policy.ends_with("lru") { "lru" } else { "clairvoyant" });
         assert!(object["mean_lead"].as_f64().unwrap() >= object["min_lead"].as_f64().unwrap());
     }
@@ -101,9 +138,18 @@ fn plans_have_the_published_transfers() {
 #[test]
 fn without_a_prefetch_there_is_no_lead() {
     let object = json("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 8");
-    assert_eq!(numbers(&object, ["h2d", "d2h", "prefetches", "device_slots", "host_slots"]), [0, 0, 0, 8, 0]);
+    assert_eq!(
+        numbers(&object, ["h2d", "d2h", "prefetches", "device_slots", "host_slots"]),
+        [0, 0, 0, 8, 0]
+    );
     assert!(object["min_lead"] == 0 && object["mean_lead"] == 0.0);
-    assert_eq!(numbers(&json("plan --algorithm store-all --steps 9 --cache 0"), ["h2d", "device_slots", "host_slots"]), [8, 0, 8]);
+    assert_eq!(
+        numbers(
+            &json("plan --algorithm store-all --steps 9 --cache 0"),
+            ["h2d", "device_slots", "host_slots"]
+        ),
+        [8, 0, 8]
+    );
 }
 
 #[test]
@@ -113,7 +159,10 @@ fn two_level_works_inside_the_cache() {
     let by_cache = inside(format!("plan {options} --cache 3"));
     assert_eq!(by_cache, inside(format!("schedule {options} --inner 3")));
     assert_eq!(inside(format!("plan {options} --cache 0")), inside(format!("schedule {options}")));
-    assert_eq!(inside(format!("plan {options} --cache 3 --inner 5")), inside(format!("schedule {options} --inner 5")));
+    assert_eq!(
+        inside(format!("plan {options} --cache 3 --inner 5")),
+        inside(format!("schedule {options} --inner 5"))
+    );
     assert_ne!(by_cache, inside(format!("schedule {options}")));
 }
 
@@ -123,24 +172,38 @@ fn a_printed_schedule_can_be_replayed() {
     assert!(text(&printed.stderr).contains("forward steps"), "the summary goes to stderr");
     let file = temporary("round-trip.txt", &printed.stdout);
     let replay = format!("--algorithm trace --trace {}", file.display());
-    let (original, mut replayed) =
-        (json("schedule --algorithm revolve --steps 200 --snapshots 5"), json(&format!("schedule {replay} --steps 200")));
+    let (original, mut replayed) = (
+        json("schedule --algorithm revolve --steps 200 --snapshots 5"),
+        json(&format!("schedule {replay} --steps 200")),
+    );
     assert_eq!(replayed, json(&format!("schedule {replay}")));
     replayed["algorithm"] = "revolve".into();
     assert_eq!(replayed, original);
     assert_eq!(succeeds(&format!("schedule {replay} --print")).stdout, printed.stdout);
     let listed = json(&format!("schedule {replay} --print"));
     assert_eq!(keys(&listed), [&COUNTS[..], &["schedule"]].concat());
-    assert!(listed["schedule"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).eq(text(&printed.stdout).lines()));
+    assert!(listed["schedule"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line.as_str().unwrap())
+        .eq(text(&printed.stdout).lines()));
     std::fs::remove_file(file).unwrap();
 }
 
-/// `2..5 FORWARD` stands for the FORWARDs of 2, 3, 4 and 5; one alone, and everything else, is the line of a trace.
+/// `2..5 FORWARD` stands for the FORWARDs of 2, 3, 4 and 5; one alone, and everything else, is the
+/// line of a trace.
 #[test]
 fn ranges_are_the_schedule_with_forwards_in_a_row_as_one() {
-    for options in ["revolve --steps 200 --snapshots 5", "zcut --steps 90", "uniform --steps 60 --snapshots 4", "store-all --steps 5"] {
+    for options in [
+        "revolve --steps 200 --snapshots 5",
+        "zcut --steps 90",
+        "uniform --steps 60 --snapshots 4",
+        "store-all --steps 5",
+    ] {
         let line = format!("schedule --algorithm {options}");
-        let [single, ranges] = ["--print", "--print --range"].map(|flags| succeeds(&format!("{line} {flags}")).stdout);
+        let [single, ranges] =
+            ["--print", "--print --range"].map(|flags| succeeds(&format!("{line} {flags}")).stdout);
         let mut taken_apart = String::new();
         for action in text(&ranges).lines() {
             let (steps, name) = action.split_once(' ').unwrap();
@@ -151,13 +214,20 @@ fn ranges_are_the_schedule_with_forwards_in_a_row_as_one() {
         }
         assert_eq!(taken_apart, text(&single), "{options}");
         let object = json(&format!("{line} --range --print"));
-        let listed: Vec<&str> = object["schedule"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let listed: Vec<&str> = object["schedule"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .collect();
         assert_eq!(listed, text(&ranges).lines().collect::<Vec<_>>());
         assert_eq!(object["actions"], listed.len(), "what an application is handed out");
         assert_eq!(object["forward_steps"], json(&line)["forward_steps"], "the work is the same");
     }
-    // All that one snapshot leaves to do again: a stretch of recomputations never joins the first pass.
-    let short = succeeds("schedule --algorithm revolve --steps 4 --snapshots 1 --print --range").stdout;
+    // All that one snapshot leaves to do again: a stretch of recomputations never joins the first
+    // pass.
+    let short =
+        succeeds("schedule --algorithm revolve --steps 4 --snapshots 1 --print --range").stdout;
     let expected = "0 SAVE|1..3 FORWARD|3 BACKWARD|0 RESTORE|1..2 FORWARD|2 BACKWARD|0 RESTORE|1 FORWARD|1 BACKWARD|0 RESTORE|0 BACKWARD";
     assert!(text(&short).replace('\n', "|").starts_with(expected), "{}", text(&short));
 }
@@ -166,19 +236,28 @@ fn ranges_are_the_schedule_with_forwards_in_a_row_as_one() {
 fn a_printed_plan_is_its_listing_alone() {
     let options = "plan --algorithm revolve --steps 50 --snapshots 6 --cache 2 --print";
     let printed = succeeds(options);
-    let events = text(&printed.stdout).lines().filter(|line| !line.starts_with("  fetch for ")).enumerate();
-    let counted = events.inspect(|(e, line)| assert!(line.starts_with(&format!("{e}:")), "{line}")).count() as u64;
+    let events =
+        text(&printed.stdout).lines().filter(|line| !line.starts_with("  fetch for ")).enumerate();
+    let counted = events
+        .inspect(|(e, line)| assert!(line.starts_with(&format!("{e}:")), "{line}"))
+        .count() as u64;
     let listed = json(options);
     assert_eq!(counted, numbers(&listed, ["saves", "restores"]).iter().sum::<u64>());
     assert_eq!(*keys(&listed).last().unwrap(), "plan");
-    assert!(listed["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).eq(text(&printed.stdout).lines()));
+    assert!(listed["plan"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line.as_str().unwrap())
+        .eq(text(&printed.stdout).lines()));
     assert!(text(&printed.stderr).contains("h2d"));
 }
 
 #[test]
 fn tables_are_for_people() {
     let table = succeeds("plan --algorithm revolve --steps 3751 --snapshots 8 --cache 8").stdout;
-    let line = |name: &str| text(&table).lines().find(|line| line.starts_with(name)).unwrap().to_string();
+    let line =
+        |name: &str| text(&table).lines().find(|line| line.starts_with(name)).unwrap().to_string();
     assert_eq!(line("forward steps"), "forward steps   21252");
     assert_eq!(line("min lead"), "min lead        0");
     let info = succeeds("info").stdout;
@@ -190,27 +269,47 @@ fn tables_are_for_people() {
 #[test]
 fn info_says_what_there_is() {
     let info = json("info");
-    assert_eq!(keys(&info), ["version", "abi_version", "backends", "devices", "algorithms", "codecs"]);
+    assert_eq!(
+        keys(&info),
+        ["version", "abi_version", "backends", "devices", "algorithms", "codecs"]
+    );
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
     assert!(info["abi_version"].as_u64().unwrap() >= 1);
-    assert_eq!(info["backends"][0], serde_json::json!({ "name": "host", "available": true, "reason": null }));
+    assert_eq!(
+        info["backends"][0],
+        serde_json::json!({ "name": "host", "available": true, "reason": null })
+    );
     let cuda = &info["backends"][1];
     assert_eq!(cuda["name"], "cuda");
-    assert!(cuda["available"] == true || cuda["reason"].as_str().unwrap().contains("CUDA"), "{cuda}");
+    assert!(
+        cuda["available"] == true || cuda["reason"].as_str().unwrap().contains("CUDA"),
+        "{cuda}"
+    );
     assert!(info["devices"][0]["cores"].as_u64().unwrap() >= 1);
-    assert_eq!(info["algorithms"], serde_json::json!(["trace", "revolve", "uniform", "zcut", "two-level", "store-all"]));
+    assert_eq!(
+        info["algorithms"],
+        serde_json::json!(["trace", "revolve", "uniform", "zcut", "two-level", "store-all"])
+    );
     let codecs = info["codecs"].as_array().unwrap();
     let names: Vec<_> = codecs.iter().map(|codec| codec["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"]);
-    assert!(codecs.iter().all(|codec| codec["available"].as_bool().unwrap() == codec["reason"].is_null()));
+    assert!(codecs
+        .iter()
+        .all(|codec| codec["available"].as_bool().unwrap() == codec["reason"].is_null()));
 }
 
 #[test]
 fn help_and_version() {
-    assert_eq!(text(&succeeds("--version").stdout), concat!("gpuzip ", env!("CARGO_PKG_VERSION"), "\n"));
-    for (line, part) in
-        [("--help", "schedule"), ("schedule --help", "--published"), ("plan --help", "clairvoyant"), ("info --help", "--json")]
-    {
+    assert_eq!(
+        text(&succeeds("--version").stdout),
+        concat!("gpuzip ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    for (line, part) in [
+        ("--help", "schedule"),
+        ("schedule --help", "--published"),
+        ("plan --help", "clairvoyant"),
+        ("info --help", "--json"),
+    ] {
         assert!(text(&succeeds(line).stdout).contains(part), "{line}");
     }
 }
@@ -253,15 +352,33 @@ fn values_that_are_missing_or_impossible_are_refused() {
         ("schedule --algorithm revolve --steps -9", "invalid value '-9'"),
         ("schedule --algorithm revolve --snapshots 3", "give --steps"),
         ("schedule --algorithm revolve --steps 0 --snapshots 3", "steps = 0"),
-        ("schedule --algorithm store-all --steps 2147483648", "a whole number from 0 to 2147483647"),
-        ("plan --algorithm store-all --steps 9 --cache 2 --state-bytes 4Q", "K, M, G, T and KiB to TiB"),
+        (
+            "schedule --algorithm store-all --steps 2147483648",
+            "a whole number from 0 to 2147483647",
+        ),
+        (
+            "plan --algorithm store-all --steps 9 --cache 2 --state-bytes 4Q",
+            "K, M, G, T and KiB to TiB",
+        ),
         ("schedule --algorithm revolve --steps 9", "--adjust"),
         ("schedule --algorithm uniform --steps 9", "uniform needs the number of snapshots"),
-        ("schedule --algorithm uniform --steps 9 --published", "uniform needs the number of snapshots"),
-        ("schedule --algorithm two-level --steps 9 --chunk 3", "two-level needs the number of snapshots"),
-        ("schedule --algorithm zcut --steps 100 --snapshots 5 --chunk 10", "raise the snapshots to 10"),
+        (
+            "schedule --algorithm uniform --steps 9 --published",
+            "uniform needs the number of snapshots",
+        ),
+        (
+            "schedule --algorithm two-level --steps 9 --chunk 3",
+            "two-level needs the number of snapshots",
+        ),
+        (
+            "schedule --algorithm zcut --steps 100 --snapshots 5 --chunk 10",
+            "raise the snapshots to 10",
+        ),
         ("plan --algorithm revolve --steps 9 --snapshots 3", "--cache"),
-        ("plan --algorithm revolve --steps 9 --snapshots 3 --cache 2 --policy fifo", "possible values: clairvoyant, lru"),
+        (
+            "plan --algorithm revolve --steps 9 --snapshots 3 --cache 2 --policy fifo",
+            "possible values: clairvoyant, lru",
+        ),
         ("schedule --algorithm trace", "give --trace FILE"),
         ("schedule --algorithm trace --trace /no/such/file", "/no/such/file"),
     ] {
@@ -274,10 +391,18 @@ fn bad_traces_are_refused() {
     for (name, content, options, part) in [
         ("word.txt", "0 SAVE\n1 JUMP\n", "", "line 2"),
         ("short.txt", "0 BACKWARD\n0 TERMINATE\n", " --steps 5", "the application has 5"),
-        ("order.txt", "0 SAVE\n1 FORWARD\n0 BACKWARD\n0 RESTORE\n1 BACKWARD\n0 TERMINATE\n", "", "the live state is 1"),
+        (
+            "order.txt",
+            "0 SAVE\n1 FORWARD\n0 BACKWARD\n0 RESTORE\n1 BACKWARD\n0 TERMINATE\n",
+            "",
+            "the live state is 1",
+        ),
     ] {
         let file = temporary(name, content.as_bytes());
-        is_refused(&format!("schedule --algorithm trace --trace {}{options}", file.display()), part);
+        is_refused(
+            &format!("schedule --algorithm trace --trace {}{options}", file.display()),
+            part,
+        );
         std::fs::remove_file(file).unwrap();
     }
 }
@@ -291,22 +416,36 @@ fn numbers_are_read_as_in_a_configuration() {
 #[test]
 fn keys_of_the_configuration_are_listed() {
     let listed = text(&succeeds("config").stdout).to_owned();
-    for part in ["key ", "compressor", "none (0), zfp (1)", "device_budget", "bytes", "GPUZIP_CACHE_DIR"] {
+    for part in
+        ["key ", "compressor", "none (0), zfp (1)", "device_budget", "bytes", "GPUZIP_CACHE_DIR"]
+    {
         assert!(listed.contains(part), "{part}: {listed}");
     }
     let object = json("config");
-    let compressor = object["keys"].as_array().unwrap().iter().find(|key| key["key"] == "compressor").unwrap();
+    let compressor =
+        object["keys"].as_array().unwrap().iter().find(|key| key["key"] == "compressor").unwrap();
     assert_eq!(keys(compressor), ["key", "default", "unit", "values", "meaning"]);
     assert_eq!(compressor["default"], "none");
-    assert!(object["variables"].as_array().unwrap().iter().any(|variable| variable["variable"] == "GPUZIP_LOG"));
+    assert!(object["variables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|variable| variable["variable"] == "GPUZIP_LOG"));
 }
 
 #[test]
 fn a_configuration_is_checked() {
-    let file = temporary("good.cfg", b"compressor = DCT\nerror_bound = 1e-4\ndevice_budget = 2G # of 80\n");
+    let file = temporary(
+        "good.cfg",
+        b"compressor = DCT\nerror_bound = 1e-4\ndevice_budget = 2G # of 80\n",
+    );
     let line = format!("config {} --json", file.display());
-    let output =
-        command(&line).env("GPUZIP_HOST_BUDGET", "4GB").env("GPUZIP_COMPRESOR", "zfp").env("GPUZIP_ROOT", "/opt").output().unwrap();
+    let output = command(&line)
+        .env("GPUZIP_HOST_BUDGET", "4GB")
+        .env("GPUZIP_COMPRESOR", "zfp")
+        .env("GPUZIP_ROOT", "/opt")
+        .output()
+        .unwrap();
     let values: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (key, value, source) in [
         ("compressor", "dct", "line 1"),
@@ -317,7 +456,11 @@ fn a_configuration_is_checked() {
         assert_eq!(values[key], serde_json::json!({ "value": value, "set_by": source }));
     }
     let warnings = text(&output.stderr);
-    assert!(warnings.contains("GPUZIP_COMPRESOR") && warnings.contains("did you mean GPUZIP_COMPRESSOR?"), "{warnings}");
+    assert!(
+        warnings.contains("GPUZIP_COMPRESOR")
+            && warnings.contains("did you mean GPUZIP_COMPRESSOR?"),
+        "{warnings}"
+    );
     assert!(!warnings.contains("GPUZIP_ROOT"), "{warnings}");
     assert!(text(&succeeds(&format!("config {}", file.display())).stdout).contains("dct"));
     std::fs::remove_file(file).unwrap();
@@ -340,7 +483,12 @@ fn a_configuration_is_checked() {
 fn a_closed_pipe_is_a_quiet_end() {
     for options in ["--print", "--print --json"] {
         let mut command = command("schedule --algorithm revolve --steps 100000 --snapshots 10");
-        let mut child = command.args(options.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .args(options.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut first = [0; 4];
         let mut reader = BufReader::with_capacity(first.len(), child.stdout.take().unwrap());
         first.copy_from_slice(&reader.fill_buf().unwrap()[..4]);
@@ -388,24 +536,39 @@ const CODEC: [&str; 17] = [
 
 /// A wave on 40 x 30 x 20 points, at time t.
 fn wave(t: f64) -> Vec<u8> {
-    let value =
-        |i: usize| ((0.3 * (i % 40) as f64 + t).sin() * (0.2 * (i / 40 % 30) as f64).cos() * (0.25 * (i / 1200) as f64).sin()) as f32;
+    let value = |i: usize| {
+        ((0.3 * (i % 40) as f64 + t).sin()
+            * (0.2 * (i / 40 % 30) as f64).cos()
+            * (0.25 * (i / 1200) as f64).sin()) as f32
+    };
     (0..24_000).flat_map(|i| value(i).to_le_bytes()).collect()
 }
 
 #[test]
 fn every_codec_says_how_small_and_how_exact() {
     let file = temporary("wave.f32", &wave(0.0)).display().to_string();
-    for (codec, bounded) in
-        [("none", false), ("zfp", false), ("fp16", false), ("bfp", false), ("cuszp", true), ("lorenzo", true), ("dct", true)]
-    {
+    for (codec, bounded) in [
+        ("none", false),
+        ("zfp", false),
+        ("fp16", false),
+        ("bfp", false),
+        ("cuszp", true),
+        ("lorenzo", true),
+        ("dct", true),
+    ] {
         for bound in ["rel:1e-3", "abs:1e-4", "range:1e-2", "psnr:70"] {
-            let object = json(&format!("codec --codec {codec} --bound {bound} --dims 40,30,20 {file}"));
+            let object =
+                json(&format!("codec --codec {codec} --bound {bound} --dims 40,30,20 {file}"));
             assert_eq!(keys(&object), CODEC);
-            let number = |name: &str| object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"));
+            let number =
+                |name: &str| object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"));
             assert_eq!(number("raw_bytes"), 96_000.0);
             assert!((number("ratio") - 96_000.0 / number("stored_bytes")).abs() < 1e-9);
-            assert!(number("compress_gbs") > 0.0 && number("decompress_gbs") > 0.0 && number("memcpy_gbs") > 0.0);
+            assert!(
+                number("compress_gbs") > 0.0
+                    && number("decompress_gbs") > 0.0
+                    && number("memcpy_gbs") > 0.0
+            );
             if bounded {
                 assert_eq!(object["bound_kept"], true, "{object}");
                 assert!(number("ratio") > 2.0 && number("ssim") > 0.9, "{object}");
@@ -417,7 +580,11 @@ fn every_codec_says_how_small_and_how_exact() {
             }
             if codec == "none" {
                 // What is the same has no PSNR that JSON could hold.
-                assert!(object["psnr"].is_null() && number("max_error") == 0.0 && number("ratio") > 0.99);
+                assert!(
+                    object["psnr"].is_null()
+                        && number("max_error") == 0.0
+                        && number("ratio") > 0.99
+                );
             }
         }
     }
@@ -431,9 +598,13 @@ fn several_files_pairs_and_doubles() {
     assert_eq!(keys(&object), ["results"]);
     assert_eq!(object["results"].as_array().unwrap().len(), 2);
     let object = json(&format!("codec --codec dct --dims 40,30,20 --pair {files}"));
-    assert_eq!((object["raw_bytes"].as_u64(), object["bound_kept"].as_bool()), (Some(192_000), Some(true)));
+    assert_eq!(
+        (object["raw_bytes"].as_u64(), object["bound_kept"].as_bool()),
+        (Some(192_000), Some(true))
+    );
     // As doubles the same bytes are 20 x 30 x 20 other values.
-    let object = json(&format!("codec --codec lorenzo --type f64 --dims 20,30,20 {}", curr.display()));
+    let object =
+        json(&format!("codec --codec lorenzo --type f64 --dims 20,30,20 {}", curr.display()));
     assert_eq!(object["bound_kept"], true);
     let table = succeeds(&format!("codec --all --dims 40,30,20 {}", curr.display()));
     let table = text(&table.stdout);
@@ -443,15 +614,29 @@ fn several_files_pairs_and_doubles() {
     assert!(!table.contains("NO"), "{table}");
     // It ends with a verdict: at each bound the smallest, the fastest, and what a link wants.
     let verdict = table.lines().last().unwrap();
-    assert!(["psnr:100", "smallest", "fastest", "over the link"].iter().all(|part| verdict.contains(part)), "{verdict}");
+    assert!(
+        ["psnr:100", "smallest", "fastest", "over the link"]
+            .iter()
+            .all(|part| verdict.contains(part)),
+        "{verdict}"
+    );
     let object = json(&format!("codec --all --link-gbs 1e-6 --dims 40,30,20 {}", curr.display()));
-    let (rows, verdicts) = (object["results"].as_array().unwrap(), object["verdicts"].as_array().unwrap());
+    let (rows, verdicts) =
+        (object["results"].as_array().unwrap(), object["verdicts"].as_array().unwrap());
     assert_eq!(verdicts.len(), 7);
     for verdict in verdicts {
-        let of_bound = rows.iter().filter(|row| row["setting"] == verdict["setting"] && row["bound_kept"] == true);
-        let best = of_bound.max_by(|a, b| a["ratio"].as_f64().unwrap().total_cmp(&b["ratio"].as_f64().unwrap())).unwrap();
+        let of_bound = rows
+            .iter()
+            .filter(|row| row["setting"] == verdict["setting"] && row["bound_kept"] == true);
+        let best = of_bound
+            .max_by(|a, b| a["ratio"].as_f64().unwrap().total_cmp(&b["ratio"].as_f64().unwrap()))
+            .unwrap();
         // Over a link as slow as that nothing counts but bytes.
-        assert_eq!((&verdict["smallest"], &verdict["over_link"]), (&best["codec"], &best["codec"]), "{verdict}");
+        assert_eq!(
+            (&verdict["smallest"], &verdict["over_link"]),
+            (&best["codec"], &best["codec"]),
+            "{verdict}"
+        );
     }
 }
 
@@ -469,10 +654,18 @@ fn inputs_that_are_no_files_are_refused() {
         ("report /".into(), "/"),
     ] {
         // Where it waits all the same, not for ever.
-        let output = Command::new("timeout").arg("60").arg(env!("CARGO_BIN_EXE_gpuzip")).args(line.split_whitespace()).output().unwrap();
+        let output = Command::new("timeout")
+            .arg("60")
+            .arg(env!("CARGO_BIN_EXE_gpuzip"))
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{line}: {message}");
-        assert!(message.contains(&format!("{file}: is a")) && message.contains("give a regular file"), "{line}: {message}");
+        assert!(
+            message.contains(&format!("{file}: is a")) && message.contains("give a regular file"),
+            "{line}: {message}"
+        );
     }
     std::fs::remove_file(&fifo).unwrap();
 }
@@ -485,8 +678,14 @@ fn arrays_that_do_not_fit_are_refused() {
     is_refused(&format!("codec --codec dct --dims 0 {file}"), "no extent");
     is_refused(&format!("codec --codec gzip --dims 100 {file}"), "gzip");
     is_refused(&format!("codec --codec dct --bound 1e-3 --dims 100 {file}"), "rel:1e-3");
-    is_refused(&format!("codec --codec dct --bound rel:-1 --dims 100 {file}"), "no positive number");
-    is_refused(&format!("codec --codec dct --bound max:1 --dims 100 {file}"), "use rel, abs, range or psnr");
+    is_refused(
+        &format!("codec --codec dct --bound rel:-1 --dims 100 {file}"),
+        "no positive number",
+    );
+    is_refused(
+        &format!("codec --codec dct --bound max:1 --dims 100 {file}"),
+        "use rel, abs, range or psnr",
+    );
     is_refused(&format!("codec --codec zfp --rate 33 --dims 100 {file}"), "33");
     is_refused(&format!("codec --codec dct --pair --dims 100 {file}"), "twos");
     is_refused("codec --codec dct --dims 100 /no/such/file", "/no/such/file");

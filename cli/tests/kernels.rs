@@ -1,4 +1,5 @@
-//! `gpuzip kernels` with the software NVRTC, whose compiler is a script here that counts how often it is called.
+//! `gpuzip kernels` with the software NVRTC, whose compiler is a script here that counts how often
+//! it is called.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -25,7 +26,8 @@ impl Machine {
         }
         // A file of its own: the loader knows one file by one name only.
         std::fs::copy(driver(), root.join("both/libnvrtc.so")).unwrap();
-        // The images are empty libraries; what matters is who makes them, and that it takes a while.
+        // The images are empty libraries; what matters is who makes them, and that it takes a
+        // while.
         let script = format!(
             "#!/bin/sh\necho x >> {}\nsleep 0.1\nfor out; do :; done\nexec cc -shared -x c /dev/null -o \"$out\"\n",
             root.join("calls").display()
@@ -43,7 +45,10 @@ impl Machine {
     /// The command, with these libraries: `both` has NVRTC, `driver` has not.
     fn command(&self, line: &str, libraries: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
-        command.arg("kernels").args(line.split_whitespace()).env("LD_LIBRARY_PATH", self.root.join(libraries));
+        command
+            .arg("kernels")
+            .args(line.split_whitespace())
+            .env("LD_LIBRARY_PATH", self.root.join(libraries));
         command.env("CXX", self.root.join("compiler")).env("GPUZIP_CACHE_DIR", self.cache());
         command
     }
@@ -81,7 +86,8 @@ fn states(images: &[Value]) -> BTreeSet<&str> {
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let cubins = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = cubins.filter(|file| file.extension().is_some_and(|e| e == "cubin")).collect();
+    let mut files: Vec<PathBuf> =
+        cubins.filter(|file| file.extension().is_some_and(|e| e == "cubin")).collect();
     files.sort();
     files
 }
@@ -96,21 +102,35 @@ fn every_source_is_compiled_once_for_every_architecture() {
     // 80 is there already; that it is named twice changes nothing.
     let both = machine.images("--prebuild --arch 80,90,80", "both");
     assert_eq!((both.len(), machine.compilations()), (2 * one.len(), one.len()));
-    let of = |architecture: u64| both.iter().filter(|image| image["architecture"] == architecture).count();
+    let of = |architecture: u64| {
+        both.iter().filter(|image| image["architecture"] == architecture).count()
+    };
     assert_eq!((of(80), of(90)), (one.len(), one.len()));
     // The software driver's GPU is an sm_80.
     assert_eq!((machine.images("--prebuild", "both"), machine.compilations()), (both.clone(), 0));
     let text = String::from_utf8(machine.run("", "both").stdout).unwrap();
     assert_eq!(text.lines().count(), 1 + both.len(), "{text}");
-    assert!(text.starts_with("folder ") && text.lines().skip(1).all(|line| line.ends_with(" bytes, current")), "{text}");
+    assert!(
+        text.starts_with("folder ")
+            && text.lines().skip(1).all(|line| line.ends_with(" bytes, current")),
+        "{text}"
+    );
 }
 
 #[test]
 fn processes_that_start_together_compile_once() {
     let Some(machine) = Machine::new("together") else { return };
-    let start = || machine.command("--prebuild --arch 80 --json", "both").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let start = || {
+        machine
+            .command("--prebuild --arch 80 --json", "both")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
     let outputs = [start(), start(), start()].map(|child| child.wait_with_output().unwrap());
-    assert!(outputs.iter().all(|output| output.status.success() && output.stdout == outputs[0].stdout));
+    assert!(outputs
+        .iter()
+        .all(|output| output.status.success() && output.stdout == outputs[0].stdout));
     assert_eq!(machine.compilations(), files(&machine.cache()).len());
 }
 
@@ -124,10 +144,17 @@ fn what_is_damaged_is_made_anew() {
     std::fs::write(&files[0], &contents[0][..contents[0].len() / 2]).unwrap();
     std::fs::write(&files[1], b"not an image at all").unwrap();
     std::fs::write(&files[2], b"").unwrap();
-    std::fs::rename(&files[3], machine.cache().join("half-f32-sm80-0123456789abcdef-nvrtc12.0.cubin")).unwrap();
+    std::fs::rename(
+        &files[3],
+        machine.cache().join("half-f32-sm80-0123456789abcdef-nvrtc12.0.cubin"),
+    )
+    .unwrap();
     let listed = machine.images("", "both");
     let count = |state: &str| listed.iter().filter(|image| image["state"] == state).count();
-    assert_eq!((count("damaged"), count("of another version"), count("current")), (3, 1, made.len() - 4));
+    assert_eq!(
+        (count("damaged"), count("of another version"), count("current")),
+        (3, 1, made.len() - 4)
+    );
     // Without NVRTC there is nothing to make them with, and what is left does not do.
     let output = machine.run("--prebuild --arch 80", "driver");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -138,7 +165,10 @@ fn what_is_damaged_is_made_anew() {
     }
     machine.images("--prebuild --arch 80", "both");
     assert_eq!(machine.compilations(), 4);
-    assert!(files.iter().zip(&contents).all(|(file, content)| std::fs::read(file).unwrap().len() == content.len()));
+    assert!(files
+        .iter()
+        .zip(&contents)
+        .all(|(file, content)| std::fs::read(file).unwrap().len() == content.len()));
 }
 
 #[test]
@@ -146,7 +176,10 @@ fn images_that_are_there_need_no_compiler() {
     let Some(machine) = Machine::new("absent") else { return };
     let made = machine.images("--prebuild --arch 80", "both");
     machine.compilations();
-    assert_eq!((machine.images("--prebuild --arch 80", "driver"), machine.compilations()), (made, 0));
+    assert_eq!(
+        (machine.images("--prebuild --arch 80", "driver"), machine.compilations()),
+        (made, 0)
+    );
 }
 
 #[test]
@@ -154,10 +187,19 @@ fn a_folder_that_cannot_be_written_is_named() {
     let Some(machine) = Machine::new("unwritable") else { return };
     let output = machine.run("--prebuild --arch 80 --dir /dev/null/kernels", "both");
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && text.contains("/dev/null/kernels") && text.contains("cannot be kept"), "{text}");
+    assert!(
+        output.status.code() == Some(2)
+            && text.contains("/dev/null/kernels")
+            && text.contains("cannot be kept"),
+        "{text}"
+    );
     // To list is no mistake.
     assert!(machine.run("--dir /dev/null/kernels", "both").status.success());
-    assert_eq!(machine.run("--arch 80", "both").status.code(), Some(2), "--arch alone does nothing");
+    assert_eq!(
+        machine.run("--arch 80", "both").status.code(),
+        Some(2),
+        "--arch alone does nothing"
+    );
 }
 
 /// Nothing is compiled into, or listed of, a folder that others may write to.
@@ -170,7 +212,10 @@ fn a_folder_that_others_may_write_to_is_refused() {
         let output = machine.run(line, "both");
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{line}: {text}");
-        assert!(text.contains("has mode 777, so that others may write to it (chmod go-w)"), "{line}: {text}");
+        assert!(
+            text.contains("has mode 777, so that others may write to it (chmod go-w)"),
+            "{line}: {text}"
+        );
     }
     assert_eq!(machine.compilations(), 0);
 }

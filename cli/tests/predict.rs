@@ -4,7 +4,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: a snapshot moves in the time of 12 forward steps and is copied in that of 0.48.
+/// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: a snapshot moves in the time of 12 forward
+/// steps and is copied in that of 0.48.
 const RAW: &str =
     "plan --steps 3751 --state-bytes 1G --forward-ms 10 --link-gbs 8.9478485 --d2d-gbs 223.69621 --device-budget 4G --host-budget 149G";
 
@@ -29,22 +30,42 @@ fn number(object: &Value, name: &str) -> f64 {
 #[test]
 fn the_best_plan_comes_first_and_has_its_configuration() {
     let found = json(RAW);
-    for key in ["makespan_s", "stall_s", "over_plan_ideal", "over_problem_ideal", "device_peak", "host_peak", "configuration", "ranked"] {
+    for key in [
+        "makespan_s",
+        "stall_s",
+        "over_plan_ideal",
+        "over_problem_ideal",
+        "device_peak",
+        "host_peak",
+        "configuration",
+        "ranked",
+    ] {
         assert!(!found[key].is_null(), "{key} in {found}");
     }
     assert!(number(&found, "over_problem_ideal") <= 2.46);
     let ideal = number(&found, "makespan_s") / number(&found, "over_problem_ideal");
     assert!((ideal - 2.0 * 37.51).abs() < 1e-6, "n forward and n backward steps of 10 ms: {ideal}");
-    assert!(number(&found, "device_peak") <= 4.0 * (1u64 << 30) as f64 && number(&found, "host_peak") <= 149.0 * (1u64 << 30) as f64);
+    assert!(
+        number(&found, "device_peak") <= 4.0 * (1u64 << 30) as f64
+            && number(&found, "host_peak") <= 149.0 * (1u64 << 30) as f64
+    );
     let ranked = found["ranked"].as_array().unwrap();
     let times: Vec<f64> = ranked.iter().map(|row| number(row, "makespan_s")).collect();
     assert!(times.len() >= 6 && times.windows(2).all(|w| w[0] <= w[1]), "{times:?}");
     assert_eq!(times[0], number(&found, "makespan_s"));
     let lru = |algorithm: &str| {
-        let row = ranked.iter().find(|row| row["policy"] == "lru" && row["checkpointing_algorithm"] == algorithm).unwrap();
+        let row = ranked
+            .iter()
+            .find(|row| row["policy"] == "lru" && row["checkpointing_algorithm"] == algorithm)
+            .unwrap();
         number(row, "makespan_s") / times[0]
     };
-    assert!(lru("revolve") >= 1.95 && lru("uniform") >= 2.9, "{} and {}", lru("revolve"), lru("uniform"));
+    assert!(
+        lru("revolve") >= 1.95 && lru("uniform") >= 2.9,
+        "{} and {}",
+        lru("revolve"),
+        lru("uniform")
+    );
 }
 
 /// What the search found is what its options give.
@@ -53,11 +74,22 @@ fn a_found_plan_can_be_asked_for() {
     let found = json(RAW);
     let c = &found["configuration"];
     let text = |name: &str| c[name].as_str().map_or_else(|| c[name].to_string(), String::from);
-    let inner = if text("inner") == "0" { String::new() } else { format!("--inner {}", text("inner")) };
-    let chunk = if text("schedule_chunk") == "0" { String::new() } else { format!("--chunk {}", text("schedule_chunk")) };
-    let for_cache = if text("for_cache") == "0" { String::new() } else { format!("--for-cache {}", text("for_cache")) };
+    let inner =
+        if text("inner") == "0" { String::new() } else { format!("--inner {}", text("inner")) };
+    let chunk = if text("schedule_chunk") == "0" {
+        String::new()
+    } else {
+        format!("--chunk {}", text("schedule_chunk"))
+    };
+    let for_cache = if text("for_cache") == "0" {
+        String::new()
+    } else {
+        format!("--for-cache {}", text("for_cache"))
+    };
     let (algorithm, snapshots) = (text("checkpointing_algorithm"), text("checkpointing_snaps"));
-    let same = json(&format!("{RAW} --algorithm {algorithm} --snapshots {snapshots} {chunk} {inner} {for_cache}"));
+    let same = json(&format!(
+        "{RAW} --algorithm {algorithm} --snapshots {snapshots} {chunk} {inner} {for_cache}"
+    ));
     assert_eq!(same["makespan_s"], found["makespan_s"]);
     assert_eq!(same["ranked"].as_array().unwrap().len(), 1);
 }
@@ -66,41 +98,80 @@ fn a_found_plan_can_be_asked_for() {
 fn a_codec_is_ranked_beside_raw_snapshots() {
     let found = json(&format!("{RAW} --ratio 4,2 --codec-gbs 126"));
     let ranked = found["ranked"].as_array().unwrap();
-    assert!(ranked.iter().any(|row| row["stored"] == "raw") && ranked.iter().any(|row| row["stored"] == "ratio 4"));
+    assert!(
+        ranked.iter().any(|row| row["stored"] == "raw")
+            && ranked.iter().any(|row| row["stored"] == "ratio 4")
+    );
     assert!(number(&found, "makespan_s") < number(&json(RAW), "makespan_s"));
-    // Slots hold what compresses worst, so that with a worst ratio of 2 no more than 8 + 298 of them fit.
-    let snapshots =
-        |row: &&Value| number(row, "checkpointing_snaps") <= 306.0 && row["stored"] == "ratio 4" && row["policy"] == "clairvoyant";
-    assert!(ranked.iter().filter(|row| row["stored"] == "ratio 4" && row["policy"] == "clairvoyant").all(|row| snapshots(&row)));
+    // Slots hold what compresses worst, so that with a worst ratio of 2 no more than 8 + 298 of
+    // them fit.
+    let snapshots = |row: &&Value| {
+        number(row, "checkpointing_snaps") <= 306.0
+            && row["stored"] == "ratio 4"
+            && row["policy"] == "clairvoyant"
+    };
+    assert!(ranked
+        .iter()
+        .filter(|row| row["stored"] == "ratio 4" && row["policy"] == "clairvoyant")
+        .all(|row| snapshots(&row)));
 }
 
 #[test]
 fn tables_have_units() {
     let table = succeeds(&format!("{RAW} --ratio 4"));
-    for part in ["plan ", "x ideal:", "stall:", "GiB", "two-level", "revolve, lru", "\nmakespan ", "ratio 4", "--d2d-gbs", "given"] {
+    for part in [
+        "plan ",
+        "x ideal:",
+        "stall:",
+        "GiB",
+        "two-level",
+        "revolve, lru",
+        "\nmakespan ",
+        "ratio 4",
+        "--d2d-gbs",
+        "given",
+    ] {
         assert!(table.contains(part), "{part} in {table}");
     }
     let peak = table.lines().find(|line| line.starts_with("device peak")).unwrap();
     assert!(peak.ends_with("GiB"), "{peak}");
     let assumed = succeeds("plan --steps 99 --state-bytes 1M --device-budget 4M");
-    assert!(assumed.contains("--link-gbs") && assumed.contains("assumed: a GPU behind PCIe 4"), "{assumed}");
+    assert!(
+        assumed.contains("--link-gbs") && assumed.contains("assumed: a GPU behind PCIe 4"),
+        "{assumed}"
+    );
 }
 
-/// The lines that end the output are a configuration, which makes the plan that was shown where keys can say it.
+/// The lines that end the output are a configuration, which makes the plan that was shown where
+/// keys can say it.
 #[test]
 fn a_plan_ends_with_its_configuration() {
     use gpuzip::capi::*;
     for (options, key) in [
-        ("--steps 300 --state-bytes 4K --device-budget 40K --host-budget 400K", "checkpointing_algorithm"),
-        ("--steps 300 --state-bytes 4K --device-budget 40K --algorithm auto", "device_budget = 40960"),
+        (
+            "--steps 300 --state-bytes 4K --device-budget 40K --host-budget 400K",
+            "checkpointing_algorithm",
+        ),
+        (
+            "--steps 300 --state-bytes 4K --device-budget 40K --algorithm auto",
+            "device_budget = 40960",
+        ),
         ("--steps 300 --state-bytes 4K --host-budget 400K", "host_budget = 409600"),
         ("--steps 300 --state-bytes 4K --device-budget 4M", "store-all"),
-        ("--steps 300 --state-bytes 4K --device-budget 700K --shared-bytes 2K", "shared_levels = 1"),
+        (
+            "--steps 300 --state-bytes 4K --device-budget 700K --shared-bytes 2K",
+            "shared_levels = 1",
+        ),
     ] {
         let found = json(&format!("plan {options}"));
-        let lines: Vec<&str> = found["config"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+        let lines: Vec<&str> =
+            found["config"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
         let text = lines.join("\n");
-        assert!(succeeds(&format!("plan {options}")).ends_with(&format!("{text}\n")) && text.contains(key), "{options}: {text}");
+        assert!(
+            succeeds(&format!("plan {options}")).ends_with(&format!("{text}\n"))
+                && text.contains(key),
+            "{options}: {text}"
+        );
         let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("paste.cfg");
         std::fs::write(&file, &text).unwrap();
         let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
@@ -112,7 +183,10 @@ fn a_plan_ends_with_its_configuration() {
             // Which codec has the ratio that was described is the reader's to say.
             continue;
         }
-        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
         let field = |role| gpuzip_field_t {
             data: std::ptr::null_mut(),
             n1: 256,
@@ -126,7 +200,9 @@ fn a_plan_ends_with_its_configuration() {
         };
         let fields = [field(0), field(1)];
         // SAFETY: the configuration was loaded; two fields; a summary with its size.
-        let status = unsafe { gpuzip_memory_required(config.as_ptr(), 300, fields.as_ptr(), 2, &mut summary) };
+        let status = unsafe {
+            gpuzip_memory_required(config.as_ptr(), 300, fields.as_ptr(), 2, &mut summary)
+        };
         assert_eq!(status, 0, "{options}: {text}");
         if !text.contains("= auto") && !text.contains("compression_factor") {
             assert_eq!(
@@ -134,7 +210,11 @@ fn a_plan_ends_with_its_configuration() {
                 found["configuration"]["checkpointing_snaps"].as_u64().unwrap(),
                 "{options}: {text}"
             );
-            assert_eq!((summary.h2d, summary.d2h), (found["h2d"].as_u64().unwrap(), found["d2h"].as_u64().unwrap()), "{options}: {text}");
+            assert_eq!(
+                (summary.h2d, summary.d2h),
+                (found["h2d"].as_u64().unwrap(), found["d2h"].as_u64().unwrap()),
+                "{options}: {text}"
+            );
         }
         // SAFETY: as above.
         unsafe { gpuzip_config_free(config.as_mut_ptr()) };
@@ -174,15 +254,21 @@ fn absurd_costs_are_refused() {
     }
 }
 
-/// A folder is made if its parent exists; a file name, or a folder that cannot be made, is an error before anything is computed.
+/// A folder is made if its parent exists; a file name, or a folder that cannot be made, is an error
+/// before anything is computed.
 #[test]
 fn drawings_go_to_a_folder() {
-    let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("svg-parent-{}", std::process::id()));
+    let parent = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("svg-parent-{}", std::process::id()));
     std::fs::create_dir_all(&parent).unwrap();
     let small = "plan --steps 60 --state-bytes 1M --device-budget 4M --svg";
     for (path, part) in [("out.svg", "give a folder"), ("not/there/x", "cannot be made")] {
         let output = gpuzip(&format!("{small} {}", parent.join(path).display()));
-        assert!(output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains(part), "{output:?}");
+        assert!(
+            output.status.code() == Some(2)
+                && String::from_utf8_lossy(&output.stderr).contains(part),
+            "{output:?}"
+        );
     }
     assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 0);
     succeeds(&format!("{small} {}", parent.join("x").display()));
@@ -198,15 +284,21 @@ fn shared_levels_are_ranked_beside() {
     assert!(number(&shared, "makespan_s") < number(&alone, "makespan_s"));
     assert_eq!(shared["configuration"]["stored"], "raw, shared");
     assert!(number(&shared, "device_peak") <= (210 << 20) as f64);
-    assert!(succeeds(plain).contains("--shared-bytes") && !succeeds(&format!("{plain} --shared-bytes 512K")).contains("Where states"));
+    assert!(
+        succeeds(plain).contains("--shared-bytes")
+            && !succeeds(&format!("{plain} --shared-bytes 512K")).contains("Where states")
+    );
 }
 
 #[test]
 fn disk_holds_what_host_memory_cannot() {
     let budgets = "plan --steps 4000 --state-bytes 1G --device-budget 3G --host-budget 6G";
-    let (without, with) = (json(budgets), json(&format!("{budgets} --disk-budget 500G --disk-gbs 8,6")));
+    let (without, with) =
+        (json(budgets), json(&format!("{budgets} --disk-budget 500G --disk-gbs 8,6")));
     assert!(number(&with, "makespan_s") < number(&without, "makespan_s"));
-    assert!(number(&with, "disk_peak") > 0.0 && number(&with, "host_peak") <= 6.0 * (1u64 << 30) as f64);
+    assert!(
+        number(&with, "disk_peak") > 0.0 && number(&with, "host_peak") <= 6.0 * (1u64 << 30) as f64
+    );
     assert_eq!(number(&without, "disk_peak"), 0.0);
 }
 
@@ -214,8 +306,11 @@ fn disk_holds_what_host_memory_cannot() {
 fn ranks_share_their_node() {
     let alone = json(&format!("{RAW} --ranks 100 --shots 1000"));
     assert_eq!((number(&alone, "nodes"), number(&alone, "rounds")), (100.0, 10.0));
-    assert!((number(&alone, "survey_s") / (10.0 * number(&alone, "makespan_s")) - 1.0).abs() < 1e-12);
-    let shared = json(&format!("{RAW} --ranks 100 --ranks-per-node 4 --links-per-node 2 --shots 1000"));
+    assert!(
+        (number(&alone, "survey_s") / (10.0 * number(&alone, "makespan_s")) - 1.0).abs() < 1e-12
+    );
+    let shared =
+        json(&format!("{RAW} --ranks 100 --ranks-per-node 4 --links-per-node 2 --shots 1000"));
     assert_eq!(number(&shared, "nodes"), 25.0);
     assert!(number(&shared, "makespan_s") > number(&alone, "makespan_s"));
     assert!(number(&shared, "host_peak") <= 149.0 / 4.0 * (1u64 << 30) as f64);
@@ -223,15 +318,22 @@ fn ranks_share_their_node() {
 
 #[test]
 fn drawings_are_files() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("svg-{}", std::process::id()));
-    let small = "plan --steps 300 --state-bytes 1M --device-budget 4M --host-budget 30M --disk-budget 100M";
+    let folder =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("svg-{}", std::process::id()));
+    let small =
+        "plan --steps 300 --state-bytes 1M --device-budget 4M --host-budget 30M --disk-budget 100M";
     succeeds(&format!("{small} --ratio 4 --svg {}", folder.display()));
     for (name, parts) in [
         ("timeline.svg", ["stream", "host to device", "backward", "time, "]),
         ("memory.svg", ["device memory", "time / ideal", "GPUZIP 2.x", "of host memory"]),
     ] {
         let drawing = std::fs::read_to_string(folder.join(name)).unwrap();
-        assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN"), "{name}");
+        assert!(
+            drawing.starts_with("<svg ")
+                && drawing.ends_with("</svg>\n")
+                && !drawing.contains("NaN"),
+            "{name}"
+        );
         parts.iter().for_each(|part| assert!(drawing.contains(part), "{part} in {name}"));
     }
     std::fs::remove_dir_all(folder).unwrap();
@@ -248,10 +350,16 @@ fn impossible_costs_are_refused() {
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --link-gbs 3,-1", "greater than 0"),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --codec-gbs 3", "--ratio"),
         ("plan --steps 9 --forward-ms 3", "--state-bytes"),
-        ("plan --steps 9 --state-bytes 1M --device-budget 4M --chunk 3", "--chunk has no meaning for the search"),
+        (
+            "plan --steps 9 --state-bytes 1M --device-budget 4M --chunk 3",
+            "--chunk has no meaning for the search",
+        ),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --policy lru", "published recipes"),
         ("plan --steps 90 --state-bytes 1M --device-budget 1K", "one snapshot has 1048576 bytes"),
-        ("plan --steps 90 --state-bytes 1M --device-budget 2M --algorithm revolve --snapshots 9", "7340032 bytes of host memory would do"),
+        (
+            "plan --steps 90 --state-bytes 1M --device-budget 2M --algorithm revolve --snapshots 9",
+            "7340032 bytes of host memory would do",
+        ),
         ("plan --steps 90 --state-bytes 1M --device-budget 2M --ranks 0", "ranks"),
     ] {
         let output = gpuzip(line);
@@ -291,50 +399,99 @@ fn a_measured_profile_is_planned_with() {
     for key in ["makespan_s", "stall_s", "device_peak", "host_peak"] {
         assert_eq!(by_profile[key], by_options[key], "{key}");
     }
-    assert_eq!((&by_profile["configuration"]["stored"], &by_options["configuration"]["stored"]), (&"dct 0.001".into(), &"ratio 20".into()));
-    let slower = json(&format!("plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20", file.display()));
+    assert_eq!(
+        (&by_profile["configuration"]["stored"], &by_options["configuration"]["stored"]),
+        (&"dct 0.001".into(), &"ratio 20".into())
+    );
+    let slower = json(&format!(
+        "plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20",
+        file.display()
+    ));
     assert!(number(&slower, "makespan_s") > 1.5 * number(&by_profile, "makespan_s"));
     std::fs::write(&file, "no profile").unwrap();
     for wrong in [file.display().to_string(), "nowhere.profile".into()] {
         let output = gpuzip(&format!("plan --steps 10 --profile {wrong} {budgets}"));
-        assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains(&wrong), "{output:?}");
+        assert!(
+            !output.status.success() && String::from_utf8_lossy(&output.stderr).contains(&wrong),
+            "{output:?}"
+        );
     }
 }
 
-/// A profile that is accepted can be planned with, whatever the states are: no arithmetic leaves its range (tests are built with checks), and
-/// every time that is predicted is a number.
+/// A profile that is accepted can be planned with, whatever the states are: no arithmetic leaves
+/// its range (tests are built with checks), and every time that is predicted is a number.
 #[test]
 fn absurd_profiles_are_refused_or_planned_with() {
     use gpuzip::choice::{search, Keep, TierSpec};
     use gpuzip::predict::{Budgets, CodecProfile, Profile};
-    const NUMBERS: [f64; 17] =
-        [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-9, 1e-3, 7.5, 1e6, 1e9, 1e12, 1e18, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
+    const NUMBERS: [f64; 17] = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        5e-324,
+        1e-300,
+        1e-9,
+        1e-3,
+        7.5,
+        1e6,
+        1e9,
+        1e12,
+        1e18,
+        1e300,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
     let mut state = 1u64;
     let mut below = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % n
     };
     let (mut planned, mut refused) = (0, 0);
     for _ in 0..3000 {
         // Most numbers are possible ones, or hardly any profile would be accepted.
-        let mut number = |least: usize, most: usize| if below(20) == 0 { NUMBERS[below(17)] } else { NUMBERS[least + below(most - least)] };
+        let mut number = |least: usize, most: usize| {
+            if below(20) == 0 {
+                NUMBERS[below(17)]
+            } else {
+                NUMBERS[least + below(most - least)]
+            }
+        };
         let (forward_ms, backward_ms) = (number(6, 12), number(6, 12));
         let [h2d_gbs, d2h_gbs, d2d_gbs, disk_read_gbs, disk_write_gbs, compress_gbs, decompress_gbs] =
             std::array::from_fn(|_| number(6, 16));
         let (ratio, worst_ratio, bound) = (number(7, 11), number(7, 11), number(6, 10));
-        let codec = CodecProfile { compressor: 5, bound, compress_gbs, decompress_gbs, ratio, worst_ratio, ..Default::default() };
+        let codec = CodecProfile {
+            compressor: 5,
+            bound,
+            compress_gbs,
+            decompress_gbs,
+            ratio,
+            worst_ratio,
+            ..Default::default()
+        };
         let state_bytes = [0, 1, 8, 1 << 30, 1 << 60, (1 << 60) + 1, u64::MAX][below(7)];
-        let speeds = Profile { h2d_gbs, d2h_gbs, d2d_gbs, disk_read_gbs, disk_write_gbs, ..Profile::free() };
+        let speeds =
+            Profile { h2d_gbs, d2h_gbs, d2d_gbs, disk_read_gbs, disk_write_gbs, ..Profile::free() };
         let given = Profile { state_bytes, forward_ms, backward_ms, codecs: vec![codec], ..speeds };
         let Ok(profile) = Profile::from_bytes(&given.to_bytes()) else {
             refused += 1;
             continue;
         };
         let bytes = [1, 8, 1 << 30, 1 << 60, 1 << 63, u64::MAX][below(6)];
-        let (device, host) = [(1, 0), (0, 9), (1 << 33, 1 << 36), (u64::MAX, u64::MAX), (1 << 62, u64::MAX)][below(5)];
+        let (device, host) =
+            [(1, 0), (0, 9), (1 << 33, 1 << 36), (u64::MAX, u64::MAX), (1 << 62, u64::MAX)]
+                [below(5)];
         let (steps, budgets) = (1 + below(40) as u32, Budgets { device, host, disk: 0 });
         for codec in [None, profile.codecs.first()] {
-            if let Ok(found) = search(steps, u32::MAX, &[vec![TierSpec::filling(budgets, &profile, bytes, codec)]], Keep::Families) {
+            if let Ok(found) = search(
+                steps,
+                u32::MAX,
+                &[vec![TierSpec::filling(budgets, &profile, bytes, codec)]],
+                Keep::Families,
+            ) {
                 assert!(found.iter().all(|c| c.simulation.makespan.is_finite()), "{profile:?}");
                 planned += 1;
             }

@@ -23,7 +23,8 @@ fn folder(name: &str) -> PathBuf {
 const BYTES: u64 = 256 << 10;
 const STEPS: [f64; 2] = [4e-3, 8e-3];
 
-/// Runs shots on the host backend whose steps take a known time, and leaves their timeline at `path`.
+/// Runs shots on the host backend whose steps take a known time, and leaves their timeline at
+/// `path`.
 fn run(config: Config, steps: i64, shots: usize, path: &Path) {
     let field = Field { n: [BYTES / 4, 1, 1], scalar: Scalar::F32, previous_of: None };
     let mut values = vec![0.25f32; BYTES as usize / 4];
@@ -41,7 +42,9 @@ fn run(config: Config, steps: i64, shots: usize, path: &Path) {
                 Kind::Save => session.save(action.ts as i64, &fields, none).unwrap(),
                 Kind::Restore => session.retrieve(action.ts as i64, &fields, none).unwrap(),
                 Kind::Terminate => break,
-                kind => std::thread::sleep(Duration::from_secs_f64(STEPS[usize::from(kind == Kind::Backward)])),
+                kind => std::thread::sleep(Duration::from_secs_f64(
+                    STEPS[usize::from(kind == Kind::Backward)],
+                )),
             }
         }
     }
@@ -71,16 +74,24 @@ fn linked(algorithm: Algorithm) -> Config {
 fn a_run_stands_beside_its_plan() {
     let path = folder("beside").join("run.json");
     run(linked(Algorithm::Revolve), 40, 3, &path);
-    let found: Value = serde_json::from_str(&succeeds(&[path.to_str().unwrap(), "--json"])).unwrap();
+    let found: Value =
+        serde_json::from_str(&succeeds(&[path.to_str().unwrap(), "--json"])).unwrap();
     let found = &found["runs"][0];
     assert_eq!(found["shots"].as_array().unwrap().len(), 3);
     let schedule = Schedule::revolve(40, 5).unwrap();
     let counts = Plan::new(&schedule, 2, Policy::Clairvoyant).unwrap().counts;
-    let (planned, remade, measured) = (&found["planned"], &found["at_measured_costs"], &found["measured"]);
+    let (planned, remade, measured) =
+        (&found["planned"], &found["at_measured_costs"], &found["measured"]);
     for column in [planned, remade, measured] {
-        assert_eq!((number(column, "h2d"), number(column, "d2h")), (counts.h2d as f64, counts.d2h as f64));
+        assert_eq!(
+            (number(column, "h2d"), number(column, "d2h")),
+            (counts.h2d as f64, counts.d2h as f64)
+        );
         assert_eq!(number(column, "h2d_bytes"), (counts.h2d * BYTES) as f64);
-        let parts = ["forward_s", "backward_s", "stall_s"].map(|name| number(column, name)).iter().sum::<f64>();
+        let parts = ["forward_s", "backward_s", "stall_s"]
+            .map(|name| number(column, name))
+            .iter()
+            .sum::<f64>();
         // What is left are the calls that hand out actions.
         let rest = number(column, "makespan_s") - parts;
         assert!(rest > -1e-6 && rest <= 0.02 * parts, "{rest} s of {column}");
@@ -88,9 +99,13 @@ fn a_run_stands_beside_its_plan() {
         assert!((calls - number(column, "stall_s")).abs() < 1e-6, "{column}");
         let ideal = number(column, "forward_s") + number(column, "backward_s");
         assert!((number(column, "plan_ideal_s") - ideal).abs() < 1e-6, "{column}");
-        assert!((number(column, "over_plan_ideal") - number(column, "makespan_s") / ideal).abs() < 1e-6, "{column}");
+        assert!(
+            (number(column, "over_plan_ideal") - number(column, "makespan_s") / ideal).abs() < 1e-6,
+            "{column}"
+        );
     }
-    // The run's steps are slower than those that were assumed, so only the second column has to be near.
+    // The run's steps are slower than those that were assumed, so only the second column has to be
+    // near.
     let near = |name: &str, share: f64| {
         let (a, b) = (number(remade, name), number(measured, name));
         assert!((a - b).abs() <= share * b, "{name}: {a} and {b}");
@@ -99,11 +114,14 @@ fn a_run_stands_beside_its_plan() {
     near("plan_ideal_s", 1e-6);
     near("problem_ideal_s", 1e-6);
     let shot = found["shot"].as_u64().unwrap();
-    let mut times: Vec<f64> = found["shots"].as_array().unwrap().iter().map(|shot| number(shot, "makespan_s")).collect();
+    let mut times: Vec<f64> =
+        found["shots"].as_array().unwrap().iter().map(|shot| number(shot, "makespan_s")).collect();
     let shown = times[shot as usize - 1];
     times.sort_by(f64::total_cmp);
     assert_eq!(shown, times[1], "the median is shown");
-    let second: Value = serde_json::from_str(&succeeds(&[path.to_str().unwrap(), "--shot", "2", "--json"])).unwrap();
+    let second: Value =
+        serde_json::from_str(&succeeds(&[path.to_str().unwrap(), "--shot", "2", "--json"]))
+            .unwrap();
     assert_eq!(second["runs"][0]["shot"], 2);
 }
 
@@ -120,14 +138,25 @@ fn every_algorithm_is_known() {
     let two_level = Config { chunk: 4, ..plain(Algorithm::TwoLevel) };
     let lru = Config { policy: Policy::Lru, ..plain(Algorithm::Revolve) };
     let compressed = Config {
-        compression: gpuzip::codec::Settings { method: gpuzip::codec::Method::Fp16, ..Default::default() },
+        compression: gpuzip::codec::Settings {
+            method: gpuzip::codec::Method::Fp16,
+            ..Default::default()
+        },
         ..plain(Algorithm::Revolve)
     };
     let recorded = Config { trace_file: Some(trace), ..plain(Algorithm::Trace) };
-    let auto = Config { algorithm: None, host_budget: 6 * BYTES, device_budget: 2 * BYTES, snapshots: 0, cache: 0, ..Config::default() };
+    let auto = Config {
+        algorithm: None,
+        host_budget: 6 * BYTES,
+        device_budget: 2 * BYTES,
+        snapshots: 0,
+        cache: 0,
+        ..Config::default()
+    };
     let ranges = Config { range_actions: true, ..plain(Algorithm::Revolve) };
     let others = [Algorithm::Zcut, Algorithm::StoreAll, Algorithm::Uniform].map(plain);
-    let configs = [published, two_level, lru, compressed, recorded, auto, ranges].into_iter().chain(others);
+    let configs =
+        [published, two_level, lru, compressed, recorded, auto, ranges].into_iter().chain(others);
     let files: Vec<String> = configs
         .enumerate()
         .map(|(k, config)| {
@@ -141,12 +170,16 @@ fn every_algorithm_is_known() {
     let runs = found["runs"].as_array().unwrap();
     assert_eq!(runs.len(), files.len());
     for run in runs {
-        let [planned, remade, measured] = ["planned", "at_measured_costs", "measured"].map(|name| &run[name]);
+        let [planned, remade, measured] =
+            ["planned", "at_measured_costs", "measured"].map(|name| &run[name]);
         for key in ["h2d", "d2h"] {
             assert_eq!(number(planned, key), number(measured, key), "{key}: {run}");
         }
         let steps = |column: &Value| number(column, "forward_s") / number(column, "backward_s");
-        assert!((steps(remade) - steps(measured)).abs() < 1e-6 * steps(measured), "the same steps: {run}");
+        assert!(
+            (steps(remade) - steps(measured)).abs() < 1e-6 * steps(measured),
+            "the same steps: {run}"
+        );
     }
 }
 
@@ -156,12 +189,32 @@ fn tables_and_drawings() {
     let path = folder.join("run.json");
     run(linked(Algorithm::Revolve), 40, 2, &path);
     let table = succeeds(&[path.to_str().unwrap(), "--svg", folder.to_str().unwrap()]);
-    for part in ["revolve, n = 40, 5 snapshots", "simulated link", "planned", "measured", "makespan", "shot 1 of 2", "MiB", " ms"] {
-        assert!(table.contains(part) || part.starts_with("shot") && table.contains("shot 2 of 2"), "{part} in {table}");
+    for part in [
+        "revolve, n = 40, 5 snapshots",
+        "simulated link",
+        "planned",
+        "measured",
+        "makespan",
+        "shot 1 of 2",
+        "MiB",
+        " ms",
+    ] {
+        assert!(
+            table.contains(part) || part.starts_with("shot") && table.contains("shot 2 of 2"),
+            "{part} in {table}"
+        );
     }
     let drawing = std::fs::read_to_string(folder.join("run.svg")).unwrap();
-    assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN"));
-    for part in ["The run, share", "The plan, simulated at the costs of the run", "host to device", "recompute", "waiting"] {
+    assert!(
+        drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN")
+    );
+    for part in [
+        "The run, share",
+        "The plan, simulated at the costs of the run",
+        "host to device",
+        "recompute",
+        "waiting",
+    ] {
         assert!(drawing.contains(part), "{part}");
     }
 }
@@ -171,7 +224,11 @@ fn what_is_no_run_is_refused() {
     let folder = folder("refused");
     let (text, cut) = (folder.join("text.json"), folder.join("cut.json"));
     std::fs::write(&text, "{\"traceEvents\":[\n]}\n").unwrap();
-    std::fs::write(&cut, "{\"otherData\":{\"device\":\"host\"},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n\n]}\n").unwrap();
+    std::fs::write(
+        &cut,
+        "{\"otherData\":{\"device\":\"host\"},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n\n]}\n",
+    )
+    .unwrap();
     for (arguments, part) in [
         (vec!["/nonexistent.json"], "/nonexistent.json"),
         (vec![text.to_str().unwrap()], "no timeline that gpuzip wrote"),
@@ -180,7 +237,10 @@ fn what_is_no_run_is_refused() {
     ] {
         let output = report(&arguments);
         let message = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && message.contains(part), "{arguments:?}: {message}");
+        assert!(
+            output.status.code() == Some(2) && message.contains(part),
+            "{arguments:?}: {message}"
+        );
     }
     let path = folder.join("run.json");
     run(linked(Algorithm::Revolve), 4, 1, &path);
@@ -196,9 +256,17 @@ fn other_files_and_drawings_by_name() {
     std::fs::write(&binary, [0xff, 0xfe, 0x00, 0x80, b'\n']).unwrap();
     let output = report(&[binary.to_str().unwrap()]);
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && message.contains("no timeline that gpuzip wrote"), "{message}");
+    assert!(
+        !output.status.success() && message.contains("no timeline that gpuzip wrote"),
+        "{message}"
+    );
     let (timeline, drawing) = (folder.join("run.json"), folder.join("out.svg"));
-    run(Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, ..Config::default() }, 6, 1, &timeline);
+    run(
+        Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, ..Config::default() },
+        6,
+        1,
+        &timeline,
+    );
     let (timeline, name) = (timeline.to_str().unwrap(), drawing.to_str().unwrap());
     assert!(!succeeds(&[timeline, "--svg", name]).contains("-0.00"));
     assert!(drawing.is_file());

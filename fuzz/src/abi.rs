@@ -1,13 +1,19 @@
-//! The C ABI as the targets call it: every status is looked at, and of its log only panics reach stderr.
+//! The C ABI as the targets call it: every status is looked at, and of its log only panics reach
+//! stderr.
 
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The result of a call: an error as its status. A caught panic is a defect, and so is an error without a text.
+/// The result of a call: an error as its status. A caught panic is a defect, and so is an error
+/// without a text.
 pub fn checked(status: i32) -> Result<(), i32> {
-    assert!(!matches!(status, GPUZIP_ERR_PANIC | GPUZIP_ERR_POISONED), "status {status}: {}", last_error());
+    assert!(
+        !matches!(status, GPUZIP_ERR_PANIC | GPUZIP_ERR_POISONED),
+        "status {status}: {}",
+        last_error()
+    );
     if status == GPUZIP_OK {
         return Ok(());
     }
@@ -21,10 +27,14 @@ pub fn checked(status: i32) -> Result<(), i32> {
 /// The text of this thread's last error.
 pub fn last_error() -> String {
     // SAFETY: the text is this thread's own, and ends with a NUL.
-    unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_str().expect("error texts are UTF-8").to_owned()
+    unsafe { CStr::from_ptr(gpuzip_last_error()) }
+        .to_str()
+        .expect("error texts are UTF-8")
+        .to_owned()
 }
 
-/// Receives log lines, which must be UTF-8. Only panics are printed: the library logs those, of this program as well.
+/// Receives log lines, which must be UTF-8. Only panics are printed: the library logs those, of
+/// this program as well.
 unsafe extern "C" fn filter(level: i32, message: *const c_char, _: *mut c_void) {
     assert!((0..=3).contains(&level));
     // SAFETY: the message lives during the call.
@@ -34,7 +44,8 @@ unsafe extern "C" fn filter(level: i32, message: *const c_char, _: *mut c_void) 
     }
 }
 
-/// The folder of this process for files that inputs are written to; the library logs to `filter` from the first call on.
+/// The folder of this process for files that inputs are written to; the library logs to `filter`
+/// from the first call on.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -55,7 +66,8 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
 
 /// The path as a C string.
 pub fn c_path(path: &Path) -> CString {
-    CString::new(path.to_str().expect("temporary folders have UTF-8 names")).expect("no NUL in a path")
+    CString::new(path.to_str().expect("temporary folders have UTF-8 names"))
+        .expect("no NUL in a path")
 }
 
 /// gpuzip's defaults.
@@ -76,9 +88,18 @@ pub fn field(n: [u64; 3], scalar: i32, role: i32) -> gpuzip_field_t {
 }
 
 /// `gpuzip_memory_required` for fields without memory.
-pub fn memory_required(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> Result<gpuzip_summary_t, i32> {
-    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+pub fn memory_required(
+    config: &gpuzip_config_t,
+    steps: i32,
+    fields: &[gpuzip_field_t],
+) -> Result<gpuzip_summary_t, i32> {
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
     // SAFETY: the pointers are to live values; the configuration's strings are NULL or live.
-    checked(unsafe { gpuzip_memory_required(config, steps, fields.as_ptr(), fields.len() as u32, &mut summary) })?;
+    checked(unsafe {
+        gpuzip_memory_required(config, steps, fields.as_ptr(), fields.len() as u32, &mut summary)
+    })?;
     Ok(summary)
 }

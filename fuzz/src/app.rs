@@ -1,4 +1,5 @@
-//! An application with its own copy of every state: what a session gives back is compared with that.
+//! An application with its own copy of every state: what a session gives back is compared with
+//! that.
 
 use crate::abi::{checked, last_error};
 use gpuzip::capi::*;
@@ -8,7 +9,8 @@ use std::ptr::null_mut;
 /// What no value of a field is stored over.
 const CANARY: u8 = 0xC5;
 
-/// Memory of one field, exactly as large as the field: rows and planes as far apart as its pitches say, with canaries between them.
+/// Memory of one field, exactly as large as the field: rows and planes as far apart as its pitches
+/// say, with canaries between them.
 struct Values {
     field: gpuzip_field_t,
     bytes: Vec<u8>,
@@ -131,24 +133,33 @@ pub enum Tolerance {
 }
 
 impl App {
-    /// An application whose states have these fields. `kind`, below `KINDS`, says what the values are like.
+    /// An application whose states have these fields. `kind`, below `KINDS`, says what the values
+    /// are like.
     pub fn new(fields: &[gpuzip_field_t], kind: usize) -> Self {
         App { fields: fields.to_vec(), memory: fields.iter().map(Values::new).collect(), kind }
     }
 
     /// The fields with their memory.
     pub fn fields(&mut self) -> Vec<gpuzip_field_t> {
-        let place = |(field, memory): (&gpuzip_field_t, &mut Values)| gpuzip_field_t { data: memory.data(), ..*field };
+        let place = |(field, memory): (&gpuzip_field_t, &mut Values)| gpuzip_field_t {
+            data: memory.data(),
+            ..*field
+        };
         self.fields.iter().zip(&mut self.memory).map(place).collect()
     }
 
-    /// Value `i` of field `f` of u(ts). The field with the role k+1 has what field k had one time step before.
+    /// Value `i` of field `f` of u(ts). The field with the role k+1 has what field k had one time
+    /// step before.
     fn value(&self, f: usize, ts: i64, i: usize) -> f64 {
         let (mut root, mut level) = (f, ts);
-        while let Some(later) = usize::try_from(self.fields[root].role - 1).ok().filter(|_| level > ts - 4) {
+        while let Some(later) =
+            usize::try_from(self.fields[root].role - 1).ok().filter(|_| level > ts - 4)
+        {
             (root, level) = (later.min(self.fields.len() - 1), level - 1);
         }
-        let place = (level as u64).wrapping_mul(0x9E37_79B9) ^ (i as u64).wrapping_mul(0x85EB_CA6B) ^ root as u64;
+        let place = (level as u64).wrapping_mul(0x9E37_79B9)
+            ^ (i as u64).wrapping_mul(0x85EB_CA6B)
+            ^ root as u64;
         let hash = place.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40;
         let phase = (i as f64 / 16.0 + (level + 4) as f64 / 40.0).fract();
         let value = match self.kind {
@@ -158,7 +169,9 @@ impl App {
             3 => 0.0,
             4 => phase * f64::from(f32::MIN_POSITIVE),
             5 => (phase - 0.5) * f64::from(f32::MAX),
-            _ if hash % 11 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][hash as usize % 4],
+            _ if hash % 11 == 0 => {
+                [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][hash as usize % 4]
+            }
             _ => phase,
         };
         self.memory[f].round(value)
@@ -183,11 +196,18 @@ impl App {
     /// Fails unless the application's memory holds u(ts).
     pub fn check(&self, ts: i64, tolerance: Tolerance) {
         for f in 0..self.fields.len() {
-            assert!(self.memory[f].gaps_are_whole(), "u({ts}), field {f}: bytes between its rows have changed");
+            assert!(
+                self.memory[f].gaps_are_whole(),
+                "u({ts}), field {f}: bytes between its rows have changed"
+            );
             if !is_coded(self.fields[f].r#type) {
                 for i in 0..self.memory[f].len() {
                     let stored = self.memory[f].stored(self.value(f, ts, i));
-                    assert_eq!(self.memory[f].bytes_of(i), &stored[..value_bytes(self.fields[f].r#type)], "u({ts}), field {f}, value {i}");
+                    assert_eq!(
+                        self.memory[f].bytes_of(i),
+                        &stored[..value_bytes(self.fields[f].r#type)],
+                        "u({ts}), field {f}, value {i}"
+                    );
                 }
                 continue;
             }
@@ -195,19 +215,27 @@ impl App {
             for i in 0..self.memory[f].len() {
                 let (expected, got) = (self.value(f, ts, i), self.memory[f].get(i));
                 let same = expected.to_bits() == got.to_bits() || expected.is_nan() && got.is_nan();
-                let near = bound.is_some_and(|bound| (expected - got).abs() <= bound || expected == got);
+                let near =
+                    bound.is_some_and(|bound| (expected - got).abs() <= bound || expected == got);
                 let any = matches!(tolerance, Tolerance::Any) && expected.is_finite();
                 assert!(same || near || any, "u({ts}), field {f}, value {i}: {got} instead of {expected}, {tolerance:?}, bound {bound:?}");
             }
         }
     }
 
-    /// The bound of field `f`: of a previous time level that of the later one, and that of their difference.
+    /// The bound of field `f`: of a previous time level that of the later one, and that of their
+    /// difference.
     fn bound(&self, f: usize, ts: i64, tolerance: Tolerance) -> Option<f64> {
-        let later = usize::try_from(self.fields[f].role - 1).ok().filter(|&k| k < self.fields.len() && k != f);
+        let later = usize::try_from(self.fields[f].role - 1)
+            .ok()
+            .filter(|&k| k < self.fields.len() && k != f);
         let coded = |i| later.map_or(0.0, |k| self.value(k, ts, i)) - self.value(f, ts, i);
-        let most =
-            |of: &dyn Fn(usize) -> f64| (0..self.memory[f].len()).map(of).filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+        let most = |of: &dyn Fn(usize) -> f64| {
+            (0..self.memory[f].len())
+                .map(of)
+                .filter(|x| x.is_finite())
+                .fold(0.0, |m: f64, x| m.max(x.abs()))
+        };
         // Where the difference cannot be coded the field is, by itself.
         let own = match tolerance {
             Tolerance::Exact | Tolerance::Any => return None,
@@ -226,7 +254,8 @@ impl App {
         for (values, &place) in self.memory.iter_mut().zip(places) {
             let size = value_bytes(values.field.r#type);
             // SAFETY: the library's memory of a field has its values without gaps.
-            let theirs = unsafe { std::slice::from_raw_parts_mut(place.cast::<u8>(), values.len() * size) };
+            let theirs =
+                unsafe { std::slice::from_raw_parts_mut(place.cast::<u8>(), values.len() * size) };
             for (i, theirs) in theirs.chunks_exact_mut(size).enumerate() {
                 let ours = values.place(i);
                 if to_places {
@@ -266,28 +295,53 @@ pub struct Session {
 
 impl Session {
     /// Makes a session, with an application whose values are of that kind.
-    pub fn new(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t], kind: usize) -> Result<Self, i32> {
+    pub fn new(
+        config: &gpuzip_config_t,
+        steps: i32,
+        fields: &[gpuzip_field_t],
+        kind: usize,
+    ) -> Result<Self, i32> {
         let mut handle = null_mut();
         // SAFETY: the pointers are to live values; the configuration's strings are NULL or live.
-        checked(unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) })?;
+        checked(unsafe {
+            gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle)
+        })?;
         Ok(Self::of(handle, config, i64::from(steps), App::new(fields, kind)))
     }
 
     /// The session of a handle.
     pub fn of(handle: *mut gpuzip_t, config: &gpuzip_config_t, steps: i64, app: App) -> Self {
-        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
         // SAFETY: the summary is a live value.
         let _ = checked(unsafe { gpuzip_summary(handle, &mut summary) });
         let bound = if config.error_bound == 0.0 { 1e-3 } else { config.error_bound };
         let tolerance = match (summary.compressor, config.error_bound_mode) {
             (GPUZIP_COMPRESSOR_NONE, _) => Tolerance::Exact,
-            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 0) => Tolerance::OfMax(bound),
-            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 1) => Tolerance::Absolute(bound),
+            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 0) => {
+                Tolerance::OfMax(bound)
+            }
+            (GPUZIP_COMPRESSOR_CUSZP | GPUZIP_COMPRESSOR_LORENZO | GPUZIP_COMPRESSOR_DCT, 1) => {
+                Tolerance::Absolute(bound)
+            }
             _ => Tolerance::Any,
         };
         let zero_copy = config.zero_copy == 1;
         let action = gpuzip_action_t { it: NONE_YET, ..Default::default() };
-        Session { handle, app, action, pending: false, live: 0, reversed: steps, broken: false, steps, zero_copy, tolerance }
+        Session {
+            handle,
+            app,
+            action,
+            pending: false,
+            live: 0,
+            reversed: steps,
+            broken: false,
+            steps,
+            zero_copy,
+            tolerance,
+        }
     }
 
     /// How far restored values may be off.
@@ -305,7 +359,11 @@ impl Session {
 
     /// A run by callbacks has gone to the first BACKWARD, or to the end of the shot.
     pub fn after_run(&mut self, whole: bool) {
-        assert!(self.reversed == if whole { 0 } else { self.steps }, "a run ended at u({})", self.reversed);
+        assert!(
+            self.reversed == if whole { 0 } else { self.steps },
+            "a run ended at u({})",
+            self.reversed
+        );
         let kind = if whole { GPUZIP_ACTION_TERMINATE } else { GPUZIP_ACTION_FORWARD };
         self.action = gpuzip_action_t { r#type: kind, it: UNKNOWN, ..Default::default() };
     }
@@ -330,10 +388,18 @@ impl Session {
         // SAFETY: the action is a live value.
         let result = checked(unsafe { gpuzip_get_action(self.handle, &mut action) });
         if result.is_err() {
-            assert!(self.pending || self.broken || self.over() || permitted(result), "get_action: {result:?}, {}", last_error());
+            assert!(
+                self.pending || self.broken || self.over() || permitted(result),
+                "get_action: {result:?}, {}",
+                last_error()
+            );
             self.broken |= !self.pending && !self.over();
         } else if !self.broken {
-            assert!(!self.pending && !self.over(), "{action:?} while {:?} was not served", self.action);
+            assert!(
+                !self.pending && !self.over(),
+                "{action:?} while {:?} was not served",
+                self.action
+            );
             assert!(self.action.it == UNKNOWN || action.it == self.action.it + 1);
             self.follow(action);
         }
@@ -345,7 +411,11 @@ impl Session {
         let (ts, end) = (i64::from(action.ts), i64::from(action.ts_end));
         match action.r#type {
             GPUZIP_ACTION_FORWARD => {
-                assert!(ts == self.live + 1 && (ts..self.steps).contains(&end), "{action:?} from u({})", self.live);
+                assert!(
+                    ts == self.live + 1 && (ts..self.steps).contains(&end),
+                    "{action:?} from u({})",
+                    self.live
+                );
                 self.live = end;
             }
             GPUZIP_ACTION_SAVE => assert_eq!(ts, self.live),
@@ -386,7 +456,9 @@ impl Session {
         self.app.compute(i64::from(ts));
         let fields = self.app.fields();
         // SAFETY: the fields have their memory.
-        checked(unsafe { gpuzip_save(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut()) })
+        checked(unsafe {
+            gpuzip_save(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut())
+        })
     }
 
     /// `gpuzip_retrieve` of u(ts).
@@ -394,16 +466,25 @@ impl Session {
         self.app.forget();
         let fields = self.app.fields();
         // SAFETY: as above.
-        checked(unsafe { gpuzip_retrieve(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut()) })
+        checked(unsafe {
+            gpuzip_retrieve(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut())
+        })
     }
 
     /// `gpuzip_save_begin` and `gpuzip_save_commit` of u(ts).
     pub fn hand_over(&mut self, ts: i32) -> Result<(), i32> {
         let mut places = vec![null_mut(); self.app.fields.len()];
         self.app.compute(i64::from(ts));
-        // SAFETY: there is a place for each field, and the memory may be written to until the commit.
+        // SAFETY: there is a place for each field, and the memory may be written to until the
+        // commit.
         unsafe {
-            checked(gpuzip_save_begin(self.handle, ts, places.as_mut_ptr(), places.len() as u32, null_mut()))?;
+            checked(gpuzip_save_begin(
+                self.handle,
+                ts,
+                places.as_mut_ptr(),
+                places.len() as u32,
+                null_mut(),
+            ))?;
             self.app.copy(&places, true);
         }
         checked(gpuzip_save_commit(self.handle, ts, null_mut()))
@@ -413,16 +494,24 @@ impl Session {
     pub fn acquire(&mut self, ts: i32) -> Result<(), i32> {
         let mut places = vec![null_mut(); self.app.fields.len()];
         self.app.forget();
-        // SAFETY: there is a place for each field, and the memory may be read until the next save or retrieve.
+        // SAFETY: there is a place for each field, and the memory may be read until the next save
+        // or retrieve.
         unsafe {
-            checked(gpuzip_retrieve_acquire(self.handle, ts, places.as_mut_ptr(), places.len() as u32, null_mut()))?;
+            checked(gpuzip_retrieve_acquire(
+                self.handle,
+                ts,
+                places.as_mut_ptr(),
+                places.len() as u32,
+                null_mut(),
+            ))?;
             self.app.copy(&places, false);
         }
         Ok(())
     }
 }
 
-/// What an application that follows the rules may be told: no room for a snapshot, or values that the configuration refuses.
+/// What an application that follows the rules may be told: no room for a snapshot, or values that
+/// the configuration refuses.
 pub fn permitted(result: Result<(), i32>) -> bool {
     matches!(result, Ok(()) | Err(GPUZIP_ERR_BUDGET | GPUZIP_ERR_MEMORY | GPUZIP_ERR_VALUES))
 }

@@ -1,5 +1,5 @@
-//! Sequences of calls of the C ABI: sessions that follow the rules, and calls beside them that break these. Every restored state is
-//! compared with the application's own.
+//! Sequences of calls of the C ABI: sessions that follow the rules, and calls beside them that
+//! break these. Every restored state is compared with the application's own.
 
 use crate::abi::{checked, config, field, folder, memory_required};
 use crate::app::{value_bytes, App, Session, KINDS};
@@ -44,7 +44,8 @@ fn call(operation: u8, session: &mut Session, input: &mut Input) {
         14 => drop(session.next()),
         15..=16 => {
             if let Err(status) = session.setup() {
-                let permitted = matches!(status, GPUZIP_ERR_MEMORY | GPUZIP_ERR_BUDGET) || session.broken && status == GPUZIP_ERR_HANDLE;
+                let permitted = matches!(status, GPUZIP_ERR_MEMORY | GPUZIP_ERR_BUDGET)
+                    || session.broken && status == GPUZIP_ERR_HANDLE;
                 assert!(permitted, "setup: {status}, {}", crate::abi::last_error());
                 session.broken = true;
             }
@@ -57,7 +58,11 @@ fn call(operation: u8, session: &mut Session, input: &mut Input) {
         26 => own_schedule(session, input),
         27 => {
             let handle = session.handle;
-            assert!(checked(gpuzip_finalize(handle)).is_ok() || session.broken, "finalize: {}", crate::abi::last_error());
+            assert!(
+                checked(gpuzip_finalize(handle)).is_ok() || session.broken,
+                "finalize: {}",
+                crate::abi::last_error()
+            );
             assert_eq!(gpuzip_finalize(handle), GPUZIP_ERR_HANDLE);
             assert_eq!(gpuzip_setup(handle), GPUZIP_ERR_HANDLE);
             session.broken = true;
@@ -76,7 +81,9 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
         let plain = field(n, i32::from(drawn >> 2 & 1), 0);
         fields.push(match input.below(8) {
             // The previous time level of the field before.
-            0 | 4 if !fields.is_empty() => gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] },
+            0 | 4 if !fields.is_empty() => {
+                gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] }
+            }
             // Rows and planes that are apart.
             1 => {
                 let gaps = input.byte();
@@ -94,7 +101,10 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
 
 /// A configuration that makes sense, often enough.
 fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
-    let state: u64 = fields.iter().map(|f| (f.n1 * f.n2 * f.n3 * value_bytes(f.r#type) as u64).next_multiple_of(256)).sum();
+    let state: u64 = fields
+        .iter()
+        .map(|f| (f.n1 * f.n2 * f.n3 * value_bytes(f.r#type) as u64).next_multiple_of(256))
+        .sum();
     let flags = input.byte();
     let [snaps, cache, chunk, device, host] = input.take();
     let mut config = gpuzip_config_t {
@@ -182,10 +192,13 @@ fn required(input: &mut Input) {
     }
 }
 
-/// Saves and retrieves that the current action does not ask for, or with other fields than the session's. Where the call is refused nothing
-/// has changed, and the session goes on.
+/// Saves and retrieves that the current action does not ask for, or with other fields than the
+/// session's. Where the call is refused nothing has changed, and the session goes on.
 fn stray_copy(session: &mut Session, input: &mut Input) {
-    let (handle, ts) = (session.handle, if input.coin() { session.action.ts } else { i32::from(input.byte()) - 2 });
+    let (handle, ts) = (
+        session.handle,
+        if input.coin() { session.action.ts } else { i32::from(input.byte()) - 2 },
+    );
     let asked = session.pending && ts == session.action.ts && !session.broken;
     let mut fields = session.app.fields();
     let mut count = fields.len() as u32;
@@ -205,14 +218,17 @@ fn stray_copy(session: &mut Session, input: &mut Input) {
         return session.serve();
     }
     let mut places = vec![null_mut(); fields.len()];
-    // SAFETY: the fields have their memory, or are refused before it is looked at; there is a place for each.
+    // SAFETY: the fields have their memory, or are refused before it is looked at; there is a place
+    // for each.
     let result = checked(unsafe {
         match input.below(7) {
             0 => gpuzip_save(handle, ts, fields.as_ptr(), count, null_mut()),
             1 => gpuzip_retrieve(handle, ts, fields.as_ptr(), count, null_mut()),
             2 if !asked => gpuzip_save_begin(handle, ts, places.as_mut_ptr(), count, null_mut()),
             3 if !asked => gpuzip_save_commit(handle, ts, null_mut()),
-            4 if !asked => gpuzip_retrieve_acquire(handle, ts, places.as_mut_ptr(), count, null_mut()),
+            4 if !asked => {
+                gpuzip_retrieve_acquire(handle, ts, places.as_mut_ptr(), count, null_mut())
+            }
             5 => gpuzip_retrieve_release(handle, ts, null_mut()),
             6 => gpuzip_save(handle, ts, null(), count, null_mut()),
             _ => gpuzip_synchronize(handle),
@@ -225,17 +241,34 @@ fn stray_copy(session: &mut Session, input: &mut Input) {
 fn stray_dispatch(session: &mut Session, input: &mut Input) {
     let it = session.action.it + i64::from(input.byte()) - 128;
     let result = checked(gpuzip_dispatch(session.handle, it));
-    assert!(session.broken || result.is_err() || it == session.action.it, "dispatch to {it} at {:?}", session.action);
+    assert!(
+        session.broken || result.is_err() || it == session.action.it,
+        "dispatch to {it} at {:?}",
+        session.action
+    );
 }
 
 /// Questions change nothing.
 fn ask(session: &Session) {
-    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
-    let mut stats = gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
+    let mut stats =
+        gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
     // SAFETY: both are live values.
-    let told = unsafe { (checked(gpuzip_summary(session.handle, &mut summary)), checked(gpuzip_stats(session.handle, &mut stats))) };
+    let told = unsafe {
+        (
+            checked(gpuzip_summary(session.handle, &mut summary)),
+            checked(gpuzip_stats(session.handle, &mut stats)),
+        )
+    };
     if told == (Ok(()), Ok(())) && !session.broken {
-        assert!(stats.saves <= summary.saves && stats.restores <= summary.restores && stats.backward_steps <= summary.backward_steps);
+        assert!(
+            stats.saves <= summary.saves
+                && stats.restores <= summary.restores
+                && stats.backward_steps <= summary.backward_steps
+        );
     }
 }
 
@@ -293,7 +326,10 @@ unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) ->
 unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
     // SAFETY: by this function's contract.
     let run = unsafe { &mut *user.cast::<Run>() };
-    assert!(!run.known || (i64::from(ts), i64::from(ts)) == (run.session.live, run.session.reversed - 1));
+    assert!(
+        !run.known
+            || (i64::from(ts), i64::from(ts)) == (run.session.live, run.session.reversed - 1)
+    );
     run.session.reversed = i64::from(ts);
     run.check(ts);
     run.result()
@@ -316,14 +352,21 @@ fn by_callbacks(session: &mut Session, input: &mut Input) {
     let (whole, stop_at, meddle) = (input.coin(), u32::from(input.byte()), input.byte());
     session.app.compute(session.live);
     let fields = session.app.fields();
-    let (handle, count, broken, pending) = (session.handle, fields.len() as u32, session.broken, session.pending);
+    let (handle, count, broken, pending) =
+        (session.handle, fields.len() as u32, session.broken, session.pending);
     let mut run = Run { session, known: !broken, calls: 0, stop_at, meddle: meddle % 5 };
     // SAFETY: all zero is a valid value of every member.
     let zero: gpuzip_callbacks_t = unsafe { std::mem::zeroed() };
     let user = (&raw mut run).cast();
     let struct_size = size_of::<gpuzip_callbacks_t>() as u64;
-    let callbacks =
-        gpuzip_callbacks_t { struct_size, user, forward: Some(forward), backward: Some(backward), observe: Some(observe), ..zero };
+    let callbacks = gpuzip_callbacks_t {
+        struct_size,
+        user,
+        forward: Some(forward),
+        backward: Some(backward),
+        observe: Some(observe),
+        ..zero
+    };
     // SAFETY: the callbacks and the fields live during the call.
     let result = checked(unsafe {
         match whole {
@@ -353,11 +396,20 @@ fn tune(session: &mut Session, input: &mut Input) {
         }
         let mut profile = vec![0u8; size as usize];
         let capacity = size;
-        checked(gpuzip_profile_export(session.handle, profile.as_mut_ptr().cast(), capacity, &mut size)).expect("there is a profile");
+        checked(gpuzip_profile_export(
+            session.handle,
+            profile.as_mut_ptr().cast(),
+            capacity,
+            &mut size,
+        ))
+        .expect("there is a profile");
         if input.coin() {
             profile[input.byte() as usize % size as usize] ^= 1;
-            assert!(checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size)).is_err());
-        } else if checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size)).is_ok() {
+            assert!(checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size))
+                .is_err());
+        } else if checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size))
+            .is_ok()
+        {
             // The codec may be another one now.
             session.broken = true;
         }
@@ -396,7 +448,11 @@ fn shared(input: &mut Input) {
     for fields in [of_first, fields(input)] {
         let mut handle = null_mut();
         // SAFETY: as above.
-        if checked(unsafe { gpuzip_attach(schedule, &config, fields.as_ptr(), fields.len() as u32, &mut handle) }).is_ok() {
+        if checked(unsafe {
+            gpuzip_attach(schedule, &config, fields.as_ptr(), fields.len() as u32, &mut handle)
+        })
+        .is_ok()
+        {
             sessions.push((handle, App::new(&fields, kind)));
         }
     }
@@ -413,7 +469,11 @@ fn shared(input: &mut Input) {
         }
         for session in &mut following {
             let result = checked(gpuzip_dispatch(session.handle, action.it));
-            assert!(result.is_ok() || session.broken, "dispatch: {result:?}, {}", crate::abi::last_error());
+            assert!(
+                result.is_ok() || session.broken,
+                "dispatch: {result:?}, {}",
+                crate::abi::last_error()
+            );
             if !session.broken {
                 session.follow(action);
                 session.serve();
@@ -445,5 +505,8 @@ fn strangers(input: &mut Input) {
             gpuzip_schedule_release(schedule),
         ]
     };
-    assert!(statuses.iter().all(|status| matches!(*status, GPUZIP_ERR_HANDLE | GPUZIP_ERR_ARGUMENT)), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| matches!(*status, GPUZIP_ERR_HANDLE | GPUZIP_ERR_ARGUMENT)),
+        "{statuses:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Configuration files: parsed, loaded through the C ABI, and what was loaded checked by planning with it.
+//! Configuration files: parsed, loaded through the C ABI, and what was loaded checked by planning
+//! with it.
 
 use crate::abi::{c_path, checked, config, field, file, folder, memory_required};
 use gpuzip::capi::*;
@@ -32,22 +33,31 @@ fn parse(text: &str) {
     if entries.iter().any(|entry| entry.key.contains('"') || entry.value.contains('"')) {
         return;
     }
-    let written: String = entries.iter().map(|entry| format!("{} = \"{}\"\n", entry.key, entry.value)).collect();
+    let written: String =
+        entries.iter().map(|entry| format!("{} = \"{}\"\n", entry.key, entry.value)).collect();
     let again = parse(&written).expect("what was parsed can be written");
-    assert!(entries.iter().map(|e| (&e.key, &e.value)).eq(again.iter().map(|e| (&e.key, &e.value))), "{written}");
+    assert!(
+        entries.iter().map(|e| (&e.key, &e.value)).eq(again.iter().map(|e| (&e.key, &e.value))),
+        "{written}"
+    );
 }
 
-/// What the configuration gives for a small problem. Files that it names lie in the folder of this process, whatever their folder was: a
-/// fuzzer must not read or write elsewhere.
+/// What the configuration gives for a small problem. Files that it names lie in the folder of this
+/// process, whatever their folder was: a fuzzer must not read or write elsewhere.
 fn plan(loaded: &gpuzip_config_t) {
     let local = |path: *const std::ffi::c_char| -> Option<CString> {
         // SAFETY: the string is NULL or belongs to the loaded configuration.
-        let text = (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })?.to_string_lossy().into_owned();
+        let text = (!path.is_null())
+            .then(|| unsafe { CStr::from_ptr(path) })?
+            .to_string_lossy()
+            .into_owned();
         Some(c_path(&folder().join(text.replace('/', "_").chars().take(40).collect::<String>())))
     };
     let strings = [loaded.trace_file_path.cast_const(), loaded.profile_path].map(local);
-    let [trace, profile] = strings.each_ref().map(|string| string.as_ref().map_or(null(), |s| s.as_ptr()));
-    let used = gpuzip_config_t { trace_file_path: trace.cast_mut(), profile_path: profile, ..*loaded };
+    let [trace, profile] =
+        strings.each_ref().map(|string| string.as_ref().map_or(null(), |s| s.as_ptr()));
+    let used =
+        gpuzip_config_t { trace_file_path: trace.cast_mut(), profile_path: profile, ..*loaded };
     let fields = [field([12, 5, 1], GPUZIP_TYPE_F32, 0), field([12, 5, 1], GPUZIP_TYPE_F32, 1)];
     for steps in [1, 37] {
         if let Ok(summary) = memory_required(&used, steps, &fields) {
@@ -56,7 +66,10 @@ fn plan(loaded: &gpuzip_config_t) {
         let mut schedule = std::ptr::null_mut();
         // SAFETY: both pointers are to live values, the strings included.
         if checked(unsafe { gpuzip_schedule_create(&used, steps, &mut schedule) }).is_ok() {
-            let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+            let mut summary = gpuzip_summary_t {
+                struct_size: size_of::<gpuzip_summary_t>() as u64,
+                ..Default::default()
+            };
             // SAFETY: as above.
             let _ = checked(unsafe { gpuzip_schedule_summary(schedule, &mut summary) });
             checked(gpuzip_schedule_release(schedule)).expect("a live handle");

@@ -1,4 +1,5 @@
-//! Memory that ends where an inaccessible page begins: a read or write one byte too far ends the process, with any toolchain.
+//! Memory that ends where an inaccessible page begins: a read or write one byte too far ends the
+//! process, with any toolchain.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -22,10 +23,19 @@ impl Guarded {
     pub fn new() -> Self {
         // SAFETY: a new mapping, of which the last page is made inaccessible.
         unsafe {
-            let begin =
-                libc::mmap(null_mut(), ROOM + PAGE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+            let begin = libc::mmap(
+                null_mut(),
+                ROOM + PAGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
             assert_ne!(begin, libc::MAP_FAILED, "no memory for a guarded piece");
-            assert_eq!(libc::mprotect(begin.cast::<u8>().add(ROOM).cast(), PAGE, libc::PROT_NONE), 0);
+            assert_eq!(
+                libc::mprotect(begin.cast::<u8>().add(ROOM).cast(), PAGE, libc::PROT_NONE),
+                0
+            );
             Guarded { begin: begin.cast(), used: 0 }
         }
     }
@@ -67,7 +77,10 @@ impl Guarded {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: as above.
         let (before, used) = unsafe {
-            (std::slice::from_raw_parts(self.address().sub(WATCHED), WATCHED), std::slice::from_raw_parts(self.address(), self.used))
+            (
+                std::slice::from_raw_parts(self.address().sub(WATCHED), WATCHED),
+                std::slice::from_raw_parts(self.address(), self.used),
+            )
         };
         assert!(before.iter().all(|&byte| byte == BEFORE), "memory before an array was written to");
         used

@@ -1,4 +1,5 @@
-//! libFuzzer over one target, which the variable FUZZ_TARGET names; `fuzz/run.sh` builds and starts it.
+//! libFuzzer over one target, which the variable FUZZ_TARGET names; `fuzz/run.sh` builds and starts
+//! it.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -8,7 +9,14 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let target = TARGET.get_or_init(|| {
         let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
         let known = gpuzip_fuzz::TARGETS.iter().find(|(known, _)| *known == name);
-        known.unwrap_or_else(|| panic!("FUZZ_TARGET={name}: no target; they are {:?}", gpuzip_fuzz::TARGETS.map(|(name, _)| name))).1
+        known
+            .unwrap_or_else(|| {
+                panic!(
+                    "FUZZ_TARGET={name}: no target; they are {:?}",
+                    gpuzip_fuzz::TARGETS.map(|(name, _)| name)
+                )
+            })
+            .1
     });
     target(data);
 });

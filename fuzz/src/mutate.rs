@@ -43,7 +43,9 @@ fn change(bytes: &mut Vec<u8>, pool: &[Vec<u8>], random: &mut Random) {
     match random.below(8) {
         0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
         1 if at < bytes.len() => bytes[at] = random.word() as u8,
-        2 if at < bytes.len() => bytes[at] = [0, 1, 127, 128, 255, b'0', b'9', b'-', b'\n', b'=', b'"'][random.below(11)],
+        2 if at < bytes.len() => {
+            bytes[at] = [0, 1, 127, 128, 255, b'0', b'9', b'-', b'\n', b'=', b'"'][random.below(11)]
+        }
         3 => bytes.truncate(at),
         4 => drop(bytes.drain(at..end)),
         5 => {

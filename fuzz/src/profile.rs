@@ -5,11 +5,12 @@ use crate::input::Input;
 use gpuzip::capi::*;
 use gpuzip::predict::Profile;
 
-/// What stands before the part of a profile that the checksum is of: magic, version, size and the checksum.
+/// What stands before the part of a profile that the checksum is of: magic, version, size and the
+/// checksum.
 const PREFIX: usize = 24;
 
-/// The input is: one byte for the size of the problem, two for its budgets, and a profile. The first 24 bytes of the profile are left out and
-/// made here, unless the first byte is 255.
+/// The input is: one byte for the size of the problem, two for its budgets, and a profile. The
+/// first 24 bytes of the profile are left out and made here, unless the first byte is 255.
 pub fn run(data: &[u8]) {
     folder();
     let mut input = Input(data);
@@ -19,7 +20,10 @@ pub fn run(data: &[u8]) {
     info(&bytes);
     let Ok(profile) = Profile::from_bytes(&bytes) else { return };
     let written = profile.to_bytes();
-    assert_eq!(Profile::from_bytes(&written).expect("what was written can be read").to_bytes(), written);
+    assert_eq!(
+        Profile::from_bytes(&written).expect("what was written can be read").to_bytes(),
+        written
+    );
     plan(&written, size, device, host);
 }
 
@@ -36,10 +40,17 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 
 /// The C ABI says the same of every codec, and that there are no more.
 fn info(bytes: &[u8]) {
-    let mut info = gpuzip_profile_info_t { struct_size: size_of::<gpuzip_profile_info_t>() as u64, ..Default::default() };
+    let mut info = gpuzip_profile_info_t {
+        struct_size: size_of::<gpuzip_profile_info_t>() as u64,
+        ..Default::default()
+    };
     // SAFETY: all pointers are to live values.
-    let mut of =
-        |index| checked(unsafe { gpuzip_profile_info(bytes.as_ptr().cast(), bytes.len() as u64, index, &mut info) }).map(|()| info);
+    let mut of = |index| {
+        checked(unsafe {
+            gpuzip_profile_info(bytes.as_ptr().cast(), bytes.len() as u64, index, &mut info)
+        })
+        .map(|()| info)
+    };
     assert_eq!(of(0).is_ok(), Profile::from_bytes(bytes).is_ok());
     if let Ok(first) = of(0) {
         for index in 0..=first.codecs.min(9) {
@@ -53,7 +64,9 @@ fn plan(bytes: &[u8], size: u8, device: u8, host: u8) {
     let path = c_path(&file("profile", bytes));
     let fields = [field([1 << (size % 16), 3, 1], GPUZIP_TYPE_F32, 0)];
     let state = 12u64 << (size % 16);
-    for (compressor, backend) in [(GPUZIP_COMPRESSOR_NONE, 1), (GPUZIP_COMPRESSOR_AUTO, 1), (GPUZIP_COMPRESSOR_LORENZO, 0)] {
+    for (compressor, backend) in
+        [(GPUZIP_COMPRESSOR_NONE, 1), (GPUZIP_COMPRESSOR_AUTO, 1), (GPUZIP_COMPRESSOR_LORENZO, 0)]
+    {
         let config = gpuzip_config_t {
             profile_path: path.as_ptr(),
             device_budget: state * u64::from(device),
@@ -65,7 +78,12 @@ fn plan(bytes: &[u8], size: u8, device: u8, host: u8) {
         };
         let steps = 1 + i32::from(size) * 3;
         if let Ok(summary) = memory_required(&config, steps, &fields) {
-            assert!(config.host_budget == 0 || compressor != 0 || summary.host_bytes <= config.host_budget, "{summary:?}");
+            assert!(
+                config.host_budget == 0
+                    || compressor != 0
+                    || summary.host_bytes <= config.host_budget,
+                "{summary:?}"
+            );
             assert_eq!(summary.backward_steps, steps as u64);
         }
     }

@@ -1,4 +1,5 @@
-//! Codec streams: whatever their bytes are, decoding ends well, at every instruction level alike, and what decodes can be told and coded again.
+//! Codec streams: whatever their bytes are, decoding ends well, at every instruction level alike,
+//! and what decodes can be told and coded again.
 
 use crate::abi::{checked, config, field, folder};
 use crate::guard::Guarded;
@@ -32,7 +33,11 @@ impl Case {
                 let n = match input.below(4) {
                     0 => [1 + u64::from(input.byte()) * 5, 1, 1],
                     1 => [1 + input.below(48) as u64, 1 + input.below(33) as u64, 1],
-                    _ => [1 + input.below(20) as u64, 1 + input.below(12) as u64, 1 + input.below(9) as u64],
+                    _ => [
+                        1 + input.below(20) as u64,
+                        1 + input.below(12) as u64,
+                        1 + input.below(9) as u64,
+                    ],
                 };
                 field(n, scalar, 0)
             })
@@ -50,12 +55,14 @@ impl Case {
     }
 }
 
-/// The input: the shapes and the codec; then either values, which are coded, and changes of the stream, or the payloads of a stream.
+/// The input: the shapes and the codec; then either values, which are coded, and changes of the
+/// stream, or the payloads of a stream.
 pub fn run(data: &[u8]) {
     folder();
     let mut input = Input(data);
     let case = Case::of(&mut input);
-    let stream = if input.coin() { changed(&case, &mut input) } else { Some(forged(&case, &mut input)) };
+    let stream =
+        if input.coin() { changed(&case, &mut input) } else { Some(forged(&case, &mut input)) };
     if let Some(stream) = stream {
         decode_at_every_level(&case, &stream);
     }
@@ -77,7 +84,11 @@ thread_local! {
 
 /// The fields with the memory of these arrays.
 fn placed(case: &Case, arrays: &mut [Guarded]) -> Vec<gpuzip_field_t> {
-    case.fields.iter().zip(arrays).map(|(field, array)| gpuzip_field_t { data: array.data(), ..*field }).collect()
+    case.fields
+        .iter()
+        .zip(arrays)
+        .map(|(field, array)| gpuzip_field_t { data: array.data(), ..*field })
+        .collect()
 }
 
 /// Codes these arrays; `None` where the codec does not exist here or the values are refused.
@@ -90,7 +101,15 @@ fn compress(case: &Case, arrays: &[Vec<u8>]) -> Option<Vec<u8>> {
         unsafe {
             checked(gpuzip_codec_bound(&config, fields.as_ptr(), count, &mut size)).ok()?;
             memory.stream.fill(size as usize, 0);
-            checked(gpuzip_codec_compress(&config, fields.as_ptr(), count, memory.stream.data(), size, &mut size)).ok()?;
+            checked(gpuzip_codec_compress(
+                &config,
+                fields.as_ptr(),
+                count,
+                memory.stream.data(),
+                size,
+                &mut size,
+            ))
+            .ok()?;
         }
         for (guarded, array) in memory.arrays.iter().zip(arrays) {
             assert!(guarded.bytes() == array, "compression changed its input");
@@ -103,26 +122,40 @@ fn compress(case: &Case, arrays: &[Vec<u8>]) -> Option<Vec<u8>> {
 fn decompress(case: &Case, stream: &[u8]) -> Result<Vec<Vec<u8>>, i32> {
     MEMORY.with_borrow_mut(|memory| {
         memory.stream.copy(stream);
-        case.fields.iter().zip(&mut memory.arrays).for_each(|(field, array)| array.fill(bytes_of(field), 0x77));
+        case.fields
+            .iter()
+            .zip(&mut memory.arrays)
+            .for_each(|(field, array)| array.fill(bytes_of(field), 0x77));
         let fields = placed(case, &mut memory.arrays);
         let (data, count) = (memory.stream.data(), fields.len() as u32);
         // SAFETY: the fields have their memory.
-        let result = checked(unsafe { gpuzip_codec_decompress(data, stream.len() as u64, fields.as_ptr(), count) });
-        let arrays = memory.arrays.iter().take(fields.len()).map(|array| array.bytes().to_vec()).collect();
+        let result = checked(unsafe {
+            gpuzip_codec_decompress(data, stream.len() as u64, fields.as_ptr(), count)
+        });
+        let arrays =
+            memory.arrays.iter().take(fields.len()).map(|array| array.bytes().to_vec()).collect();
         result.map(|()| arrays)
     })
 }
 
-/// A stream of values that are drawn from the input, with some of its payloads' bytes changed and the checksums made again.
+/// A stream of values that are drawn from the input, with some of its payloads' bytes changed and
+/// the checksums made again.
 fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
     let (kind, count) = (input.below(4), input.below(9));
-    let changes: Vec<(u32, u8)> = (0..count).map(|_| (u32::from_le_bytes(input.take()), input.byte())).collect();
+    let changes: Vec<(u32, u8)> =
+        (0..count).map(|_| (u32::from_le_bytes(input.take()), input.byte())).collect();
     let arrays: Vec<_> = case.fields.iter().map(|field| values(field, kind, input)).collect();
     let mut stream = compress(case, &arrays)?;
-    assert!(decompress(case, &stream).is_ok(), "what was coded cannot be decoded: {}", crate::abi::last_error());
+    assert!(
+        decompress(case, &stream).is_ok(),
+        "what was coded cannot be decoded: {}",
+        crate::abi::last_error()
+    );
     let mut at = 0;
     for k in 0..case.fields.len() {
-        let Ok((header, _, bytes)) = Header::open(&stream[at..]) else { panic!("array {k} of what was coded cannot be opened") };
+        let Ok((header, _, bytes)) = Header::open(&stream[at..]) else {
+            panic!("array {k} of what was coded cannot be opened")
+        };
         for (place, value) in changes.iter().filter(|_| header.payload > 0) {
             stream[at + 64 + *place as usize % header.payload] ^= value;
         }
@@ -132,7 +165,8 @@ fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
     Some(stream)
 }
 
-/// Values: the input's bits, a smooth line with the input's bits now and then, small integers, or few different values.
+/// Values: the input's bits, a smooth line with the input's bits now and then, small integers, or
+/// few different values.
 fn values(field: &gpuzip_field_t, kind: usize, input: &mut Input) -> Vec<u8> {
     let single = field.r#type == GPUZIP_TYPE_F32;
     let count = (field.n1 * field.n2 * field.n3) as usize;
@@ -153,12 +187,19 @@ fn values(field: &gpuzip_field_t, kind: usize, input: &mut Input) -> Vec<u8> {
     (0..count).flat_map(value).collect()
 }
 
-/// A stream whose headers fit the fields, unless the input says otherwise, and whose payloads are the input's bytes.
+/// A stream whose headers fit the fields, unless the input says otherwise, and whose payloads are
+/// the input's bytes.
 fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
     let mut stream = Vec::new();
     let count = case.fields.len();
     for (k, of) in case.fields.iter().enumerate() {
-        let content = input.of(&[Content::Coded, Content::Coded, Content::Coded, Content::Raw, Content::Constant]);
+        let content = input.of(&[
+            Content::Coded,
+            Content::Coded,
+            Content::Coded,
+            Content::Raw,
+            Content::Constant,
+        ]);
         let scalar = if of.r#type == GPUZIP_TYPE_F32 { Scalar::F32 } else { Scalar::F64 };
         let mut n = [of.n1, of.n2, of.n3].map(|n| n as usize);
         let stray = input.byte();
@@ -178,7 +219,11 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
             content,
             field: if stray == 253 { 7 } else { k as u16 },
             reference: (of.role > 0 && stray & 1 == 1 || stray == 252).then_some(0),
-            parameter: if case.compressor == 1 { case.rate as u32 } else { u32::from(stray & 2 == 2 && case.compressor == 3) },
+            parameter: if case.compressor == 1 {
+                case.rate as u32
+            } else {
+                u32::from(stray & 2 == 2 && case.compressor == 3)
+            },
             shape: Shape { n, scalar },
             bound: if stray == 251 { f64::NAN } else { case.bound },
             payload,
@@ -191,7 +236,8 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
     stream
 }
 
-/// Every instruction level gives the same result, and what decodes is known to `gpuzip_codec_info` and can be coded.
+/// Every instruction level gives the same result, and what decodes is known to `gpuzip_codec_info`
+/// and can be coded.
 fn decode_at_every_level(case: &Case, stream: &[u8]) {
     let of_level = |level| {
         set_level(level);
@@ -203,15 +249,27 @@ fn decode_at_every_level(case: &Case, stream: &[u8]) {
         "instruction levels differ: {:?}",
         results.iter().map(|r| r.is_ok()).collect::<Vec<_>>()
     );
-    let mut info = gpuzip_codec_info_t { struct_size: size_of::<gpuzip_codec_info_t>() as u64, ..Default::default() };
+    let mut info = gpuzip_codec_info_t {
+        struct_size: size_of::<gpuzip_codec_info_t>() as u64,
+        ..Default::default()
+    };
     for index in 0..=case.fields.len() as u32 {
         // SAFETY: all pointers are to live values.
-        let told = checked(unsafe { gpuzip_codec_info(stream.as_ptr().cast(), stream.len() as u64, index, &mut info) });
-        assert!(told.is_ok() == (index < case.fields.len() as u32) || results[0].is_err(), "array {index}: {told:?}");
+        let told = checked(unsafe {
+            gpuzip_codec_info(stream.as_ptr().cast(), stream.len() as u64, index, &mut info)
+        });
+        assert!(
+            told.is_ok() == (index < case.fields.len() as u32) || results[0].is_err(),
+            "array {index}: {told:?}"
+        );
     }
     if let Some(Ok(arrays)) = results.into_iter().next() {
         if let Some(again) = compress(case, &arrays) {
-            assert!(decompress(case, &again).is_ok(), "what was decoded and coded again cannot be decoded: {}", crate::abi::last_error());
+            assert!(
+                decompress(case, &again).is_ok(),
+                "what was decoded and coded again cannot be decoded: {}",
+                crate::abi::last_error()
+            );
         }
     }
 }

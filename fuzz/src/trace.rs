@@ -1,4 +1,5 @@
-//! Trace files: what is read can be written, planned by every policy, and followed by a session that restores every state.
+//! Trace files: what is read can be written, planned by every policy, and followed by a session
+//! that restores every state.
 
 use crate::abi::{c_path, config, field, file, folder};
 use crate::app::Session;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 /// Longest schedule that a session follows.
 const MOST_ACTIONS: usize = 400;
 
-/// The input is a trace file; or, with a first byte below 9, a cache capacity and one byte per action, which mutate into each other easily.
+/// The input is a trace file; or, with a first byte below 9, a cache capacity and one byte per
+/// action, which mutate into each other easily.
 pub fn run(data: &[u8]) {
     folder();
     match data.split_first() {
@@ -21,22 +23,41 @@ pub fn run(data: &[u8]) {
 
 /// One action per byte: its kind in the highest three bits, its time step in the others.
 fn written(actions: &[u8]) -> Vec<u8> {
-    let names = ["FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE", "FORWARD", "SAVE_INTERMEDIARY", "FIRSTURN"];
-    actions.iter().map(|byte| format!("{} {}\n", byte & 31, names[usize::from(byte >> 5)])).collect::<String>().into_bytes()
+    let names = [
+        "FORWARD",
+        "SAVE",
+        "RESTORE",
+        "BACKWARD",
+        "TERMINATE",
+        "FORWARD",
+        "SAVE_INTERMEDIARY",
+        "FIRSTURN",
+    ];
+    actions
+        .iter()
+        .map(|byte| format!("{} {}\n", byte & 31, names[usize::from(byte >> 5)]))
+        .collect::<String>()
+        .into_bytes()
 }
 
 fn check(text: &[u8], cache: u32) {
     let Ok(read) = Trace::read(text, None) else { return };
     let schedule = Schedule::trace(Arc::new(read));
     let actions: Vec<_> = schedule.actions().collect();
-    let summary = validate(schedule.actions(), schedule.steps, None).expect("what was read is valid");
+    let summary =
+        validate(schedule.actions(), schedule.steps, None).expect("what was read is valid");
     let mut again = Vec::new();
     trace::write(actions.iter().copied(), &mut again).expect("memory can be written to");
-    let again = Schedule::trace(Arc::new(Trace::read(&again[..], Some(schedule.steps)).expect("what was written can be read")));
+    let again = Schedule::trace(Arc::new(
+        Trace::read(&again[..], Some(schedule.steps)).expect("what was written can be read"),
+    ));
     assert!(again.actions().eq(actions.iter().copied()));
     let index = Index::new(&schedule).expect("the schedule is valid");
     let plans = [Policy::Clairvoyant, Policy::Lru].map(|policy| Plan::of(&index, cache, policy));
-    for plan in plans.into_iter().chain([Plan::handing_over(&index, cache.max(2)), Plan::sharing(&index, cache)]) {
+    for plan in plans
+        .into_iter()
+        .chain([Plan::handing_over(&index, cache.max(2)), Plan::sharing(&index, cache)])
+    {
         let Ok(plan) = plan else { continue };
         assert_eq!((plan.counts.saves, plan.counts.restores), (summary.saves, summary.restores));
         assert_eq!(plan.counts.hits + plan.counts.misses, plan.counts.restores);

@@ -1,7 +1,7 @@
 //! The fuzz targets on any toolchain: the committed corpora, and seeded mutations of them.
 //!
-//! An input that fails is left in `target/tmp/`, to be put into the corpus with the mend. `GPUZIP_TEST_LONG=1` runs fifty times as many
-//! mutations, `GPUZIP_TEST_SEED=<number>` other ones.
+//! An input that fails is left in `target/tmp/`, to be put into the corpus with the mend.
+//! `GPUZIP_TEST_LONG=1` runs fifty times as many mutations, `GPUZIP_TEST_SEED=<number>` other ones.
 
 use gpuzip_fuzz::mutate::{mutate, Random};
 use gpuzip_fuzz::TARGETS;
@@ -28,7 +28,11 @@ fn replay(name: &str, mutations: u64) {
         if let Err(panic) = catch_unwind(|| target(input)) {
             let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}"));
             std::fs::write(&path, input).unwrap();
-            eprintln!("target {name} fails with {}: {:?}", path.display(), String::from_utf8_lossy(input));
+            eprintln!(
+                "target {name} fails with {}: {:?}",
+                path.display(),
+                String::from_utf8_lossy(input)
+            );
             resume_unwind(panic);
         }
     };

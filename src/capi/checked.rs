@@ -25,13 +25,15 @@ pub(super) unsafe fn size_of_caller(config: *const gpuzip_config_t) -> u64 {
     unsafe { (&raw const (*config).struct_size).read_unaligned() }
 }
 
-/// `gpuzip_config_init` fills a struct whose size it cannot know, so that the size is frozen: a new field takes the place of reserved words.
+/// `gpuzip_config_init` fills a struct whose size it cannot know, so that the size is frozen: a new
+/// field takes the place of reserved words.
 const _: () = assert!(std::mem::size_of::<gpuzip_config_t>() == 368);
 
 /// A copy of the caller's struct: all that we know of it, or block 1 if that is all it has.
 ///
 /// # Safety
-/// As `size_of_caller`, or `config` is NULL; it has as many bytes as it says, if that is no more than a struct may have.
+/// As `size_of_caller`, or `config` is NULL; it has as many bytes as it says, if that is no more
+/// than a struct may have.
 pub(super) unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
     not_null(config, "config")?;
     // SAFETY: not NULL, by this function's contract a configuration.
@@ -74,21 +76,41 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     check_supported(&given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind, profile, trace_out) =
-        unsafe { (path_of(given.trace_file_path), path_of(given.float_kind), path_of(given.profile_path), path_of(given.trace_out)) };
+    let (trace, float_kind, profile, trace_out) = unsafe {
+        (
+            path_of(given.trace_file_path),
+            path_of(given.float_kind),
+            path_of(given.profile_path),
+            path_of(given.trace_out),
+        )
+    };
     let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
-    if let Some(kind) = float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double")) {
+    if let Some(kind) =
+        float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double"))
+    {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
     Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
         chunk: count("schedule_chunk", given.schedule_chunk)?,
-        adjust_snapshots: one_of("snapshot_rule", given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)")?,
-        uniform_published: one_of("uniform_reading", given.uniform_reading, "0 (ours) or 1 (as published)")?,
+        adjust_snapshots: one_of(
+            "snapshot_rule",
+            given.snapshot_rule,
+            "0 (set or budgets) or 1 (GPUZIP's adjust)",
+        )?,
+        uniform_published: one_of(
+            "uniform_reading",
+            given.uniform_reading,
+            "0 (ours) or 1 (as published)",
+        )?,
         trace_file: trace.map(file_of),
         cache: count("cache_capacity", given.cache_capacity)?,
-        policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? { Policy::Lru } else { Policy::Clairvoyant },
+        policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? {
+            Policy::Lru
+        } else {
+            Policy::Clairvoyant
+        },
         device_budget: given.device_budget,
         host_budget: given.host_budget,
         default_budgets: true,
@@ -96,7 +118,12 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             0 => Backend::ByFields,
             1 => Backend::Host,
             2 => Backend::Cuda,
-            other => return fail!(Config, "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"),
+            other => {
+                return fail!(
+                    Config,
+                    "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"
+                )
+            }
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         zero_copy: zero_copy(&given)?,
@@ -104,9 +131,18 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             0 => Pages::Measured,
             1 => Pages::Huge,
             2 => Pages::Small,
-            other => return fail!(Config, "huge_pages = {other}: use 0 (measured), 1 (always) or 2 (never)"),
+            other => {
+                return fail!(
+                    Config,
+                    "huge_pages = {other}: use 0 (measured), 1 (always) or 2 (never)"
+                )
+            }
         },
-        range_actions: one_of("range_actions", given.range_actions, "0 (one step per FORWARD) or 1 (ranges)")?,
+        range_actions: one_of(
+            "range_actions",
+            given.range_actions,
+            "0 (one step per FORWARD) or 1 (ranges)",
+        )?,
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
             0 => Config::default().max_in_flight,
             actions => actions,
@@ -118,7 +154,11 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
-        log_ratio: one_of("enable_compression_rate_log", given.enable_compression_rate_log, "0 or 1")?,
+        log_ratio: one_of(
+            "enable_compression_rate_log",
+            given.enable_compression_rate_log,
+            "0 or 1",
+        )?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
         trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
     })
@@ -224,9 +264,17 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     };
     let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
     if method == Method::None && reject_nonfinite {
-        return fail!(Unsupported, "nonfinite = 1 with compressor = {}: raw snapshots are not looked at; use 0", c.compressor);
+        return fail!(
+            Unsupported,
+            "nonfinite = 1 with compressor = {}: raw snapshots are not looked at; use 0",
+            c.compressor
+        );
     }
-    let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO { error_bound(c)? } else { ErrorBound::DEFAULT };
+    let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO {
+        error_bound(c)?
+    } else {
+        ErrorBound::DEFAULT
+    };
     Ok(Settings { method, bound, reject_nonfinite })
 }
 
@@ -234,7 +282,10 @@ fn rate(bits: i32) -> Result<u32> {
     match bits {
         0 => Ok(8),
         1..=64 => Ok(bits as u32),
-        _ => fail!(Config, "zfp_bit_rate = {bits}: 1 to 32 bits per FP32 value, to 64 per FP64 value, or 0 for 8"),
+        _ => fail!(
+            Config,
+            "zfp_bit_rate = {bits}: 1 to 32 bits per FP32 value, to 64 per FP64 value, or 0 for 8"
+        ),
     }
 }
 
@@ -243,8 +294,16 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: a positive number"),
     };
-    if c.compressor == 2 && c.error_bound == 0.0 && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0) {
-        let delta = Delta::from_config(c.bitcomp_delta_config, c.bitcomp_range_fraction, c.bitcomp_num_sigma, c.bitcomp_delta)?;
+    if c.compressor == 2
+        && c.error_bound == 0.0
+        && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0)
+    {
+        let delta = Delta::from_config(
+            c.bitcomp_delta_config,
+            c.bitcomp_range_fraction,
+            c.bitcomp_num_sigma,
+            c.bitcomp_delta,
+        )?;
         return Ok(ErrorBound::Delta(delta));
     }
     if c.compressor == 3 && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
@@ -252,7 +311,13 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
     }
     let value = match (c.error_bound_mode, c.error_bound) {
         (0 | 2, 0.0) => 1e-3,
-        (1 | 3, 0.0) => return fail!(Config, "error_bound = 0 with error_bound_mode = {}: it has no default there", c.error_bound_mode),
+        (1 | 3, 0.0) => {
+            return fail!(
+                Config,
+                "error_bound = 0 with error_bound_mode = {}: it has no default there",
+                c.error_bound_mode
+            )
+        }
         (_, value) => checked("error_bound", value)?,
     };
     match c.error_bound_mode {
@@ -270,7 +335,11 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     if bound == 0.0 || checked.any_codec || method.is_bounded() {
         return;
     }
-    let what = if *method == Method::None { "snapshots are not compressed" } else { "that codec keeps no bound" };
+    let what = if *method == Method::None {
+        "snapshots are not compressed"
+    } else {
+        "that codec keeps no bound"
+    };
     log::warn!(
         "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take dct, lorenzo, cuszp, bitcomp or auto",
         given.compressor,
@@ -287,7 +356,11 @@ fn factor(value: f32) -> Result<f64> {
 
 /// Refuses what this version has no code for: nothing that is asked for is silently left out.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    let numbers = [("disk_budget", c.disk_budget as f64), ("persist_overhead", c.persist_overhead), ("stop_budget_s", c.stop_budget_s)];
+    let numbers = [
+        ("disk_budget", c.disk_budget as f64),
+        ("persist_overhead", c.persist_overhead),
+        ("stop_budget_s", c.stop_budget_s),
+    ];
     if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
         return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
     }

@@ -55,7 +55,8 @@ unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
     Ok(unsafe { std::slice::from_raw_parts(stream.cast(), len) })
 }
 
-/// Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has. Their data may be NULL.
+/// Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has.
+/// Their data may be NULL.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -75,13 +76,14 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     })
 }
 
-/// Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at `stream`. `capacity` is the room there,
-/// at least what `gpuzip_codec_bound` says; `*bytes` becomes the size of the stream. A field with the role k+1 is coded as field k minus
-/// itself, as in a session. The call returns when it is done.
+/// Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at
+/// `stream`. `capacity` is the room there, at least what `gpuzip_codec_bound` says; `*bytes`
+/// becomes the size of the stream. A field with the role k+1 is coded as field k minus itself, as
+/// in a session. The call returns when it is done.
 ///
 /// # Safety
-/// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data; `stream` to `capacity` bytes apart from
-/// them.
+/// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
+/// `stream` to `capacity` bytes apart from them.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_codec_compress(
     config: *const gpuzip_config_t,
@@ -99,18 +101,23 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());
-        // SAFETY: `capacity` bytes of the caller's, apart from the fields, which are readable host memory.
-        let size = unsafe { codec.compress(&memory, std::slice::from_raw_parts_mut(stream.cast(), capacity)) }?;
+        // SAFETY: `capacity` bytes of the caller's, apart from the fields, which are readable host
+        // memory.
+        let size = unsafe {
+            codec.compress(&memory, std::slice::from_raw_parts_mut(stream.cast(), capacity))
+        }?;
         // SAFETY: by this function's contract.
         unsafe { write(bytes, "bytes", size as u64) }
     })
 }
 
-/// Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The fields must have the shapes, types and
-/// roles that were compressed. Whatever the bytes of the stream are, the call ends with the arrays restored or with an error.
+/// Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The
+/// fields must have the shapes, types and roles that were compressed. Whatever the bytes of the
+/// stream are, the call ends with the arrays restored or with an error.
 ///
 /// # Safety
-/// `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be written.
+/// `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be
+/// written.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_codec_decompress(
     stream: *const c_void,
@@ -123,7 +130,8 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
         let (stream, fields) = unsafe { (stream_of(stream, bytes)?, app_fields(fields, nfields)?) };
         let (header, ..) = Header::open(stream)?;
         let method = Method::of_stream(header.codec, header.parameter)?;
-        let mut codec = SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
+        let mut codec =
+            SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
         // SAFETY: the fields are writable host memory, by this function's contract.
         unsafe { codec.decompress(stream, &memory_of(&fields)?) }
     })
@@ -132,7 +140,8 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
 /// What a stream says of its array number `index`, from 0, in the order of the stream.
 ///
 /// # Safety
-/// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose `struct_size` is set.
+/// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
+/// `struct_size` is set.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_codec_info(
     stream: *const c_void,
@@ -145,7 +154,8 @@ pub unsafe extern "C" fn gpuzip_codec_info(
         let mut rest = unsafe { stream_of(stream, bytes) }?;
         let (mut arrays, mut found) = (0, None);
         while !rest.is_empty() {
-            let (header, _, bytes) = Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;
+            let (header, _, bytes) =
+                Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;
             if arrays == index {
                 found = Some((header, bytes));
             }
@@ -176,21 +186,31 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     })
 }
 
-/// Adds a codec of the application's to those of this process, for good. `*compressor` becomes its number for
-/// `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to be the same where its streams are read.
+/// Adds a codec of the application's to those of this process, for good. `*compressor` becomes its
+/// number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to
+/// be the same where its streams are read.
 ///
 /// # Safety
-/// `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from any thread, as long as the process
-/// lives.
+/// `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from
+/// any thread, as long as the process lives.
 #[no_mangle]
-pub unsafe extern "C" fn gpuzip_codec_register(plugin: *const gpuzip_codec_plugin_t, compressor: *mut i32) -> gpuzip_status_t {
+pub unsafe extern "C" fn gpuzip_codec_register(
+    plugin: *const gpuzip_codec_plugin_t,
+    compressor: *mut i32,
+) -> gpuzip_status_t {
     entry("gpuzip_codec_register", || {
         not_null(plugin, "plugin")?;
         not_null(compressor, "compressor")?;
         // SAFETY: by this function's contract; the size is looked at before the rest.
         let table = unsafe {
             let size = (&raw const (*plugin).struct_size).read_unaligned();
-            read_sized(plugin, "plugin", size, "set it to sizeof(gpuzip_codec_plugin_t)", Code::Argument)?
+            read_sized(
+                plugin,
+                "plugin",
+                size,
+                "set it to sizeof(gpuzip_codec_plugin_t)",
+                Code::Argument,
+            )?
         };
         zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
         not_null(table.name, "plugin->name")?;
@@ -200,7 +220,8 @@ pub unsafe extern "C" fn gpuzip_codec_register(plugin: *const gpuzip_codec_plugi
             return fail!(Argument, "plugin {name:?}: a function is NULL");
         }
         let calls = Calls(table);
-        let number = plugin::register(&name, Box::new(move |shape| Ok(Box::new(calls.coder(shape)))))?;
+        let number =
+            plugin::register(&name, Box::new(move |shape| Ok(Box::new(calls.coder(shape)))))?;
         // SAFETY: by this function's contract.
         unsafe { write(compressor, "compressor", number as i32) }
     })
@@ -210,7 +231,8 @@ pub unsafe extern "C" fn gpuzip_codec_register(plugin: *const gpuzip_codec_plugi
 #[derive(Clone, Copy)]
 struct Calls(gpuzip_codec_plugin_t);
 
-// SAFETY: the application promises at registration that the functions may be called from any thread.
+// SAFETY: the application promises at registration that the functions may be called from any
+// thread.
 unsafe impl Send for Calls {}
 // SAFETY: as above.
 unsafe impl Sync for Calls {}
@@ -219,8 +241,15 @@ impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
         let field = field_of(std::ptr::null_mut(), shape);
         // SAFETY: as promised at registration.
-        let most = self.0.max_bytes.map_or(0, |max_bytes| in_caller(|| unsafe { max_bytes(self.0.user, &field) }));
-        Plugin { calls: *self, shape, most: usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes()) }
+        let most = self
+            .0
+            .max_bytes
+            .map_or(0, |max_bytes| in_caller(|| unsafe { max_bytes(self.0.user, &field) }));
+        Plugin {
+            calls: *self,
+            shape,
+            most: usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes()),
+        }
     }
 }
 
@@ -232,7 +261,17 @@ struct Plugin {
 
 fn field_of(data: *mut c_void, shape: Shape) -> gpuzip_field_t {
     let [n1, n2, n3] = shape.n.map(|n| n as u64);
-    gpuzip_field_t { data, n1, n2, n3, r#type: shape.scalar as i32, role: 0, pitch2: 0, pitch3: 0, reserved: [0; 2] }
+    gpuzip_field_t {
+        data,
+        n1,
+        n2,
+        n3,
+        r#type: shape.scalar as i32,
+        role: 0,
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
+    }
 }
 
 impl Coder for Plugin {
@@ -247,11 +286,25 @@ impl Coder for Plugin {
         let Calls(plugin) = self.calls;
         let status = plugin.compress.map_or(1, |compress| {
             // SAFETY: as promised at registration; the array is only read.
-            in_caller(|| unsafe { compress(plugin.user, &field, rms, bound.value(), to.as_mut_ptr().cast(), self.most as u64, &mut bytes) })
+            in_caller(|| unsafe {
+                compress(
+                    plugin.user,
+                    &field,
+                    rms,
+                    bound.value(),
+                    to.as_mut_ptr().cast(),
+                    self.most as u64,
+                    &mut bytes,
+                )
+            })
         });
         match status {
             0 if bytes <= self.most as u64 => Ok(Some(bytes as usize)),
-            0 => fail!(Argument, "a registered codec wrote {bytes} bytes where it has room for {}", self.most),
+            0 => fail!(
+                Argument,
+                "a registered codec wrote {bytes} bytes where it has room for {}",
+                self.most
+            ),
             status if status > 0 => Ok(None),
             status => fail!(Argument, "a registered codec failed to compress: status {status}"),
         }
@@ -261,9 +314,11 @@ impl Coder for Plugin {
         let field = field_of(x.bytes_mut().as_mut_ptr().cast(), self.shape);
         let Calls(plugin) = self.calls;
         // SAFETY: as promised at registration; the array is written in its extents.
-        let status = plugin
-            .decompress
-            .map_or(-1, |decompress| in_caller(|| unsafe { decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field) }));
+        let status = plugin.decompress.map_or(-1, |decompress| {
+            in_caller(|| unsafe {
+                decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field)
+            })
+        });
         match status {
             0 => Ok(()),
             status => fail!(Stream, "a registered codec failed to decompress: status {status}"),

@@ -54,4 +54,5 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
 };
 
 /// gpuzip's defaults.
-pub(super) const DEFAULT: gpuzip_config_t = gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };
+pub(super) const DEFAULT: gpuzip_config_t =
+    gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };

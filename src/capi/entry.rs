@@ -1,4 +1,5 @@
-//! What every entry shares: panics become statuses, errors keep their text per thread, pointers are checked.
+//! What every entry shares: panics become statuses, errors keep their text per thread, pointers are
+//! checked.
 
 use super::float;
 use super::types::*;
@@ -28,7 +29,13 @@ impl std::fmt::Write for LastError<'_> {
         let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         for byte in text.bytes().take(end) {
             // SAFETY: the buffer is this thread's own, and one byte is left for the NUL.
-            unsafe { self.buffer.get().cast::<u8>().add(self.length).write(if byte == 0 { b'?' } else { byte }) };
+            unsafe {
+                self.buffer.get().cast::<u8>().add(self.length).write(if byte == 0 {
+                    b'?'
+                } else {
+                    byte
+                })
+            };
             self.length += 1;
         }
         if end < text.len() {
@@ -60,7 +67,8 @@ impl std::fmt::Display for Rank {
     }
 }
 
-/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its error becomes the thread's last error. Where memory has run out so far that the entry
+/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its
+/// error becomes the thread's last error. Where memory has run out so far that the entry
 /// might not get the little that it needs, it is refused.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     let Some(_lease) = reserve::lease() else {
@@ -73,8 +81,9 @@ pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_sta
     admitted(name, body)
 }
 
-/// Runs an entry that gives memory back, or that other ranks wait for: it is never refused. What it may need of the reserve, to write the end
-/// of a timeline for one, is kept from the calls beside it.
+/// Runs an entry that gives memory back, or that other ranks wait for: it is never refused. What it
+/// may need of the reserve, to write the end of a timeline for one, is kept from the calls beside
+/// it.
 pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     let _lease = reserve::unconditional_lease();
     admitted(name, body)
@@ -95,8 +104,17 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
         Ok(Ok(())) => return GPUZIP_OK,
         Ok(Err(error)) => error,
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            Error::new(Code::Panic, error::text(format_args!("internal error, please report it: {}", text.unwrap_or("unknown"))))
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            Error::new(
+                Code::Panic,
+                error::text(format_args!(
+                    "internal error, please report it: {}",
+                    text.unwrap_or("unknown")
+                )),
+            )
         }
     };
     let rank = Rank(crate::trace::rank());
@@ -105,8 +123,10 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     error.code as gpuzip_status_t
 }
 
-/// The text of this thread's last error: which call failed, which value was wrong, what to do; begun by "rank 3: " where a launcher of MPI
-/// has started several ranks. Empty if none did; success does not clear it. The pointer stays valid while the thread lives; what it points to changes with the thread's next error.
+/// The text of this thread's last error: which call failed, which value was wrong, what to do;
+/// begun by "rank 3: " where a launcher of MPI has started several ranks. Empty if none did;
+/// success does not clear it. The pointer stays valid while the thread lives; what it points to
+/// changes with the thread's next error.
 #[no_mangle]
 pub extern "C" fn gpuzip_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.get().cast::<c_char>().cast_const()).unwrap_or(c"".as_ptr())
@@ -154,7 +174,8 @@ pub extern "C" fn gpuzip_abi_version() -> u32 {
     crate::ABI_VERSION
 }
 
-/// The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives for ever.
+/// The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives
+/// for ever.
 #[no_mangle]
 pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
     let name = match algorithm {
@@ -188,7 +209,8 @@ pub(super) fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes as much of an output struct as the caller's header knows; what it has beyond ours becomes zero.
+/// Writes as much of an output struct as the caller's header knows; what it has beyond ours becomes
+/// zero.
 ///
 /// # Safety
 /// `out` is NULL or points to a struct that begins with its size, as `T` does.
@@ -198,14 +220,22 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
     // SAFETY: not NULL; the struct begins with its size by this function's contract.
     let theirs = unsafe { out.cast::<u64>().read_unaligned() };
     if !(8..=1 << 16).contains(&theirs) {
-        return fail!(Argument, "{name}->struct_size = {theirs}: set it to the sizeof of the struct before the call");
+        return fail!(
+            Argument,
+            "{name}->struct_size = {theirs}: set it to the sizeof of the struct before the call"
+        );
     }
     let theirs = theirs as usize;
-    // SAFETY: both structs begin with their size; the caller's has `theirs` bytes, `value` has `ours`.
+    // SAFETY: both structs begin with their size; the caller's has `theirs` bytes, `value` has
+    // `ours`.
     unsafe {
         (&raw mut value).cast::<u64>().write_unaligned(theirs as u64);
         out.cast::<u8>().write_bytes(0, theirs);
-        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), out.cast::<u8>(), theirs.min(ours));
+        std::ptr::copy_nonoverlapping(
+            (&raw const value).cast::<u8>(),
+            out.cast::<u8>(),
+            theirs.min(ours),
+        );
     }
     Ok(())
 }
@@ -213,19 +243,33 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
 /// Largest struct that a caller may say it has; more is no size but memory that was never set.
 const LARGEST_INPUT: u64 = 4096;
 
-/// A copy of an input struct whose header may be newer than this library: what it has beyond `T` must be zero, since that asks for nothing.
-/// `size` is what it says of itself, `remedy` what to do about a size that no version has.
+/// A copy of an input struct whose header may be newer than this library: what it has beyond `T`
+/// must be zero, since that asks for nothing. `size` is what it says of itself, `remedy` what to do
+/// about a size that no version has.
 ///
 /// # Safety
 /// `input` points to `size` bytes, if that is at least the size of `T` and at most `LARGEST_INPUT`.
-pub(super) unsafe fn read_sized<T: Copy>(input: *const T, name: &str, size: u64, remedy: &str, wrong: Code) -> Result<T> {
+pub(super) unsafe fn read_sized<T: Copy>(
+    input: *const T,
+    name: &str,
+    size: u64,
+    remedy: &str,
+    wrong: Code,
+) -> Result<T> {
     let ours = std::mem::size_of::<T>();
     if !(ours as u64..=LARGEST_INPUT).contains(&size) || !size.is_multiple_of(8) {
-        return Err(Error::new(wrong, format!("{name}->struct_size = {size}: this library has {ours}; {remedy}")));
+        return Err(Error::new(
+            wrong,
+            format!("{name}->struct_size = {size}: this library has {ours}; {remedy}"),
+        ));
     }
     // SAFETY: `size` bytes by this function's contract, and at least those of a T.
-    let (beyond, copy) =
-        unsafe { (std::slice::from_raw_parts(input.cast::<u8>().add(ours), size as usize - ours), input.read_unaligned()) };
+    let (beyond, copy) = unsafe {
+        (
+            std::slice::from_raw_parts(input.cast::<u8>().add(ours), size as usize - ours),
+            input.read_unaligned(),
+        )
+    };
     match beyond.iter().position(|&byte| byte != 0) {
         None => Ok(copy),
         Some(at) => fail!(
@@ -240,10 +284,15 @@ pub(super) unsafe fn read_sized<T: Copy>(input: *const T, name: &str, size: u64,
 
 /// Refuses what a newer header's member may have put where this library knows none.
 pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
-    let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else { return Ok(()) };
+    let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else {
+        return Ok(());
+    };
     let version = env!("CARGO_PKG_VERSION");
     let remedy = "set the struct to zero before its members, or run with the newer library whose header it was compiled with";
-    Err(Error::new(wrong, format!("{name}[{i}] = {word}: it must be 0 in this library (version {version}); {remedy}")))
+    Err(Error::new(
+        wrong,
+        format!("{name}[{i}] = {word}: it must be 0 in this library (version {version}); {remedy}"),
+    ))
 }
 
 /// A C string that is not NULL.

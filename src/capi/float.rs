@@ -1,13 +1,16 @@
-//! The floating-point environment: rounding, what becomes of subnormal numbers, which exceptions trap.
+//! The floating-point environment: rounding, what becomes of subnormal numbers, which exceptions
+//! trap.
 //!
-//! An application may round upward, flush subnormal numbers to zero (compilers do so with -ffast-math) or trap on overflow; a stream's bytes
-//! and bounds and a plan's costs must not depend on it. So every entry computes in the environment that programs begin with, in which
-//! Rust's arithmetic is defined; callbacks and the caller have their own again, exception flags included. Threads that an entry starts
-//! inherit the library's environment.
+//! An application may round upward, flush subnormal numbers to zero (compilers do so with
+//! -ffast-math) or trap on overflow; a stream's bytes and bounds and a plan's costs must not depend
+//! on it. So every entry computes in the environment that programs begin with, in which
+//! Rust's arithmetic is defined; callbacks and the caller have their own again, exception flags
+//! included. Threads that an entry starts inherit the library's environment.
 
 use std::cell::Cell;
 
-/// What programs begin with: rounding to nearest, subnormal numbers as they are, nothing traps, no flag is set.
+/// What programs begin with: rounding to nearest, subnormal numbers as they are, nothing traps, no
+/// flag is set.
 const OURS: Environment = Environment::INITIAL;
 
 thread_local! {
@@ -32,8 +35,8 @@ pub(super) fn in_library<R>(body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Runs `body`, a callback of the application's, in the environment of the code that called the library. What the callback makes of it
-/// stays so.
+/// Runs `body`, a callback of the application's, in the environment of the code that called the
+/// library. What the callback makes of it stays so.
 pub(super) fn in_caller<R>(body: impl FnOnce() -> R) -> R {
     let ours = Environment::get();
     CALLER.get().set();
@@ -62,14 +65,19 @@ impl Environment {
     fn get() -> Self {
         let mut csr = 0u32;
         // SAFETY: stores the register's 4 bytes to this variable.
-        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut csr, options(nostack, preserves_flags)) };
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut csr, options(nostack, preserves_flags))
+        };
         Environment(csr)
     }
 
     fn set(self) {
-        // SAFETY: a value that the register has had, or the initial one. Rust's own arithmetic runs in the initial environment alone: others
-        // are set only for code of the application's, by the two functions above, which then compute nothing.
-        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack, preserves_flags)) };
+        // SAFETY: a value that the register has had, or the initial one. Rust's own arithmetic runs
+        // in the initial environment alone: others are set only for code of the
+        // application's, by the two functions above, which then compute nothing.
+        unsafe {
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack, preserves_flags))
+        };
     }
 
     /// Whether results are the same: all but the flags.
@@ -93,13 +101,16 @@ impl Environment {
     fn get() -> Self {
         let (control, status);
         // SAFETY: reads two registers that every program may read.
-        unsafe { std::arch::asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status, options(nostack, preserves_flags)) };
+        unsafe {
+            std::arch::asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status, options(nostack, preserves_flags))
+        };
         Environment { control, status }
     }
 
     fn set(self) {
-        // SAFETY: values that the registers have had, or the initial ones. Rust's own arithmetic runs in the initial environment alone:
-        // others are set only for code of the application's, by the two functions above, which then compute nothing.
+        // SAFETY: values that the registers have had, or the initial ones. Rust's own arithmetic
+        // runs in the initial environment alone: others are set only for code of the
+        // application's, by the two functions above, which then compute nothing.
         unsafe {
             std::arch::asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) self.control, in(reg) self.status, options(nostack, preserves_flags))
         };

@@ -1,4 +1,5 @@
-//! Handles: numbers that look like pointers and are looked up, never dereferenced. A stale, foreign or mixed-up handle is an error.
+//! Handles: numbers that look like pointers and are looked up, never dereferenced. A stale, foreign
+//! or mixed-up handle is an error.
 
 use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
@@ -29,7 +30,10 @@ impl Handles {
             _ if (FIRST..self.first).contains(&handle) && handle % STEP == 0 => {
                 fail!(Forked, "{handle:#x} is a handle of the process that this one was forked from: make a new {kind} after fork")
             }
-            _ => fail!(Handle, "{handle:#x} is no live {kind} handle: was it finalized or released before?"),
+            _ => fail!(
+                Handle,
+                "{handle:#x} is no live {kind} handle: was it finalized or released before?"
+            ),
         }
     }
 }
@@ -39,10 +43,12 @@ const STEP: usize = 16;
 const SESSION: &str = "gpuzip_t";
 const SCHEDULE: &str = "gpuzip_schedule_t";
 
-/// Numbers are never used twice, never by both kinds, and never by a forked child and its parent before the fork.
+/// Numbers are never used twice, never by both kinds, and never by a forked child and its parent
+/// before the fork.
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
-static HANDLES: Guarded<Handles> = Guarded::new(Handles::from(FIRST), || Handles::from(NEXT.load(Ordering::Relaxed)));
+static HANDLES: Guarded<Handles> =
+    Guarded::new(Handles::from(FIRST), || Handles::from(NEXT.load(Ordering::Relaxed)));
 
 fn next() -> usize {
     NEXT.fetch_add(STEP, Ordering::Relaxed)
@@ -63,9 +69,14 @@ pub(super) fn add_schedule(shared: Arc<SharedSchedule>) -> Result<*mut gpuzip_sc
 }
 
 /// Runs `body` on a live session.
-pub(super) fn with_session<R>(handle: *mut gpuzip_t, body: impl FnOnce(&mut Session) -> Result<R>) -> Result<R> {
+pub(super) fn with_session<R>(
+    handle: *mut gpuzip_t,
+    body: impl FnOnce(&mut Session) -> Result<R>,
+) -> Result<R> {
     let handles = HANDLES.read()?;
-    let Some(session) = handles.sessions.get(&(handle as usize)).cloned() else { return handles.unknown(handle as usize, SESSION) };
+    let Some(session) = handles.sessions.get(&(handle as usize)).cloned() else {
+        return handles.unknown(handle as usize, SESSION);
+    };
     drop(handles);
     let Ok(mut session) = session.lock() else {
         return fail!(Poisoned, "the session is unusable after an internal error: finalize it");

@@ -1,4 +1,5 @@
-//! The keys of the configuration, one row each: files, variables, error texts and `gpuzip config` follow from this table.
+//! The keys of the configuration, one row each: files, variables, error texts and `gpuzip config`
+//! follow from this table.
 
 use super::defaults::DEFAULT;
 use super::types::*;
@@ -62,7 +63,8 @@ use Allowed::{Codecs, Files, Names, Numbers};
 const COUNT: Allowed = Numbers(0.0, i32::MAX as f64);
 /// Numbers from 0 on.
 const POSITIVE: Allowed = Numbers(0.0, f64::MAX);
-const NO_YES: Allowed = Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
+const NO_YES: Allowed =
+    Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
 const ALGORITHMS: Allowed = Names(&[
     ("trace", GPUZIP_ALGORITHM_TRACE),
     ("revolve", GPUZIP_ALGORITHM_REVOLVE),
@@ -130,8 +132,14 @@ keys! {
 }
 
 impl Key {
-    /// Takes the value that a file or variable gives. `keep` makes a text a C string that lives as long as the configuration.
-    pub(super) fn set(&self, config: &mut gpuzip_config_t, value: &str, keep: impl FnOnce(&str) -> Result<*const c_char>) -> Result<()> {
+    /// Takes the value that a file or variable gives. `keep` makes a text a C string that lives as
+    /// long as the configuration.
+    pub(super) fn set(
+        &self,
+        config: &mut gpuzip_config_t,
+        value: &str,
+        keep: impl FnOnce(&str) -> Result<*const c_char>,
+    ) -> Result<()> {
         let name = self.name;
         let Some(()) = self.store(config, value, keep)? else {
             return fail!(Config, "{name} = {}: use {}", shown(value), self.choices());
@@ -140,16 +148,29 @@ impl Key {
     }
 
     /// `None`: there is no such value.
-    fn store(&self, config: &mut gpuzip_config_t, value: &str, keep: impl FnOnce(&str) -> Result<*const c_char>) -> Result<Option<()>> {
+    fn store(
+        &self,
+        config: &mut gpuzip_config_t,
+        value: &str,
+        keep: impl FnOnce(&str) -> Result<*const c_char>,
+    ) -> Result<Option<()>> {
         let named = self.number_of(value);
-        let whole = || named.or_else(|| i32::try_from(numbers::whole(value)?).ok()).filter(|n| self.allows(f64::from(*n)));
+        let whole = || {
+            named
+                .or_else(|| i32::try_from(numbers::whole(value)?).ok())
+                .filter(|n| self.allows(f64::from(*n)))
+        };
         let real = || numbers::real(value).filter(|n| self.allows(*n));
         match (self.slot)(config) {
             Slot::Int(slot) => return Ok(whole().map(|value| *slot = value)),
             Slot::Float(slot) => return Ok(real().map(|value| *slot = value as f32)),
             Slot::Double(slot) => return Ok(real().map(|value| *slot = value)),
             Slot::Bytes(slot) => return Ok(numbers::bytes(value).map(|value| *slot = value)),
-            Slot::Bandwidth(slot) => return Ok(numbers::bandwidth(value).filter(|n| self.allows(*n)).map(|value| *slot = value)),
+            Slot::Bandwidth(slot) => {
+                return Ok(numbers::bandwidth(value)
+                    .filter(|n| self.allows(*n))
+                    .map(|value| *slot = value))
+            }
             Slot::Text(slot) => match (&self.allowed, named) {
                 (Names(_), None) if !value.is_empty() => return Ok(None),
                 (Names(_), _) => *slot = keep(&value.to_ascii_lowercase())?,
@@ -169,14 +190,20 @@ impl Key {
 
     /// The number of a name, whatever its case, with `-` for `_`.
     fn number_of(&self, value: &str) -> Option<i32> {
-        let same = |name: &str| name.len() == value.len() && name.bytes().zip(value.bytes()).all(|(a, b)| fold(a) == fold(b));
+        let same = |name: &str| {
+            name.len() == value.len()
+                && name.bytes().zip(value.bytes()).all(|(a, b)| fold(a) == fold(b))
+        };
         self.names().iter().find(|(name, _)| same(name)).map(|(_, number)| *number)
     }
 
     fn allows(&self, number: f64) -> bool {
         match self.allowed {
             Names(names) => names.iter().any(|(_, n)| f64::from(*n) == number),
-            Codecs(names) => (64.0..=255.0).contains(&number) || names.iter().any(|(_, n)| f64::from(*n) == number),
+            Codecs(names) => {
+                (64.0..=255.0).contains(&number)
+                    || names.iter().any(|(_, n)| f64::from(*n) == number)
+            }
             Numbers(least, most) => (least..=most).contains(&number),
             Files => false,
         }
@@ -192,7 +219,12 @@ impl Key {
                     true
                 }
             };
-            names.iter().filter(first).map(|(name, number)| format!("{name} ({number})")).collect::<Vec<_>>().join(", ")
+            names
+                .iter()
+                .filter(first)
+                .map(|(name, number)| format!("{name} ({number})"))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         match ((self.slot)(&mut DEFAULT.clone()), &self.allowed) {
             (Slot::Text(_), Names(names)) => names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" or "),

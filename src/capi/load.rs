@@ -16,11 +16,20 @@ use std::path::Path;
 
 /// Variables that are no keys, and what they are for.
 pub const VARIABLES: &[(&str, &str)] = &[
-    ("GPUZIP_CACHE_DIR", "the folder of compiled kernels; not set: gpuzip in XDG_CACHE_HOME or ~/.cache"),
+    (
+        "GPUZIP_CACHE_DIR",
+        "the folder of compiled kernels; not set: gpuzip in XDG_CACHE_HOME or ~/.cache",
+    ),
     ("GPUZIP_LOG", "what of the log reaches stderr, in env_logger's syntax: warn, or gpuzip=debug"),
-    ("GPUZIP_NVCOMP", "the file of libnvcomp, for codec bitcomp; not set: libnvcomp.so.6, .5 or .4"),
+    (
+        "GPUZIP_NVCOMP",
+        "the file of libnvcomp, for codec bitcomp; not set: libnvcomp.so.6, .5 or .4",
+    ),
     ("GPUZIP_NVTX", "1: actions and calls are NVTX ranges, for Nsight Systems"),
-    ("GPUZIP_PERFORMANCE_LOG", "the file of enable_performance_log; not set: gpuzip_performance.csv"),
+    (
+        "GPUZIP_PERFORMANCE_LOG",
+        "the file of enable_performance_log; not set: gpuzip_performance.csv",
+    ),
     ("GPUZIP_VALIDATE", "1: every schedule is played and checked before it is used"),
 ];
 
@@ -54,17 +63,21 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The defaults, then the file if one is given, then the variables. Variables that look as if they were meant for gpuzip and are not known
-    /// are warned about.
+    /// The defaults, then the file if one is given, then the variables. Variables that look as if
+    /// they were meant for gpuzip and are not known are warned about.
     pub fn new(path: Option<&Path>) -> Result<Self> {
         let mut loaded = Loaded { config: DEFAULT, sources: [Source::Default; KEYS.len()] };
         if let Some(path) = path {
-            loaded.read(path).map_err(|e| e.within(format_args!("config file {}", path.display())))?;
+            loaded
+                .read(path)
+                .map_err(|e| e.within(format_args!("config file {}", path.display())))?;
         }
         for (at, key) in KEYS.iter().enumerate() {
             let name = variable_of(key);
             if let Some(value) = std::env::var_os(&name) {
-                let Some(value) = value.to_str() else { return fail!(Config, "{name} = {value:?}: is not UTF-8") };
+                let Some(value) = value.to_str() else {
+                    return fail!(Config, "{name} = {value:?}: is not UTF-8");
+                };
                 loaded.set(at, value, Source::Variable).map_err(|e| e.within(name))?;
             }
         }
@@ -75,7 +88,9 @@ impl Loaded {
     /// All keys with their values and where these come from.
     pub fn values(&self) -> impl Iterator<Item = (&'static Key, String, Source)> + '_ {
         // SAFETY: strings of loaded configurations live as long as the process.
-        KEYS.iter().zip(self.sources).map(|(key, source)| (key, unsafe { key.value_of(&self.config) }, source))
+        KEYS.iter()
+            .zip(self.sources)
+            .map(|(key, source)| (key, unsafe { key.value_of(&self.config) }, source))
     }
 
     /// What `gpuzip_init` would check before it looks at fields, the profile's file included.
@@ -91,18 +106,30 @@ impl Loaded {
         };
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text,
-            Err(e) => return fail!(Parse, "line {}: is not UTF-8", 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()),
+            Err(e) => {
+                return fail!(
+                    Parse,
+                    "line {}: is not UTF-8",
+                    1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()
+                )
+            }
         };
         for entry in entries(text) {
             let entry = entry?;
             let line = entry.line;
             let Some(at) = KEYS.iter().position(|key| key.name == entry.key) else {
-                return fail!(Config, "line {line}: unknown key {}{}", shown(entry.key), advice(entry.key));
+                return fail!(
+                    Config,
+                    "line {line}: unknown key {}{}",
+                    shown(entry.key),
+                    advice(entry.key)
+                );
             };
             if let Source::Line(first) = self.sources[at] {
                 return fail!(Parse, "line {line}: {} was set in line {first} already", entry.key);
             }
-            self.set(at, entry.value, Source::Line(line)).map_err(|e| e.within(format_args!("line {line}")))?;
+            self.set(at, entry.value, Source::Line(line))
+                .map_err(|e| e.within(format_args!("line {line}")))?;
         }
         Ok(())
     }
@@ -110,7 +137,8 @@ impl Loaded {
     fn set(&mut self, at: usize, value: &str, source: Source) -> Result<()> {
         let key = &KEYS[at];
         if value.len() > LONGEST_VALUE || value.contains('\0') {
-            let problem = if value.contains('\0') { "contains a NUL" } else { "is longer than any path" };
+            let problem =
+                if value.contains('\0') { "contains a NUL" } else { "is longer than any path" };
             return fail!(Config, "{} = {}: {problem}", key.name, shown(value));
         }
         key.set(&mut self.config, value, kept)?;
@@ -137,15 +165,24 @@ fn warn_of_unknown_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in names {
         if let Some(advice) = name.strip_prefix("GPUZIP_").and_then(unknown) {
-            warn_always(&format!("the variable {name} is none of gpuzip's and does nothing{advice}"));
+            warn_always(&format!(
+                "the variable {name} is none of gpuzip's and does nothing{advice}"
+            ));
         }
     }
 }
 
-/// What to say of the variable GPUZIP_`word`, if it is not known and does not look like a build file's.
+/// What to say of the variable GPUZIP_`word`, if it is not known and does not look like a build
+/// file's.
 fn unknown(word: &str) -> Option<String> {
-    let known = || KEYS.iter().map(|key| key.name).chain(VARIABLES.iter().map(|(name, _)| &name["GPUZIP_".len()..]));
-    if known().any(|name| name.eq_ignore_ascii_case(word)) || OF_TESTS.iter().any(|prefix| word.starts_with(prefix)) {
+    let known = || {
+        KEYS.iter()
+            .map(|key| key.name)
+            .chain(VARIABLES.iter().map(|(name, _)| &name["GPUZIP_".len()..]))
+    };
+    if known().any(|name| name.eq_ignore_ascii_case(word))
+        || OF_TESTS.iter().any(|prefix| word.starts_with(prefix))
+    {
         return None;
     }
     let of_builds = word.split('_').all(|part| OF_BUILDS.split(' ').any(|known| known == part));
@@ -157,8 +194,9 @@ fn unknown(word: &str) -> Option<String> {
     }
 }
 
-/// Strings of loaded configurations, each once, NUL-terminated, in order within the bucket of their hash. They live as long as the process:
-/// copies of a configuration stay valid, whoever frees which of them.
+/// Strings of loaded configurations, each once, NUL-terminated, in order within the bucket of their
+/// hash. They live as long as the process: copies of a configuration stay valid, whoever frees
+/// which of them.
 static STRINGS: Guarded<Buckets> = Guarded::new(NO_STRINGS, || NO_STRINGS);
 type Buckets = [Vec<Vec<u8>>; BUCKETS];
 const NO_STRINGS: Buckets = [const { Vec::new() }; BUCKETS];
@@ -172,7 +210,8 @@ fn kept(value: &str) -> Result<*const c_char> {
     text.extend_from_slice(value.as_bytes());
     text.push(0);
     let mut strings = STRINGS.write()?;
-    let hash = text.iter().fold(0usize, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let hash =
+        text.iter().fold(0usize, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let strings = &mut strings[hash % BUCKETS];
     let at = match strings.binary_search(&text) {
         Ok(at) => at,
@@ -191,10 +230,21 @@ mod tests {
 
     #[test]
     fn variables_are_known_quiet_or_named_with_the_nearest() {
-        for word in ["COMPRESSOR", "CACHE_DIR", "PERFORMANCE_LOG", "LOG", "VALIDATE", "TEST_LONG", "UPDATE_HEADER", "SHARED"] {
+        for word in [
+            "COMPRESSOR",
+            "CACHE_DIR",
+            "PERFORMANCE_LOG",
+            "LOG",
+            "VALIDATE",
+            "TEST_LONG",
+            "UPDATE_HEADER",
+            "SHARED",
+        ] {
             assert_eq!(unknown(word), None, "{word}");
         }
-        for word in ["HOME", "DIR", "ROOT", "LIB", "INCLUDE", "LIB_DIR", "INSTALL_PREFIX", "VERSION"] {
+        for word in
+            ["HOME", "DIR", "ROOT", "LIB", "INCLUDE", "LIB_DIR", "INSTALL_PREFIX", "VERSION"]
+        {
             assert_eq!(unknown(word), None, "{word}");
         }
         for (word, key) in [
@@ -209,7 +259,10 @@ mod tests {
         ] {
             assert_eq!(unknown(word).unwrap(), format!(": did you mean GPUZIP_{key}?"), "{word}");
         }
-        assert_eq!(unknown("SOMETHING_ELSE").as_deref(), Some("; `gpuzip config` lists what there is"));
+        assert_eq!(
+            unknown("SOMETHING_ELSE").as_deref(),
+            Some("; `gpuzip config` lists what there is")
+        );
         assert_eq!(unknown("VERBOSE").as_deref(), Some("; `gpuzip config` lists what there is"));
     }
 

@@ -1,4 +1,5 @@
-//! Logging: to the application's callback, or else to stderr. The only state that is global to the process.
+//! Logging: to the application's callback, or else to stderr. The only state that is global to the
+//! process.
 
 use super::entry::entry;
 use super::float::in_caller;
@@ -30,7 +31,8 @@ unsafe impl Sync for Callback {}
 /// The callback, or NULL; a forked child inherits it.
 static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(null_mut());
 
-/// Held for reading while a callback runs, and for writing while it is replaced: once it is replaced, it does not run any more.
+/// Held for reading while a callback runs, and for writing while it is replaced: once it is
+/// replaced, it does not run any more.
 static RUNNING: Guarded<()> = Guarded::new((), || ());
 
 struct Router;
@@ -41,7 +43,8 @@ fn filter() -> &'static Filter {
     FILTER.get_or_init(|| {
         let mut builder = env_filter::Builder::new();
         // A malformed variable is taken for none.
-        let filter = std::env::var("GPUZIP_LOG").ok().filter(|filter| builder.try_parse(filter).is_ok());
+        let filter =
+            std::env::var("GPUZIP_LOG").ok().filter(|filter| builder.try_parse(filter).is_ok());
         if filter.is_none() {
             builder = env_filter::Builder::new();
             builder.filter_level(LevelFilter::Trace);
@@ -70,7 +73,9 @@ impl Log for Router {
         // SAFETY: NULL or a callback, which is freed only by who holds the lock for writing.
         let callback = unsafe { CALLBACK.load(Ordering::Acquire).as_ref() };
         // Where stderr is a pipe whose reader is gone, the line is lost and nothing else happens.
-        let Some(Callback { function, user }) = callback else { return quietly(|| to_stderr(record)) };
+        let Some(Callback { function, user }) = callback else {
+            return quietly(|| to_stderr(record));
+        };
         let level = match record.level() {
             Level::Error => 3,
             Level::Warn => 2,
@@ -78,15 +83,20 @@ impl Log for Router {
             Level::Debug | Level::Trace => 0,
         };
         let text = line(format_args!("{}\0", record.args()));
-        let text = text.as_deref().and_then(|text| CStr::from_bytes_with_nul(text).ok()).unwrap_or(c"no memory for a line of the log");
-        // SAFETY: the application registered this function for this use; the text lives during the call.
+        let text = text
+            .as_deref()
+            .and_then(|text| CStr::from_bytes_with_nul(text).ok())
+            .unwrap_or(c"no memory for a line of the log");
+        // SAFETY: the application registered this function for this use; the text lives during the
+        // call.
         in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
     }
 
     fn flush(&self) {}
 }
 
-/// Writes a line to descriptor 2, in one piece and without the lock of `std::io::stderr`, which another thread may have held at a fork.
+/// Writes a line to descriptor 2, in one piece and without the lock of `std::io::stderr`, which
+/// another thread may have held at a fork.
 fn to_stderr(record: &Record) {
     if filter().matches(record) {
         let line = format!("[{:<5} {}] {}\n", record.level(), record.target(), record.args());
@@ -102,15 +112,19 @@ fn to_stderr(record: &Record) {
     }
 }
 
-/// Installs the logger, and a panic hook that logs instead of printing; once. In a Rust program that has a logger, that one stays.
+/// Installs the logger, and a panic hook that logs instead of printing; once. In a Rust program
+/// that has a logger, that one stays.
 ///
-/// Nobody waits for another thread that installs: a line that is logged in these microseconds is lost, and a child that is forked in them
-/// logs nothing, since `log` and `std` would make it wait for a thread that it does not have.
+/// Nobody waits for another thread that installs: a line that is logged in these microseconds is
+/// lost, and a child that is forked in them logs nothing, since `log` and `std` would make it wait
+/// for a thread that it does not have.
 fn install() {
     /// 0: not yet; else the number of the process that did it.
     static BY: AtomicU64 = AtomicU64::new(0);
     let process = Process::current().number();
-    if BY.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire).is_ok() && log::set_logger(&Router).is_ok() {
+    if BY.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        && log::set_logger(&Router).is_ok()
+    {
         #[cfg(not(test))]
         std::panic::set_hook(Box::new(|panic| log::error!("internal error: {panic}")));
     }
@@ -151,25 +165,31 @@ pub(super) fn warn_always(text: &str) {
     log::warn!("{text}");
 }
 
-/// Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `gpuzip_init`, `gpuzip_attach` and
-/// `gpuzip_schedule_create` set it to the `log_level` of their configuration. The variable GPUZIP_LOG filters what goes to stderr.
+/// Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3
+/// ERROR. `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` set it to the `log_level` of
+/// their configuration. The variable GPUZIP_LOG filters what goes to stderr.
 #[no_mangle]
 pub extern "C" fn gpuzip_set_log_level(level: i32) -> gpuzip_status_t {
     entry("gpuzip_set_log_level", || set_level(level))
 }
 
-/// Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to stderr again. `user` is handed to the
-/// callback as it is and must outlive its registration.
+/// Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to
+/// stderr again. `user` is handed to the callback as it is and must outlive its registration.
 #[no_mangle]
-pub extern "C" fn gpuzip_set_log_callback(callback: gpuzip_log_callback_t, user: *mut c_void) -> gpuzip_status_t {
+pub extern "C" fn gpuzip_set_log_callback(
+    callback: gpuzip_log_callback_t,
+    user: *mut c_void,
+) -> gpuzip_status_t {
     entry("gpuzip_set_log_callback", || {
         install();
-        let new = callback.map(|function| Callback { function, user }).map_or(Ok(null_mut()), on_heap)?;
+        let new =
+            callback.map(|function| Callback { function, user }).map_or(Ok(null_mut()), on_heap)?;
         let none_running = RUNNING.write()?;
         let old = CALLBACK.swap(new, Ordering::AcqRel);
         drop(none_running);
         if !old.is_null() {
-            // SAFETY: made by `on_heap`, and nobody reads it any more: whoever did has given the lock back.
+            // SAFETY: made by `on_heap`, and nobody reads it any more: whoever did has given the
+            // lock back.
             drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(old, 1)) });
         }
         Ok(())

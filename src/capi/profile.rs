@@ -8,20 +8,25 @@ use crate::predict::Profile;
 use crate::session::Session;
 use std::ffi::c_void;
 
-/// Measures the next shot, or the one that begins: call it before the first action or after TERMINATE.
+/// Measures the next shot, or the one that begins: call it before the first action or after
+/// TERMINATE.
 ///
-/// Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is copied within the device and across the link
-/// and compressed and decompressed with the codecs that the configuration has, or leaves to choose from. The shot's own results are those of
-/// any other; it takes longer, and while it runs, memory for one more state on the device and on the host, and what the codecs need. When
-/// TERMINATE has been handed out the session has the profile: it is written to `profile_path` if that is set, and
-/// `gpuzip_profile_export` gives it. The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in step.
+/// Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is
+/// copied within the device and across the link and compressed and decompressed with the codecs
+/// that the configuration has, or leaves to choose from. The shot's own results are those of
+/// any other; it takes longer, and while it runs, memory for one more state on the device and on
+/// the host, and what the codecs need. When TERMINATE has been handed out the session has the
+/// profile: it is written to `profile_path` if that is set, and `gpuzip_profile_export` gives it.
+/// The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in
+/// step.
 #[no_mangle]
 pub extern "C" fn gpuzip_autotune(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_autotune", || with_session(handle, Session::autotune))
 }
 
-/// The profile that the session measured last, or was given, as bytes that mean the same on every machine: broadcast them, or write them to
-/// a file. `*bytes` becomes their number. With `data` NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
+/// The profile that the session measured last, or was given, as bytes that mean the same on every
+/// machine: broadcast them, or write them to a file. `*bytes` becomes their number. With `data`
+/// NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
 ///
 /// # Safety
 /// `data` is NULL or points to `capacity` bytes; `bytes` is NULL or points to a number.
@@ -48,15 +53,21 @@ pub unsafe extern "C" fn gpuzip_profile_export(
     })
 }
 
-/// Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew by it: before the first action, or after
-/// TERMINATE for the next shot. A plan is a function of configuration, profile and fields alone: ranks that import the same bytes between
-/// the same shots plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of another version or of
-/// another backend, or no plan fits, the session stays as it was. Memory is allocated with the next action.
+/// Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew
+/// by it: before the first action, or after TERMINATE for the next shot. A plan is a function of
+/// configuration, profile and fields alone: ranks that import the same bytes between the same shots
+/// plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of
+/// another version or of another backend, or no plan fits, the session stays as it was. Memory is
+/// allocated with the next action.
 ///
 /// # Safety
 /// `data` is NULL or points to `bytes` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn gpuzip_profile_import(handle: *mut gpuzip_t, data: *const c_void, bytes: u64) -> gpuzip_status_t {
+pub unsafe extern "C" fn gpuzip_profile_import(
+    handle: *mut gpuzip_t,
+    data: *const c_void,
+    bytes: u64,
+) -> gpuzip_status_t {
     entry("gpuzip_profile_import", || {
         // SAFETY: by this function's contract.
         let profile = unsafe { read(data, bytes) }?;
@@ -64,10 +75,12 @@ pub unsafe extern "C" fn gpuzip_profile_import(handle: *mut gpuzip_t, data: *con
     })
 }
 
-/// What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one there is none.
+/// What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one
+/// there is none.
 ///
 /// # Safety
-/// `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t` whose `struct_size` is set.
+/// `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t`
+/// whose `struct_size` is set.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_profile_info(
     data: *const c_void,

@@ -1,4 +1,5 @@
-//! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be called.
+//! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be
+//! called.
 
 use super::entry::{entry, not_null, read_sized, zero_words};
 use super::float::in_caller;
@@ -12,7 +13,8 @@ use crate::schedule::Kind;
 use crate::session::Session;
 use std::ffi::c_void;
 
-/// A run over (a part of) a shot. The session is locked for its own calls only, never while the application is called.
+/// A run over (a part of) a shot. The session is locked for its own calls only, never while the
+/// application is called.
 struct Run {
     handle: *mut gpuzip_t,
     callbacks: gpuzip_callbacks_t,
@@ -22,7 +24,8 @@ struct Run {
 
 impl Run {
     /// # Safety
-    /// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` is NULL or points to `nfields` fields.
+    /// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` is NULL or
+    /// points to `nfields` fields.
     unsafe fn new(
         handle: *mut gpuzip_t,
         callbacks: *const gpuzip_callbacks_t,
@@ -34,18 +37,26 @@ impl Run {
         // SAFETY: by this function's contract; the size is looked at before the rest.
         let callbacks = unsafe {
             let size = (&raw const (*callbacks).struct_size).read_unaligned();
-            read_sized(callbacks, "callbacks", size, "set it to sizeof(gpuzip_callbacks_t)", Code::Argument)?
+            read_sized(
+                callbacks,
+                "callbacks",
+                size,
+                "set it to sizeof(gpuzip_callbacks_t)",
+                Code::Argument,
+            )?
         };
         zero_words("callbacks->reserved", &callbacks.reserved, Code::Argument)?;
         if callbacks.forward.is_none() {
             return fail!(Argument, "callbacks->forward is NULL");
         }
-        // SAFETY: by this function's contract. What is not valid about the fields is said before the application is called.
+        // SAFETY: by this function's contract. What is not valid about the fields is said before
+        // the application is called.
         let given = unsafe { app_fields(fields, nfields) }?;
         let located = callbacks.locate.is_some();
         with_session(handle, |session| session.check_run(&given, located))?;
         // SAFETY: `app_fields` has read them.
-        let fields = (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();
+        let fields =
+            (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();
         Ok(Run { handle, callbacks, fields, stream })
     }
 
@@ -57,23 +68,32 @@ impl Run {
                 done.map_or(Ok(()), |tick| session.check_at(tick))?;
                 next(session)
             })?;
-            let Some(tick) = tick.filter(|tick| tick.action.kind != Kind::Terminate) else { return Ok(()) };
+            let Some(tick) = tick.filter(|tick| tick.action.kind != Kind::Terminate) else {
+                return Ok(());
+            };
             self.serve(tick)?;
             done = Some(tick);
         }
     }
 
     fn serve(&self, tick: Tick) -> Result<()> {
-        let (user, ts, end, flags) = (self.callbacks.user, tick.action.ts as i32, tick.end as i32, tick.action.flags);
+        let (user, ts, end, flags) =
+            (self.callbacks.user, tick.action.ts as i32, tick.end as i32, tick.action.flags);
         match tick.action.kind {
             Kind::Forward => {
                 // SAFETY: the application's promise to `gpuzip_run_forward`.
-                let value = self.callbacks.forward.map_or(0, |forward| in_caller(|| unsafe { forward(user, ts, end, flags) }));
+                let value = self
+                    .callbacks
+                    .forward
+                    .map_or(0, |forward| in_caller(|| unsafe { forward(user, ts, end, flags) }));
                 self.returned(value, || format!("forward of {ts} to {end}"))
             }
             Kind::Backward => {
                 // SAFETY: as above.
-                let value = self.callbacks.backward.map_or(0, |backward| in_caller(|| unsafe { backward(user, ts, flags) }));
+                let value = self
+                    .callbacks
+                    .backward
+                    .map_or(0, |backward| in_caller(|| unsafe { backward(user, ts, flags) }));
                 self.returned(value, || format!("backward of {ts}"))
             }
             kind => {
@@ -83,7 +103,9 @@ impl Run {
                     _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
                 })?;
                 // SAFETY: as above.
-                let value = self.callbacks.observe.map_or(0, |observe| in_caller(|| unsafe { observe(user, kind as i32, ts, flags) }));
+                let value = self.callbacks.observe.map_or(0, |observe| {
+                    in_caller(|| unsafe { observe(user, kind as i32, ts, flags) })
+                });
                 self.returned(value, || format!("observe of {ts}"))
             }
         }
@@ -94,14 +116,17 @@ impl Run {
         let (mut fields, count) = (self.fields.clone(), self.fields.len() as u32);
         if let Some(locate) = self.callbacks.locate {
             // SAFETY: the application's promise; the fields are a copy of `count` of them.
-            let value = in_caller(|| unsafe { locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count) });
+            let value = in_caller(|| unsafe {
+                locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count)
+            });
             self.returned(value, || format!("locate of {ts}"))?;
         }
         // SAFETY: as many fields as there are, with the application's memory.
         unsafe { app_fields(fields.as_ptr(), count) }
     }
 
-    /// Goes on if a callback returned 0. If not, only `gpuzip_setup` can follow: what its action asked for may be half done.
+    /// Goes on if a callback returned 0. If not, only `gpuzip_setup` can follow: what its action
+    /// asked for may be half done.
     fn returned(&self, value: i32, call: impl FnOnce() -> String) -> Result<()> {
         if value == 0 {
             return Ok(());
@@ -116,17 +141,20 @@ impl Run {
     }
 }
 
-/// Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD. FORWARDs go to `callbacks->forward`,
-/// saves and retrieves are done here. Returns before the first BACKWARD is begun, so that the application can do what it has to between
-/// the sweeps; a session that is there already stays there.
+/// Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD.
+/// FORWARDs go to `callbacks->forward`, saves and retrieves are done here. Returns before the first
+/// BACKWARD is begun, so that the application can do what it has to between the sweeps; a session
+/// that is there already stays there.
 ///
-/// `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says each time where those are; `stream` is as
-/// for `gpuzip_save`. All of it is copied. If a callback returns other than 0, nothing more is called and the result is
-/// GPUZIP_ERR_CALLBACK, with the value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions with
-/// `zero_copy` = 1 cannot run so.
+/// `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says
+/// each time where those are; `stream` is as for `gpuzip_save`. All of it is copied. If a callback
+/// returns other than 0, nothing more is called and the result is GPUZIP_ERR_CALLBACK, with the
+/// value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions
+/// with `zero_copy` = 1 cannot run so.
 ///
 /// # Safety
-/// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields` fields, whose data is readable and writable.
+/// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields`
+/// fields, whose data is readable and writable.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_run_forward(
     handle: *mut gpuzip_t,
@@ -137,12 +165,14 @@ pub unsafe extern "C" fn gpuzip_run_forward(
 ) -> gpuzip_status_t {
     entry("gpuzip_run_forward", || {
         // SAFETY: by this function's contract.
-        unsafe { Run::new(handle, callbacks, fields, nfields, stream) }?.serve_all(Session::get_forward_action)
+        unsafe { Run::new(handle, callbacks, fields, nfields, stream) }?
+            .serve_all(Session::get_forward_action)
     })
 }
 
-/// Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a shot that has not begun, all of it.
-/// Parameters and result as for `gpuzip_run_forward`; `callbacks->backward` must not be NULL.
+/// Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a
+/// shot that has not begun, all of it. Parameters and result as for `gpuzip_run_forward`;
+/// `callbacks->backward` must not be NULL.
 ///
 /// # Safety
 /// As `gpuzip_run_forward`.

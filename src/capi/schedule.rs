@@ -15,7 +15,14 @@ use std::sync::Arc;
 /// An action as the ABI says it.
 pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     let Tick { it, action, end, .. } = tick;
-    gpuzip_action_t { r#type: action.kind as i32, ts: action.ts as i32, ts_end: end as i32, flags: action.flags, it, reserved: [0; 2] }
+    gpuzip_action_t {
+        r#type: action.kind as i32,
+        ts: action.ts as i32,
+        ts_end: end as i32,
+        flags: action.flags,
+        it,
+        reserved: [0; 2],
+    }
 }
 
 /// A session's plan, how its snapshots are stored, and the tiers that it is for.
@@ -27,8 +34,13 @@ pub(super) struct Planned<'a> {
     pub budgets: (u64, u64),
 }
 
-/// The numbers of a schedule, with or without range actions, and, if there is one, of a session's plan.
-pub(super) fn summarize(schedule: &Schedule, ranges: bool, planned: Option<Planned>) -> Result<gpuzip_summary_t> {
+/// The numbers of a schedule, with or without range actions, and, if there is one, of a session's
+/// plan.
+pub(super) fn summarize(
+    schedule: &Schedule,
+    ranges: bool,
+    planned: Option<Planned>,
+) -> Result<gpuzip_summary_t> {
     schedule.check_length()?;
     let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
@@ -41,7 +53,11 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, planned: Option<Plann
         restores: counts.restores,
         backward_steps: counts.backward_steps,
         max_live: counts.max_live as u64,
-        actions: if ranges { Ranges::new(schedule.actions(), true).count() as u64 } else { counts.actions },
+        actions: if ranges {
+            Ranges::new(schedule.actions(), true).count() as u64
+        } else {
+            counts.actions
+        },
         ..Default::default()
     };
     if let Some(Planned { plan, compression, sizes, budgets }) = planned {
@@ -66,9 +82,11 @@ pub(super) fn summarize(schedule: &Schedule, ranges: bool, planned: Option<Plann
     Ok(summary)
 }
 
-/// Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is copied, strings included. If budgets
-/// decide the number of snapshots, that is settled at the first action, when all sessions are attached; without sessions `auto` is Revolve
-/// with GPUZIP's number of snapshots. On success `*schedule` is a handle, to be given back with `gpuzip_schedule_release`.
+/// Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is
+/// copied, strings included. If budgets decide the number of snapshots, that is settled at the
+/// first action, when all sessions are attached; without sessions `auto` is Revolve with GPUZIP's
+/// number of snapshots. On success `*schedule` is a handle, to be given back with
+/// `gpuzip_schedule_release`.
 ///
 /// # Safety
 /// `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
@@ -87,13 +105,16 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     })
 }
 
-/// Moves the cursor to the next action and writes it to `*action`. Sessions follow with `gpuzip_dispatch`. After TERMINATE only a rewind
-/// is valid.
+/// Moves the cursor to the next action and writes it to `*action`. Sessions follow with
+/// `gpuzip_dispatch`. After TERMINATE only a rewind is valid.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
 #[no_mangle]
-pub unsafe extern "C" fn gpuzip_schedule_get_action(schedule: *mut gpuzip_schedule_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+pub unsafe extern "C" fn gpuzip_schedule_get_action(
+    schedule: *mut gpuzip_schedule_t,
+    action: *mut gpuzip_action_t,
+) -> gpuzip_status_t {
     entry("gpuzip_schedule_get_action", || {
         super::entry::not_null(action, "action")?;
         let next = action_of(handles::schedule(schedule)?.advance()?);
@@ -102,12 +123,16 @@ pub unsafe extern "C" fn gpuzip_schedule_get_action(schedule: *mut gpuzip_schedu
     })
 }
 
-/// Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as `gpuzip_peek_action`.
+/// Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as
+/// `gpuzip_peek_action`.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
 #[no_mangle]
-pub unsafe extern "C" fn gpuzip_schedule_peek_action(schedule: *mut gpuzip_schedule_t, action: *mut gpuzip_action_t) -> gpuzip_status_t {
+pub unsafe extern "C" fn gpuzip_schedule_peek_action(
+    schedule: *mut gpuzip_schedule_t,
+    action: *mut gpuzip_action_t,
+) -> gpuzip_status_t {
     entry("gpuzip_schedule_peek_action", || {
         super::entry::not_null(action, "action")?;
         let next = action_of(handles::schedule(schedule)?.peek()?);
@@ -127,7 +152,10 @@ pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gp
 /// # Safety
 /// `summary` is NULL or points to a summary whose `struct_size` is set.
 #[no_mangle]
-pub unsafe extern "C" fn gpuzip_schedule_summary(schedule: *mut gpuzip_schedule_t, summary: *mut gpuzip_summary_t) -> gpuzip_status_t {
+pub unsafe extern "C" fn gpuzip_schedule_summary(
+    schedule: *mut gpuzip_schedule_t,
+    summary: *mut gpuzip_summary_t,
+) -> gpuzip_status_t {
     entry("gpuzip_schedule_summary", || {
         let shared = handles::schedule(schedule)?;
         let value = summarize(&shared.tell()?, shared.config().range_actions, None)?;

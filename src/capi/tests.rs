@@ -32,7 +32,12 @@ fn config() -> gpuzip_config_t {
 }
 
 fn revolve(snaps: i32, cache: i32) -> gpuzip_config_t {
-    gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE, checkpointing_snaps: snaps, cache_capacity: cache, ..config() }
+    gpuzip_config_t {
+        checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE,
+        checkpointing_snaps: snaps,
+        cache_capacity: cache,
+        ..config()
+    }
 }
 
 fn field(data: &mut [f32]) -> gpuzip_field_t {
@@ -52,7 +57,8 @@ fn field(data: &mut [f32]) -> gpuzip_field_t {
 fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> (i32, *mut gpuzip_t) {
     let mut handle = null_mut();
     // SAFETY: all pointers are to live Rust values.
-    let status = unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
+    let status =
+        unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
     (status, handle)
 }
 
@@ -62,7 +68,8 @@ fn action(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
     (unsafe { gpuzip_get_action(handle, &mut action) }, action)
 }
 
-/// Every function of the ABI that returns a status, called with arguments that are as invalid as can be.
+/// Every function of the ABI that returns a status, called with arguments that are as invalid as
+/// can be.
 #[allow(clippy::type_complexity, unused_unsafe)] // Some entries take no pointers.
 fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
     macro_rules! calls {
@@ -121,7 +128,8 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
 #[test]
 fn the_table_of_entries_is_complete() {
     let header = include_str!("../../include/gpuzip.h");
-    let declared = header.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
+    let declared =
+        header.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
     let mut declared: Vec<&str> = declared.collect();
     let mut called: Vec<&str> = entries().iter().map(|(name, _)| *name).collect();
     declared.sort_unstable();
@@ -160,9 +168,15 @@ fn null_is_refused_everywhere() {
     unsafe {
         assert_eq!(gpuzip_save(handle, 0, nowhere.as_ptr(), 1, null_mut()), GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains("field 0: data is NULL"));
-        assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), 1, 0x8 as *mut c_void), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            gpuzip_save(handle, 0, fields.as_ptr(), 1, 0x8 as *mut c_void),
+            GPUZIP_ERR_ARGUMENT
+        );
         assert!(last_error().contains("stream"));
-        assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), u32::MAX, null_mut()), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            gpuzip_save(handle, 0, fields.as_ptr(), u32::MAX, null_mut()),
+            GPUZIP_ERR_ARGUMENT
+        );
         assert_eq!(gpuzip_save(handle, 0, fields.as_ptr(), 1, null_mut()), GPUZIP_OK);
     }
     assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
@@ -186,7 +200,12 @@ fn handles_are_checked() {
     assert_eq!(unsafe { gpuzip_get_schedule(handle, &mut schedule) }, GPUZIP_OK);
     assert_eq!(gpuzip_finalize(schedule.cast()), GPUZIP_ERR_HANDLE);
     assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
-    for status in [gpuzip_finalize(handle), gpuzip_setup(handle), gpuzip_dispatch(handle, 0), action(handle).0] {
+    for status in [
+        gpuzip_finalize(handle),
+        gpuzip_setup(handle),
+        gpuzip_dispatch(handle, 0),
+        action(handle).0,
+    ] {
         assert_eq!(status, GPUZIP_ERR_HANDLE);
     }
     assert!(last_error().contains("finalized"), "{}", last_error());
@@ -200,7 +219,9 @@ fn handles_are_checked() {
 fn a_poisoned_session_says_so_and_can_be_finalized() {
     let mut data = vec![0f32; 4];
     let (_, handle) = init(&revolve(2, 1), 5, &[field(&mut data)]);
-    let status = entry("test", || handles::with_session(handle, |_| -> crate::error::Result<()> { panic!("inside") }));
+    let status = entry("test", || {
+        handles::with_session(handle, |_| -> crate::error::Result<()> { panic!("inside") })
+    });
     assert_eq!(status, GPUZIP_ERR_PANIC);
     assert_eq!(gpuzip_setup(handle), GPUZIP_ERR_POISONED);
     assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
@@ -241,21 +262,41 @@ fn bad_configurations_name_the_field() {
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 8, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 8"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
-        (|c| (c.checkpointing_algorithm, c.checkpointing_snaps) = (2, 0), GPUZIP_ERR_CONFIG, "checkpointing_snaps = 0"),
+        (
+            |c| (c.checkpointing_algorithm, c.checkpointing_snaps) = (2, 0),
+            GPUZIP_ERR_CONFIG,
+            "checkpointing_snaps = 0",
+        ),
         (|c| c.checkpointing_snaps = -3, GPUZIP_ERR_CONFIG, "checkpointing_snaps = -3"),
         (|c| c.cache_capacity = -1, GPUZIP_ERR_CONFIG, "cache_capacity = -1"),
         (|c| c.compressor = -1, GPUZIP_ERR_CONFIG, "compressor = -1"),
         (|c| c.compressor = 14, GPUZIP_ERR_CONFIG, "compressor = 14"),
         (|c| c.compressor = 15, GPUZIP_ERR_CONFIG, "compressor = 15"),
-        (|c| (c.compressor, c.error_bound, c.nonfinite) = (15, 1e-3, 1), GPUZIP_ERR_UNSUPPORTED, "compressor = 15"),
-        (|c| c.profile_path = c"/dev/null".as_ptr(), GPUZIP_ERR_IO, "profile_path = /dev/null: is a device"),
+        (
+            |c| (c.compressor, c.error_bound, c.nonfinite) = (15, 1e-3, 1),
+            GPUZIP_ERR_UNSUPPORTED,
+            "compressor = 15",
+        ),
+        (
+            |c| c.profile_path = c"/dev/null".as_ptr(),
+            GPUZIP_ERR_IO,
+            "profile_path = /dev/null: is a device",
+        ),
         (|c| c.profile_path = c"/".as_ptr(), GPUZIP_ERR_IO, "profile_path = /: "),
         (|c| c.compressor = 255, GPUZIP_ERR_CONFIG, "compressor = 255"),
         (|c| (c.compressor, c.zfp_bit_rate) = (1, -8), GPUZIP_ERR_CONFIG, "zfp_bit_rate = -8"),
         (|c| (c.compressor, c.zfp_bit_rate) = (1, 33), GPUZIP_ERR_CONFIG, "zfp_bit_rate = 33"),
-        (|c| (c.compressor, c.cuszp_err_bound) = (3, f64::NAN), GPUZIP_ERR_CONFIG, "cuszp_err_bound = NaN"),
+        (
+            |c| (c.compressor, c.cuszp_err_bound) = (3, f64::NAN),
+            GPUZIP_ERR_CONFIG,
+            "cuszp_err_bound = NaN",
+        ),
         (|c| (c.compressor, c.error_bound) = (5, -1e-3), GPUZIP_ERR_CONFIG, "error_bound = -0.001"),
-        (|c| (c.compressor, c.error_bound_mode) = (4, 3), GPUZIP_ERR_CONFIG, "error_bound_mode = 3"),
+        (
+            |c| (c.compressor, c.error_bound_mode) = (4, 3),
+            GPUZIP_ERR_CONFIG,
+            "error_bound_mode = 3",
+        ),
         (|c| c.compression_factor = -2.0, GPUZIP_ERR_CONFIG, "compression_factor = -2"),
         (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
         (|c| c.backend = 3, GPUZIP_ERR_CONFIG, "backend = 3"),
@@ -274,7 +315,11 @@ fn bad_configurations_name_the_field() {
         (|c| c.stop_budget_s = 1.5, GPUZIP_ERR_UNSUPPORTED, "stop_budget_s = 1.5"),
         (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_UNSUPPORTED, "persist_overhead"),
         (|c| c.enable_performance_log = -7, GPUZIP_ERR_CONFIG, "enable_performance_log = -7"),
-        (|c| c.enable_compression_rate_log = 2, GPUZIP_ERR_CONFIG, "enable_compression_rate_log = 2"),
+        (
+            |c| c.enable_compression_rate_log = 2,
+            GPUZIP_ERR_CONFIG,
+            "enable_compression_rate_log = 2",
+        ),
         (|c| c.reserved[3] = 1, GPUZIP_ERR_CONFIG, "reserved[3] = 1"),
         (|c| c.struct_size = 64, GPUZIP_ERR_CONFIG, "gpuzip_config_init"),
         (|c| c.struct_size -= 8, GPUZIP_ERR_CONFIG, "struct_size = 360: this library has 368"),
@@ -343,7 +388,11 @@ fn a_newer_headers_configuration_is_accepted_as_far_as_it_asks_for_nothing_new()
     config.known.policy = 1;
     // SAFETY: a configuration that has the size that it says.
     assert_eq!(unsafe { gpuzip_config_free(std::ptr::from_mut(&mut config).cast()) }, GPUZIP_OK);
-    assert_eq!((config.known.struct_size, config.known.policy, config.later), (392, 0, [0; 3]), "the defaults, in its own size");
+    assert_eq!(
+        (config.known.struct_size, config.known.policy, config.later),
+        (392, 0, [0; 3]),
+        "the defaults, in its own size"
+    );
 }
 
 /// The environment is shared by all tests of the process.
@@ -362,7 +411,8 @@ fn load(content: &str) -> (i32, gpuzip_config_t) {
 fn tempfile(content: &str) -> (std::path::PathBuf, std::fs::File) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let name = format!("gpuzip-{}-{}.cfg", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("gpuzip-{}-{}.cfg", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
     let mut file = std::fs::File::create(&path).unwrap();
     file.write_all(content.as_bytes()).unwrap();
@@ -377,8 +427,14 @@ fn files_and_variables_are_loaded() {
          compression_factor = 2.5\ntrace_file_path = \"a b.txt\"\nbitcomp_delta = 1e-8\ndevice_budget = 3G\npolicy = lru\n",
     );
     assert_eq!(status, GPUZIP_OK, "{}", last_error());
-    assert_eq!((loaded.checkpointing_algorithm, loaded.checkpointing_snaps, loaded.enable_performance_log), (3, 12, 1));
-    assert_eq!((loaded.compression_factor, loaded.bitcomp_delta, loaded.device_budget), (2.5, 1e-8, 3 << 30));
+    assert_eq!(
+        (loaded.checkpointing_algorithm, loaded.checkpointing_snaps, loaded.enable_performance_log),
+        (3, 12, 1)
+    );
+    assert_eq!(
+        (loaded.compression_factor, loaded.bitcomp_delta, loaded.device_budget),
+        (2.5, 1e-8, 3 << 30)
+    );
     assert_eq!(loaded.policy, GPUZIP_POLICY_LRU);
     // SAFETY: the string lives until the configuration is freed.
     assert_eq!(unsafe { CStr::from_ptr(loaded.trace_file_path) }, c"a b.txt");
@@ -435,7 +491,10 @@ fn bad_files_name_the_culprit() {
     }
     let mut config = config();
     // SAFETY: valid pointers.
-    assert_eq!(unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) }, GPUZIP_ERR_IO);
+    assert_eq!(
+        unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) },
+        GPUZIP_ERR_IO
+    );
     assert!(last_error().contains("/no/such/config"));
 }
 
@@ -450,8 +509,14 @@ fn values_are_read_as_people_write_them() {
     };
     assert_eq!(value("compressor = DCT\n").compressor, 5);
     assert_eq!(value("compressor = 200\n").compressor, 200);
-    assert_eq!(value("checkpointing_algorithm = Store_All\n").checkpointing_algorithm, GPUZIP_ALGORITHM_STORE_ALL);
-    assert_eq!(value("checkpointing_snaps = 1e4\r\nlog_level = Info\r\n").checkpointing_snaps, 10_000);
+    assert_eq!(
+        value("checkpointing_algorithm = Store_All\n").checkpointing_algorithm,
+        GPUZIP_ALGORITHM_STORE_ALL
+    );
+    assert_eq!(
+        value("checkpointing_snaps = 1e4\r\nlog_level = Info\r\n").checkpointing_snaps,
+        10_000
+    );
     assert_eq!(value("\u{feff}device_budget = 12GB\n").device_budget, 12_000_000_000);
     assert_eq!(value("host_budget = 1.5GiB").host_budget, 3 << 29);
     assert_eq!(value("link_bandwidth = 2G\n").link_bandwidth, 2147483648.0);
@@ -459,7 +524,8 @@ fn values_are_read_as_people_write_them() {
     assert_eq!(unsafe { CStr::from_ptr(value("float_kind = Double\n").float_kind) }, c"double");
 }
 
-/// Neither many keys, nor a long one, nor a long value takes longer than reading it, and what to do is still in the error.
+/// Neither many keys, nor a long one, nor a long value takes longer than reading it, and what to do
+/// is still in the error.
 #[test]
 fn large_files_are_refused_early() {
     let _guard = ENVIRONMENT.lock();
@@ -468,8 +534,16 @@ fn large_files_are_refused_early() {
     for (content, status, part) in [
         (many, GPUZIP_ERR_CONFIG, "line 1: unknown key \"k0\""),
         (format!("{} = 1\n", "k".repeat(1 << 19)), GPUZIP_ERR_CONFIG, "(524288 bytes): keys are"),
-        (format!("trace_out = {}\n", "v".repeat(1 << 19)), GPUZIP_ERR_CONFIG, "(524288 bytes): is longer than any path"),
-        (format!("compressor = {}\n", "v".repeat(3000)), GPUZIP_ERR_CONFIG, "(3000 bytes): use none (0)"),
+        (
+            format!("trace_out = {}\n", "v".repeat(1 << 19)),
+            GPUZIP_ERR_CONFIG,
+            "(524288 bytes): is longer than any path",
+        ),
+        (
+            format!("compressor = {}\n", "v".repeat(3000)),
+            GPUZIP_ERR_CONFIG,
+            "(3000 bytes): use none (0)",
+        ),
         ("=".repeat(1 << 19), GPUZIP_ERR_PARSE, "no key"),
         ("x".repeat(1 << 19), GPUZIP_ERR_PARSE, "(524288 bytes) is not `key = value`"),
         (format!("{comments}policy = 1\n"), GPUZIP_OK, ""),
@@ -480,7 +554,8 @@ fn large_files_are_refused_early() {
     }
 }
 
-/// A copy, a configuration that was never loaded, one that is freed twice: strings that others use stay.
+/// A copy, a configuration that was never loaded, one that is freed twice: strings that others use
+/// stay.
 #[test]
 fn freeing_a_configuration_takes_no_strings_from_another() {
     let _guard = ENVIRONMENT.lock();
@@ -490,7 +565,8 @@ fn freeing_a_configuration_takes_no_strings_from_another() {
     };
     // SAFETY: valid configurations.
     let free = |config: &mut gpuzip_config_t| unsafe { gpuzip_config_free(config) };
-    let loaded: Vec<gpuzip_config_t> = (0..9).map(|k| load(&format!("trace_out = name of this test {k}\n")).1).collect();
+    let loaded: Vec<gpuzip_config_t> =
+        (0..9).map(|k| load(&format!("trace_out = name of this test {k}\n")).1).collect();
     let mut never = config();
     never.reserved[12] = 3;
     assert_eq!(free(&mut never), GPUZIP_OK);
@@ -510,9 +586,12 @@ fn the_table_of_keys_is_the_struct() {
     let (_, rest) = header.split_once("typedef struct gpuzip_config_t {").unwrap();
     let (body, _) = rest.split_once("} gpuzip_config_t;").unwrap();
     let types = ["int32_t ", "uint64_t ", "float ", "double ", "char *", "const char *"];
-    let declared = |line: &'static str| types.iter().find_map(|name| line.trim().strip_prefix(name));
-    let names = body.lines().filter_map(declared).filter_map(|rest| rest.split([';', ' ', '[']).next());
-    let fields: Vec<&str> = names.filter(|name| *name != "struct_size" && !name.starts_with("reserved")).collect();
+    let declared =
+        |line: &'static str| types.iter().find_map(|name| line.trim().strip_prefix(name));
+    let names =
+        body.lines().filter_map(declared).filter_map(|rest| rest.split([';', ' ', '[']).next());
+    let fields: Vec<&str> =
+        names.filter(|name| *name != "struct_size" && !name.starts_with("reserved")).collect();
     assert_eq!(fields, KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
     for key in KEYS {
         let mut config = config();
@@ -534,13 +613,19 @@ fn output_structs_may_be_older_or_newer() {
         assert_eq!(unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) }, GPUZIP_OK);
         let known = size.min(size_of::<gpuzip_stats_t>());
         assert!(buffer[8..known.min(136)].iter().all(|&b| b == 0), "no counts yet, size {size}");
-        assert!(buffer[known..size].iter().all(|&b| b == 0), "what we do not know is zero, size {size}");
+        assert!(
+            buffer[known..size].iter().all(|&b| b == 0),
+            "what we do not know is zero, size {size}"
+        );
         assert!(buffer[size..].iter().all(|&b| b == 0xff), "nothing beyond, size {size}");
     }
     for size in [0u64, 7, 1 << 40] {
         buffer[..8].copy_from_slice(&size.to_ne_bytes());
         // SAFETY: as above; only the size is read.
-        assert_eq!(unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) }, GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) },
+            GPUZIP_ERR_ARGUMENT
+        );
         assert!(last_error().contains("struct_size"));
     }
     gpuzip_finalize(handle);
@@ -551,18 +636,31 @@ fn the_estimate_is_what_init_takes() {
     let mut data = vec![0f32; 1000];
     let fields = [field(&mut data)];
     let config = gpuzip_config_t { device_budget: 3 * 4096, host_budget: 8 * 4096, ..config() };
-    let new = || gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let new = || gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
     let (mut before, mut after) = (new(), new());
     let (status, handle) = init(&config, 400, &fields);
     assert_eq!(status, GPUZIP_OK);
     // SAFETY: valid pointers.
     unsafe {
-        assert_eq!(gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut before), GPUZIP_OK);
+        assert_eq!(
+            gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut before),
+            GPUZIP_OK
+        );
         assert_eq!(gpuzip_summary(handle, &mut after), GPUZIP_OK);
-        assert_eq!(gpuzip_memory_required(&config, -1, fields.as_ptr(), 1, &mut before), GPUZIP_ERR_ARGUMENT);
+        assert_eq!(
+            gpuzip_memory_required(&config, -1, fields.as_ptr(), 1, &mut before),
+            GPUZIP_ERR_ARGUMENT
+        );
     }
     assert_eq!(format!("{before:?}"), format!("{after:?}"));
-    assert!(before.device_bytes <= 3 * 4096 && before.host_bytes <= 8 * 4096 && before.slot_bytes == 4096);
+    assert!(
+        before.device_bytes <= 3 * 4096
+            && before.host_bytes <= 8 * 4096
+            && before.slot_bytes == 4096
+    );
     assert!(before.max_live <= before.snapshots as u64);
     gpuzip_finalize(handle);
 }
@@ -570,38 +668,65 @@ fn the_estimate_is_what_init_takes() {
 #[test]
 fn streams_of_impossible_sizes_are_refused() {
     let (byte, mut x) = (0u8, [0f32; 4]);
-    let field = gpuzip_field_t { data: x.as_mut_ptr().cast(), n1: 4, n2: 1, n3: 1, r#type: GPUZIP_TYPE_F32, role: 0, ..field(&mut []) };
-    let mut info = gpuzip_codec_info_t { struct_size: size_of::<gpuzip_codec_info_t>() as u64, ..Default::default() };
+    let field = gpuzip_field_t {
+        data: x.as_mut_ptr().cast(),
+        n1: 4,
+        n2: 1,
+        n3: 1,
+        r#type: GPUZIP_TYPE_F32,
+        role: 0,
+        ..field(&mut [])
+    };
+    let mut info = gpuzip_codec_info_t {
+        struct_size: size_of::<gpuzip_codec_info_t>() as u64,
+        ..Default::default()
+    };
     for bytes in [u64::MAX, 1 << 63] {
         // SAFETY: nothing is read of a stream that no memory holds.
         let statuses = unsafe {
             let stream = (&raw const byte).cast();
-            [gpuzip_codec_decompress(stream, bytes, &field, 1), gpuzip_codec_info(stream, bytes, 0, &mut info)]
+            [
+                gpuzip_codec_decompress(stream, bytes, &field, 1),
+                gpuzip_codec_info(stream, bytes, 0, &mut info),
+            ]
         };
         assert_eq!(statuses, [GPUZIP_ERR_ARGUMENT; 2]);
     }
     // SAFETY: there is no stream.
-    assert_eq!(unsafe { gpuzip_codec_info(std::ptr::null(), 0, 0, &mut info) }, GPUZIP_ERR_ARGUMENT);
+    assert_eq!(
+        unsafe { gpuzip_codec_info(std::ptr::null(), 0, 0, &mut info) },
+        GPUZIP_ERR_ARGUMENT
+    );
 }
 
 #[test]
 fn sizes_that_no_memory_has_are_refused() {
     let huge = [gpuzip_field_t { n1: 1 << 55, ..field(&mut [0.0]) }];
-    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
     // SAFETY: valid pointers.
-    let status = unsafe { gpuzip_memory_required(&revolve(500, 2), 1000, huge.as_ptr(), 1, &mut summary) };
+    let status =
+        unsafe { gpuzip_memory_required(&revolve(500, 2), 1000, huge.as_ptr(), 1, &mut summary) };
     assert_eq!(status, GPUZIP_ERR_MEMORY, "{}", last_error());
     // More saves and restores than a plan can number.
-    let status =
-        init(&gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_STORE_ALL, ..config() }, i32::MAX, &[field(&mut [0.0])]).0;
+    let status = init(
+        &gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_STORE_ALL, ..config() },
+        i32::MAX,
+        &[field(&mut [0.0])],
+    )
+    .0;
     assert!(matches!(status, GPUZIP_ERR_BUDGET | GPUZIP_ERR_MEMORY), "{status}: {}", last_error());
 }
 
 #[test]
 fn every_session_counts_even_if_another_was_set_up_first() {
-    let (mut data, mut schedule, mut a, mut b) = (vec![0f32; 1000], null_mut(), null_mut(), null_mut());
+    let (mut data, mut schedule, mut a, mut b) =
+        (vec![0f32; 1000], null_mut(), null_mut(), null_mut());
     let fields = [field(&mut data)];
-    let budget = |slots: u64| gpuzip_config_t { host_budget: slots * 4096, backend: 1, ..revolve(0, 0) };
+    let budget =
+        |slots: u64| gpuzip_config_t { host_budget: slots * 4096, backend: 1, ..revolve(0, 0) };
     // SAFETY: valid pointers.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&budget(20), 300, &mut schedule), GPUZIP_OK);
@@ -616,7 +741,10 @@ fn every_session_counts_even_if_another_was_set_up_first() {
     assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK);
     assert_eq!(action(b).0, GPUZIP_ERR_STATE);
     assert_eq!((gpuzip_setup(a), gpuzip_setup(b)), (GPUZIP_OK, GPUZIP_OK));
-    assert_eq!(action(b), (GPUZIP_OK, gpuzip_action_t { r#type: GPUZIP_ACTION_SAVE, ..Default::default() }));
+    assert_eq!(
+        action(b),
+        (GPUZIP_OK, gpuzip_action_t { r#type: GPUZIP_ACTION_SAVE, ..Default::default() })
+    );
     for handle in [a, b] {
         assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
     }
@@ -625,7 +753,8 @@ fn every_session_counts_even_if_another_was_set_up_first() {
 
 #[test]
 fn schedules_work_by_themselves() {
-    let (mut schedule, mut action, mut reversed) = (null_mut(), gpuzip_action_t::default(), Vec::new());
+    let (mut schedule, mut action, mut reversed) =
+        (null_mut(), gpuzip_action_t::default(), Vec::new());
     // SAFETY: valid pointers.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&revolve(3, 0), 10, &mut schedule), GPUZIP_OK);
@@ -644,41 +773,73 @@ fn schedules_work_by_themselves() {
             assert_eq!(gpuzip_schedule_get_action(schedule, &mut action), GPUZIP_ERR_STATE);
             assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK);
         }
-        let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
         assert_eq!(gpuzip_schedule_summary(schedule, &mut summary), GPUZIP_OK);
-        assert_eq!((summary.steps, summary.backward_steps, summary.forward_steps), (10, 10, crate::schedule::forward_steps(10, 3)));
+        assert_eq!(
+            (summary.steps, summary.backward_steps, summary.forward_steps),
+            (10, 10, crate::schedule::forward_steps(10, 3))
+        );
         assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
     }
 }
 
 #[test]
 fn ranges_are_of_the_schedules_own_configuration() {
-    let (mut schedule, mut action, mut data) = (null_mut(), gpuzip_action_t::default(), vec![0f32; 4]);
+    let (mut schedule, mut action, mut data) =
+        (null_mut(), gpuzip_action_t::default(), vec![0f32; 4]);
     let (mut follower, fields) = (null_mut(), [field(&mut data)]);
-    let mut summary = gpuzip_summary_t { struct_size: size_of::<gpuzip_summary_t>() as u64, ..Default::default() };
-    let mut stats = gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
+    let mut stats =
+        gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
     let config = gpuzip_config_t { backend: 1, range_actions: 1, ..revolve(1, 0) };
     let (mut ranges, mut actions) = (Vec::new(), 0);
     // SAFETY: valid pointers.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&config, 5, &mut schedule), GPUZIP_OK);
-        assert_eq!(gpuzip_attach(schedule, &gpuzip_config_t { range_actions: 0, ..config }, fields.as_ptr(), 1, &mut follower), GPUZIP_OK);
+        assert_eq!(
+            gpuzip_attach(
+                schedule,
+                &gpuzip_config_t { range_actions: 0, ..config },
+                fields.as_ptr(),
+                1,
+                &mut follower
+            ),
+            GPUZIP_OK
+        );
         while action.r#type != GPUZIP_ACTION_TERMINATE {
             assert_eq!(gpuzip_schedule_get_action(schedule, &mut action), GPUZIP_OK);
             assert_eq!(gpuzip_dispatch(follower, action.it), GPUZIP_OK);
             actions += 1;
             match action.r#type {
                 GPUZIP_ACTION_FORWARD => ranges.push((action.ts, action.ts_end)),
-                GPUZIP_ACTION_SAVE => assert_eq!(gpuzip_save(follower, action.ts, fields.as_ptr(), 1, null_mut()), GPUZIP_OK),
-                GPUZIP_ACTION_RESTORE => assert_eq!(gpuzip_retrieve(follower, action.ts, fields.as_ptr(), 1, null_mut()), GPUZIP_OK),
+                GPUZIP_ACTION_SAVE => assert_eq!(
+                    gpuzip_save(follower, action.ts, fields.as_ptr(), 1, null_mut()),
+                    GPUZIP_OK
+                ),
+                GPUZIP_ACTION_RESTORE => assert_eq!(
+                    gpuzip_retrieve(follower, action.ts, fields.as_ptr(), 1, null_mut()),
+                    GPUZIP_OK
+                ),
                 _ => assert_eq!(action.ts, action.ts_end),
             }
         }
         assert_eq!(ranges, [(1, 4), (1, 3), (1, 2), (1, 1)]);
         assert_eq!(gpuzip_schedule_summary(schedule, &mut summary), GPUZIP_OK);
         assert_eq!(gpuzip_stats(follower, &mut stats), GPUZIP_OK);
-        assert_eq!((summary.actions, summary.forward_steps, stats.forward_steps), (actions, 10, 10));
-        assert_eq!((gpuzip_finalize(follower), gpuzip_schedule_release(schedule)), (GPUZIP_OK, GPUZIP_OK));
+        assert_eq!(
+            (summary.actions, summary.forward_steps, stats.forward_steps),
+            (actions, 10, 10)
+        );
+        assert_eq!(
+            (gpuzip_finalize(follower), gpuzip_schedule_release(schedule)),
+            (GPUZIP_OK, GPUZIP_OK)
+        );
     }
 }
 
@@ -698,7 +859,10 @@ fn log_lines_reach_the_callback() {
     assert_eq!(gpuzip_set_log_callback(None, null_mut()), GPUZIP_OK);
     gpuzip_finalize(handle);
     let lines = LINES.lock().unwrap();
-    assert!(lines.iter().any(|(level, text)| *level == 2 && text.contains("device_budget = 100")), "{lines:?}");
+    assert!(
+        lines.iter().any(|(level, text)| *level == 2 && text.contains("device_budget = 100")),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -730,13 +894,19 @@ fn statuses_are_the_codes_and_have_names() {
         assert_eq!(code as i32, status);
         assert_ne!(name(status), c"unknown status");
     }
-    assert_eq!((name(0), name(3), name(-7)), (c"success", c"success with a warning", c"unknown status"));
+    assert_eq!(
+        (name(0), name(3), name(-7)),
+        (c"success", c"success with a warning", c"unknown status")
+    );
     // SAFETY: as above.
     assert_eq!(unsafe { CStr::from_ptr(gpuzip_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
     assert_eq!(gpuzip_abi_version(), crate::ABI_VERSION);
     use crate::schedule::Algorithm;
     for algorithm in Algorithm::ALL {
         // SAFETY: as above.
-        assert_eq!(unsafe { CStr::from_ptr(gpuzip_algorithm_name(algorithm as i32)) }.to_str(), Ok(algorithm.name()));
+        assert_eq!(
+            unsafe { CStr::from_ptr(gpuzip_algorithm_name(algorithm as i32)) }.to_str(),
+            Ok(algorithm.name())
+        );
     }
 }

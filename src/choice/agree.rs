@@ -1,14 +1,18 @@
-//! Ranks that step together agree on one schedule, by nothing but the least of a number over all of them.
+//! Ranks that step together agree on one schedule, by nothing but the least of a number over all of
+//! them.
 //!
-//! A plan depends on the size of states and on budgets, and ranks differ in both: left to themselves they may have different schedules, and
-//! the first exchange of halos that only some of them want waits for ever. Every rank takes part with its decided schedule, or with its
+//! A plan depends on the size of states and on budgets, and ranks differ in both: left to
+//! themselves they may have different schedules, and the first exchange of halos that only some of
+//! them want waits for ever. Every rank takes part with its decided schedule, or with its
 //! failure, in always the same number of reductions:
 //!
-//! 1. to 3. the numbers of the schedule, `Schedule::terms`, of which the smallest win: each rank that has lost already gives `i64::MAX`. So
-//!    all ranks know the schedule of the one with the fewest snapshots, and take it on where theirs is another one.
+//! 1. to 3. the numbers of the schedule, `Schedule::terms`, of which the smallest win: each rank
+//!    that has lost already gives `i64::MAX`. So all ranks know the schedule of the one with the
+//!    fewest snapshots, and take it on where theirs is another one.
 //! 4. and 5. the least and the greatest fingerprint of what the ranks have now.
 //!
-//! A rank that has failed gives [`FAILED`], which every other number is greater than, and thus all ranks fail.
+//! A rank that has failed gives [`FAILED`], which every other number is greater than, and thus all
+//! ranks fail.
 
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
@@ -20,13 +24,18 @@ const FAILED: i64 = -1;
 #[cfg(test)]
 const REDUCTIONS: usize = 5;
 
-/// Agrees with the other ranks, with `shared` or with the reason why this rank has none. `least` takes a number over all ranks; if that fails
-/// the ranks can no longer be in step, and nothing more is reduced.
-pub fn agree(shared: Result<&SharedSchedule>, mut least: impl FnMut(i64) -> Result<i64>) -> Result<()> {
+/// Agrees with the other ranks, with `shared` or with the reason why this rank has none. `least`
+/// takes a number over all ranks; if that fails the ranks can no longer be in step, and nothing
+/// more is reduced.
+pub fn agree(
+    shared: Result<&SharedSchedule>,
+    mut least: impl FnMut(i64) -> Result<i64>,
+) -> Result<()> {
     let own = shared.and_then(|shared| Ok((shared, shared.agreeable()?.terms())));
     let (mut agreed, mut in_front) = ([FAILED; 3], true);
     for (k, place) in agreed.iter_mut().enumerate() {
-        let mine = own.as_ref().map_or(FAILED, |(_, terms)| if in_front { terms[k] } else { i64::MAX });
+        let mine =
+            own.as_ref().map_or(FAILED, |(_, terms)| if in_front { terms[k] } else { i64::MAX });
         *place = least(mine)?;
         in_front &= *place == mine;
     }
@@ -74,7 +83,8 @@ mod tests {
         Ok(shared)
     }
 
-    /// Runs `agree` of all ranks at once, with a reduction of all; returns their results and how often each reduced.
+    /// Runs `agree` of all ranks at once, with a reduction of all; returns their results and how
+    /// often each reduced.
     fn all_agree(ranks: &[Result<SharedSchedule>]) -> Vec<(Result<()>, usize)> {
         let (meeting, least) = (Barrier::new(ranks.len()), Mutex::new(i64::MAX));
         let one = |shared: &Result<SharedSchedule>| {
@@ -107,10 +117,23 @@ mod tests {
 
     #[test]
     fn ranks_of_different_slabs_take_the_fewest_snapshots() {
-        for algorithm in [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::Zcut), Some(Algorithm::TwoLevel)] {
+        for algorithm in [
+            None,
+            Some(Algorithm::Revolve),
+            Some(Algorithm::Uniform),
+            Some(Algorithm::Zcut),
+            Some(Algorithm::TwoLevel),
+        ] {
             for budgets in [[2000, 2020, 1990], [700, 9000, 800]] {
-                let ranks: Vec<_> = budgets.iter().map(|&budget_| rank(&budget(algorithm, budget_, 2), 200, 64)).collect();
-                let fewest = ranks.iter().map(|r| r.as_ref().unwrap().decide().unwrap().snapshots).min().unwrap();
+                let ranks: Vec<_> = budgets
+                    .iter()
+                    .map(|&budget_| rank(&budget(algorithm, budget_, 2), 200, 64))
+                    .collect();
+                let fewest = ranks
+                    .iter()
+                    .map(|r| r.as_ref().unwrap().decide().unwrap().snapshots)
+                    .min()
+                    .unwrap();
                 for (result, calls) in all_agree(&ranks) {
                     result.unwrap();
                     assert_eq!(calls, REDUCTIONS);
@@ -118,7 +141,11 @@ mod tests {
                 let first = ranks[0].as_ref().unwrap();
                 for shared in ranks.iter().map(|shared| shared.as_ref().unwrap()) {
                     assert_eq!(shared.decide().unwrap().snapshots, fewest);
-                    assert_eq!(shared.fingerprint().unwrap(), first.fingerprint().unwrap(), "{algorithm:?} {budgets:?}");
+                    assert_eq!(
+                        shared.fingerprint().unwrap(),
+                        first.fingerprint().unwrap(),
+                        "{algorithm:?} {budgets:?}"
+                    );
                 }
             }
         }
@@ -131,11 +158,15 @@ mod tests {
             rank(&budget(Some(Algorithm::TwoLevel), 3000, 3), 300, 64),
             rank(&budget(Some(Algorithm::Revolve), 3000, 3), 300, 64),
         ];
-        let before: Vec<_> = ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
+        let before: Vec<_> =
+            ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
         assert!(before[0] != before[1] && before[1] != before[2]);
         assert!(all_agree(&ranks).into_iter().all(|(result, _)| result.is_ok()));
-        let after: Vec<_> = ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
-        assert!(after.iter().all(|fingerprint| *fingerprint == after[0]) && before.contains(&after[0]));
+        let after: Vec<_> =
+            ranks.iter().map(|shared| shared.as_ref().unwrap().fingerprint().unwrap()).collect();
+        assert!(
+            after.iter().all(|fingerprint| *fingerprint == after[0]) && before.contains(&after[0])
+        );
     }
 
     /// Every rank reduces as often as the others, and every one has an error.
@@ -144,15 +175,26 @@ mod tests {
         let well = || rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64);
         let failed = || Err(Error::new(Code::Budget, "too little"));
         let longer = rank(&budget(Some(Algorithm::Revolve), 640, 2), 101, 64);
-        let ranges = rank(&Config { range_actions: true, ..budget(Some(Algorithm::Revolve), 640, 2) }, 100, 64);
+        let ranges = rank(
+            &Config { range_actions: true, ..budget(Some(Algorithm::Revolve), 640, 2) },
+            100,
+            64,
+        );
         let begun = well();
         begun.as_ref().unwrap().advance().unwrap();
-        for (ranks, own) in
-            [([well(), failed(), well()], 1), ([well(), longer, well()], 3), ([ranges, well(), well()], 3), ([well(), well(), begun], 2)]
-        {
+        for (ranks, own) in [
+            ([well(), failed(), well()], 1),
+            ([well(), longer, well()], 3),
+            ([ranges, well(), well()], 3),
+            ([well(), well(), begun], 2),
+        ] {
             for (i, (result, calls)) in all_agree(&ranks).into_iter().enumerate() {
                 let error = result.unwrap_err();
-                assert_eq!((calls, error.code == Code::Schedule), (REDUCTIONS, i != own), "{error}");
+                assert_eq!(
+                    (calls, error.code == Code::Schedule),
+                    (REDUCTIONS, i != own),
+                    "{error}"
+                );
             }
         }
     }
@@ -161,11 +203,19 @@ mod tests {
     #[test]
     fn a_schedule_that_does_not_fit_a_rank_is_an_error_on_all() {
         // Chunks of two states of 200 steps have 100 starts.
-        let chunks = rank(&Config { chunk: 2, snapshots: 51, ..budget(Some(Algorithm::Zcut), 0, 0) }, 100, 64);
-        let longer = rank(&Config { snapshots: 52, ..budget(Some(Algorithm::Revolve), 0, 0) }, 200, 64);
+        let chunks = rank(
+            &Config { chunk: 2, snapshots: 51, ..budget(Some(Algorithm::Zcut), 0, 0) },
+            100,
+            64,
+        );
+        let longer =
+            rank(&Config { snapshots: 52, ..budget(Some(Algorithm::Revolve), 0, 0) }, 200, 64);
         let results = all_agree(&[chunks, longer]);
         let codes = results.into_iter().map(|(result, calls)| (result.unwrap_err().code, calls));
-        assert_eq!(codes.collect::<Vec<_>>(), [(Code::Schedule, REDUCTIONS), (Code::Config, REDUCTIONS)]);
+        assert_eq!(
+            codes.collect::<Vec<_>>(),
+            [(Code::Schedule, REDUCTIONS), (Code::Config, REDUCTIONS)]
+        );
     }
 
     #[test]
@@ -179,7 +229,8 @@ mod tests {
         assert_eq!((result.unwrap_err().code, calls), (Code::Callback, 1));
     }
 
-    /// Terms are the schedule: what is made of them has the same actions, and other actions have another fingerprint.
+    /// Terms are the schedule: what is made of them has the same actions, and other actions have
+    /// another fingerprint.
     #[test]
     fn terms_and_fingerprints_tell_schedules_apart() {
         use crate::schedule::Schedule;
@@ -187,21 +238,34 @@ mod tests {
         let mut all = Vec::new();
         for n in [1, 2, 3, 7, 12, 20, 33] {
             for s in 1..8 {
-                all.extend([Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::store_all(n)]);
-                all.extend((0..5).flat_map(|m| [Schedule::zcut(n, s, m), Schedule::two_level(n, s, m, 2)]));
+                all.extend([
+                    Schedule::revolve(n, s),
+                    Schedule::uniform(n, s),
+                    Schedule::uniform_published(n, s),
+                    Schedule::store_all(n),
+                ]);
+                all.extend(
+                    (0..5).flat_map(|m| [Schedule::zcut(n, s, m), Schedule::two_level(n, s, m, 2)]),
+                );
                 all.extend((1..5).map(|cache| Ok(Schedule::revolve(n, s).unwrap().through(cache))));
             }
         }
         for schedule in all.into_iter().flatten() {
             let again = Schedule::of_terms(schedule.steps, schedule.terms()).unwrap();
             assert!(again.terms().iter().all(|term| *term >= 0));
-            assert_eq!((again.algorithm, again.snapshots, again.chunk), (schedule.algorithm, schedule.snapshots, schedule.chunk));
+            assert_eq!(
+                (again.algorithm, again.snapshots, again.chunk),
+                (schedule.algorithm, schedule.snapshots, schedule.chunk)
+            );
             let actions: Vec<_> = schedule.actions().collect();
             assert_eq!(again.actions().collect::<Vec<_>>(), actions);
-            let known = by_fingerprint.entry(schedule.fingerprint(false)).or_insert_with(|| actions.clone());
+            let known = by_fingerprint
+                .entry(schedule.fingerprint(false))
+                .or_insert_with(|| actions.clone());
             assert_eq!(*known, actions);
             let same = schedule.fingerprint(true) == schedule.fingerprint(false);
-            let joined = crate::schedule::Ranges::new(schedule.actions(), true).count() < actions.len();
+            let joined =
+                crate::schedule::Ranges::new(schedule.actions(), true).count() < actions.len();
             assert_eq!(same, !joined);
         }
         assert!(by_fingerprint.len() > 100);

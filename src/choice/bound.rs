@@ -19,7 +19,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// What the sweep may take, to try the promising schedules first: stream and link rarely overlap without gaps.
+    /// What the sweep may take, to try the promising schedules first: stream and link rarely
+    /// overlap without gaps.
     pub fn guess(&self) -> f64 {
         self.makespan + 0.3 * self.stream.min(self.link)
     }
@@ -27,8 +28,9 @@ impl Bound {
 
 /// The bounds of a schedule through the tiers of `sizes`.
 ///
-/// The stream takes all forward and backward steps and handles every snapshot. Beside it, no transfer to the device begins before the first
-/// RESTORE, since a full cache is the only reason for one, and every transfer to the host precedes one to the device.
+/// The stream takes all forward and backward steps and handles every snapshot. Beside it, no
+/// transfer to the device begins before the first RESTORE, since a full cache is the only reason
+/// for one, and every transfer to the host precedes one to the device.
 pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
     let costs = &sizes.costs;
     let steps = schedule.steps;
@@ -43,12 +45,18 @@ pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
     };
     let sweep = costs.forward.total(steps - 1);
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
-    let snapshots = saves as f64 * (costs.compress + copy_in) + restores as f64 * (costs.decompress + copy_out);
+    let snapshots =
+        saves as f64 * (costs.compress + copy_in) + restores as f64 * (costs.decompress + copy_out);
     let stream = sweep + repeated + costs.backward.total(steps) + snapshots;
     let moved = match schedule.transfers(cache)? {
         Some(transfers) if sizes.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
     let link = sweep + moved.h2d as f64 * costs.upload;
-    Ok(Bound { stream, link, makespan: stream.max(link).max(moved.d2h as f64 * costs.download), rank: 0 })
+    Ok(Bound {
+        stream,
+        link,
+        makespan: stream.max(link).max(moved.d2h as f64 * costs.download),
+        rank: 0,
+    })
 }

@@ -1,7 +1,8 @@
-//! The budgets of a session for which none are set: half of the memory that is free, and never more than the job needs.
+//! The budgets of a session for which none are set: half of the memory that is free, and never more
+//! than the job needs.
 //!
-//! They are read once, when the session is made. Ranks that read different numbers plan differently: codes whose ranks exchange data in every
-//! step set budgets, or agree on them.
+//! They are read once, when the session is made. Ranks that read different numbers plan
+//! differently: codes whose ranks exchange data in every step set budgets, or agree on them.
 
 use super::storage_options::{aligned, candidates};
 use super::target::Target;
@@ -19,17 +20,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Of free memory, one part in so many is taken.
 const PARTS: u64 = 2;
 
-/// Bytes of host memory within which sessions of this process were planned by default. The system counts them as free until they are touched.
+/// Bytes of host memory within which sessions of this process were planned by default. The system
+/// counts them as free until they are touched.
 static PROMISED: AtomicU64 = AtomicU64::new(0);
 
-/// The host memory that one session was promised by default, as long as the session lives: others take their share of the rest.
+/// The host memory that one session was promised by default, as long as the session lives: others
+/// take their share of the rest.
 pub struct Promise {
     bytes: u64,
     process: Process,
 }
 
 impl Promise {
-    /// Promises the budgets of a configuration. On the host backend the device's are of main memory, too.
+    /// Promises the budgets of a configuration. On the host backend the device's are of main
+    /// memory, too.
     pub fn of(config: &Config) -> Self {
         let device = if config.backend == Backend::Cuda { 0 } else { config.device_budget };
         let bytes = device.saturating_add(config.host_budget);
@@ -58,7 +62,8 @@ pub struct Free {
 }
 
 impl Free {
-    /// What is free now for a session on `target`, or where that is not known yet on what the configuration assumes.
+    /// What is free now for a session on `target`, or where that is not known yet on what the
+    /// configuration assumes.
     pub fn now(config: &Config, target: Option<Target>) -> Option<Self> {
         let device = match (target, config.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
@@ -74,7 +79,8 @@ impl Free {
     }
 }
 
-/// Bytes of the device that a session is likely to get whose fields will tell it: no context is made to find out.
+/// Bytes of the device that a session is likely to get whose fields will tell it: no context is
+/// made to find out.
 fn assumed_device() -> Option<u64> {
     match cuda::current_device() {
         Some(ordinal) => cuda::free_memory(ordinal).ok(),
@@ -82,14 +88,22 @@ fn assumed_device() -> Option<u64> {
     }
 }
 
-/// Whether a configuration leaves its budgets to the library: `auto` without anything that says how many snapshots there are.
+/// Whether a configuration leaves its budgets to the library: `auto` without anything that says how
+/// many snapshots there are.
 pub fn are_left(config: &Config) -> bool {
-    let none = config.device_budget == 0 && config.host_budget == 0 && config.snapshots == 0 && !config.adjust_snapshots;
-    config.default_budgets && config.algorithm.is_none() && config.policy == Policy::Clairvoyant && none
+    let none = config.device_budget == 0
+        && config.host_budget == 0
+        && config.snapshots == 0
+        && !config.adjust_snapshots;
+    config.default_budgets
+        && config.algorithm.is_none()
+        && config.policy == Policy::Clairvoyant
+        && none
 }
 
-/// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps of states of this layout, and says so in the log.
-/// Where the share holds fewer snapshots than GPUZIP's rule takes, nothing is set: that rule decides, as without budgets.
+/// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps of
+/// states of this layout, and says so in the log. Where the share holds fewer snapshots than
+/// GPUZIP's rule takes, nothing is set: that rule decides, as without budgets.
 pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free>) {
     if !are_left(config) {
         return;
@@ -109,7 +123,8 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
     );
 }
 
-/// Bytes for the device cache and for the host pool. On the host backend the cache is main memory too, and has all of it.
+/// Bytes for the device cache and for the host pool. On the host backend the cache is main memory
+/// too, and has all of it.
 fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let slot = slot_bytes(config, layout);
     let aside = aside(config, layout, free.device.is_some());
@@ -119,13 +134,16 @@ fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(
     let least = enough(adjust(u64::from(steps)).into());
     let cache = slot.saturating_mul(config.cache.into());
     let (device, host) = match free.device {
-        None if config.cache > 0 => (0, host.checked_sub(cache.saturating_add(aside))?.min(enough(all))),
+        None if config.cache > 0 => {
+            (0, host.checked_sub(cache.saturating_add(aside))?.min(enough(all)))
+        }
         None => (host.min(enough(all)), 0),
         Some(_) if config.cache > 0 => (0, host.min(enough(all))),
         Some(device) if device / PARTS >= enough(all) => (enough(all), 0),
         Some(device) => (device / PARTS, host.min(enough(all))),
     };
-    let holds = device.saturating_add(host).saturating_add(cache) >= least && (config.cache > 0 || device >= enough(1));
+    let holds = device.saturating_add(host).saturating_add(cache) >= least
+        && (config.cache > 0 || device >= enough(1));
     holds.then_some((device, host))
 }
 
@@ -137,12 +155,17 @@ fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
     }
 }
 
-/// Bytes beside the snapshots: states that have no slot, time levels that are not shared, and what the kernels of a codec work in.
+/// Bytes beside the snapshots: states that have no slot, time levels that are not shared, and what
+/// the kernels of a codec work in.
 fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
-    layout.slot_bytes.saturating_mul(SPARE_SLOTS.into()).saturating_add(codecs).saturating_add(levels)
+    layout
+        .slot_bytes
+        .saturating_mul(SPARE_SLOTS.into())
+        .saturating_add(codecs)
+        .saturating_add(levels)
 }
 
 #[cfg(test)]
@@ -153,7 +176,12 @@ mod tests {
     fn what_one_session_was_promised_is_not_free_for_the_next() {
         const BYTES: u64 = 1 << 50;
         let promised = || PROMISED.load(Ordering::Relaxed);
-        let config = |backend| Config { device_budget: BYTES, host_budget: BYTES, backend, ..Config::default() };
+        let config = |backend| Config {
+            device_budget: BYTES,
+            host_budget: BYTES,
+            backend,
+            ..Config::default()
+        };
         let first = Promise::of(&config(Backend::Host));
         assert_eq!(promised() / BYTES, 2);
         let second = Promise::of(&config(Backend::Cuda));

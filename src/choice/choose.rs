@@ -20,15 +20,20 @@ pub struct Choice {
     pub plans: Vec<Arc<Plan>>,
 }
 
-/// Decides schedule and plans for `steps` time steps and the given sessions, each of which offers alternatives, a codec for one; one that
-/// offers fewer than others has its last one instead of those that it lacks.
+/// Decides schedule and plans for `steps` time steps and the given sessions, each of which offers
+/// alternatives, a codec for one; one that offers fewer than others has its last one instead of
+/// those that it lacks.
 ///
-/// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every plan fits the host budget; or,
-/// without budgets, `adjust` for Revolve and what the chunks need for zCut. `auto` is the quickest schedule that a [`search`] finds among
-/// those that fit the snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is predicted to be quickest.
+/// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every
+/// plan fits the host budget; or, without budgets, `adjust` for Revolve and what the chunks need
+/// for zCut. `auto` is the quickest schedule that a [`search`] finds among those that fit the
+/// snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is
+/// predicted to be quickest.
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
-    let of = |k: usize| sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+    let of = |k: usize| {
+        sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect()
+    };
     let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
     if let Some(choice) = searched(config, steps, &alternatives)? {
         return Ok(choice);
@@ -60,7 +65,8 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         let mut slowest = 0.0f64;
         for (sizes, plan) in sessions.iter().zip(&choice.plans) {
             sizes.costs.check(steps)?;
-            slowest = slowest.max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
+            slowest = slowest
+                .max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
         }
         if slowest < least {
             (best, least) = (Some(Choice { alternative, ..choice }), slowest);
@@ -97,7 +103,9 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
 /// The quickest schedule, if that is to be found and something limits its snapshots.
 fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Option<Choice>> {
     let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
-    let limited = config.snapshots > 0 || config.adjust_snapshots || sessions.iter().any(|sizes| sizes.host.is_some());
+    let limited = config.snapshots > 0
+        || config.adjust_snapshots
+        || sessions.iter().any(|sizes| sizes.host.is_some());
     if config.algorithm.is_some() || sessions.is_empty() || !limited {
         return Ok(None);
     }
@@ -107,10 +115,15 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         set => set,
     };
     let best = search(steps, most, alternatives, Keep::Best)?;
-    Ok(best.into_iter().next().map(|best| Choice { alternative: best.alternative, schedule: best.schedule, plans: best.plans }))
+    Ok(best.into_iter().next().map(|best| Choice {
+        alternative: best.alternative,
+        schedule: best.schedule,
+        plans: best.plans,
+    }))
 }
 
-/// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if there is none.
+/// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if
+/// there is none.
 fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
 }
@@ -121,7 +134,9 @@ fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Sched
         None if snapshots >= all => Schedule::store_all(steps),
         None | Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
-        Some(Algorithm::Uniform) if config.uniform_published => Schedule::uniform_published(steps, snapshots),
+        Some(Algorithm::Uniform) if config.uniform_published => {
+            Schedule::uniform_published(steps, snapshots)
+        }
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
@@ -139,13 +154,18 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     }
 }
 
-/// Plans for a schedule that others have chosen: with the alternative that `first` was decided for, if the schedule fits the budgets with it, or
-/// else with the first one of those that do.
-pub fn choose_schedule(schedule: Schedule, sessions: &[Vec<TierSpec>], first: usize) -> Result<Choice> {
+/// Plans for a schedule that others have chosen: with the alternative that `first` was decided for,
+/// if the schedule fits the budgets with it, or else with the first one of those that do.
+pub fn choose_schedule(
+    schedule: Schedule,
+    sessions: &[Vec<TierSpec>],
+    first: usize,
+) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let mut failure = None;
     for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
-        let sessions: Vec<TierSpec> = sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+        let sessions: Vec<TierSpec> =
+            sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
         match finish(schedule.clone(), &sessions) {
             Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
             Err(error) => failure = failure.or(Some(error)),
@@ -177,11 +197,14 @@ fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     Ok(Choice { alternative: 0, schedule, plans })
 }
 
-/// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has a budget.
+/// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has
+/// a budget.
 ///
 /// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
 fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Option<Choice>> {
-    let bounds = sessions.iter().filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
+    let bounds = sessions
+        .iter()
+        .filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
     let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
         return Ok(None);
     };

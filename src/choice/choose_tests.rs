@@ -16,7 +16,9 @@ fn chosen(config: &Config, steps: u32) -> Choice {
 /// Seconds of a choice in its own simulation.
 fn predicted(config: &Config, choice: &Choice) -> f64 {
     let sizes = TierSpec::new(config, STATE, STATE);
-    crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE).unwrap().makespan
+    crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE)
+        .unwrap()
+        .makespan
 }
 
 /// `auto` beside every algorithm that a user could name, with the same budgets.
@@ -29,7 +31,11 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
             for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel] {
                 let named = Config { algorithm: Some(algorithm), ..auto.clone() };
                 let theirs = predicted(&named, &chosen(&named, 700));
-                assert!(ours <= theirs * (1.0 + 1e-12), "{device} + {host}: {ours}, {} takes {theirs}", algorithm.name());
+                assert!(
+                    ours <= theirs * (1.0 + 1e-12),
+                    "{device} + {host}: {ours}, {} takes {theirs}",
+                    algorithm.name()
+                );
             }
         }
     }
@@ -46,7 +52,10 @@ fn auto_follows_the_profile() {
     let slow = with(0.01);
     assert!(slow.plans[0].counts.h2d == 0 && slow.schedule.snapshots <= 4, "{:?}", slow.schedule);
     let (a, b) = (with(25.0), with(25.0));
-    assert_eq!((format!("{:?}", a.schedule), &a.plans[0].steps), (format!("{:?}", b.schedule), &b.plans[0].steps));
+    assert_eq!(
+        (format!("{:?}", a.schedule), &a.plans[0].steps),
+        (format!("{:?}", b.schedule), &b.plans[0].steps)
+    );
 }
 
 #[test]
@@ -54,7 +63,11 @@ fn auto_keeps_the_limits_that_are_set() {
     for (device, host) in [(4, 10), (0, 5), (3, 0), (100, 300)] {
         for zero_copy in [false, true] {
             for policy in [Policy::Clairvoyant, Policy::Lru] {
-                let config = Config { zero_copy, policy, ..configured(device + 2 * u64::from(zero_copy), host) };
+                let config = Config {
+                    zero_copy,
+                    policy,
+                    ..configured(device + 2 * u64::from(zero_copy), host)
+                };
                 if policy == Policy::Lru && (zero_copy || host == 0) {
                     continue;
                 }
@@ -78,18 +91,33 @@ fn auto_keeps_the_limits_that_are_set() {
 #[test]
 fn auto_without_limits_is_revolve_by_the_published_rule() {
     let choice = chosen(&Config::default(), 300);
-    assert_eq!((choice.schedule.algorithm, choice.schedule.snapshots), (Algorithm::Revolve, adjust(300)));
-    assert_eq!(choose(&configured(4, 10), 300, &[]).unwrap().schedule.algorithm, Algorithm::Revolve);
+    assert_eq!(
+        (choice.schedule.algorithm, choice.schedule.snapshots),
+        (Algorithm::Revolve, adjust(300))
+    );
+    assert_eq!(
+        choose(&configured(4, 10), 300, &[]).unwrap().schedule.algorithm,
+        Algorithm::Revolve
+    );
 }
 
 /// Store-all beyond the budgets says what all of its states need, not what one does.
 #[test]
 fn store_all_says_what_it_needs() {
-    let config = |host_budget| Config { algorithm: Some(Algorithm::StoreAll), host_budget, ..Config::default() };
+    let config = |host_budget| Config {
+        algorithm: Some(Algorithm::StoreAll),
+        host_budget,
+        ..Config::default()
+    };
     let chosen = |config: &Config| choose(config, 300, &[TierSpec::new(config, STATE, STATE)]);
     let error = chosen(&config(10 * STATE)).unwrap_err();
     assert_eq!(error.code, Code::Budget);
-    for part in ["299 states".into(), format!("{} bytes in all", 299 * STATE), "host_budget".into(), "(auto)".into()] {
+    for part in [
+        "299 states".into(),
+        format!("{} bytes in all", 299 * STATE),
+        "host_budget".into(),
+        "(auto)".into(),
+    ] {
         assert!(error.message.contains(&part), "{part} in {error}");
     }
     assert_eq!(chosen(&config(299 * STATE)).unwrap().schedule.algorithm, Algorithm::StoreAll);
@@ -100,5 +128,9 @@ fn sessions_plan_together() {
     let (small, large) = (configured(2, 10), configured(20, 100));
     let sessions = [TierSpec::new(&large, STATE, STATE), TierSpec::new(&small, STATE, STATE)];
     let choice = choose(&small, 300, &sessions).unwrap();
-    assert!(choice.plans[1].host_slots <= 10 && choice.plans[1].device_slots <= 2 && choice.plans[0].cache == 20);
+    assert!(
+        choice.plans[1].host_slots <= 10
+            && choice.plans[1].device_slots <= 2
+            && choice.plans[0].cache == 20
+    );
 }

@@ -1,7 +1,9 @@
-//! What a configuration makes of a job: the device, how snapshots are stored, the schedule and its plan.
+//! What a configuration makes of a job: the device, how snapshots are stored, the schedule and its
+//! plan.
 //!
-//! A configuration and the layout of a state give storage options ([`storage_options`]), each with its tiers and costs ([`TierSpec`]).
-//! [`choose_among`] takes the schedule and the plan, by the configured numbers or by a [`search`] over a portfolio of schedules whose run
+//! A configuration and the layout of a state give storage options ([`storage_options`]), each with
+//! its tiers and costs ([`TierSpec`]). [`choose_among`] takes the schedule and the plan, by the
+//! configured numbers or by a [`search`] over a portfolio of schedules whose run
 //! times are predicted. Sessions that work in step share one decision ([`SharedSchedule`]).
 
 mod agree;

@@ -7,14 +7,16 @@ use crate::schedule::Schedule;
 /// Numbers from `low` to `high`: all of the small ones, then about a tenth apart, `high` included.
 fn ladder(low: u32, high: u32) -> Vec<u32> {
     let next = |&x: &u32| Some(x + (x / 10).max(1)).filter(|&x| x + 1 < high);
-    let mut rungs: Vec<u32> = std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
+    let mut rungs: Vec<u32> =
+        std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
     // The last but one, too: an application that works in the slots may need one of them.
     rungs.extend([high.saturating_sub(1), high].into_iter().filter(|&x| x >= low));
     rungs.dedup();
     rungs
 }
 
-/// Schedules for `steps` steps that store no more than `most` snapshots at a time, of which `cache` fit the device.
+/// Schedules for `steps` steps that store no more than `most` snapshots at a time, of which `cache`
+/// fit the device.
 pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedule>> {
     let all = steps.saturating_sub(1).max(1);
     let mut members = Vec::new();
@@ -31,7 +33,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for snapshots in ladder(1, most.min(all)).into_iter().rev().step_by(4) {
         fallible_vec::push(&mut members, Schedule::uniform(steps, snapshots)?)?;
     }
-    let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1)).into_iter().map(|count| steps.div_ceil(count)).collect();
+    let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1))
+        .into_iter()
+        .map(|count| steps.div_ceil(count))
+        .collect();
     chunks.dedup();
     for chunk in chunks {
         divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
@@ -39,26 +44,43 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     Ok(members)
 }
 
-/// Schedules near `best`, with parameters between those that the portfolio has: at first of the length, `closely`
-/// also of the slots inside, and split for the cache where they do not fit it.
-pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32, closely: bool) -> Result<Vec<Schedule>> {
+/// Schedules near `best`, with parameters between those that the portfolio has: at first of the
+/// length, `closely` also of the slots inside, and split for the cache where they do not fit it.
+pub(super) fn neighbours(
+    best: &Schedule,
+    most: u32,
+    cache: u32,
+    closely: bool,
+) -> Result<Vec<Schedule>> {
     use crate::schedule::Algorithm::{Revolve, TwoLevel, Uniform, Zcut};
     let (steps, inner) = (best.steps, best.inner());
     let mut members = Vec::new();
     match best.algorithm {
-        Revolve => around(best.snapshots, most, closely)
-            .try_for_each(|s| fallible_vec::push(&mut members, Schedule::revolve(steps, s)?.through(best.cache())))?,
-        Uniform => {
-            around(best.snapshots, most, closely).try_for_each(|s| fallible_vec::push(&mut members, Schedule::uniform(steps, s)?))?
-        }
+        Revolve => around(best.snapshots, most, closely).try_for_each(|s| {
+            fallible_vec::push(&mut members, Schedule::revolve(steps, s)?.through(best.cache()))
+        })?,
+        Uniform => around(best.snapshots, most, closely)
+            .try_for_each(|s| fallible_vec::push(&mut members, Schedule::uniform(steps, s)?))?,
         Zcut | TwoLevel => {
-            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps, closely).map(|count| steps.div_ceil(count)).collect();
+            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps, closely)
+                .map(|count| steps.div_ceil(count))
+                .collect();
             chunks.dedup();
             let quarter = inner.div_ceil(4);
-            let near = [inner, inner - 1, inner + 1, inner.saturating_sub(quarter), inner.saturating_add(quarter)];
+            let near = [
+                inner,
+                inner - 1,
+                inner + 1,
+                inner.saturating_sub(quarter),
+                inner.saturating_add(quarter),
+            ];
             let tried = if closely { &near[..] } else { &near[..1] };
-            chunks.into_iter().try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
-            let spilling = |m: &&Schedule| closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0;
+            chunks
+                .into_iter()
+                .try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
+            let spilling = |m: &&Schedule| {
+                closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0
+            };
             for k in 0..members.len() {
                 if spilling(&&members[k]) {
                     let through = members[k].clone().through(cache);
@@ -73,13 +95,19 @@ pub(super) fn neighbours(best: &Schedule, most: u32, cache: u32, closely: bool) 
     Ok(members)
 }
 
-/// Numbers near `x`, none above `high`: those from a tenth less to a tenth more, nine at most, or `closely` its neighbours alone.
+/// Numbers near `x`, none above `high`: those from a tenth less to a tenth more, nine at most, or
+/// `closely` its neighbours alone.
 fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
     let reach = if closely { (x / 80).max(1) } else { (x / 10).max(1) };
-    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(if closely { reach } else { (reach / 4).max(1) } as usize)
+    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(if closely {
+        reach
+    } else {
+        (reach / 4).max(1)
+    } as usize)
 }
 
-/// Slots inside an interval that are worth a try where `cache` are on the device: those, one more or less, fractions and multiples.
+/// Slots inside an interval that are worth a try where `cache` are on the device: those, one more
+/// or less, fractions and multiples.
 fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
     let cache = cache.max(1);
     let more = std::iter::successors(Some(cache), |c| c.checked_mul(2)).take_while(|&c| c < chunk);
@@ -87,8 +115,15 @@ fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
     more.chain(fewer).chain([cache - 1, cache + 1, chunk - 1]).collect()
 }
 
-/// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all, and two-level.
-fn divided(members: &mut Vec<Schedule>, steps: u32, most: u32, chunk: u32, inner: &[u32]) -> Result<()> {
+/// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all,
+/// and two-level.
+fn divided(
+    members: &mut Vec<Schedule>,
+    steps: u32,
+    most: u32,
+    chunk: u32,
+    inner: &[u32],
+) -> Result<()> {
     let starts = steps.div_ceil(chunk) - 1;
     let left = most.saturating_sub(starts).min(chunk - 1);
     if left == 0 || starts == 0 {

@@ -1,7 +1,8 @@
 //! The search: the quickest plan of a portfolio that fits the budgets, found by simulation.
 //!
-//! Bounds come first: a schedule whose lower bound is no better than the best plan so far is not simulated, and a simulation ends when it
-//! has waited too long to win. Neither changes the result, which depends on nothing but the arguments: every rank finds the same one.
+//! Bounds come first: a schedule whose lower bound is no better than the best plan so far is not
+//! simulated, and a simulation ends when it has waited too long to win. Neither changes the result,
+//! which depends on nothing but the arguments: every rank finds the same one.
 
 use super::bound::{bound, Bound};
 use super::portfolio::{neighbours, portfolio};
@@ -35,9 +36,15 @@ pub enum Keep {
     Families,
 }
 
-/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An alternative, a codec for one, is all
-/// sessions that follow the schedule, of which the slowest counts. The result is sorted, the quickest first.
-pub fn search(steps: u32, most: u32, alternatives: &[Vec<TierSpec>], keep: Keep) -> Result<Vec<Candidate>> {
+/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An
+/// alternative, a codec for one, is all sessions that follow the schedule, of which the slowest
+/// counts. The result is sorted, the quickest first.
+pub fn search(
+    steps: u32,
+    most: u32,
+    alternatives: &[Vec<TierSpec>],
+    keep: Keep,
+) -> Result<Vec<Candidate>> {
     for sizes in alternatives.iter().flatten() {
         sizes.costs.check(steps)?;
     }
@@ -51,7 +58,8 @@ pub fn search(steps: u32, most: u32, alternatives: &[Vec<TierSpec>], keep: Keep)
     }
     search.try_all(members)?;
     for closely in [false, true] {
-        let near: Vec<_> = search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
+        let near: Vec<_> =
+            search.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
         let mut members = Vec::new();
         for (alternative, schedule) in near {
             let (most, cache) = limits(&alternatives[alternative], most);
@@ -102,7 +110,8 @@ impl Search<'_> {
             let mut largest: Option<Bound> = None;
             for sizes in &self.alternatives[alternative] {
                 let bound = bound(&schedule, sizes)?;
-                largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
+                largest =
+                    largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
             }
             if let Some(bound) = largest {
                 bounded.push((bound, alternative, schedule));
@@ -112,7 +121,9 @@ impl Search<'_> {
         for (k, member) in bounded.iter_mut().enumerate() {
             member.0.rank = k;
         }
-        bounded.sort_unstable_by(|a, b| a.0.guess().total_cmp(&b.0.guess()).then(a.0.rank.cmp(&b.0.rank)));
+        bounded.sort_unstable_by(|a, b| {
+            a.0.guess().total_cmp(&b.0.guess()).then(a.0.rank.cmp(&b.0.rank))
+        });
         for (bound, alternative, schedule) in bounded {
             if bound.makespan < self.to_beat(alternative, schedule.algorithm) {
                 self.attempt(alternative, schedule)?;
@@ -122,20 +133,26 @@ impl Search<'_> {
     }
 
     fn rival(&self, alternative: usize, algorithm: Algorithm) -> Option<usize> {
-        let same = |c: &Candidate| c.alternative == alternative && c.schedule.algorithm == algorithm;
+        let same =
+            |c: &Candidate| c.alternative == alternative && c.schedule.algorithm == algorithm;
         self.found.iter().position(|c| self.keep == Keep::Best || same(c))
     }
 
     /// The makespan below which a plan is worth keeping.
     fn to_beat(&self, alternative: usize, algorithm: Algorithm) -> f64 {
-        self.rival(alternative, algorithm).map_or(f64::INFINITY, |k| self.found[k].simulation.makespan)
+        self.rival(alternative, algorithm)
+            .map_or(f64::INFINITY, |k| self.found[k].simulation.makespan)
     }
 
     fn attempt(&mut self, alternative: usize, schedule: Schedule) -> Result<()> {
         #[cfg(test)]
         tests::ATTEMPTS.with(|attempts| attempts.set(attempts.get() + 1));
         let limit = self.to_beat(alternative, schedule.algorithm);
-        let Some((plans, simulation)) = evaluate(&schedule, &self.alternatives[alternative], limit)? else { return Ok(()) };
+        let Some((plans, simulation)) =
+            evaluate(&schedule, &self.alternatives[alternative], limit)?
+        else {
+            return Ok(());
+        };
         let candidate = Candidate { alternative, plans, simulation, schedule };
         match self.rival(alternative, candidate.schedule.algorithm) {
             Some(k) => self.found[k] = candidate,
@@ -145,8 +162,13 @@ impl Search<'_> {
     }
 }
 
-/// The plans of a schedule for all sessions and the slowest's simulation; `None` if one does not fit, or is no quicker than `limit`.
-fn evaluate(schedule: &Schedule, sessions: &[TierSpec], limit: f64) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
+/// The plans of a schedule for all sessions and the slowest's simulation; `None` if one does not
+/// fit, or is no quicker than `limit`.
+fn evaluate(
+    schedule: &Schedule,
+    sessions: &[TierSpec],
+    limit: f64,
+) -> Result<Option<(Vec<Arc<Plan>>, Simulation)>> {
     let index = Index::new(schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();

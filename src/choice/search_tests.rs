@@ -5,17 +5,37 @@ use crate::predict::{simulate, Budgets, Costs};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Costs in forward steps: `transfer` of a snapshot over the link one way, `op` of a SAVE's or RESTORE's copy, or of the codec.
+/// Costs in forward steps: `transfer` of a snapshot over the link one way, `op` of a SAVE's or
+/// RESTORE's copy, or of the codec.
 fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
     let (copy, code) = if compressed { (0.0, op) } else { (op, 0.0) };
-    Costs { copy, compress: code, decompress: code, upload: transfer, download: transfer, compressed, ..Costs::default() }
+    Costs {
+        copy,
+        compress: code,
+        decompress: code,
+        upload: transfer,
+        download: transfer,
+        compressed,
+        ..Costs::default()
+    }
 }
 
 /// Tiers of `cache` and `host` slots of one byte.
 fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
     let (policy, zero_copy, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
-    TierSpec { slot_bytes: 1, cache: Some(cache), host: Some(host), policy, zero_copy, room, aside, costs, budgets, shared }
+    TierSpec {
+        slot_bytes: 1,
+        cache: Some(cache),
+        host: Some(host),
+        policy,
+        zero_copy,
+        room,
+        aside,
+        costs,
+        budgets,
+        shared,
+    }
 }
 
 fn best(steps: u32, sizes: TierSpec) -> Candidate {
@@ -28,8 +48,9 @@ fn over_ideal(schedule: &Schedule, sizes: &TierSpec, policy: Policy) -> f64 {
     simulate(schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().over_problem_ideal()
 }
 
-/// The balance of a V100 behind PCIe 3 with GPUZIP 2.x's Salt model, n = 3751: raw, and with codecs of three ratios. In the same simulator,
-/// on as many bytes of each tier: the best plan beside GPUZIP's two recipes. Of Revolve's there are no more snapshots than 8.
+/// The balance of a V100 behind PCIe 3 with GPUZIP 2.x's Salt model, n = 3751: raw, and with codecs
+/// of three ratios. In the same simulator, on as many bytes of each tier: the best plan beside
+/// GPUZIP's two recipes. Of Revolve's there are no more snapshots than 8.
 #[test]
 fn the_best_plan_is_ahead_of_the_published_recipes() {
     let n = 3751;
@@ -42,16 +63,22 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
         let sizes = tiers(balance(transfer, op, compressed), cache, host);
         let ours = best(n, sizes.clone()).simulation.over_problem_ideal();
         let recipes = published(n, &sizes).unwrap();
-        let [gpuzip_revolve, gpuzip_uniform] = [0, 1].map(|k| recipes[k].simulation.over_problem_ideal());
+        let [gpuzip_revolve, gpuzip_uniform] =
+            [0, 1].map(|k| recipes[k].simulation.over_problem_ideal());
         assert_eq!((recipes[0].schedule.snapshots, recipes[1].schedule.snapshots), (8, host));
-        println!("{transfer}: {ours:.4}, {:.3} and {:.3} ahead", gpuzip_revolve / ours, gpuzip_uniform / ours);
+        println!(
+            "{transfer}: {ours:.4}, {:.3} and {:.3} ahead",
+            gpuzip_revolve / ours,
+            gpuzip_uniform / ours
+        );
         assert!(ours <= most, "{ours}");
         assert!(gpuzip_revolve / ours >= revolve, "{ours} and {gpuzip_revolve}");
         assert!(gpuzip_uniform / ours >= uniform, "{ours} and {gpuzip_uniform}");
     }
 }
 
-/// Nothing that bounds or patience cut off was better: every member, and every parameter between, simulated to its end.
+/// Nothing that bounds or patience cut off was better: every member, and every parameter between,
+/// simulated to its end.
 #[test]
 fn no_schedule_of_any_family_is_better() {
     for (n, transfer, op, compressed, cache, host) in [
@@ -75,9 +102,15 @@ fn no_schedule_of_any_family_is_better() {
         }
         for chunk in 2..n {
             let starts = n.div_ceil(chunk) - 1;
-            all.extend((1..chunk.min(most.saturating_sub(starts) + 1)).map(|c| Schedule::two_level(n, starts + c, chunk, c).unwrap()));
+            all.extend(
+                (1..chunk.min(most.saturating_sub(starts) + 1))
+                    .map(|c| Schedule::two_level(n, starts + c, chunk, c).unwrap()),
+            );
         }
-        let least = all.iter().map(|s| over_ideal(s, &sizes, Policy::Clairvoyant)).fold(f64::INFINITY, f64::min);
+        let least = all
+            .iter()
+            .map(|s| over_ideal(s, &sizes, Policy::Clairvoyant))
+            .fold(f64::INFINITY, f64::min);
         println!("n = {n}: {ours} beside {least} of {} schedules", all.len());
         assert!(ours <= 1.01 * least, "n = {n}: {ours} beside {least} of {} schedules", all.len());
     }
@@ -92,7 +125,10 @@ fn no_plan_beats_its_bound() {
             for schedule in portfolio(120, 60, cache).unwrap() {
                 let makespan = over_ideal(&schedule, &sizes, Policy::Clairvoyant) * 240.0;
                 let bound = bound(&schedule, &sizes).unwrap();
-                assert!(bound.makespan <= makespan * (1.0 + 1e-12), "{bound:?}, {makespan}: {schedule:?} through {cache} slots");
+                assert!(
+                    bound.makespan <= makespan * (1.0 + 1e-12),
+                    "{bound:?}, {makespan}: {schedule:?} through {cache} slots"
+                );
                 assert!(bound.stream <= bound.makespan);
             }
         }
@@ -104,7 +140,8 @@ thread_local! {
     pub(super) static ATTEMPTS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A search of 10,000 steps plans and plays only a few of its schedules, each in some 2 ms (`make bench` has the time).
+/// A search of 10,000 steps plans and plays only a few of its schedules, each in some 2 ms (`make
+/// bench` has the time).
 #[test]
 fn few_schedules_are_simulated() {
     for (transfer, op, compressed, cache, host) in [
@@ -119,7 +156,12 @@ fn few_schedules_are_simulated() {
         let best = best(10_000, sizes.clone());
         let attempts = ATTEMPTS.get() - before;
         let all = portfolio(10_000, (cache + host).min(9999), cache).unwrap().len();
-        println!("{:?}, {attempts} of {all}: {:?} {}", begin.elapsed(), best.schedule, best.simulation.over_problem_ideal());
+        println!(
+            "{:?}, {attempts} of {all}: {:?} {}",
+            begin.elapsed(),
+            best.schedule,
+            best.simulation.over_problem_ideal()
+        );
         assert!(attempts <= 160 && all > 150, "{attempts} of {all}");
     }
 }
@@ -135,8 +177,11 @@ fn equal_inputs_give_equal_plans() {
 /// The slowest session counts, and what fits one need not fit the other.
 #[test]
 fn sessions_in_lockstep_share_the_schedule() {
-    let (small, large) = (tiers(balance(12.0, 0.48, false), 2, 20), tiers(balance(3.0, 0.48, false), 20, 300));
-    let both = search(300, u32::MAX, &[vec![small.clone(), large.clone()]], Keep::Best).unwrap().swap_remove(0);
+    let (small, large) =
+        (tiers(balance(12.0, 0.48, false), 2, 20), tiers(balance(3.0, 0.48, false), 20, 300));
+    let both = search(300, u32::MAX, &[vec![small.clone(), large.clone()]], Keep::Best)
+        .unwrap()
+        .swap_remove(0);
     assert_eq!(both.plans.len(), 2);
     assert!(both.plans[0].host_slots <= 20 && both.plans[1].cache == 20);
     let alone = best(300, small);
@@ -150,7 +195,8 @@ fn families_are_ranked() {
     let coded = vec![tiers(balance(3.0, 0.85, true), 16, 240)];
     let ranked = search(1000, u32::MAX, &[raw.clone(), coded], Keep::Families).unwrap();
     assert!(ranked.windows(2).all(|w| w[0].simulation.makespan <= w[1].simulation.makespan));
-    let mut families: Vec<_> = ranked.iter().map(|c| (c.alternative, c.schedule.algorithm.name())).collect();
+    let mut families: Vec<_> =
+        ranked.iter().map(|c| (c.alternative, c.schedule.algorithm.name())).collect();
     assert!(families.len() >= 8, "{families:?}");
     families.sort();
     families.dedup();
@@ -163,6 +209,7 @@ fn families_are_ranked() {
 
 #[test]
 fn budgets_without_room_are_an_error_that_says_the_least() {
-    let error = search(100, u32::MAX, &[vec![tiers(balance(1.0, 0.1, false), 0, 0)]], Keep::Best).unwrap_err();
+    let error = search(100, u32::MAX, &[vec![tiers(balance(1.0, 0.1, false), 0, 0)]], Keep::Best)
+        .unwrap_err();
     assert!(error.message.contains("one snapshot has 1 bytes"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! The schedule that sessions share: its parameters, its plans, and the cursor that says which action is current.
+//! The schedule that sessions share: its parameters, its plans, and the cursor that says which
+//! action is current.
 
 use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
@@ -37,7 +38,8 @@ struct State {
     decided: Option<Choice>,
     /// How often it was decided anew.
     decisions: u64,
-    /// The application, or another rank, has been told of the schedule: only the application may have it decided anew, by a call for that.
+    /// The application, or another rank, has been told of the schedule: only the application may
+    /// have it decided anew, by a call for that.
     told: bool,
     actions: Option<Ranges>,
     sweep: u64,
@@ -46,7 +48,8 @@ struct State {
 }
 
 impl SharedSchedule {
-    /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the sizes of all sessions are known.
+    /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the
+    /// sizes of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
         let state = State {
@@ -80,8 +83,9 @@ impl SharedSchedule {
         &self.config
     }
 
-    /// Announces a session and the sizes of its alternatives. Before the schedule is decided they count in the decision; later its plan must
-    /// fit what is decided. Returns the session's number and the current sweep.
+    /// Announces a session and the sizes of its alternatives. Before the schedule is decided they
+    /// count in the decision; later its plan must fit what is decided. Returns the session's
+    /// number and the current sweep.
     pub fn attach(&self, offers: Vec<TierSpec>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
@@ -96,7 +100,8 @@ impl SharedSchedule {
         Ok((number, state.sweep))
     }
 
-    /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing changes.
+    /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing
+    /// changes.
     pub fn replan(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
@@ -127,7 +132,11 @@ impl SharedSchedule {
         let first = decided.alternative;
         let sessions: Vec<Vec<TierSpec>> = state.sessions.values().cloned().collect();
         let choice = choose_schedule(Schedule::of_terms(self.steps, terms)?, &sessions, first)?;
-        log::info!("{}: {} snapshots, as other ranks have them", choice.schedule.algorithm.name(), choice.schedule.snapshots);
+        log::info!(
+            "{}: {} snapshots, as other ranks have them",
+            choice.schedule.algorithm.name(),
+            choice.schedule.snapshots
+        );
         state.take(choice);
         Ok(())
     }
@@ -137,11 +146,14 @@ impl SharedSchedule {
         Ok(self.tell()?.fingerprint(self.config.range_actions))
     }
 
-    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of more than one step begins, unless the application
-    /// was told more of the schedule than that SAVE.
+    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of
+    /// more than one step begins, unless the application was told more of the schedule than
+    /// that SAVE.
     pub fn replan_at_start(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
-        let Some(tick) = state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save) else {
+        let Some(tick) =
+            state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save)
+        else {
             return fail!(State, "the schedule is past its first SAVE");
         };
         if state.told {
@@ -162,8 +174,8 @@ impl SharedSchedule {
         Ok(())
     }
 
-    /// Which alternative of those that sessions offer was chosen, and how often that was decided anew: a session whose plan is of an earlier
-    /// decision needs another one.
+    /// Which alternative of those that sessions offer was chosen, and how often that was decided
+    /// anew: a session whose plan is of an earlier decision needs another one.
     pub fn alternative(&self) -> Result<(usize, u64)> {
         let mut state = self.lock()?;
         let alternative = state.decide(&self.config, self.steps)?.alternative;
@@ -220,8 +232,8 @@ impl SharedSchedule {
         Ok(tick)
     }
 
-    /// The next action, which stays the next one, if `ready` accepts the sweep and the current action. The application is told of it:
-    /// `replan_at_start` changes nothing any more.
+    /// The next action, which stays the next one, if `ready` accepts the sweep and the current
+    /// action. The application is told of it: `replan_at_start` changes nothing any more.
     pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
@@ -237,8 +249,12 @@ impl SharedSchedule {
         self.peek_if(|_, _| Ok(()))
     }
 
-    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after TERMINATE.
-    pub fn peek_kind_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Option<Kind>> {
+    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after
+    /// TERMINATE.
+    pub fn peek_kind_if(
+        &self,
+        ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
+    ) -> Result<Option<Kind>> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
         Ok(state.actions(&self.config, self.steps)?.peek_kind())
@@ -249,8 +265,8 @@ impl SharedSchedule {
         Ok(self.lock()?.current)
     }
 
-    /// Goes back to before the first action, and returns the sweep that begins. At the beginning already, nothing changes: every session of
-    /// a shared schedule may ask for it.
+    /// Goes back to before the first action, and returns the sweep that begins. At the beginning
+    /// already, nothing changes: every session of a shared schedule may ask for it.
     pub fn rewind(&self) -> Result<u64> {
         let mut state = self.lock()?;
         if state.current.is_some() {
@@ -264,7 +280,11 @@ impl SharedSchedule {
 impl State {
     fn check_between_shots(&self) -> Result<()> {
         if let Some(tick) = self.current.filter(|tick| tick.action.kind != Kind::Terminate) {
-            return fail!(State, "the schedule is at action {}: plan anew between shots, after TERMINATE or setup", tick.it);
+            return fail!(
+                State,
+                "the schedule is at action {}: plan anew between shots, after TERMINATE or setup",
+                tick.it
+            );
         }
         Ok(())
     }
@@ -280,13 +300,22 @@ impl State {
 
     /// The action after the current one, at its place in the sweep.
     fn tick(&self, action: Action, end: u32) -> Tick {
-        Tick { sweep: self.sweep, it: self.current.map_or(0, |tick| tick.it + 1), event: self.event, action, end }
+        Tick {
+            sweep: self.sweep,
+            it: self.current.map_or(0, |tick| tick.it + 1),
+            event: self.event,
+            action,
+            end,
+        }
     }
 
     /// The actions of this sweep that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
         if self.actions.is_none() {
-            self.actions = Some(Ranges::new(self.decide(config, steps)?.schedule.actions(), config.range_actions));
+            self.actions = Some(Ranges::new(
+                self.decide(config, steps)?.schedule.actions(),
+                config.range_actions,
+            ));
         }
         match &mut self.actions {
             Some(actions) => Ok(actions),
@@ -319,7 +348,8 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
     Ok(choice)
 }
 
-/// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits them.
+/// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits
+/// them.
 fn plan_for(choice: &Choice, sizes: &TierSpec) -> Result<Arc<Plan>> {
     let plan = sizes.plan_for(&choice.schedule, &choice.plans)?;
     sizes.check(&plan)?;

@@ -1,4 +1,5 @@
-//! The ways in which a session may store its snapshots: the one that is configured, or those that the planner chooses from.
+//! The ways in which a session may store its snapshots: the one that is configured, or those that
+//! the planner chooses from.
 
 use crate::choice::TierSpec;
 use crate::codec::{Method, Settings, SnapshotCodec};
@@ -8,7 +9,8 @@ use crate::layout::{Layout, Levels, ALIGNMENT};
 use crate::plan::{Policy, SPARE_SLOTS};
 use crate::tier::SnapshotCoder;
 
-/// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was not measured may be larger.
+/// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was
+/// not measured may be larger.
 const MARGIN: f64 = 1.125;
 
 /// A way to store snapshots, and what tiers are to it.
@@ -30,7 +32,9 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
         return Ok(offers);
     }
     let raw = config.compression.with(Method::None);
-    let known = candidates(config).into_iter().filter(|settings| config.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
+    let known = candidates(config)
+        .into_iter()
+        .filter(|settings| config.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
     let mut codecs: Vec<Settings> = known.collect();
     if codecs.is_empty() && config.compression_factor > 1.0 {
         codecs.push(config.compression.with(Method::Lorenzo));
@@ -52,16 +56,24 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
 
 /// Raw snapshots that share time levels, where the configuration lets them and states have any.
 fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
-    let possible = config.compression.method == Method::None && !config.zero_copy && config.policy == Policy::Clairvoyant;
+    let possible = config.compression.method == Method::None
+        && !config.zero_copy
+        && config.policy == Policy::Clairvoyant;
     let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
     let sizes = TierSpec::sharing(config, &levels, layout.slot_bytes);
-    Some(StorageOption { compression: config.compression.with(Method::None), levels: Some(levels), sizes })
+    Some(StorageOption {
+        compression: config.compression.with(Method::None),
+        levels: Some(levels),
+        sizes,
+    })
 }
 
 /// The codecs that a configuration leaves to choose from, or has.
 pub fn candidates(config: &Config) -> Vec<Settings> {
     match config.compression.method {
-        _ if config.any_codec => Method::BOUNDED.into_iter().map(|method| config.compression.with(method)).collect(),
+        _ if config.any_codec => {
+            Method::BOUNDED.into_iter().map(|method| config.compression.with(method)).collect()
+        }
         Method::None => Vec::new(),
         _ => vec![config.compression.clone()],
     }
@@ -70,10 +82,18 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
 fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
     let aside = aside(config, compression, layout)?;
     if (1..aside).contains(&config.device_budget) {
-        return fail!(Budget, "device_budget = {}: it needs {aside} bytes for other things than the cache", config.device_budget);
+        return fail!(
+            Budget,
+            "device_budget = {}: it needs {aside} bytes for other things than the cache",
+            config.device_budget
+        );
     }
     let expected = aligned(expected_bytes(config, compression, layout)?);
-    Ok(StorageOption { compression: compression.clone(), levels: None, sizes: tiers_of(config, compression, layout, expected, aside) })
+    Ok(StorageOption {
+        compression: compression.clone(),
+        levels: None,
+        sizes: tiers_of(config, compression, layout, expected, aside),
+    })
 }
 
 /// What a snapshot takes of a tier.
@@ -81,16 +101,29 @@ pub fn aligned(bytes: u64) -> u64 {
     bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
 }
 
-/// Bytes of device memory beside the cache: two states if the application works in its slots, and what a codec works in.
+/// Bytes of device memory beside the cache: two states if the application works in its slots, and
+/// what a codec works in.
 fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
-    let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
+    let spare =
+        if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
     let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
-    Ok(spare.saturating_add(if by_kernels { SnapshotCoder::gpu_bytes(compression, layout)? } else { 0 }))
+    Ok(spare.saturating_add(if by_kernels {
+        SnapshotCoder::gpu_bytes(compression, layout)?
+    } else {
+        0
+    }))
 }
 
-/// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the cache. Compressed snapshots have all of the
-/// budget, or as much as so many of them as there may be slots can take.
-pub fn tiers_of(config: &Config, compression: &Settings, layout: &Layout, slot_bytes: u64, aside: u64) -> TierSpec {
+/// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the
+/// cache. Compressed snapshots have all of the budget, or as much as so many of them as there may
+/// be slots can take.
+pub fn tiers_of(
+    config: &Config,
+    compression: &Settings,
+    layout: &Layout,
+    slot_bytes: u64,
+    aside: u64,
+) -> TierSpec {
     let mut sizes = TierSpec::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
     if compression.method != Method::None && config.device_budget > aside {
         let most = match config.cache {
@@ -102,17 +135,23 @@ pub fn tiers_of(config: &Config, compression: &Settings, layout: &Layout, slot_b
     sizes
 }
 
-/// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else those of raw snapshots.
+/// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else
+/// those of raw snapshots.
 fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
     if compression.method == Method::None {
         return Ok(layout.slot_bytes);
     }
     if !compression.method.is_bounded() {
-        return Ok(SnapshotCodec::new(compression.clone(), layout)?.expected_bytes(config.compression_factor));
+        return Ok(SnapshotCodec::new(compression.clone(), layout)?
+            .expected_bytes(config.compression_factor));
     }
     if config.compression_factor > 1.0 {
         return Ok(SnapshotCodec::bytes_by_ratio(layout, config.compression_factor));
     }
-    let measured = config.profile.as_ref().and_then(|profile| profile.codec(compression)).map(|codec| codec.worst_ratio / MARGIN);
+    let measured = config
+        .profile
+        .as_ref()
+        .and_then(|profile| profile.codec(compression))
+        .map(|codec| codec.worst_ratio / MARGIN);
     Ok((SnapshotCodec::max_bytes(layout) as f64 / measured.unwrap_or(1.0).max(1.0)) as u64)
 }

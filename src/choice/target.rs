@@ -15,23 +15,33 @@ pub enum Target {
 }
 
 impl Target {
-    /// The device that a configuration asks for, or else the one whose memory the fields are, or else the host where there is no CUDA device;
-    /// `None` as long as only fields to come can say it. Where fields are to say it, CUDA is not started in this process.
+    /// The device that a configuration asks for, or else the one whose memory the fields are, or
+    /// else the host where there is no CUDA device; `None` as long as only fields to come can
+    /// say it. Where fields are to say it, CUDA is not started in this process.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         match (config.backend, config.device) {
-            (Backend::Host, Some(device)) => return fail!(Config, "device = {}: the host backend has no devices; use 0", device + 1),
+            (Backend::Host, Some(device)) => {
+                return fail!(
+                    Config,
+                    "device = {}: the host backend has no devices; use 0",
+                    device + 1
+                )
+            }
             (Backend::Host, None) => return Ok(Some(Target::Host)),
             (Backend::Cuda, Some(device)) => return Ok(Some(Target::Cuda(device))),
             _ => {}
         }
-        let locations: Vec<Location> = fields.iter().filter_map(|f| f.memory).map(cuda::locate).collect::<Result<_>>()?;
+        let locations: Vec<Location> =
+            fields.iter().filter_map(|f| f.memory).map(cuda::locate).collect::<Result<_>>()?;
         let of_fields = locations.iter().find_map(|location| match location {
             Location::Device(k) | Location::Managed(k) => Some(*k),
             Location::Host => None,
         });
         Ok(match (config.backend, config.device.or(of_fields)) {
             (_, Some(device)) => Some(Target::Cuda(device)),
-            (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => Some(Target::Host),
+            (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => {
+                Some(Target::Host)
+            }
             _ if locations.is_empty() => None,
             (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
             (_, None) => Some(Target::Host),
@@ -76,7 +86,9 @@ impl Target {
     /// Opens it.
     pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
         match self {
-            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth, config.huge_pages)?)),
+            Target::Host => {
+                Ok(Box::new(HostDevice::new(config.link_bandwidth, config.huge_pages)?))
+            }
             Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
         }
     }

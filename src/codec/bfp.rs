@@ -1,18 +1,23 @@
-//! `bfp`: block floating point. 33 bytes for 32 FP32 values (34 for 32 FP64 values), known before the data are.
+//! `bfp`: block floating point. 33 bytes for 32 FP32 values (34 for 32 FP64 values), known before
+//! the data are.
 //!
-//! Each block of 32 consecutive values, the last one perhaps shorter, has an exponent E and integers q = x 2^-k rounded to nearest, ties
-//! to even, |q| <= 127, and comes back as q 2^k:
+//! Each block of 32 consecutive values, the last one perhaps shorter, has an exponent E and
+//! integers q = x 2^-k rounded to nearest, ties to even, |q| <= 127, and comes back as q 2^k:
 //!
-//! k = E - B - 6, E = max(8, biased exponent of (128 / 127.5) max |x| over the block), B = 127 (FP64: 1023)
+//! k = E - B - 6, E = max(8, biased exponent of (128 / 127.5) max |x| over the block), B = 127
+//! (FP64: 1023)
 //!
-//! The biased exponent is that of the IEEE format; the factor is the addition of 2^-7 of a binade to the bits of max |x|: where 127.5 2^k
-//! and above would round to 128, E is one more. With E >= 8 denormals become 0 and no decoded value is one, so that the result does not
-//! depend on whether the processor flushes denormals.
+//! The biased exponent is that of the IEEE format; the factor is the addition of 2^-7 of a binade
+//! to the bits of max |x|: where 127.5 2^k and above would round to 128, E is one more. With E >= 8
+//! denormals become 0 and no decoded value is one, so that the result does not depend on whether
+//! the processor flushes denormals.
 //!
-//! Error: |x - decoded x| <= 2^(k-1), hence <= max(max |x| over the block / 127, 2^-126) (FP64: 2^-1022). -0 becomes 0. The caller's bound
-//! is not looked at. Blocks know nothing of each other: one pass, one thread or one warp per block.
+//! Error: |x - decoded x| <= 2^(k-1), hence <= max(max |x| over the block / 127, 2^-126) (FP64:
+//! 2^-1022). -0 becomes 0. The caller's bound is not looked at. Blocks know nothing of each other:
+//! one pass, one thread or one warp per block.
 //!
-//! Not coded, and left to be stored raw: arrays with NaN, infinities or values of (2 - 2^-7) 2^127 (FP64: 2^1023) and above.
+//! Not coded, and left to be stored raw: arrays with NaN, infinities or values of (2 - 2^-7) 2^127
+//! (FP64: 2^1023) and above.
 //!
 //! n values, N = ceil(n / 32) blocks:
 //!
@@ -48,7 +53,12 @@ pub struct Bfp {
 impl Bfp {
     /// For arrays of this shape.
     pub fn new(shape: Shape) -> Result<Self> {
-        let Some(values) = shape.n.iter().try_fold(1usize, |values, &n| values.checked_mul(n)).filter(|&n| n <= isize::MAX as usize) else {
+        let Some(values) = shape
+            .n
+            .iter()
+            .try_fold(1usize, |values, &n| values.checked_mul(n))
+            .filter(|&n| n <= isize::MAX as usize)
+        else {
             return fail!(Shape, "bfp: {:?} values have no size in bytes", shape.n);
         };
         let exponents = values.div_ceil(BLOCK) * exponent_bytes(shape);
@@ -58,7 +68,13 @@ impl Bfp {
 
     fn encode<T: Lane>(&self, x: &[T], to: &mut [u8]) -> Result<Option<usize>> {
         if x.len() != self.shape.values() || to.len() < self.bytes {
-            return fail!(Shape, "bfp: {} values into {} bytes do not fit {:?}", x.len(), to.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "bfp: {} values into {} bytes do not fit {:?}",
+                x.len(),
+                to.len(),
+                self.shape.n
+            );
         }
         let (head, q) = to[..self.bytes].split_at_mut(self.integers);
         let (exponents, padding) = head.split_at_mut(self.exponents);
@@ -69,7 +85,13 @@ impl Bfp {
 
     fn decode<T: Lane>(&self, from: &[u8], x: &mut [T]) -> Result<()> {
         if x.len() != self.shape.values() || from.len() != self.bytes {
-            return fail!(Shape, "bfp: {} bytes do not hold {} values of {:?}", from.len(), x.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "bfp: {} bytes do not hold {} values of {:?}",
+                from.len(),
+                x.len(),
+                self.shape.n
+            );
         }
         let (head, q) = from.split_at(self.integers);
         let (exponents, padding) = head.split_at(self.exponents);
@@ -148,7 +170,9 @@ macro_rules! lane {
 
             #[inline(always)]
             fn scale(exponent: u16) -> Self {
-                $float::from_bits(((2 * $bias + 6 - exponent as $bits) as $bits) << ($float::MANTISSA_DIGITS - 1))
+                $float::from_bits(
+                    ((2 * $bias + 6 - exponent as $bits) as $bits) << ($float::MANTISSA_DIGITS - 1),
+                )
             }
 
             #[inline(always)]
@@ -158,7 +182,8 @@ macro_rules! lane {
 
             #[inline(always)]
             fn integers(x: &[Self], scale: Self, q: &mut [u8]) {
-                // In a sum with 1.5 2^DIGITS the last bit weighs 1: one rounding, to even, and the low byte is q.
+                // In a sum with 1.5 2^DIGITS the last bit weighs 1: one rounding, to even, and the
+                // low byte is q.
                 const MAGIC: $float = (3u64 << ($float::MANTISSA_DIGITS - 2)) as $float;
                 for (q, x) in q.iter_mut().zip(x) {
                     *q = $float::to_bits(x * scale + MAGIC) as u8;
@@ -181,7 +206,11 @@ macro_rules! lane {
 
             #[inline(always)]
             fn get(exponents: &[u8], block: usize) -> u16 {
-                exponents.as_chunks().0.get(block).map_or(0, |from| $exponent::from_le_bytes(*from) as u16)
+                exponents
+                    .as_chunks()
+                    .0
+                    .get(block)
+                    .map_or(0, |from| $exponent::from_le_bytes(*from) as u16)
             }
         }
     };
@@ -190,7 +219,8 @@ macro_rules! lane {
 lane!(f32, u32, i32, 127, u8);
 lane!(f64, u64, i64, 1023, u16);
 
-/// `BLOCK`, hidden from the compiler: loops of a length that it knows it unrolls first, and then fails to vectorise.
+/// `BLOCK`, hidden from the compiler: loops of a length that it knows it unrolls first, and then
+/// fails to vectorise.
 #[inline(always)]
 fn length() -> usize {
     std::hint::black_box(BLOCK).min(BLOCK)
@@ -315,7 +345,8 @@ mod tests {
         Ok(arrays.into_iter().next().unwrap())
     }
 
-    /// Codes as the module's text says, by division and rounding in double precision, one value at a time. FP32 only: there all is exact.
+    /// Codes as the module's text says, by division and rounding in double precision, one value at
+    /// a time. FP32 only: there all is exact.
     fn by_the_text(x: &[f32]) -> Vec<u8> {
         let exponents = x.chunks(BLOCK).map(|block| {
             let peak = block.iter().fold(0f32, |peak, x| peak.max(x.abs())) as f64;
@@ -344,7 +375,12 @@ mod tests {
         for (x, y) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
             let bound = x.iter().fold(0f64, |peak, x| peak.max(x.to_f64().abs()));
             for (x, y) in x.iter().zip(y) {
-                prop_assert!((x.to_f64() - y.to_f64()).abs() <= (bound / 127.0).max(least), "{:?} became {:?}", x, y);
+                prop_assert!(
+                    (x.to_f64() - y.to_f64()).abs() <= (bound / 127.0).max(least),
+                    "{:?} became {:?}",
+                    x,
+                    y
+                );
             }
         }
         Ok(())
@@ -409,7 +445,9 @@ mod tests {
                 let mut x = [1f32; 70];
                 x[at] = bad;
                 assert!(coded(&x).is_none());
-                assert!(coded(&x.map(|x| if x == f32::MAX { f64::MAX } else { x as f64 })).is_none());
+                assert!(
+                    coded(&x.map(|x| if x == f32::MAX { f64::MAX } else { x as f64 })).is_none()
+                );
             }
         }
     }
@@ -436,18 +474,28 @@ mod tests {
     #[test]
     fn real_wavefields() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
+        let shared =
+            std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
         for step in ["0400", "0800"] {
-            let Ok(bytes) = std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32"))) else {
+            let Ok(bytes) = std::fs::read(
+                shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32")),
+            ) else {
                 println!("skipped: no wavefields (set GPUZIP_SHARED)");
                 return;
             };
-            let x: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            let x: Vec<f32> =
+                bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
             let stream = coded(&x).unwrap();
             let y = decoded::<f32>(&stream, x.len()).unwrap();
-            let square = x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>() / x.len() as f64;
-            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x)) - x.iter().fold(f32::MAX, |a, &x| a.min(x));
-            let (psnr, ratio) = (20.0 * (range as f64 / square.sqrt()).log10(), bytes.len() as f64 / stream.len() as f64);
+            let square =
+                x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>()
+                    / x.len() as f64;
+            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x))
+                - x.iter().fold(f32::MAX, |a, &x| a.min(x));
+            let (psnr, ratio) = (
+                20.0 * (range as f64 / square.sqrt()).log10(),
+                bytes.len() as f64 / stream.len() as f64,
+            );
             println!("step {step}: ratio {ratio:.3}, {psnr:.1} dB");
             assert!(ratio > 3.878 && psnr > 65.0);
         }

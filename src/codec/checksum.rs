@@ -1,31 +1,37 @@
-//! The checksum of streams, profiles and shared time levels: a sum over 64-bit words, mod 2^64, which may be added up in any order and in
-//! any pieces, so that a kernel sums a stream while it writes.
+//! The checksum of streams, profiles and shared time levels: a sum over 64-bit words, mod 2^64,
+//! which may be added up in any order and in any pieces, so that a kernel sums a stream while it
+//! writes.
 //!
-//! Word number i, of value w, adds `weight(i / RUN) * t(w ^ KEYS[i % RUN])`. Keys and weights are pseudo-random (splitmix64); weights are
-//! odd. With x = 2^32 b + a, a and b the halves of 32 bits,
+//! Word number i, of value w, adds `weight(i / RUN) * t(w ^ KEYS[i % RUN])`. Keys and weights are
+//! pseudo-random (splitmix64); weights are odd. With x = 2^32 b + a, a and b the halves of 32 bits,
 //!
 //!   t(x) = x + a b = (a + 2^32)(b + 1) - 2^32  mod 2^64,
 //!
-//! which is NH (Black et al. 1999) with the word itself added, as XXH3 adds it, since a product alone is blind to one half where the other
-//! half is zero. What it notices:
+//! which is NH (Black et al. 1999) with the word itself added, as XXH3 adds it, since a product
+//! alone is blind to one half where the other half is zero. What it notices:
 //!
-//! - A change within one half of a word, always. With b fixed, a change da moves t by (b + 1) da, and 0 < |(b + 1) da| < 2^64. With a fixed,
-//!   a change db moves t by (a + 2^32) db, and 0 < |(a + 2^32) db| < 2^65: it is 0 mod 2^64 only if it is 2^64 itself, so a + 2^32 would have
-//!   to be a power of two, hence 2^32, and |db| = 2^32, which is too large. An odd weight keeps what is not 0 mod 2^64 so.
+//! - A change within one half of a word, always. With b fixed, a change da moves t by (b + 1) da,
+//!   and 0 < |(b + 1) da| < 2^64. With a fixed, a change db moves t by (a + 2^32) db, and 0 < |(a +
+//!   2^32) db| < 2^65: it is 0 mod 2^64 only if it is 2^64 itself, so a + 2^32 would have to be a
+//!   power of two, hence 2^32, and |db| = 2^32, which is too large. An odd weight keeps what is not
+//!   0 mod 2^64 so.
 //! - Words replaced by random ones: all but about one in 2^61.
-//! - Any fixed pattern of flipped bits in words of random content: all but one in 2^32 at worst, which is where only the highest bits of
-//!   halves flip (the signs of FP32 values, say), since such a change moves the sum by multiples of 2^31. The tests count this exactly for
-//!   words of few bits.
+//! - Any fixed pattern of flipped bits in words of random content: all but one in 2^32 at worst,
+//!   which is where only the highest bits of halves flip (the signs of FP32 values, say), since
+//!   such a change moves the sum by multiples of 2^31. The tests count this exactly for words of
+//!   few bits.
 //!
-//! Keys in an arithmetic progression would be cheaper and would cancel in patterns that data have, such as two pulses that move apart by
-//! one word each. Nothing here resists someone who chooses the damage: the constants are public.
+//! Keys in an arithmetic progression would be cheaper and would cancel in patterns that data have,
+//! such as two pulses that move apart by one word each. Nothing here resists someone who chooses
+//! the damage: the constants are public.
 
 // Lanes are counted.
 #![allow(clippy::needless_range_loop)]
 
 use super::simd::{dispatch, prefetch, Kernel};
 
-/// The checksum of `bytes`, the last word filled up with zeros, whose first word is number `first` of the stream.
+/// The checksum of `bytes`, the last word filled up with zeros, whose first word is number `first`
+/// of the stream.
 pub fn checksum(bytes: &[u8], first: u64) -> u64 {
     dispatch(Sum(bytes, first))
 }
@@ -41,7 +47,8 @@ static KEYS: [u64; RUN] = keys();
 const LANES: usize = 16;
 /// Bytes of these words.
 const BLOCK: usize = 8 * LANES;
-/// How many bytes ahead memory is asked for: there is little to do for each word, and the checksum would wait for most of them.
+/// How many bytes ahead memory is asked for: there is little to do for each word, and the checksum
+/// would wait for most of them.
 const AHEAD: usize = 16 * BLOCK;
 
 impl Kernel for Sum<'_> {
@@ -64,7 +71,8 @@ impl Kernel for Sum<'_> {
                 sums[k] = sums[k].wrapping_add(weight.wrapping_mul(of_run[k]));
             }
         }
-        sums[0] = sums[0].wrapping_add(weight(next + runs.len() as u64).wrapping_mul(sum_of_piece(tail, &KEYS)));
+        sums[0] = sums[0]
+            .wrapping_add(weight(next + runs.len() as u64).wrapping_mul(sum_of_piece(tail, &KEYS)));
         sums.iter().fold(0, |sum, &s| sum.wrapping_add(s))
     }
 }
@@ -73,7 +81,9 @@ impl Kernel for Sum<'_> {
 #[inline(always)]
 fn sums_of_run(run: &[u8; 8 * RUN], bytes: &[u8], at: usize) -> [u64; LANES] {
     let mut sums = [0u64; LANES];
-    for (i, (block, keys)) in run.as_chunks::<BLOCK>().0.iter().zip(KEYS.as_chunks::<LANES>().0).enumerate() {
+    for (i, (block, keys)) in
+        run.as_chunks::<BLOCK>().0.iter().zip(KEYS.as_chunks::<LANES>().0).enumerate()
+    {
         prefetch::<_, false>(bytes, at + i * BLOCK + AHEAD);
         prefetch::<_, false>(bytes, at + i * BLOCK + AHEAD + BLOCK / 2);
         for k in 0..LANES {
@@ -89,7 +99,10 @@ fn sums_of_run(run: &[u8; 8 * RUN], bytes: &[u8], at: usize) -> [u64; LANES] {
 #[inline(always)]
 fn sum_of_piece(bytes: &[u8], keys: &[u64]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let whole = words.iter().zip(keys).fold(0u64, |sum, (&word, key)| sum.wrapping_add(t(u64::from_le_bytes(word) ^ key)));
+    let whole = words
+        .iter()
+        .zip(keys)
+        .fold(0u64, |sum, (&word, key)| sum.wrapping_add(t(u64::from_le_bytes(word) ^ key)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     match keys.get(words.len()) {
@@ -120,7 +133,8 @@ const fn keys() -> [u64; RUN] {
     keys
 }
 
-/// Number `i` of the sequence of Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014, from seed 0.
+/// Number `i` of the sequence of Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014, from seed 0.
 #[inline(always)]
 const fn splitmix64(i: u64) -> u64 {
     let x = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -146,7 +160,8 @@ mod tests {
             let (mut word, index) = ([0; 8], first + k as u64);
             word[..piece.len()].copy_from_slice(piece);
             let x = u64::from_le_bytes(word) ^ splitmix64(index % 256);
-            (splitmix64(!(index / 256)) | 1).wrapping_mul(x.wrapping_add((x as u32 as u64) * (x >> 32)))
+            (splitmix64(!(index / 256)) | 1)
+                .wrapping_mul(x.wrapping_add((x as u32 as u64) * (x >> 32)))
         };
         bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
     }
@@ -188,30 +203,58 @@ mod tests {
         }
     }
 
-    /// No word hides a change of its own half: not those that the key makes 0 or extreme, nor those that a product of halves plus multiples
-    /// of the word's number would hide, up to words far beyond 2^32.
+    /// No word hides a change of its own half: not those that the key makes 0 or extreme, nor those
+    /// that a product of halves plus multiples of the word's number would hide, up to words far
+    /// beyond 2^32.
     #[test]
     fn no_word_is_blind() {
-        const SPECIAL: [u32; 8] = [0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFE, 0xFFFF_FFFF];
-        // 110066197: in FP32 values, [2 * 110066197 + 1] was invisible where the value before it was 0.
-        let places = (0..2 * RUN as u64).chain([110_066_197, 110_066_205, (1 << 32) - 1, 1 << 32, (1 << 40) + 77]);
+        const SPECIAL: [u32; 8] =
+            [0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFE, 0xFFFF_FFFF];
+        // 110066197: in FP32 values, [2 * 110066197 + 1] was invisible where the value before it
+        // was 0.
+        let places = (0..2 * RUN as u64).chain([
+            110_066_197,
+            110_066_205,
+            (1 << 32) - 1,
+            1 << 32,
+            (1 << 40) + 77,
+        ]);
         for place in places {
-            let low = 0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(place as u32)));
-            let high = 0u32.wrapping_sub(0xC2B2_AE3Du32.wrapping_add(0x85EB_CA77u32.wrapping_mul(place as u32)));
-            let keyed = SPECIAL.iter().flat_map(|a| SPECIAL.map(|b| KEYS[place as usize % RUN] ^ (u64::from(*a) | u64::from(b) << 32)));
-            for word in keyed.chain([0, u64::MAX, low.into(), u64::from(high) << 32, u64::from(low) | u64::from(high) << 32]) {
+            let low = 0u32.wrapping_sub(
+                0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(place as u32)),
+            );
+            let high = 0u32.wrapping_sub(
+                0xC2B2_AE3Du32.wrapping_add(0x85EB_CA77u32.wrapping_mul(place as u32)),
+            );
+            let keyed = SPECIAL.iter().flat_map(|a| {
+                SPECIAL.map(|b| KEYS[place as usize % RUN] ^ (u64::from(*a) | u64::from(b) << 32))
+            });
+            for word in keyed.chain([
+                0,
+                u64::MAX,
+                low.into(),
+                u64::from(high) << 32,
+                u64::from(low) | u64::from(high) << 32,
+            ]) {
                 let sum = checksum(&word.to_le_bytes(), place);
-                for change in SPECIAL.into_iter().skip(1).chain((0..32).map(|bit| 1 << bit)).map(u64::from) {
+                for change in
+                    SPECIAL.into_iter().skip(1).chain((0..32).map(|bit| 1 << bit)).map(u64::from)
+                {
                     for change in [change, change << 32] {
-                        assert_ne!(sum, checksum(&(word ^ change).to_le_bytes(), place), "word {word:#x} at {place}, {change:#x}");
+                        assert_ne!(
+                            sum,
+                            checksum(&(word ^ change).to_le_bytes(), place),
+                            "word {word:#x} at {place}, {change:#x}"
+                        );
                     }
                 }
             }
         }
     }
 
-    /// The same sum with words of 2 w bits, exactly: of all patterns of flipped bits in one word, and in two words, none stays unnoticed in
-    /// more than 2^-w of all contents; within one half, none at all.
+    /// The same sum with words of 2 w bits, exactly: of all patterns of flipped bits in one word,
+    /// and in two words, none stays unnoticed in more than 2^-w of all contents; within one
+    /// half, none at all.
     #[test]
     fn small_words_are_counted_out() {
         for w in 2..=5 {
@@ -228,41 +271,64 @@ mod tests {
             for flipped in 1..words {
                 let unnoticed = moves[flipped][0] as usize;
                 assert!(unnoticed <= words >> w, "width {w}, {flipped:#x}: {unnoticed} of {words}");
-                assert!(unnoticed == 0 || flipped & half != 0 && flipped >> w != 0, "width {w}, {flipped:#x}");
+                assert!(
+                    unnoticed == 0 || flipped & half != 0 && flipped >> w != 0,
+                    "width {w}, {flipped:#x}"
+                );
             }
             for weight in [1, 5, words / 2 + 3].into_iter().take(if w > 3 { 0 } else { 3 }) {
                 for (a, b) in (1..words).flat_map(|a| (0..words).map(move |b| (a, b))) {
-                    let unnoticed: u64 = (0..words).map(|by| moves[a][(words * words - weight * by) % words] * moves[b][by]).sum();
-                    assert!(unnoticed as usize <= (words * words) >> w, "width {w}, {a:#x} and {b:#x}: {unnoticed}");
+                    let unnoticed: u64 = (0..words)
+                        .map(|by| moves[a][(words * words - weight * by) % words] * moves[b][by])
+                        .sum();
+                    assert!(
+                        unnoticed as usize <= (words * words) >> w,
+                        "width {w}, {a:#x} and {b:#x}: {unnoticed}"
+                    );
                 }
             }
         }
     }
 
-    /// Patterns that data have, on fields of zeros, of one value and of smooth values: all have different sums.
+    /// Patterns that data have, on fields of zeros, of one value and of smooth values: all have
+    /// different sums.
     #[test]
     fn structured_changes_are_told_apart() {
         const WORDS: usize = 520;
         let single = |x: f32| u64::from(x.to_bits());
-        let smooth = |i: usize| single((i as f32 * 0.02).sin()) | single((i as f32 * 0.02 + 0.01).sin()) << 32;
-        let fields: [&dyn Fn(usize) -> u64; 3] = [&|_| 0, &|_| single(1.0) | single(1.0) << 32, &smooth];
+        let smooth = |i: usize| {
+            single((i as f32 * 0.02).sin()) | single((i as f32 * 0.02 + 0.01).sin()) << 32
+        };
+        let fields: [&dyn Fn(usize) -> u64; 3] =
+            [&|_| 0, &|_| single(1.0) | single(1.0) << 32, &smooth];
         for (number, field) in fields.into_iter().enumerate() {
             let words: Vec<u64> = (0..WORDS).map(field).collect();
             let sum = checksum(&bytes(&words), 8);
             let mut seen = HashSet::from([sum]);
-            let mut is_new = |sum: u64, what: &str, at: usize| assert!(seen.insert(sum), "field {number}: {what}, {at}");
+            let mut is_new = |sum: u64, what: &str, at: usize| {
+                assert!(seen.insert(sum), "field {number}: {what}, {at}")
+            };
             // By how much the sum moves where word i becomes another one.
             let moved = |i: usize, to: u64| {
                 let term = |word: u64| checksum(&word.to_le_bytes(), 8 + i as u64);
                 term(to).wrapping_sub(term(words[i]))
             };
             // Two pulses anywhere: moving them apart, together, or in step changes the sum.
-            for pulse in [single(-1.37), single(0.1) << 32, 1.5f64.to_bits(), single(0.7) | single(0.3) << 32] {
+            for pulse in [
+                single(-1.37),
+                single(0.1) << 32,
+                1.5f64.to_bits(),
+                single(0.7) | single(0.3) << 32,
+            ] {
                 let moves: Vec<u64> = (0..WORDS).map(|i| moved(i, words[i] ^ pulse)).collect();
                 for i in 0..WORDS {
-                    (i + 1..WORDS)
-                        .step_by(3)
-                        .for_each(|j| is_new(sum.wrapping_add(moves[i]).wrapping_add(moves[j]), "pulses", i * WORDS + j));
+                    (i + 1..WORDS).step_by(3).for_each(|j| {
+                        is_new(
+                            sum.wrapping_add(moves[i]).wrapping_add(moves[j]),
+                            "pulses",
+                            i * WORDS + j,
+                        )
+                    });
                 }
             }
             // All words of a stretch changed, from any word to any other.
@@ -282,7 +348,9 @@ mod tests {
             }
             // Lengths, and the whole in another place.
             (1..WORDS).for_each(|end| is_new(checksum(&bytes(&words[..end]), 8), "cut", end));
-            (9..4000).for_each(|first| is_new(checksum(&bytes(&words), first), "in another place", first as usize));
+            (9..4000).for_each(|first| {
+                is_new(checksum(&bytes(&words), first), "in another place", first as usize)
+            });
         }
     }
 
@@ -290,8 +358,12 @@ mod tests {
     #[test]
     fn places_differ() {
         let pair = [1.0f32, 1.5].map(|x| u64::from(x.to_bits()));
-        let sum = |at: [u64; 2], words: [u64; 2]| (0..2).map(|k| checksum(&words[k].to_le_bytes(), at[k])).fold(0, u64::wrapping_add);
-        for distance in (1..5000).chain((0..50).map(|k| 1 << k)).chain([(1 << 32) - 1, (1 << 32) + 1]) {
+        let sum = |at: [u64; 2], words: [u64; 2]| {
+            (0..2).map(|k| checksum(&words[k].to_le_bytes(), at[k])).fold(0, u64::wrapping_add)
+        };
+        for distance in
+            (1..5000).chain((0..50).map(|k| 1 << k)).chain([(1 << 32) - 1, (1 << 32) + 1])
+        {
             for at in [0, 8, 255] {
                 let at = [at, at + distance];
                 assert_ne!(sum(at, pair), sum(at, [pair[1], pair[0]]), "{at:?}");

@@ -30,22 +30,27 @@ impl Bound {
     }
 }
 
-/// Codes arrays of one shape and type. What it needs for that it allocates when it is made, never later.
+/// Codes arrays of one shape and type. What it needs for that it allocates when it is made, never
+/// later.
 ///
-/// What `compress` gives is a pure function of its arguments, whatever instruction set runs it and whatever was coded before, and every
-/// part of it can be made in parallel: kernels must give the same bytes.
+/// What `compress` gives is a pure function of its arguments, whatever instruction set runs it and
+/// whatever was coded before, and every part of it can be made in parallel: kernels must give the
+/// same bytes.
 ///
-/// A bounded coder may rely on what its caller checks: the bound b is positive, every finite |x| <= 2^28 b, and
-/// 2^-100 <= max |x| <= 2^120 (FP64: 2^-900, 2^1000). NaN and infinities may stand anywhere and must come back with the same bits.
+/// A bounded coder may rely on what its caller checks: the bound b is positive, every finite |x| <=
+/// 2^28 b, and 2^-100 <= max |x| <= 2^120 (FP64: 2^-900, 2^1000). NaN and infinities may stand
+/// anywhere and must come back with the same bits.
 pub trait Coder: Send {
     /// Most bytes that `compress` gives.
     fn max_bytes(&self) -> usize;
 
-    /// Codes `x` into the beginning of `to`, which has `max_bytes` bytes, and returns how many it took. What is behind them in `to` is
-    /// undefined afterwards. `None`: it cannot code this array, or needs more bytes than the array has.
+    /// Codes `x` into the beginning of `to`, which has `max_bytes` bytes, and returns how many it
+    /// took. What is behind them in `to` is undefined afterwards. `None`: it cannot code this
+    /// array, or needs more bytes than the array has.
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
 
-    /// Decodes all of `from` into `x`, every value of which is written. Whatever the bytes are, it neither panics nor reads beyond them.
+    /// Decodes all of `from` into `x`, every value of which is written. Whatever the bytes are, it
+    /// neither panics nor reads beyond them.
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()>;
 }
 

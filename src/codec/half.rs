@@ -1,17 +1,22 @@
-//! `fp16`: scaled half precision. Half the bytes of FP32, a quarter of FP64's, known before the data are.
+//! `fp16`: scaled half precision. Half the bytes of FP32, a quarter of FP64's, known before the
+//! data are.
 //!
-//! An array becomes h(x 2^s), h the nearest IEEE binary16 value, ties to even, and comes back as h 2^-s. One s for the array brings its
-//! largest value just below the largest half: with m = max |x|,
+//! An array becomes h(x 2^s), h the nearest IEEE binary16 value, ties to even, and comes back as h
+//! 2^-s. One s for the array brings its largest value just below the largest half: with m = max
+//! |x|,
 //!
-//! s = min(S, 15 - floor(log2(m))), one less where m 2^s >= 65520 would round to infinity; m = 0: s = 0
+//! s = min(S, 15 - floor(log2(m))), one less where m 2^s >= 65520 would round to infinity; m = 0: s
+//! = 0
 //!
-//! S is 101 for FP32 and 997 for FP64: with it neither the values that matter nor the decoded ones are denormal, so that the result
-//! does not depend on whether the processor flushes denormals. Subnormal halves are kept.
+//! S is 101 for FP32 and 997 for FP64: with it neither the values that matter nor the decoded ones
+//! are denormal, so that the result does not depend on whether the processor flushes denormals.
+//! Subnormal halves are kept.
 //!
-//! Error: |x - decoded x| <= max(2^-11 |x|, 2^(-25-s)), hence <= 2^-11 m. The sign of zero is kept. The caller's bound is not looked at.
+//! Error: |x - decoded x| <= max(2^-11 |x|, 2^(-25-s)), hence <= 2^-11 m. The sign of zero is kept.
+//! The caller's bound is not looked at.
 //!
-//! Not coded, and left to be stored raw: arrays with NaN or infinities, those with 0 < m < 2^(-14-S), and those whose
-//! largest value would round to 2^128 (FP64: 2^1024).
+//! Not coded, and left to be stored raw: arrays with NaN or infinities, those with 0 < m <
+//! 2^(-14-S), and those whose largest value would round to 2^128 (FP64: 2^1024).
 //!
 //! | byte | what (little-endian) |
 //! |---|---|
@@ -37,7 +42,12 @@ pub struct Half {
 impl Half {
     /// For arrays of this shape.
     pub fn new(shape: Shape) -> Result<Self> {
-        match shape.n.iter().try_fold(2usize, |bytes, &n| bytes.checked_mul(n)).and_then(|bytes| bytes.checked_add(HEAD)) {
+        match shape
+            .n
+            .iter()
+            .try_fold(2usize, |bytes, &n| bytes.checked_mul(n))
+            .and_then(|bytes| bytes.checked_add(HEAD))
+        {
             Some(bytes) => Ok(Half { shape, bytes }),
             None => fail!(Shape, "fp16: {:?} values have no size in bytes", shape.n),
         }
@@ -45,7 +55,13 @@ impl Half {
 
     fn encode<T: Lane>(&self, x: &[T], to: &mut [u8]) -> Result<Option<usize>> {
         if x.len() != self.shape.values() || to.len() < self.bytes {
-            return fail!(Shape, "fp16: {} values into {} bytes do not fit {:?}", x.len(), to.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "fp16: {} values into {} bytes do not fit {:?}",
+                x.len(),
+                to.len(),
+                self.shape.n
+            );
         }
         let Some(s) = exponent::<T>(dispatch(Peak(x))) else { return Ok(None) };
         let (head, halves) = to[..self.bytes].split_at_mut(HEAD);
@@ -57,7 +73,13 @@ impl Half {
 
     fn decode<T: Lane>(&self, from: &[u8], x: &mut [T]) -> Result<()> {
         if x.len() != self.shape.values() || from.len() != self.bytes {
-            return fail!(Shape, "fp16: {} bytes do not hold {} values of {:?}", from.len(), x.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "fp16: {} bytes do not hold {} values of {:?}",
+                from.len(),
+                x.len(),
+                self.shape.n
+            );
         }
         let (head, halves) = from.split_at(HEAD);
         let s = i32::from_le_bytes([head[0], head[1], head[2], head[3]]);
@@ -137,7 +159,8 @@ macro_rules! lane {
             #[inline(always)]
             fn larger(peak: Self, x: Self) -> Self {
                 // Finite values, infinities and NaNs, in this order, are ordered as their bits are.
-                let (a, b) = ($float::to_bits(peak) as $signed, $float::to_bits($float::abs(x)) as $signed);
+                let (a, b) =
+                    ($float::to_bits(peak) as $signed, $float::to_bits($float::abs(x)) as $signed);
                 $float::from_bits(if a > b { a } else { b } as $bits)
             }
 
@@ -147,14 +170,24 @@ macro_rules! lane {
                 let scaled = self * scale;
                 let sign = ($float::to_bits(scaled) >> ($bits::BITS - 16)) as u16 & 0x8000;
                 // 2^e: the binade of the value, or that of the smallest normal half.
-                let binade = $float::from_bits($float::to_bits(scaled) & (((1 << ($bits::BITS - 1 - DIGITS)) - 1) << DIGITS));
-                let binade = $float::to_bits(if binade > Self::power(-14) { binade } else { Self::power(-14) });
-                // In the sum with 2^(e + DIGITS - 10) the last bit weighs 2^(e - 10), as it does in the half: one rounding, to even.
+                let binade = $float::from_bits(
+                    $float::to_bits(scaled) & (((1 << ($bits::BITS - 1 - DIGITS)) - 1) << DIGITS),
+                );
+                let binade = $float::to_bits(if binade > Self::power(-14) {
+                    binade
+                } else {
+                    Self::power(-14)
+                });
+                // In the sum with 2^(e + DIGITS - 10) the last bit weighs 2^(e - 10), as it does in
+                // the half: one rounding, to even.
                 let magic = binade + ((DIGITS as $bits - 10) << DIGITS);
                 let sum = $float::to_bits($float::abs(scaled) + $float::from_bits(magic));
                 // The leading bit of a normal half's significand counts as one binade.
                 let binades = (binade >> (DIGITS - 10)) as u16;
-                (sum as u16).wrapping_sub(magic as u16).wrapping_add(binades.wrapping_sub((($bias - 14) << 10) as u16)) | sign
+                (sum as u16)
+                    .wrapping_sub(magic as u16)
+                    .wrapping_add(binades.wrapping_sub((($bias - 14) << 10) as u16))
+                    | sign
             }
 
             #[inline(always)]
@@ -162,7 +195,8 @@ macro_rules! lane {
                 const DIGITS: u32 = $float::MANTISSA_DIGITS - 1;
                 let shifted = ((half & 0x7fff) as $bits) << (DIGITS - 10);
                 let normal = $float::from_bits(shifted + (($bias - 15) << DIGITS));
-                let subnormal = $float::from_bits(shifted + (($bias - 14) << DIGITS)) - Self::power(-14);
+                let subnormal =
+                    $float::from_bits(shifted + (($bias - 14) << DIGITS)) - Self::power(-14);
                 let value = if half & 0x7c00 == 0 { subnormal } else { normal };
                 let sign = ((half & 0x8000) as $bits) << ($bits::BITS - 16);
                 $float::from_bits($float::to_bits(value) | sign) * step
@@ -283,11 +317,22 @@ mod tests {
         let stream = coded(x).expect("an array that can be coded");
         let s = i32::from_le_bytes(stream[..4].try_into().unwrap());
         for (x, half) in x.iter().zip(stream[HEAD..].as_chunks().0) {
-            prop_assert_eq!(u16::from_le_bytes(*half), by_the_text(x.to_f64() * T::power(s).to_f64()), "{:?} 2^{}", x, s);
+            prop_assert_eq!(
+                u16::from_le_bytes(*half),
+                by_the_text(x.to_f64() * T::power(s).to_f64()),
+                "{:?} 2^{}",
+                x,
+                s
+            );
         }
         for (x, y) in x.iter().zip(decoded::<T>(&stream, x.len()).unwrap()) {
             let (x, y) = (x.to_f64(), y.to_f64());
-            prop_assert!((x - y).abs() <= (x.abs() / 2048.0).max(2f64.powi(-25 - s)), "{} became {}", x, y);
+            prop_assert!(
+                (x - y).abs() <= (x.abs() / 2048.0).max(2f64.powi(-25 - s)),
+                "{} became {}",
+                x,
+                y
+            );
             prop_assert_eq!(x.is_sign_negative(), y.is_sign_negative());
         }
         let peak = x.iter().fold(0f64, |peak, x| peak.max(x.to_f64().abs())) * T::power(s).to_f64();
@@ -354,19 +399,33 @@ mod tests {
     fn every_half_comes_back() {
         let halves: Vec<u16> = (0..=u16::MAX).filter(|half| half & 0x7c00 != 0x7c00).collect();
         for s in [-105, 0, 7, 101] {
-            let x: Vec<f32> = halves.iter().map(|&half| f32::of_half(half, f32::power(-s))).collect();
+            let x: Vec<f32> =
+                halves.iter().map(|&half| f32::of_half(half, f32::power(-s))).collect();
             let stream = coded(&x).unwrap();
-            assert!(stream[HEAD..].as_chunks().0.iter().zip(&halves).all(|(to, half)| *to == half.to_le_bytes()));
+            assert!(stream[HEAD..]
+                .as_chunks()
+                .0
+                .iter()
+                .zip(&halves)
+                .all(|(to, half)| *to == half.to_le_bytes()));
             assert_eq!(decoded::<f32>(&stream, x.len()).unwrap(), x);
         }
-        assert_eq!([1.0, 65504.0, f64::power(-14), f64::power(-24)].map(|x| x.half(1.0)), [0x3c00, 0x7bff, 0x400, 1]);
+        assert_eq!(
+            [1.0, 65504.0, f64::power(-14), f64::power(-24)].map(|x| x.half(1.0)),
+            [0x3c00, 0x7bff, 0x400, 1]
+        );
     }
 
     #[test]
     fn tiny_arrays_and_those_with_infinities_are_refused() {
         assert!(coded(&[0f32; 40]).is_some() && coded(&[-0f64; 3]).is_some());
-        assert!(coded(&[f32::power(-115), 0.0]).is_some() && coded(&[f64::power(-1011), 0.0]).is_some());
-        assert!(coded(&[f32::from_bits(f32::power(-115).to_bits() - 1)]).is_none() && coded(&[f64::MIN_POSITIVE]).is_none());
+        assert!(
+            coded(&[f32::power(-115), 0.0]).is_some() && coded(&[f64::power(-1011), 0.0]).is_some()
+        );
+        assert!(
+            coded(&[f32::from_bits(f32::power(-115).to_bits() - 1)]).is_none()
+                && coded(&[f64::MIN_POSITIVE]).is_none()
+        );
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
             for at in [0, 40, 69] {
                 let mut x = [1f32; 70];
@@ -379,10 +438,14 @@ mod tests {
     /// What would come back as infinity is not coded; the value below comes back exactly.
     #[test]
     fn the_largest_values_come_back_finite() {
-        let (single, double) = ([65504.0 * f32::power(112), 1.0], [65504.0 * f64::power(1008), 1.0]);
+        let (single, double) =
+            ([65504.0 * f32::power(112), 1.0], [65504.0 * f64::power(1008), 1.0]);
         assert_eq!(decoded::<f32>(&coded(&single).unwrap(), 2).unwrap()[0], single[0]);
         assert_eq!(decoded::<f64>(&coded(&double).unwrap(), 2).unwrap()[0], double[0]);
-        assert!(coded(&[65519.0 * f32::power(112)]).is_some() && coded(&[65520.0 * f32::power(112)]).is_none());
+        assert!(
+            coded(&[65519.0 * f32::power(112)]).is_some()
+                && coded(&[65520.0 * f32::power(112)]).is_none()
+        );
         assert!(coded(&[f32::MAX, 1.0]).is_none_or(|stream| decoded::<f32>(&stream, 2).is_ok()));
         assert!(coded(&[f64::MAX]).is_none_or(|stream| decoded::<f64>(&stream, 1).is_ok()));
     }
@@ -402,18 +465,28 @@ mod tests {
     #[test]
     fn real_wavefields() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
+        let shared =
+            std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
         for step in ["0400", "0800"] {
-            let Ok(bytes) = std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32"))) else {
+            let Ok(bytes) = std::fs::read(
+                shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32")),
+            ) else {
                 println!("skipped: no wavefields (set GPUZIP_SHARED)");
                 return;
             };
-            let x: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            let x: Vec<f32> =
+                bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
             let stream = coded(&x).unwrap();
             let y = decoded::<f32>(&stream, x.len()).unwrap();
-            let square = x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>() / x.len() as f64;
-            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x)) - x.iter().fold(f32::MAX, |a, &x| a.min(x));
-            let (psnr, ratio) = (20.0 * (range as f64 / square.sqrt()).log10(), bytes.len() as f64 / stream.len() as f64);
+            let square =
+                x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>()
+                    / x.len() as f64;
+            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x))
+                - x.iter().fold(f32::MAX, |a, &x| a.min(x));
+            let (psnr, ratio) = (
+                20.0 * (range as f64 / square.sqrt()).log10(),
+                bytes.len() as f64 / stream.len() as f64,
+            );
             println!("step {step}: ratio {ratio:.3}, {psnr:.1} dB");
             assert!(ratio > 1.9999 && psnr > 94.0);
         }

@@ -1,7 +1,8 @@
 //! Codecs: how the fields of a state become the bytes of a snapshot and back.
 //!
-//! A [`Coder`] codes one array; a [`SnapshotCodec`] makes the arrays of a state into streams with headers, within the bounds asked for.
-//! Everything here but `gpu` runs on the host, and says what kernels must do, bit for bit.
+//! A [`Coder`] codes one array; a [`SnapshotCodec`] makes the arrays of a state into streams with
+//! headers, within the bounds asked for. Everything here but `gpu` runs on the host, and says what
+//! kernels must do, bit for bit.
 
 mod bfp;
 mod bitcomp;

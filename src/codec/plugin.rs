@@ -15,11 +15,13 @@ struct Plugin {
 /// The number of the first one; those below are gpuzip's.
 pub const FIRST: u8 = 64;
 
-/// By their numbers, from `FIRST` on, without gaps. Without a lock: a forked child has those of its parent.
+/// By their numbers, from `FIRST` on, without gaps. Without a lock: a forked child has those of its
+/// parent.
 static PLUGINS: [OnceBox<Plugin>; u8::MAX as usize + 1 - FIRST as usize] =
     [const { OnceBox::new() }; u8::MAX as usize + 1 - FIRST as usize];
 
-/// Adds a codec to those of this process, for good, and returns its number: 64, 65, ... in the order of registration.
+/// Adds a codec to those of this process, for good, and returns its number: 64, 65, ... in the
+/// order of registration.
 pub fn register(name: &str, factory: Factory) -> Result<u8> {
     let mut plugin = Box::new(Plugin { name: name.into(), factory });
     for (number, place) in (FIRST..=u8::MAX).zip(&PLUGINS) {

@@ -1,16 +1,21 @@
-//! What the codecs that quantise before they predict share: the quantiser, and whole numbers as bit planes.
+//! What the codecs that quantise before they predict share: the quantiser, and whole numbers as bit
+//! planes.
 //!
-//! A value x becomes q = round(x / s) and comes back as x^ = q s, s being the quantum. All arithmetic is that of the array's type, one
-//! rounding per operation, to nearest even (`__fmul_rn`, `__fadd_rn`, `__int2float_rn` and their double counterparts):
-//! q = bits(x * (1 / s) + M) - bits(M) as 32-bit words, with M = 1.5 * 2^23 (FP64: 1.5 * 2^52, low words), which rounds half to even.
-//! A value is coded so only where |x - x^| <= bound was found to hold in the arithmetic of the decoder; what that takes out (NaN,
-//! infinities, |q| >= 2^22 in FP32, an unlucky rounding) the codecs store as it is.
+//! A value x becomes q = round(x / s) and comes back as x^ = q s, s being the quantum. All
+//! arithmetic is that of the array's type, one rounding per operation, to nearest even
+//! (`__fmul_rn`, `__fadd_rn`, `__int2float_rn` and their double counterparts): q = bits(x * (1 / s)
+//! + M) - bits(M) as 32-bit words, with M = 1.5 * 2^23 (FP64: 1.5 * 2^52, low words), which rounds
+//! half to even. A value is coded so only where |x - x^| <= bound was found to hold in the
+//! arithmetic of the decoder; what that takes out (NaN, infinities, |q| >= 2^22 in FP32, an unlucky
+//! rounding) the codecs store as it is.
 //!
-//! The quantum is a little less than twice the bound, so that roundings of x^ stay within it: `unit`, which is twice the bound, times
-//! 511/512, 31/32 or 3/4 in FP64, rounded towards zero to the type. Likewise, what |x - x^| is compared with is the bound times 1 - 2^-20.
+//! The quantum is a little less than twice the bound, so that roundings of x^ stay within it:
+//! `unit`, which is twice the bound, times 511/512, 31/32 or 3/4 in FP64, rounded towards zero to
+//! the type. Likewise, what |x - x^| is compared with is the bound times 1 - 2^-20.
 //!
-//! The bound of a mean square, t, is not one of single errors. Where s = sqrt(12) t is measured to keep it, that is the unit, only the
-//! first quantum is used, and |x - x^| may be up to `unit`; otherwise t is the bound of every value.
+//! The bound of a mean square, t, is not one of single errors. Where s = sqrt(12) t is measured to
+//! keep it, that is the unit, only the first quantum is used, and |x - x^| may be up to `unit`;
+//! otherwise t is the bound of every value.
 
 // Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
 #![allow(clippy::needless_range_loop)]
@@ -88,8 +93,11 @@ const fn power(n: i64) -> f64 {
     f64::from_bits(((1023 + n) as u64) << 52)
 }
 
-quantised!(f32, 12_582_912.0, [power(-128), power(121)], |sum| f32::to_bits(sum).wrapping_sub(f32::to_bits(Self::MAGIC)) as i32);
-quantised!(f64, 6_755_399_441_055_744.0, [power(-930), power(1001)], |sum| f64::to_bits(sum) as i32);
+quantised!(f32, 12_582_912.0, [power(-128), power(121)], |sum| f32::to_bits(sum)
+    .wrapping_sub(f32::to_bits(Self::MAGIC))
+    as i32);
+quantised!(f64, 6_755_399_441_055_744.0, [power(-930), power(1001)], |sum| f64::to_bits(sum)
+    as i32);
 
 /// Quantum / unit, exact.
 const LEVELS: [f64; 3] = [511.0 / 512.0, 31.0 / 32.0, 3.0 / 4.0];
@@ -139,8 +147,9 @@ pub(super) struct Choice {
     pub levels: usize,
 }
 
-/// `Rms(t)`: the errors of a quantum s spread evenly over +-s/2 unless the field is special, so that s = sqrt(12) t should do. Whether
-/// it does is found out by measuring; if not, every single error is kept below t. `None`: not a bound to code with.
+/// `Rms(t)`: the errors of a quantum s spread evenly over +-s/2 unless the field is special, so
+/// that s = sqrt(12) t should do. Whether it does is found out by measuring; if not, every single
+/// error is kept below t. `None`: not a bound to code with.
 pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     const SQRT_12: f64 = 3.464_101_615_137_754_6;
     let [least, most] = T::BOUNDS;
@@ -157,9 +166,9 @@ pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     Some(Choice { unit: 2.0 * value, bound: value, levels: LEVELS.len() })
 }
 
-/// Whether the mean square of the errors is at most target^2. They are summed as whole numbers, |x - x^| / s * 2^12 rounded up: in
-/// any order, the sum is the same. Values that the quantum cannot code count as 0, as they will be stored as they are, and are left out
-/// of the mean.
+/// Whether the mean square of the errors is at most target^2. They are summed as whole numbers, |x
+/// - x^| / s * 2^12 rounded up: in any order, the sum is the same. Values that the quantum cannot
+/// code count as 0, as they will be stored as they are, and are left out of the mean.
 struct MeanSquare<'a, T> {
     x: &'a [T],
     quantum: Quantum<T>,
@@ -182,10 +191,13 @@ impl<T: Quantised> Kernel for MeanSquare<'_, T> {
             let (mut sums, mut counts) = ([0u32; LINE], [0u32; LINE]);
             for line in x.as_chunks::<LINE>().0 {
                 for i in 0..LINE {
-                    let error = (line[i] - T::from_i32(T::whole(line[i] * inverse + T::MAGIC)) * step).abs();
+                    let error = (line[i]
+                        - T::from_i32(T::whole(line[i] * inverse + T::MAGIC)) * step)
+                        .abs();
                     let coded = (error <= bound) as u32;
                     // Rounded to nearest: with 1 more it is an upper bound.
-                    let error = T::whole(error * inverse * T::from_i32(SCALE) + T::MAGIC).wrapping_add(1) as u32;
+                    let error = T::whole(error * inverse * T::from_i32(SCALE) + T::MAGIC)
+                        .wrapping_add(1) as u32;
                     sums[i] += error.wrapping_mul(error) & coded.wrapping_neg();
                     counts[i] += coded;
                 }
@@ -195,7 +207,8 @@ impl<T: Quantised> Kernel for MeanSquare<'_, T> {
                 count += counts[i] as u64;
             }
         }
-        // The whole numbers may be off by the roundings of `inverse` and of the product, 2^-22 of them at most.
+        // The whole numbers may be off by the roundings of `inverse` and of the product, 2^-22 of
+        // them at most.
         let unit = step.to_f64() / self.target / SCALE as f64 * (1.0 + power(-20));
         sum as f64 * unit * unit <= count as f64
     }
@@ -212,8 +225,8 @@ pub(super) fn transposed(mut bits: u64) -> u64 {
     bits ^ swap ^ (swap << 28)
 }
 
-/// Bytes, eight at a time, as rows of eight bits: bit i of byte j of a row is bit j of byte i, or of byte 7 - i if they are taken
-/// `BACKWARDS`.
+/// Bytes, eight at a time, as rows of eight bits: bit i of byte j of a row is bit j of byte i, or
+/// of byte 7 - i if they are taken `BACKWARDS`.
 #[inline(always)]
 pub(super) fn to_rows<const BACKWARDS: bool>(bytes: &[u8; TILE], rows: &mut [u8; TILE]) {
     for j in 0..ROWS {
@@ -261,10 +274,13 @@ pub(super) fn put_word(to: &mut [u8], at: usize, word: u64) {
     to[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Takes from every number the one `BACK` places before it, save the first ones. Loops go over as much as they can and know how far, as
-/// the compiler vectorises those best.
+/// Takes from every number the one `BACK` places before it, save the first ones. Loops go over as
+/// much as they can and know how far, as the compiler vectorises those best.
 #[inline(always)]
-pub(super) fn difference_back<const BACK: usize, const LEN: usize>(from: &[i32; LEN], to: &mut [i32; LEN]) {
+pub(super) fn difference_back<const BACK: usize, const LEN: usize>(
+    from: &[i32; LEN],
+    to: &mut [i32; LEN],
+) {
     to[..BACK].copy_from_slice(&from[..BACK]);
     for i in BACK..LEN {
         to[i] = from[i].wrapping_sub(from[i - BACK]);

@@ -34,8 +34,14 @@ fn maximum<T: Real>(x: &[T]) -> f64 {
     x.iter().filter(|x| x.is_finite()).fold(0.0, |max, x| max.max(x.abs().to_f64()))
 }
 
-/// Codes and decodes at every level: the bytes must be the same, and so must the values, which keep the bound. The size, if it was coded.
-pub(crate) fn round_trip<T: Tested>(make: Make, n: [usize; 3], x: &[T], bound: Bound) -> Option<usize> {
+/// Codes and decodes at every level: the bytes must be the same, and so must the values, which keep
+/// the bound. The size, if it was coded.
+pub(crate) fn round_trip<T: Tested>(
+    make: Make,
+    n: [usize; 3],
+    x: &[T],
+    bound: Bound,
+) -> Option<usize> {
     let shape = Shape { n, scalar: T::SCALAR };
     let mut coder = make(&shape).unwrap();
     let mut first: Option<(Option<Vec<u8>>, Vec<u64>)> = None;
@@ -90,12 +96,20 @@ fn noise(seed: u64, i: u64) -> f64 {
 /// Kinds of fields.
 const KINDS: u32 = 8;
 
-/// A field of a kind, its maximum at most 2^exponent. Every `special`-th value is not finite, if that is not 0.
-pub(crate) fn field<T: Tested>(n: [usize; 3], kind: u32, exponent: i32, special: usize, seed: u64) -> Vec<T> {
+/// A field of a kind, its maximum at most 2^exponent. Every `special`-th value is not finite, if
+/// that is not 0.
+pub(crate) fn field<T: Tested>(
+    n: [usize; 3],
+    kind: u32,
+    exponent: i32,
+    special: usize,
+    seed: u64,
+) -> Vec<T> {
     let scale = 2f64.powi(exponent);
     let value = |i: usize| {
         let at = [i % n[0], i / n[0] % n[1], i / n[0] / n[1]].map(|i| i as f64);
-        let wave = (at[0] * 0.21 + at[1] * 0.13 + seed as f64 * 1e-3).sin() * (at[1] * 0.17 - at[2] * 0.11).cos();
+        let wave = (at[0] * 0.21 + at[1] * 0.13 + seed as f64 * 1e-3).sin()
+            * (at[1] * 0.17 - at[2] * 0.11).cos();
         match kind {
             0 => wave,
             1 => noise(seed, i as u64),
@@ -115,7 +129,9 @@ pub(crate) fn field<T: Tested>(n: [usize; 3], kind: u32, exponent: i32, special:
     (0..n.iter().product())
         .map(|i| match special {
             0 => T::from_f64(value(i) * scale),
-            _ if (i + seed as usize).is_multiple_of(special) => T::from_f64(not_finite[i / special % 4]),
+            _ if (i + seed as usize).is_multiple_of(special) => {
+                T::from_f64(not_finite[i / special % 4])
+            }
             _ => T::from_f64(value(i) * scale),
         })
         .collect()
@@ -132,9 +148,15 @@ fn relative<T: Real>(x: &[T], bits: f64, rms: bool) -> Bound {
     }
 }
 
-fn one<T: Tested>(make: Make, n: [usize; 3], (kind, place, bits, special, rms): (u32, f64, f64, usize, bool), seed: u64) {
+fn one<T: Tested>(
+    make: Make,
+    n: [usize; 3],
+    (kind, place, bits, special, rms): (u32, f64, f64, usize, bool),
+    seed: u64,
+) {
     let [least, most] = T::EXPONENTS;
-    let exponent = (least + 41).max((least as f64 + place * (most - least) as f64) as i32).min(most);
+    let exponent =
+        (least + 41).max((least as f64 + place * (most - least) as f64) as i32).min(most);
     let x: Vec<T> = field(n, kind, exponent, special, seed);
     round_trip(make, n, &x, relative(&x, bits, rms));
 }
@@ -146,7 +168,8 @@ pub(crate) fn keeps_bounds(make: Make) {
         (1usize..100, 1usize..140).prop_map(|(a, b)| [a, b, 1]),
         (1usize..70, 1usize..20, 1usize..20).prop_map(|(a, b, c)| [a, b, c]),
     ];
-    let what = (0..KINDS, 0.0..1.0, 0.0..27.9, prop_oneof![Just(0usize), 1usize..3000], any::<bool>());
+    let what =
+        (0..KINDS, 0.0..1.0, 0.0..27.9, prop_oneof![Just(0usize), 1usize..3000], any::<bool>());
     proptest!(ProptestConfig::with_cases(300), |(n in shapes, what in what, double: bool, seed in 0u64..1 << 40)| {
         if double {
             one::<f64>(make, n, what, seed);
@@ -159,8 +182,28 @@ pub(crate) fn keeps_bounds(make: Make) {
 /// Every size from 1 to 300, and shapes that tiles do not fit.
 pub(crate) fn all_sizes(make: Make) {
     let mut shapes: Vec<_> = (1..=300).map(|n| [n, 1, 1]).collect();
-    shapes.extend([[2047, 1, 1], [2048, 1, 1], [2049, 1, 1], [1, 77, 1], [1, 3, 99], [33, 65, 1], [31, 63, 1], [32, 64, 1], [5, 1, 700]]);
-    shapes.extend([[32, 8, 8], [33, 9, 9], [31, 7, 7], [64, 16, 8], [2, 2, 2], [3, 50, 50], [100, 3, 5], [7, 100, 2], [65, 70, 9]]);
+    shapes.extend([
+        [2047, 1, 1],
+        [2048, 1, 1],
+        [2049, 1, 1],
+        [1, 77, 1],
+        [1, 3, 99],
+        [33, 65, 1],
+        [31, 63, 1],
+        [32, 64, 1],
+        [5, 1, 700],
+    ]);
+    shapes.extend([
+        [32, 8, 8],
+        [33, 9, 9],
+        [31, 7, 7],
+        [64, 16, 8],
+        [2, 2, 2],
+        [3, 50, 50],
+        [100, 3, 5],
+        [7, 100, 2],
+        [65, 70, 9],
+    ]);
     for n in shapes {
         for kind in [0, 1] {
             let what = (kind, 0.5, 9.0, if n[0] % 3 == 0 { 40 } else { 0 }, false);
@@ -179,17 +222,30 @@ pub(crate) fn survives_damage(make: Make) {
             assert!(y.iter().all(|y| y.to_bits() != untouched), "not all is written");
         }
     }
-    fn damage<T: Tested>(make: Make, n: [usize; 3], what: (u32, u32, usize), places: &[(f64, u8, bool)], cut: f64, seed: u64) {
+    fn damage<T: Tested>(
+        make: Make,
+        n: [usize; 3],
+        what: (u32, u32, usize),
+        places: &[(f64, u8, bool)],
+        cut: f64,
+        seed: u64,
+    ) {
         let (kind, bits, special) = what;
         let x: Vec<T> = field(n, kind, 0, special, seed);
         let mut coder = make(&Shape { n, scalar: T::SCALAR }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let mut y = x.clone();
-        if let Some(size) = coder.compress(T::array(&x), relative(&x, bits as f64, false), &mut to).unwrap() {
+        if let Some(size) =
+            coder.compress(T::array(&x), relative(&x, bits as f64, false), &mut to).unwrap()
+        {
             let mut stream = to[..size].to_vec();
             try_one(&mut *coder, &stream[..(size as f64 * cut) as usize], &mut y);
             for &(place, value, beginning) in places {
-                let at = if beginning { (place * 200.0) as usize % size } else { (place * size as f64) as usize };
+                let at = if beginning {
+                    (place * 200.0) as usize % size
+                } else {
+                    (place * size as f64) as usize
+                };
                 stream[at] = value;
             }
             try_one(&mut *coder, &stream, &mut y);
@@ -197,10 +253,12 @@ pub(crate) fn survives_damage(make: Make) {
             try_one(&mut *coder, &stream, &mut y);
         }
         let size = (to.len() as f64 * cut) as usize;
-        let random: Vec<u8> = (0..size as u64).map(|i| (noise(seed, i) * 1e6) as i64 as u8).collect();
+        let random: Vec<u8> =
+            (0..size as u64).map(|i| (noise(seed, i) * 1e6) as i64 as u8).collect();
         try_one(&mut *coder, &random, &mut y);
     }
-    let shapes = prop_oneof![Just([3000, 1, 1]), Just([40, 70, 1]), Just([40, 9, 17]), Just([100, 1, 1])];
+    let shapes =
+        prop_oneof![Just([3000, 1, 1]), Just([40, 70, 1]), Just([40, 9, 17]), Just([100, 1, 1])];
     let what = (0..KINDS, 1u32..22, prop_oneof![Just(0usize), Just(900)]);
     let places = prop::collection::vec((0.0..1.0, any::<u8>(), any::<bool>()), 1..8);
     proptest!(ProptestConfig::with_cases(400), |(n in shapes, what in what, places in places, cut in 0.0..1.0, double: bool, seed: u32)| {
@@ -218,10 +276,12 @@ fn values_of(file: &std::path::Path) -> Vec<f32> {
     bytes.chunks_exact(4).map(Quantised::get).collect()
 }
 
-/// Ratios on real snapshots, relative to their maximum, if there are any: file, dims, tolerance, least ratio.
+/// Ratios on real snapshots, relative to their maximum, if there are any: file, dims, tolerance,
+/// least ratio.
 pub(crate) fn ratios(make: Make, least: &[(&str, f64, f64)]) {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
     for &(name, tolerance, least) in least {
         let file = shared.join("data").join(name);
         if !file.exists() {
@@ -243,7 +303,8 @@ fn seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Ratios and speeds at every level, for the FP32 files in `GPUZIP_FIELDS` (separated by colons), extents in `GPUZIP_DIMS` (n1,n2,n3).
+/// Ratios and speeds at every level, for the FP32 files in `GPUZIP_FIELDS` (separated by colons),
+/// extents in `GPUZIP_DIMS` (n1,n2,n3).
 pub(crate) fn print(make: Make) {
     let files = std::env::var("GPUZIP_FIELDS").expect("GPUZIP_FIELDS=FILE:FILE");
     let dims = std::env::var("GPUZIP_DIMS").expect("GPUZIP_DIMS=n1,n2,n3");
@@ -268,7 +329,12 @@ pub(crate) fn print(make: Make) {
                         action();
                         best[i] = best[i].min(seconds() - start);
                     };
-                    time(0, &mut || size = coder.compress(Array::F32(&x), bound, &mut to).unwrap().expect("it can be coded"));
+                    time(0, &mut || {
+                        size = coder
+                            .compress(Array::F32(&x), bound, &mut to)
+                            .unwrap()
+                            .expect("it can be coded")
+                    });
                     time(1, &mut || coder.decompress(&to[..size], ArrayMut::F32(&mut y)).unwrap());
                     check(&x, &y, bound);
                     time(2, &mut || std::hint::black_box(&mut y).copy_from_slice(&x));
@@ -302,7 +368,11 @@ fn quanta_stay_below_twice_the_bound() {
     for exponent in -128..121 {
         let bound = 1.1 * 2f64.powi(exponent);
         for quantum in Quantum::<f32>::levels(2.0 * bound, bound) {
-            assert!(quantum.step > 0.0 && (quantum.step as f64) < 2.0 * bound && quantum.inverse.is_finite());
+            assert!(
+                quantum.step > 0.0
+                    && (quantum.step as f64) < 2.0 * bound
+                    && quantum.inverse.is_finite()
+            );
             assert!((quantum.bound as f64) < bound);
         }
     }

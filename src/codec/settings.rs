@@ -60,7 +60,12 @@ impl Method {
     ];
 
     /// Those that keep a bound and need nothing but this library, or what is installed beside it.
-    pub const BOUNDED: [Method; 4] = [Method::Lorenzo, Method::Dct, Method::Cuszp { plain: false }, Method::Bitcomp { sparse: false }];
+    pub const BOUNDED: [Method; 4] = [
+        Method::Lorenzo,
+        Method::Dct,
+        Method::Cuszp { plain: false },
+        Method::Bitcomp { sparse: false },
+    ];
 
     /// Its number.
     pub fn number(&self) -> u8 {
@@ -124,7 +129,9 @@ impl Method {
     pub fn missing(&self) -> Option<String> {
         match self {
             Method::None => None,
-            method => method.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message),
+            method => {
+                method.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message)
+            }
         }
     }
 
@@ -136,9 +143,10 @@ impl Method {
             Method::Zfp { rate } => Ok(Some(Box::new(Zfp::new(shape, *rate)?))),
             Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
             Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
-            Method::Cuszp { plain } => {
-                Ok(Some(Box::new(Cuszp::new(&shape, if *plain { cuszp::Mode::Plain } else { cuszp::Mode::Outlier })?)))
-            }
+            Method::Cuszp { plain } => Ok(Some(Box::new(Cuszp::new(
+                &shape,
+                if *plain { cuszp::Mode::Plain } else { cuszp::Mode::Outlier },
+            )?))),
             Method::Lorenzo => Ok(Some(Box::new(Lorenzo::new(&shape)?))),
             Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),
             Method::Dct => Ok(Some(Box::new(Dct::new(shape)?))),
@@ -146,7 +154,8 @@ impl Method {
     }
 }
 
-/// How the error of an array is bounded. The numbers are those of the configuration's `error_bound_mode`.
+/// How the error of an array is bounded. The numbers are those of the configuration's
+/// `error_bound_mode`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBound {
     /// 0: by a part of the greatest absolute value of the array.
@@ -155,7 +164,8 @@ pub enum ErrorBound {
     Absolute(f64),
     /// 2: by a part of the range of values of the array.
     OfRange(f64),
-    /// 3: by the peak signal-to-noise ratio in dB, 20 log10(range / root mean square error): at least so much.
+    /// 3: by the peak signal-to-noise ratio in dB, 20 log10(range / root mean square error): at
+    /// least so much.
     Psnr(f64),
     /// By half of what GPUZIP's configuration of Bitcomp calls delta.
     Delta(Delta),
@@ -165,7 +175,8 @@ impl ErrorBound {
     /// The default.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
-    /// The mode, as the configuration's `error_bound_mode` and beyond it those of Bitcomp's delta, and the value.
+    /// The mode, as the configuration's `error_bound_mode` and beyond it those of Bitcomp's delta,
+    /// and the value.
     pub fn key(self) -> (i32, f64) {
         match self {
             ErrorBound::OfMax(part) => (0, part),

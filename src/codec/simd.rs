@@ -1,6 +1,8 @@
-//! Runtime dispatch: one piece of portable code, compiled for every instruction set that helps, the best one chosen when it runs.
+//! Runtime dispatch: one piece of portable code, compiled for every instruction set that helps, the
+//! best one chosen when it runs.
 //!
-//! The code is the same for all of them and Rust never fuses a product and a sum, so that the bits are the same, too.
+//! The code is the same for all of them and Rust never fuses a product and a sum, so that the bits
+//! are the same, too.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -27,7 +29,12 @@ pub fn levels() -> Vec<Level> {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt") {
             levels.push(Level::Avx2);
-            if has!("avx512f") && has!("avx512bw") && has!("avx512cd") && has!("avx512dq") && has!("avx512vl") {
+            if has!("avx512f")
+                && has!("avx512bw")
+                && has!("avx512cd")
+                && has!("avx512dq")
+                && has!("avx512vl")
+            {
                 levels.push(Level::Avx512);
             }
         }
@@ -49,15 +56,16 @@ pub fn level() -> Level {
     }
 }
 
-/// Uses another level from now on, in the whole process. The machine must have it, or nothing changes.
+/// Uses another level from now on, in the whole process. The machine must have it, or nothing
+/// changes.
 pub fn set_level(level: Level) {
     if levels().contains(&level) {
         LEVEL.store(level as u8, Ordering::Relaxed);
     }
 }
 
-/// Code to be compiled for every level. Mark `run` and what it calls `#[inline(always)]`: what is not inlined is compiled for
-/// `Portable` alone.
+/// Code to be compiled for every level. Mark `run` and what it calls `#[inline(always)]`: what is
+/// not inlined is compiled for `Portable` alone.
 pub trait Kernel {
     /// What it gives.
     type Output;
@@ -88,7 +96,9 @@ fn avx2<K: Kernel>(kernel: K) -> K::Output {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+#[target_feature(
+    enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
+)]
 fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }

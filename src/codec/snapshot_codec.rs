@@ -1,4 +1,5 @@
-//! Snapshots as streams: all fields of a state, coded one by one, a declared pair of time levels as one of them and their difference.
+//! Snapshots as streams: all fields of a state, coded one by one, a declared pair of time levels as
+//! one of them and their difference.
 
 use super::coder::{Bound, Coder, Shape};
 use super::settings::Settings;
@@ -12,21 +13,26 @@ use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut, Real};
 use std::ops::Range;
 
-/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made, but for fields whose rows are apart: the first
-/// of them makes it take as much as a state has. Fields of types that no codec codes are kept as they are.
+/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made, but
+/// for fields whose rows are apart: the first of them makes it take as much as a state has. Fields
+/// of types that no codec codes are kept as they are.
 ///
-/// A field that is declared as the previous time level of another is coded as that one minus itself: an error of the difference is one of
-/// the velocity, which a restart amplifies. The bound then holds for the later level and for the difference, each by its own size;
-/// `curr - prev` of the decoded fields is off by no more than the bound of the difference. Where that cannot be had (NaN or infinities,
-/// a bound near the rounding error) both are coded by themselves, close enough that it still holds.
+/// A field that is declared as the previous time level of another is coded as that one minus
+/// itself: an error of the difference is one of the velocity, which a restart amplifies. The bound
+/// then holds for the later level and for the difference, each by its own size; `curr - prev` of
+/// the decoded fields is off by no more than the bound of the difference. Where that cannot be had
+/// (NaN or infinities, a bound near the rounding error) both are coded by themselves, close enough
+/// that it still holds.
 pub struct SnapshotCodec {
     settings: Settings,
     layout: Layout,
-    /// The fields in the order of their streams, every one behind the one whose previous time level it is, and where groups of such begin.
+    /// The fields in the order of their streams, every one behind the one whose previous time
+    /// level it is, and where groups of such begin.
     order: Vec<usize>,
     groups: Vec<Range<usize>>,
     shapes: Vec<Shape>,
-    /// For each field of the snapshot being made: what its decoded values are off by, and how it is coded if by itself.
+    /// For each field of the snapshot being made: what its decoded values are off by, and how it
+    /// is coded if by itself.
     errors: Vec<f64>,
     apart: Vec<(ValueRange, Bound)>,
     /// One coder per shape, and which one a field has.
@@ -40,9 +46,14 @@ pub struct SnapshotCodec {
 }
 
 impl SnapshotCodec {
-    /// A codec for snapshots of `layout`; the method must not be `Method::None` for a session, which copies then.
+    /// A codec for snapshots of `layout`; the method must not be `Method::None` for a session,
+    /// which copies then.
     pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
-        let shapes: Vec<Shape> = layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar }).collect();
+        let shapes: Vec<Shape> = layout
+            .fields
+            .iter()
+            .map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
+            .collect();
         let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
         for &shape in &shapes {
             if !shape.scalar.is_coded() {
@@ -56,9 +67,15 @@ impl SnapshotCodec {
                 coders.extend(settings.method.coder(shape)?);
             }
         }
-        let most = |i: usize| padded(coders.get(coder_of[i]).map_or(0, |c| c.max_bytes()).max(shapes[i].bytes()));
+        let most = |i: usize| {
+            padded(coders.get(coder_of[i]).map_or(0, |c| c.max_bytes()).max(shapes[i].bytes()))
+        };
         let room = (0..shapes.len()).map(most).fold(0, usize::saturating_add);
-        let of_pairs = layout.fields.iter().filter(|f| f.previous_of.is_some() && f.scalar.is_coded()).filter_map(|f| f.bytes());
+        let of_pairs = layout
+            .fields
+            .iter()
+            .filter(|f| f.previous_of.is_some() && f.scalar.is_coded())
+            .filter_map(|f| f.bytes());
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
         let (order, groups) = groups_of(layout);
         let none = (ValueRange { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
@@ -80,7 +97,12 @@ impl SnapshotCodec {
 
     /// Most bytes of a snapshot, padding included: headers, and all fields as they are.
     pub fn max_bytes(layout: &Layout) -> u64 {
-        layout.fields.iter().filter_map(|f| f.bytes()).map(|bytes| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
+        layout
+            .fields
+            .iter()
+            .filter_map(|f| f.bytes())
+            .map(|bytes| padded(bytes as usize) as u64)
+            .fold(0, u64::saturating_add)
     }
 
     /// Bytes that `compress` needs room for.
@@ -88,36 +110,53 @@ impl SnapshotCodec {
         self.room
     }
 
-    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio of what is coded is `factor`, at most `max_bytes`.
+    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio of what is
+    /// coded is `factor`, at most `max_bytes`.
     pub fn expected_bytes(&self, factor: f64) -> u64 {
         if self.settings.method.is_bounded() {
             return Self::bytes_by_ratio(&self.layout, factor);
         }
-        let coded = |(shape, &coder): (&Shape, &usize)| padded(self.coders.get(coder).map_or(shape.bytes(), |c| c.max_bytes())) as u64;
-        self.shapes.iter().zip(&self.coder_of).map(coded).fold(0, u64::saturating_add).min(Self::max_bytes(&self.layout))
+        let coded = |(shape, &coder): (&Shape, &usize)| {
+            padded(self.coders.get(coder).map_or(shape.bytes(), |c| c.max_bytes())) as u64
+        };
+        self.shapes
+            .iter()
+            .zip(&self.coder_of)
+            .map(coded)
+            .fold(0, u64::saturating_add)
+            .min(Self::max_bytes(&self.layout))
     }
 
     /// Bytes of a snapshot in which all fields that are coded together have this ratio.
     pub fn bytes_by_ratio(layout: &Layout, ratio: f64) -> u64 {
         let most = |coded: bool| {
             let fields = layout.fields.iter().filter(|f| f.scalar.is_coded() == coded);
-            fields.filter_map(|f| f.bytes()).map(|bytes| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
+            fields
+                .filter_map(|f| f.bytes())
+                .map(|bytes| padded(bytes as usize) as u64)
+                .fold(0, u64::saturating_add)
         };
         most(false).saturating_add((most(true) as f64 / ratio.max(1.0)) as u64)
     }
 
-    /// Codes the fields, which must be as the layout says, into the beginning of `to`, which has at least `room` bytes, and returns the
-    /// bytes of the snapshot.
+    /// Codes the fields, which must be as the layout says, into the beginning of `to`, which has at
+    /// least `room` bytes, and returns the bytes of the snapshot.
     ///
     /// # Safety
     /// The fields are readable host memory, as promised for `AppMemory`.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         if to.len() < self.room {
-            return fail!(Argument, "{} bytes for a compressed snapshot: it needs room for {}", to.len(), self.room);
+            return fail!(
+                Argument,
+                "{} bytes for a compressed snapshot: it needs room for {}",
+                to.len(),
+                self.room
+            );
         }
         let mut packed = std::mem::take(&mut self.packed);
         // SAFETY: by this function's contract.
-        let result = unsafe { packed.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
+        let result =
+            unsafe { packed.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
         self.packed = packed;
         result
     }
@@ -147,13 +186,25 @@ impl SnapshotCodec {
     }
 
     /// Stores a group, whose fields have the same type, as it is.
-    unsafe fn keep_group(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<usize> {
+    unsafe fn keep_group(
+        &mut self,
+        group: Range<usize>,
+        fields: &[AppMemory],
+        to: &mut [u8],
+        mut end: usize,
+    ) -> Result<usize> {
         for k in group {
             let i = self.order[k];
             let shape = self.shapes[i];
             let rows = rows_of(fields[i], shape)?;
-            // SAFETY: the field is readable in its rows, by this function's contract; the slice has the bytes of its values.
-            unsafe { rows.gather(fields[i].address(), to[end + HEADER..end + HEADER + shape.bytes()].as_mut_ptr()) };
+            // SAFETY: the field is readable in its rows, by this function's contract; the slice has
+            // the bytes of its values.
+            unsafe {
+                rows.gather(
+                    fields[i].address(),
+                    to[end + HEADER..end + HEADER + shape.bytes()].as_mut_ptr(),
+                )
+            };
             end += self.header(Part::of(i), Content::Raw, 0.0, shape.bytes()).seal(&mut to[end..]);
         }
         Ok(end)
@@ -163,11 +214,26 @@ impl SnapshotCodec {
     fn header(&self, part: Part, content: Content, bound: f64, payload: usize) -> Header {
         let (method, shape) = (&self.settings.method, self.shapes[part.field]);
         let (codec, parameter) = (method.number(), method.parameter());
-        Header { codec, content, field: part.field as u16, reference: part.reference, parameter, shape, bound, payload }
+        Header {
+            codec,
+            content,
+            field: part.field as u16,
+            reference: part.reference,
+            parameter,
+            shape,
+            bound,
+            payload,
+        }
     }
 
     /// Codes a group by differences; `None` if that does not keep the bounds.
-    unsafe fn compress_group(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<Option<usize>> {
+    unsafe fn compress_group(
+        &mut self,
+        group: Range<usize>,
+        fields: &[AppMemory],
+        to: &mut [u8],
+        mut end: usize,
+    ) -> Result<Option<usize>> {
         for k in group {
             let i = self.order[k];
             // SAFETY: by this function's contract.
@@ -191,12 +257,21 @@ impl SnapshotCodec {
             let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
             let bound = self.settings.bound.of(&of_difference, difference);
             self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
-            let rounding = ulp(self.shapes[i].scalar) * (of_difference.max_abs() + survey.max_abs() + self.errors[i]);
-            if self.settings.method.is_bounded() && of_difference.max_abs() > 0.0 && rounding > 0.5 * bound.value() {
+            let rounding = ulp(self.shapes[i].scalar)
+                * (of_difference.max_abs() + survey.max_abs() + self.errors[i]);
+            if self.settings.method.is_bounded()
+                && of_difference.max_abs() > 0.0
+                && rounding > 0.5 * bound.value()
+            {
                 return Ok(None);
             }
-            let (bytes, content) =
-                self.code(Part { field: i, reference: Some(j as u16), rounding }, difference, &of_difference, bound, &mut to[end..])?;
+            let (bytes, content) = self.code(
+                Part { field: i, reference: Some(j as u16), rounding },
+                difference,
+                &of_difference,
+                bound,
+                &mut to[end..],
+            )?;
             if content == Content::Raw {
                 return Ok(None);
             }
@@ -205,8 +280,15 @@ impl SnapshotCodec {
         Ok(Some(end))
     }
 
-    /// Codes the fields of a group each by itself, within half of the bound of each difference that it is part of.
-    unsafe fn compress_apart(&mut self, group: Range<usize>, fields: &[AppMemory], to: &mut [u8], mut end: usize) -> Result<usize> {
+    /// Codes the fields of a group each by itself, within half of the bound of each difference that
+    /// it is part of.
+    unsafe fn compress_apart(
+        &mut self,
+        group: Range<usize>,
+        fields: &[AppMemory],
+        to: &mut [u8],
+        mut end: usize,
+    ) -> Result<usize> {
         for k in group.clone() {
             let i = self.order[k];
             // SAFETY: by this function's contract.
@@ -238,16 +320,29 @@ impl SnapshotCodec {
 
     fn check_finite(&self, i: usize, survey: &ValueRange) -> Result<()> {
         if self.settings.reject_nonfinite && survey.nonfinite > 0 {
-            return fail!(Values, "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)", survey.nonfinite);
+            return fail!(
+                Values,
+                "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)",
+                survey.nonfinite
+            );
         }
         Ok(())
     }
 
-    /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it contains.
-    fn code(&mut self, part: Part, x: Array<'_>, survey: &ValueRange, bound: Bound, to: &mut [u8]) -> Result<(usize, Content)> {
+    /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it
+    /// contains.
+    fn code(
+        &mut self,
+        part: Part,
+        x: Array<'_>,
+        survey: &ValueRange,
+        bound: Bound,
+        to: &mut [u8],
+    ) -> Result<(usize, Content)> {
         let shape = self.shapes[part.field];
         let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
-        let bound = Some(bound.at_most(bound.value() - part.rounding)).filter(|_| self.settings.method.is_bounded());
+        let bound = Some(bound.at_most(bound.value() - part.rounding))
+            .filter(|_| self.settings.method.is_bounded());
         let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
         // Zeros of both signs are equal: where nothing is coded every bit is kept.
         let constant = survey.is_constant() && !self.coders.is_empty();
@@ -256,9 +351,14 @@ impl SnapshotCodec {
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
-            let coder = self.coders.get_mut(self.coder_of[part.field]).filter(|_| is_in_range(shape.scalar, survey, bound));
+            let coder = self
+                .coders
+                .get_mut(self.coder_of[part.field])
+                .filter(|_| is_in_range(shape.scalar, survey, bound));
             let coded = match coder {
-                Some(coder) => coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?,
+                Some(coder) => {
+                    coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?
+                }
                 None => None,
             };
             match coded.filter(|&bytes| bytes < shape.bytes()) {
@@ -279,7 +379,8 @@ impl SnapshotCodec {
     pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
         let mut packed = std::mem::take(&mut self.packed);
         // SAFETY: by this function's contract.
-        let result = unsafe { packed.scattered(fields, |fields| self.decompress_all(from, fields)) };
+        let result =
+            unsafe { packed.scattered(fields, |fields| self.decompress_all(from, fields)) };
         self.packed = packed;
         result
     }
@@ -288,12 +389,14 @@ impl SnapshotCodec {
     unsafe fn decompress_all(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
         for k in 0..self.order.len() {
             let i = self.order[k];
-            let (header, payload, bytes) = Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
+            let (header, payload, bytes) =
+                Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
             self.check_header(i, &header)?;
             from = &from[bytes..];
             if !header.shape.scalar.is_coded() {
                 let rows = rows_of(fields[i], self.shapes[i])?;
-                // SAFETY: the field is writable in its rows, by this function's contract; the payload has the bytes of its values.
+                // SAFETY: the field is writable in its rows, by this function's contract; the
+                // payload has the bytes of its values.
                 unsafe { rows.scatter(payload.as_ptr(), fields[i].address()) };
                 continue;
             }
@@ -301,12 +404,20 @@ impl SnapshotCodec {
             let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
             match header.content {
                 Content::Raw => x.bytes_mut().copy_from_slice(payload),
-                Content::Constant => x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
+                Content::Constant => {
+                    x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default()))
+                }
                 Content::Coded => match self.coders.get_mut(self.coder_of[i]) {
-                    Some(coder) => {
-                        coder.decompress(payload, x).map_err(|e| Error::new(Code::Stream, format!("field {i} cannot be decoded: {e}")))?
+                    Some(coder) => coder.decompress(payload, x).map_err(|e| {
+                        Error::new(Code::Stream, format!("field {i} cannot be decoded: {e}"))
+                    })?,
+                    None => {
+                        return fail!(
+                            Stream,
+                            "field {i} is coded by codec {}: this session stores raw values",
+                            header.codec
+                        )
                     }
-                    None => return fail!(Stream, "field {i} is coded by codec {}: this session stores raw values", header.codec),
                 },
             }
             if let Some(j) = header.reference {
@@ -333,11 +444,22 @@ impl SnapshotCodec {
             );
         }
         let reference = header.reference.map(u32::from);
-        if header.field as usize != i || reference.is_some() && reference != self.layout.fields[i].previous_of {
-            return fail!(Stream, "the stream of field {} where that of field {i} is expected", header.field);
+        if header.field as usize != i
+            || reference.is_some() && reference != self.layout.fields[i].previous_of
+        {
+            return fail!(
+                Stream,
+                "the stream of field {} where that of field {i} is expected",
+                header.field
+            );
         }
         if header.shape != self.shapes[i] {
-            return fail!(Stream, "field {i} is {:?} in the stream: expected {:?}", header.shape, self.shapes[i]);
+            return fail!(
+                Stream,
+                "field {i} is {:?} in the stream: expected {:?}",
+                header.shape,
+                self.shapes[i]
+            );
         }
         Ok(())
     }
@@ -390,10 +512,12 @@ fn range_of(scalar: Scalar) -> (f64, f64) {
 fn is_in_range(scalar: Scalar, survey: &ValueRange, bound: Option<Bound>) -> bool {
     let (least, most) = range_of(scalar);
     let max = survey.max_abs();
-    max <= most && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
+    max <= most
+        && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
 }
 
-/// The fields in an order in which each comes behind the one that it refers to, and the groups that hang together.
+/// The fields in an order in which each comes behind the one that it refers to, and the groups that
+/// hang together.
 pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
     let refers_to = |i: usize| layout.fields[i].previous_of.map(|j| j as usize);
     let all = 0..layout.fields.len();
@@ -415,7 +539,8 @@ pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
 /// As promised for `AppMemory`, for as long as the result is used.
 unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
     let (address, len) = (check(memory, shape)?, shape.values());
-    // SAFETY: the memory has that many bytes, as just checked, and is aligned; by this function's contract it is readable.
+    // SAFETY: the memory has that many bytes, as just checked, and is aligned; by this function's
+    // contract it is readable.
     Ok(unsafe {
         match shape.scalar {
             Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
@@ -442,7 +567,12 @@ unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>
 /// The rows of a field whose values are neither coded nor looked at.
 fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
     if memory.bytes() != shape.bytes() {
-        return fail!(Argument, "a field of {} bytes where {} are needed", memory.bytes(), shape.bytes());
+        return fail!(
+            Argument,
+            "a field of {} bytes where {} are needed",
+            memory.bytes(),
+            shape.bytes()
+        );
     }
     Ok(memory.rows())
 }
@@ -450,13 +580,20 @@ fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
 fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     let (address, bytes) = (memory.address(), memory.bytes());
     if !memory.rows().is_contiguous() {
-        return fail!(Argument, "a field of {bytes} bytes whose rows are apart where it must be in one piece");
+        return fail!(
+            Argument,
+            "a field of {bytes} bytes whose rows are apart where it must be in one piece"
+        );
     }
     if bytes < shape.bytes() {
         return fail!(Argument, "a field of {bytes} bytes where {} are needed", shape.bytes());
     }
     if !(address as u64).is_multiple_of(shape.scalar.bytes()) {
-        return fail!(Argument, "a field at {address:p}: compression needs values at multiples of {} bytes", shape.scalar.bytes());
+        return fail!(
+            Argument,
+            "a field at {address:p}: compression needs values at multiples of {} bytes",
+            shape.scalar.bytes()
+        );
     }
     Ok(address)
 }
@@ -471,8 +608,12 @@ fn survey(x: Array<'_>) -> ValueRange {
 /// Puts `x - y` into `difference`.
 fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
     match (x, y) {
-        (Array::F32(x), Array::F32(y)) => ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
-        (Array::F64(x), Array::F64(y)) => ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()]),
+        (Array::F32(x), Array::F32(y)) => {
+            ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()])
+        }
+        (Array::F64(x), Array::F64(y)) => {
+            ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()])
+        }
         _ => ValueRange { min: 0.0, max: 0.0, nonfinite: 1 },
     }
 }

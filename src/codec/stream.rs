@@ -1,4 +1,5 @@
-//! The stream of one array: a header and a payload. A compressed snapshot is the streams of its fields, one after the other.
+//! The stream of one array: a header and a payload. A compressed snapshot is the streams of its
+//! fields, one after the other.
 //!
 //! | bytes | header, little endian |
 //! |---|---|
@@ -68,7 +69,8 @@ pub fn padded(payload: usize) -> usize {
 }
 
 impl Header {
-    /// Makes the stream whose payload stands at `to[HEADER..]` complete, and returns its bytes, padding included.
+    /// Makes the stream whose payload stands at `to[HEADER..]` complete, and returns its bytes,
+    /// padding included.
     pub fn seal(&self, to: &mut [u8]) -> usize {
         let end = padded(self.payload);
         to[HEADER + self.payload..end].fill(0);
@@ -87,18 +89,28 @@ impl Header {
         end
     }
 
-    /// Reads the stream at the beginning of `from`: its header, its payload, and its bytes with padding. All of it is checked but what
-    /// only the codec can.
+    /// Reads the stream at the beginning of `from`: its header, its payload, and its bytes with
+    /// padding. All of it is checked but what only the codec can.
     pub fn open(from: &[u8]) -> Result<(Header, &[u8], usize)> {
         let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
         let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
         check_magic(from)?;
-        let payload = usize::try_from(word(48)).ok().filter(|&payload| padded(payload) <= from.len());
+        let payload =
+            usize::try_from(word(48)).ok().filter(|&payload| padded(payload) <= from.len());
         let Some(payload) = payload else {
-            return fail!(Stream, "a stream of {} bytes, and its header announces a payload of {}: it is cut off", from.len(), word(48));
+            return fail!(
+                Stream,
+                "a stream of {} bytes, and its header announces a payload of {}: it is cut off",
+                from.len(),
+                word(48)
+            );
         };
         if sum_of(from, payload) != word(56) {
-            return fail!(Stream, "the checksum of a stream of {} bytes does not match: it is damaged", HEADER + payload);
+            return fail!(
+                Stream,
+                "the checksum of a stream of {} bytes does not match: it is damaged",
+                HEADER + payload
+            );
         }
         let content = match from[5] {
             0 => Content::Raw,
@@ -110,7 +122,12 @@ impl Header {
             return fail!(Stream, "type {} of a stream: not of this version", from[6]);
         };
         if content != Content::Raw && !scalar.is_coded() {
-            return fail!(Stream, "content {} of a stream of {}: such values are stored as they are", from[5], scalar.name());
+            return fail!(
+                Stream,
+                "content {} of a stream of {}: such values are stored as they are",
+                from[5],
+                scalar.name()
+            );
         }
         let n = [word(16), word(24), word(32)];
         if n.contains(&0) || (Field { n, scalar, previous_of: None }).bytes().is_none() {
@@ -127,8 +144,16 @@ impl Header {
         }
         let parameter = u32::from_le_bytes([from[12], from[13], from[14], from[15]]);
         let reference = half(10).checked_sub(1);
-        let header =
-            Header { codec: from[4], content, field: half(8), reference, parameter, shape, bound: f64::from_bits(word(40)), payload };
+        let header = Header {
+            codec: from[4],
+            content,
+            field: half(8),
+            reference,
+            parameter,
+            shape,
+            bound: f64::from_bits(word(40)),
+            payload,
+        };
         Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
     }
 }
@@ -156,8 +181,16 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_and_any_changed_bit_is_noticed() {
         let shape = Shape { n: [3, 5, 1], scalar: Scalar::F32 };
-        let header =
-            Header { codec: 5, content: Content::Coded, field: 1, reference: Some(0), parameter: 7, shape, bound: 1e-3, payload: 77 };
+        let header = Header {
+            codec: 5,
+            content: Content::Coded,
+            field: 1,
+            reference: Some(0),
+            parameter: 7,
+            shape,
+            bound: 1e-3,
+            payload: 77,
+        };
         let mut stream = vec![0xAB; 1000];
         let end = header.seal(&mut stream);
         assert_eq!(end, 192);

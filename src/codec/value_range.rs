@@ -1,4 +1,5 @@
-//! One pass over an array before it is coded: how large its values are, and whether they are finite.
+//! One pass over an array before it is coded: how large its values are, and whether they are
+//! finite.
 
 // Lanes are counted.
 #![allow(clippy::needless_range_loop)]
@@ -114,7 +115,8 @@ impl<T: Real> Kernel for Subtract<'_, T> {
         let Subtract(x, y, difference) = self;
         let first = x.first().zip(y.first()).map_or(T::default(), |(&x, &y)| x - y);
         let mut extremes = Extremes::new(first);
-        let (mut xs, mut ys, mut ds) = (x.chunks_exact(LANES), y.chunks_exact(LANES), difference.chunks_exact_mut(LANES));
+        let (mut xs, mut ys, mut ds) =
+            (x.chunks_exact(LANES), y.chunks_exact(LANES), difference.chunks_exact_mut(LANES));
         for ((x, y), d) in (&mut xs).zip(&mut ys).zip(&mut ds) {
             for lane in 0..LANES {
                 d[lane] = x[lane] - y[lane];
@@ -136,7 +138,8 @@ fn finish<T: Real>(x: &[T], extent: Option<(T, T)>) -> ValueRange {
     }
     let mut finite = x.iter().filter(|x| x.is_finite()).map(|x| x.to_f64()).peekable();
     let first = finite.peek().copied().unwrap_or(0.0);
-    let (min, max, count) = finite.fold((first, first, 0), |(min, max, count), x| (x.min(min), x.max(max), count + 1u64));
+    let (min, max, count) = finite
+        .fold((first, first, 0), |(min, max, count), x| (x.min(min), x.max(max), count + 1u64));
     ValueRange { min, max, nonfinite: x.len() as u64 - count }
 }
 

@@ -1,7 +1,8 @@
-//! The host backend: RAM is its device memory, the calling thread is the application's stream, two worker threads are the transfer lanes.
+//! The host backend: RAM is its device memory, the calling thread is the application's stream, two
+//! worker threads are the transfer lanes.
 //!
-//! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time that such a link would need, so that
-//! an accelerator's balance can be studied without one.
+//! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time
+//! that such a link would need, so that an accelerator's balance can be studied without one.
 
 use super::overlap::touches;
 use super::recorder::{Log, Teller};
@@ -47,9 +48,11 @@ pub struct HostDevice {
 }
 
 impl HostDevice {
-    /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no simulation. Its slabs will have such pages.
+    /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no
+    /// simulation. Its slabs will have such pages.
     pub fn new(link_bandwidth: f64, pages: Pages) -> Result<Self> {
-        let link = || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
+        let link =
+            || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
         Ok(HostDevice {
             toucher: None,
             device: Slab::new(0)?,
@@ -92,11 +95,23 @@ impl HostDevice {
         let (slab, offset) = match place {
             Place::Device(offset) => (&self.device, offset),
             Place::Host(offset) => (&self.host, offset),
-            Place::App(memory) if bytes <= memory.bytes() as u64 => return Ok(Address(memory.address)),
-            Place::App(memory) => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {}", memory.bytes()),
+            Place::App(memory) if bytes <= memory.bytes() as u64 => {
+                return Ok(Address(memory.address))
+            }
+            Place::App(memory) => {
+                return fail!(
+                    Device,
+                    "a copy of {bytes} bytes exceeds a field of {}",
+                    memory.bytes()
+                )
+            }
         };
         if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
-            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {}", slab.len());
+            return fail!(
+                Device,
+                "a copy of {bytes} bytes at {offset} exceeds its slab of {}",
+                slab.len()
+            );
         }
         // SAFETY: the offset lies within the slab's mapping, as just checked.
         Ok(Address(unsafe { slab.address().add(offset as usize) }))
@@ -121,10 +136,15 @@ impl Device for HostDevice {
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
         if !stream.0.is_null() {
-            return fail!(Argument, "stream = {:p}: on the host backend the calling thread is the stream; give NULL", stream.0);
+            return fail!(
+                Argument,
+                "stream = {:p}: on the host backend the calling thread is the stream; give NULL",
+                stream.0
+            );
         }
         self.entered = Instant::now();
-        let gap = self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
+        let gap =
+            self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
         if let Some(gaps) = &mut self.gaps {
             fallible_vec::push(gaps, gap)?;
         }
@@ -149,7 +169,9 @@ impl Device for HostDevice {
     }
 
     fn owns(&self, field: AppMemory) -> bool {
-        [&self.device, &self.host].into_iter().any(|slab| touches(field, slab.address() as u64, slab.len() as u64))
+        [&self.device, &self.host]
+            .into_iter()
+            .any(|slab| touches(field, slab.address() as u64, slab.len() as u64))
     }
 
     fn event(&mut self) -> Result<Event> {
@@ -161,7 +183,10 @@ impl Device for HostDevice {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
-        let span = self.teller.as_ref().map(|teller| (teller.log(), teller.subject.copy(lane, &crossing, bytes)));
+        let span = self
+            .teller
+            .as_ref()
+            .map(|teller| (teller.log(), teller.subject.copy(lane, &crossing, bytes)));
         let link = match crossing {
             Crossing::ToDevice => Some(self.to_device.clone()),
             Crossing::ToHost => Some(self.to_host.clone()),
@@ -185,8 +210,11 @@ impl Device for HostDevice {
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
         let (recorded, sequence) = self.events[event.0];
-        // The application's lane runs at once, so its events are always past; so are those of the lane itself.
-        let Some(other) = self.queue(recorded).filter(|_| recorded != lane).cloned() else { return Ok(()) };
+        // The application's lane runs at once, so its events are always past; so are those of the
+        // lane itself.
+        let Some(other) = self.queue(recorded).filter(|_| recorded != lane).cloned() else {
+            return Ok(());
+        };
         match self.worker(lane) {
             None => other.wait(sequence),
             Some(_) if other.lock().done >= sequence => Ok(()),
@@ -315,7 +343,8 @@ struct Address(*mut u8);
 // SAFETY: the session orders all uses of an address by events; the slabs outlive the workers.
 unsafe impl Send for Address {}
 
-/// What a copy between these places scatters or gathers, if one of them is a field whose rows are apart.
+/// What a copy between these places scatters or gathers, if one of them is a field whose rows are
+/// apart.
 fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
     let apart = |place| match place {
         Place::App(memory) => Some(memory.rows()).filter(|rows| !rows.is_contiguous()),
@@ -325,10 +354,16 @@ fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
         (None, None) => return Ok(None),
         (Some(rows), None) => (Scattered::To(rows), rows),
         (None, Some(rows)) => (Scattered::From(rows), rows),
-        (Some(_), Some(_)) => return fail!(Device, "a copy between two fields whose rows are apart"),
+        (Some(_), Some(_)) => {
+            return fail!(Device, "a copy between two fields whose rows are apart")
+        }
     };
     if rows.bytes() as u64 != bytes {
-        return fail!(Device, "a copy of {bytes} bytes of a field of {} whose rows are apart", rows.bytes());
+        return fail!(
+            Device,
+            "a copy of {bytes} bytes of a field of {} whose rows are apart",
+            rows.bytes()
+        );
     }
     Ok(Some(scattered))
 }
@@ -354,7 +389,8 @@ struct Copy {
 impl Copy {
     fn run(self) {
         let mut begin = Instant::now();
-        // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never overlap one another.
+        // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never
+        // overlap one another.
         unsafe {
             match self.rows {
                 None => std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes),
@@ -379,8 +415,8 @@ struct Link {
 }
 
 impl Link {
-    /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free, which it returns. Sleeping late is made up for by
-    /// the next one.
+    /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free, which
+    /// it returns. Sleeping late is made up for by the next one.
     fn pace(&self, begin: Instant, bytes: usize) -> Instant {
         if self.bandwidth <= 0.0 {
             return begin;
@@ -462,7 +498,8 @@ impl Worker {
             while let Some(task) = tasks.next() {
                 match task {
                     Task::Copy(copy) => copy.run(),
-                    // A lane that stopped does so only when the device is dropped: nobody waits for this copy any more.
+                    // A lane that stopped does so only when the device is dropped: nobody waits for
+                    // this copy any more.
                     Task::Wait(other, sequence) => drop(other.wait(sequence)),
                 }
                 tasks.lock().done += 1;

@@ -1,7 +1,8 @@
 //! Devices: memory, and copies that are ordered on lanes.
 //!
-//! A lane runs its operations in the order in which they were enqueued; operations of different lanes are ordered by events alone. On a
-//! GPU a lane is a stream; on the host backend the caller's lane is the calling thread, and the two transfer lanes are worker threads.
+//! A lane runs its operations in the order in which they were enqueued; operations of different
+//! lanes are ordered by events alone. On a GPU a lane is a stream; on the host backend the caller's
+//! lane is the calling thread, and the two transfer lanes are worker threads.
 
 pub mod cuda;
 mod host;
@@ -38,7 +39,8 @@ pub enum Lane {
     Download,
 }
 
-/// A point on a lane, to be recorded and waited for any number of times. A wait is for the record that was last when it was enqueued.
+/// A point on a lane, to be recorded and waited for any number of times. A wait is for the record
+/// that was last when it was enqueued.
 #[derive(Clone, Copy, Debug)]
 pub struct Event(usize);
 
@@ -46,7 +48,8 @@ pub struct Event(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub *mut c_void);
 
-// SAFETY: a stream handle is a name; the driver's functions that take it may be called from any thread.
+// SAFETY: a stream handle is a name; the driver's functions that take it may be called from any
+// thread.
 unsafe impl Send for Stream {}
 
 /// A field in the application's memory.
@@ -61,14 +64,16 @@ unsafe impl Send for AppMemory {}
 
 impl AppMemory {
     /// # Safety
-    /// `bytes` bytes at `address` must be readable and, for a restore, writable, and untouched by anybody else, until the call that they
-    /// are given to has returned and, on a GPU, the work that it enqueued on the caller's stream is done.
+    /// `bytes` bytes at `address` must be readable and, for a restore, writable, and untouched by
+    /// anybody else, until the call that they are given to has returned and, on a GPU, the work
+    /// that it enqueued on the caller's stream is done.
     pub unsafe fn new(address: *mut u8, bytes: usize) -> Self {
         AppMemory { address, rows: Rows::contiguous(bytes) }
     }
 
     /// # Safety
-    /// As `new`, for the bytes of the rows; those between rows belong to somebody else and are neither read nor written.
+    /// As `new`, for the bytes of the rows; those between rows belong to somebody else and are
+    /// neither read nor written.
     pub unsafe fn in_rows(address: *mut u8, rows: Rows) -> Self {
         AppMemory { address, rows }
     }
@@ -83,7 +88,8 @@ impl AppMemory {
         self.rows.bytes()
     }
 
-    /// Bytes from its first value to behind its last one: more than `bytes` where rows or planes are apart.
+    /// Bytes from its first value to behind its last one: more than `bytes` where rows or planes
+    /// are apart.
     pub fn span(&self) -> usize {
         self.rows.span()
     }
@@ -162,13 +168,15 @@ pub trait Device: Send {
     /// Allocates the device slab; once, before any copy.
     fn reserve_device(&mut self, bytes: u64) -> Result<()>;
 
-    /// Prepares the device slab for its use, where its memory comes page by page, in the background.
+    /// Prepares the device slab for its use, where its memory comes page by page, in the
+    /// background.
     fn touch_ahead(&mut self) {}
 
     /// Allocates the host slab; once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
 
-    /// Begins a call of the application, named `call`: its lane is `stream` until `leave`, and goes on from the call before.
+    /// Begins a call of the application, named `call`: its lane is `stream` until `leave`, and goes
+    /// on from the call before.
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()>;
 
     /// Ends the call.
@@ -201,12 +209,13 @@ pub trait Device: Send {
     /// A lane as what kernels are enqueued on, in a call.
     fn launches(&self, lane: Lane) -> Result<Queue>;
 
-    /// Runs `body` with a stream on which nothing else is, outside of a call, and tells it what kernels have to be compiled for. What it
-    /// enqueues is done when this returns.
+    /// Runs `body` with a stream on which nothing else is, outside of a call, and tells it what
+    /// kernels have to be compiled for. What it enqueues is done when this returns.
     fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()>;
 
-    /// Before the application gets its action `it`: blocks the calling thread until all up to action `it - ahead` has ended on the stream
-    /// of the last call, and returns the seconds that this took. Before the first call there is nothing to wait for.
+    /// Before the application gets its action `it`: blocks the calling thread until all up to
+    /// action `it - ahead` has ended on the stream of the last call, and returns the seconds
+    /// that this took. Before the first call there is nothing to wait for.
     fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64>;
 
     /// Blocks the calling thread until all calls have ended.
@@ -227,8 +236,9 @@ pub trait Device: Send {
     /// From now on, or no longer, measures the time between calls.
     fn time_gaps(&mut self, on: bool);
 
-    /// Seconds of the application's stream from the end of the call before to the begin of each call, in order, one number for each call of
-    /// which it is known by now and was not told yet; NaN for a call with none before.
+    /// Seconds of the application's stream from the end of the call before to the begin of each
+    /// call, in order, one number for each call of which it is known by now and was not told
+    /// yet; NaN for a call with none before.
     fn gaps(&mut self) -> Result<Vec<f64>>;
 
     /// What is enqueued on the application's lane from here to `end_coding` is `coding`; in a call.
@@ -243,8 +253,8 @@ pub trait Device: Send {
     /// Keeps spans from now on. Without this call nothing is kept, and the next three do nothing.
     fn keep_spans(&mut self) -> Result<()>;
 
-    /// The application begins `action`, outside of a call: it computes if that is in the row of that name, until it is in a call or begins
-    /// another one. `None`: the sweep is over.
+    /// The application begins `action`, outside of a call: it computes if that is in the row of
+    /// that name, until it is in a call or begins another one. `None`: the sweep is over.
     fn begin_action(&mut self, action: Option<Label>) -> Result<()>;
 
     /// What is copied and coded from now on is the state `ts`.

@@ -4,7 +4,8 @@ use super::AppMemory;
 use crate::error::{fail, Result};
 use crate::fallible_vec::with_room;
 
-/// Refuses fields that have a byte in common. What lies between the rows of a field is not its own: fields may lie in each other's gaps.
+/// Refuses fields that have a byte in common. What lies between the rows of a field is not its own:
+/// fields may lie in each other's gaps.
 pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
     let mut order: Vec<usize> = with_room(fields.len())?;
     order.extend((0..fields.len()).filter(|&i| fields[i].bytes() > 0));
@@ -41,7 +42,12 @@ fn share(a: AppMemory, b: AppMemory) -> bool {
     if a.rows() == b.rows() {
         return a.rows().meet_themselves(distance);
     }
-    let ends = |field: AppMemory| field.rows().starts().map(move |start| (begin(field) + start, begin(field) + start + field.rows().row()));
+    let ends = |field: AppMemory| {
+        field
+            .rows()
+            .starts()
+            .map(move |start| (begin(field) + start, begin(field) + start + field.rows().row()))
+    };
     let (mut rows_of_a, mut rows_of_b) = (ends(a), ends(b));
     let (mut mine, mut other) = (rows_of_a.next(), rows_of_b.next());
     while let (Some((begin_a, end_a)), Some((begin_b, end_b))) = (mine, other) {
@@ -56,7 +62,8 @@ fn share(a: AppMemory, b: AppMemory) -> bool {
     false
 }
 
-/// Whether a field has a byte between its first and its last value in the `bytes` bytes at `address`.
+/// Whether a field has a byte between its first and its last value in the `bytes` bytes at
+/// `address`.
 pub(super) fn touches(field: AppMemory, address: u64, bytes: u64) -> bool {
     let begin = field.address() as u64;
     let before = begin.saturating_add(field.span() as u64) <= address;
@@ -78,7 +85,11 @@ mod tests {
 
     fn bytes_of(field: AppMemory) -> Vec<usize> {
         let row = field.rows().row();
-        field.rows().starts().flat_map(|start| (0..row).map(move |byte| begin(field) + start + byte)).collect()
+        field
+            .rows()
+            .starts()
+            .flat_map(|start| (0..row).map(move |byte| begin(field) + start + byte))
+            .collect()
     }
 
     /// Triples of fields in one piece, in rows and in planes, at all distances: as their bytes say.
@@ -88,7 +99,13 @@ mod tests {
             let field = Field { n, scalar: Scalar::F32, previous_of: None };
             Rows::of(&field, pitch2, pitch3).unwrap()
         };
-        let kinds = [rows([3, 1, 1], 0, 0), rows([2, 3, 1], 6, 0), rows([1, 4, 1], 3, 0), rows([2, 2, 3], 5, 13), rows([1, 2, 2], 2, 6)];
+        let kinds = [
+            rows([3, 1, 1], 0, 0),
+            rows([2, 3, 1], 6, 0),
+            rows([1, 4, 1], 3, 0),
+            rows([2, 2, 3], 5, 13),
+            rows([1, 2, 2], 2, 6),
+        ];
         let (mut refused, mut apart) = (0, 0);
         let mut compare = |fields: &[AppMemory]| {
             let mut all: Vec<usize> = fields.iter().flat_map(|field| bytes_of(*field)).collect();
@@ -111,8 +128,12 @@ mod tests {
     #[test]
     fn the_error_names_both_fields_in_order() {
         let field = |address, bytes| at(address, Rows::contiguous(bytes));
-        let error = check_disjoint(&[field(0x500, 16), field(0x100, 8), field(0x508, 16)]).unwrap_err();
+        let error =
+            check_disjoint(&[field(0x500, 16), field(0x100, 8), field(0x508, 16)]).unwrap_err();
         assert_eq!(error.message, "field 2 (16 bytes at 0x508) overlaps field 0 (16 bytes at 0x500): every field needs memory of its own");
-        assert!(check_disjoint(&[field(0x500, 0), field(0x500, 8)]).is_ok(), "a field without values has no memory");
+        assert!(
+            check_disjoint(&[field(0x500, 0), field(0x500, 8)]).is_ok(),
+            "a field without values has no memory"
+        );
     }
 }

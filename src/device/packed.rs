@@ -1,4 +1,5 @@
-//! Contiguous copies of fields whose rows are apart, for codecs, which want the values of a field in one piece.
+//! Contiguous copies of fields whose rows are apart, for codecs, which want the values of a field
+//! in one piece.
 
 use super::{AppMemory, Slab};
 use crate::error::{fail, Result};
@@ -20,8 +21,8 @@ impl Packed {
         Packed { wanted, ..Default::default() }
     }
 
-    /// Lists the fields, with memory in one piece for each that has to be in one and is not; the content of that memory is undefined.
-    /// Returns false if there is no such field.
+    /// Lists the fields, with memory in one piece for each that has to be in one and is not; the
+    /// content of that memory is undefined. Returns false if there is no such field.
     fn place(&mut self, fields: &[AppMemory]) -> Result<bool> {
         let apart = |(field, &wanted): (&AppMemory, &bool)| wanted && !field.rows().is_contiguous();
         if !fields.iter().zip(&self.wanted).any(apart) {
@@ -40,7 +41,8 @@ impl Packed {
         let mut at = 0;
         for (field, wanted) in fields.iter().zip(&self.wanted) {
             let bytes = field.bytes();
-            // SAFETY: the slab has room for all fields, each at a place of its own, and nobody else uses it.
+            // SAFETY: the slab has room for all fields, each at a place of its own, and nobody else
+            // uses it.
             let copy = unsafe { AppMemory::new(slab.address().add(at), bytes) };
             self.fields.push(if apart((field, wanted)) { copy } else { *field });
             at += aligned(bytes) as usize;
@@ -57,25 +59,39 @@ impl Packed {
         if !self.place(fields)? {
             return Ok(fields);
         }
-        for (field, copy) in fields.iter().zip(&self.fields).filter(|(field, copy)| field.address() != copy.address()) {
-            // SAFETY: the field is readable in its rows, by this function's contract; the copy has the bytes of its values.
+        for (field, copy) in fields
+            .iter()
+            .zip(&self.fields)
+            .filter(|(field, copy)| field.address() != copy.address())
+        {
+            // SAFETY: the field is readable in its rows, by this function's contract; the copy has
+            // the bytes of its values.
             unsafe { field.rows().gather(field.address(), copy.address()) };
         }
         Ok(&self.fields)
     }
 
-    /// Lets `body` write the fields, each that has to be in one piece and is not as memory that is, of which the values are then put into
-    /// the rows of the field unless `body` failed.
+    /// Lets `body` write the fields, each that has to be in one piece and is not as memory that is,
+    /// of which the values are then put into the rows of the field unless `body` failed.
     ///
     /// # Safety
     /// The fields are writable host memory, as promised for `AppMemory`.
-    pub unsafe fn scattered(&mut self, fields: &[AppMemory], body: impl FnOnce(&[AppMemory]) -> Result<()>) -> Result<()> {
+    pub unsafe fn scattered(
+        &mut self,
+        fields: &[AppMemory],
+        body: impl FnOnce(&[AppMemory]) -> Result<()>,
+    ) -> Result<()> {
         if !self.place(fields)? {
             return body(fields);
         }
         body(&self.fields)?;
-        for (field, copy) in fields.iter().zip(&self.fields).filter(|(field, copy)| field.address() != copy.address()) {
-            // SAFETY: the field is writable in its rows, by this function's contract; the copy has the bytes of its values.
+        for (field, copy) in fields
+            .iter()
+            .zip(&self.fields)
+            .filter(|(field, copy)| field.address() != copy.address())
+        {
+            // SAFETY: the field is writable in its rows, by this function's contract; the copy has
+            // the bytes of its values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! The spans of the host backend, in real time: its lanes are threads, and write them where the session's thread finds them.
+//! The spans of the host backend, in real time: its lanes are threads, and write them where the
+//! session's thread finds them.
 
 use super::{Crossing, Lane};
 use crate::error::Result;
@@ -24,7 +25,8 @@ impl Coding {
     }
 }
 
-/// What spans are about: the application's action, its call in it, and the state that is moved for it.
+/// What spans are about: the application's action, its call in it, and the state that is moved for
+/// it.
 #[derive(Clone, Copy)]
 pub struct Subject {
     pub action: Label,
@@ -34,7 +36,11 @@ pub struct Subject {
 
 impl Default for Subject {
     fn default() -> Self {
-        Subject { action: Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 }, call: "", ts: -1 }
+        Subject {
+            action: Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 },
+            call: "",
+            ts: -1,
+        }
     }
 }
 

@@ -1,10 +1,12 @@
-//! How the values of a field lie in the application's memory: in one piece, or in rows and planes at a distance, with halos between them.
+//! How the values of a field lie in the application's memory: in one piece, or in rows and planes
+//! at a distance, with halos between them.
 
 use crate::error::{fail, Result};
 use crate::layout::Field;
 
-/// Contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes apart, each of `counts[0]` rows that begin
-/// `pitches[0]` bytes apart, each of `row` bytes. Rows that follow one another without a gap are one row here.
+/// Contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes apart,
+/// each of `counts[0]` rows that begin `pitches[0]` bytes apart, each of `row` bytes. Rows that
+/// follow one another without a gap are one row here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     row: usize,
@@ -18,8 +20,9 @@ impl Rows {
         Rows { row: bytes, counts: [1, 1], pitches: [bytes, bytes] }
     }
 
-    /// The rows of a field whose consecutive rows begin `pitch2` values apart and whose consecutive planes begin `pitch3` values apart;
-    /// 0 means without a gap. Rows may not overlap, and all of them lie in the address space.
+    /// The rows of a field whose consecutive rows begin `pitch2` values apart and whose consecutive
+    /// planes begin `pitch3` values apart; 0 means without a gap. Rows may not overlap, and all
+    /// of them lie in the address space.
     pub fn of(field: &Field, pitch2: u64, pitch3: u64) -> Result<Self> {
         let ([n1, n2, n3], value) = (field.n, field.scalar.bytes());
         let pitch2_or = if pitch2 == 0 { n1 } else { pitch2 };
@@ -27,10 +30,14 @@ impl Rows {
             return fail!(Argument, "pitch2 = {pitch2}: rows of n1 = {n1} values need at least {n1}, or 0 for rows without a gap");
         }
         // From the first value of a plane to behind its last one.
-        let plane = n2.saturating_sub(1).checked_mul(pitch2_or).and_then(|values| values.checked_add(n1));
+        let plane =
+            n2.saturating_sub(1).checked_mul(pitch2_or).and_then(|values| values.checked_add(n1));
         let pitch3_or = if pitch3 == 0 { n2.checked_mul(pitch2_or) } else { Some(pitch3) };
         let (Some(plane), Some(pitch3_or)) = (plane, pitch3_or) else {
-            return fail!(Argument, "pitch2 = {pitch2}: n2 = {n2} such rows do not fit the address space");
+            return fail!(
+                Argument,
+                "pitch2 = {pitch2}: n2 = {n2} such rows do not fit the address space"
+            );
         };
         if pitch3_or < plane {
             return fail!(
@@ -39,19 +46,29 @@ impl Rows {
                  without a gap"
             );
         }
-        let span = n3.saturating_sub(1).checked_mul(pitch3_or).and_then(|values| values.checked_add(plane));
-        if span.and_then(|values| values.checked_mul(value)).is_none_or(|bytes| bytes > isize::MAX as u64) {
+        let span = n3
+            .saturating_sub(1)
+            .checked_mul(pitch3_or)
+            .and_then(|values| values.checked_add(plane));
+        if span
+            .and_then(|values| values.checked_mul(value))
+            .is_none_or(|bytes| bytes > isize::MAX as u64)
+        {
             return fail!(
                 Argument,
                 "pitch2 = {pitch2}, pitch3 = {pitch3}: the {n1} x {n2} x {n3} values then span more than the address space"
             );
         }
-        Ok(Rows::merged([n1, n2, n3, pitch2_or, pitch3_or].map(|values| values as usize), value as usize))
+        Ok(Rows::merged(
+            [n1, n2, n3, pitch2_or, pitch3_or].map(|values| values as usize),
+            value as usize,
+        ))
     }
 
     /// Rows without a gap are one row, and so are planes.
     fn merged([n1, n2, n3, pitch2, pitch3]: [usize; 5], value: usize) -> Self {
-        let (row, rows, pitch) = if n2 == 1 || pitch2 == n1 { (n1 * n2, 1, pitch3) } else { (n1, n2, pitch2) };
+        let (row, rows, pitch) =
+            if n2 == 1 || pitch2 == n1 { (n1 * n2, 1, pitch3) } else { (n1, n2, pitch2) };
         let (row, counts, pitches) = match rows {
             1 if n3 == 1 || pitch3 == row => return Rows::contiguous(row * n3 * value),
             1 => (row, [n3, 1], [pitch3, 0]),
@@ -73,13 +90,18 @@ impl Rows {
 
     /// Whether these rows and the same ones `distance` bytes further on have a byte in common.
     pub(super) fn meet_themselves(&self, distance: usize) -> bool {
-        // As planes do not overlap, only the plane before the distance and the one behind it can be met, and likewise of rows.
+        // As planes do not overlap, only the plane before the distance and the one behind it can be
+        // met, and likewise of rows.
         let near = |distance: isize, pitch: usize, count: usize| {
             let below = if count > 1 { distance.div_euclid(pitch as isize) } else { 0 };
-            [below, below + 1].into_iter().filter(move |k| k.unsigned_abs() < count).map(move |k| distance - k * pitch as isize)
+            [below, below + 1]
+                .into_iter()
+                .filter(move |k| k.unsigned_abs() < count)
+                .map(move |k| distance - k * pitch as isize)
         };
-        near(distance as isize, self.pitches[1], self.counts[1])
-            .any(|plane| near(plane, self.pitches[0], self.counts[0]).any(|row| row.unsigned_abs() < self.row))
+        near(distance as isize, self.pitches[1], self.counts[1]).any(|plane| {
+            near(plane, self.pitches[0], self.counts[0]).any(|row| row.unsigned_abs() < self.row)
+        })
     }
 
     /// Bytes of the values.
@@ -94,44 +116,67 @@ impl Rows {
 
     /// Where each row begins, in bytes behind the first value, in the order of the values.
     pub(super) fn starts(self) -> impl Iterator<Item = usize> {
-        (0..self.counts[1]).flat_map(move |plane| (0..self.counts[0]).map(move |row| plane * self.pitches[1] + row * self.pitches[0]))
+        (0..self.counts[1]).flat_map(move |plane| {
+            (0..self.counts[0]).map(move |row| plane * self.pitches[1] + row * self.pitches[0])
+        })
     }
 
     /// Copies the values at `from` to `to`, where they come one after the other.
     ///
     /// # Safety
-    /// `span` bytes at `from` are readable, `bytes` bytes at `to` are writable, and the two do not overlap.
+    /// `span` bytes at `from` are readable, `bytes` bytes at `to` are writable, and the two do not
+    /// overlap.
     pub unsafe fn gather(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `span` at `from`, and within `bytes` at `to`; by this function's contract.
-            unsafe { std::ptr::copy_nonoverlapping(from.add(start), to.add(k * self.row), self.row) };
+            // SAFETY: row `k` of the values lies within `span` at `from`, and within `bytes` at
+            // `to`; by this function's contract.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.add(start), to.add(k * self.row), self.row)
+            };
         }
     }
 
-    /// Copies values that come one after the other at `from` to their rows at `to`. What lies between rows is not written.
+    /// Copies values that come one after the other at `from` to their rows at `to`. What lies
+    /// between rows is not written.
     ///
     /// # Safety
-    /// `bytes` bytes at `from` are readable, the rows within `span` bytes at `to` are writable, and the two do not overlap.
+    /// `bytes` bytes at `from` are readable, the rows within `span` bytes at `to` are writable, and
+    /// the two do not overlap.
     pub unsafe fn scatter(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `bytes` at `from`, and within `span` at `to`; by this function's contract.
-            unsafe { std::ptr::copy_nonoverlapping(from.add(k * self.row), to.add(start), self.row) };
+            // SAFETY: row `k` of the values lies within `bytes` at `from`, and within `span` at
+            // `to`; by this function's contract.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.add(k * self.row), to.add(start), self.row)
+            };
         }
     }
 
-    /// Hands the values at `from` to `body` in their order, in pieces of `buffer`'s length (the last one may be shorter), each with the
-    /// bytes before it.
+    /// Hands the values at `from` to `body` in their order, in pieces of `buffer`'s length (the
+    /// last one may be shorter), each with the bytes before it.
     ///
     /// # Safety
     /// `span` bytes at `from` are readable.
-    pub unsafe fn pieces(self, from: *const u8, buffer: &mut [u8], mut body: impl FnMut(&[u8], usize)) {
+    pub unsafe fn pieces(
+        self,
+        from: *const u8,
+        buffer: &mut [u8],
+        mut body: impl FnMut(&[u8], usize),
+    ) {
         let (mut filled, mut before) = (0, 0);
         for start in self.starts() {
             let mut done = 0;
             while done < self.row {
                 let count = (self.row - done).min(buffer.len() - filled);
-                // SAFETY: the bytes lie within a row, by this function's contract; the buffer has room for `count` more.
-                unsafe { std::ptr::copy_nonoverlapping(from.add(start + done), buffer.as_mut_ptr().add(filled), count) };
+                // SAFETY: the bytes lie within a row, by this function's contract; the buffer has
+                // room for `count` more.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        from.add(start + done),
+                        buffer.as_mut_ptr().add(filled),
+                        count,
+                    )
+                };
                 (done, filled) = (done + count, filled + count);
                 if filled == buffer.len() {
                     body(buffer, before);
@@ -158,8 +203,18 @@ mod tests {
     #[test]
     fn what_has_no_gap_is_one_row() {
         let of = |n, pitch2, pitch3| Rows::of(&field(n, Scalar::F32), pitch2, pitch3).unwrap();
-        for (n, pitch2, pitch3) in [([5, 4, 3], 0, 0), ([5, 4, 3], 5, 20), ([5, 1, 1], 9, 70), ([5, 4, 1], 0, 99), ([5, 1, 3], 0, 5)] {
-            assert_eq!(of(n, pitch2, pitch3), Rows::contiguous(4 * n.iter().product::<u64>() as usize), "{n:?} {pitch2} {pitch3}");
+        for (n, pitch2, pitch3) in [
+            ([5, 4, 3], 0, 0),
+            ([5, 4, 3], 5, 20),
+            ([5, 1, 1], 9, 70),
+            ([5, 4, 1], 0, 99),
+            ([5, 1, 3], 0, 5),
+        ] {
+            assert_eq!(
+                of(n, pitch2, pitch3),
+                Rows::contiguous(4 * n.iter().product::<u64>() as usize),
+                "{n:?} {pitch2} {pitch3}"
+            );
         }
         assert_eq!(of([5, 4, 3], 0, 21), Rows { row: 80, counts: [3, 1], pitches: [84, 0] });
         assert_eq!(of([5, 4, 3], 7, 0), Rows { row: 20, counts: [12, 1], pitches: [28, 0] });
@@ -172,7 +227,12 @@ mod tests {
         for (n, pitch2, pitch3, part) in [
             ([5, 4, 3], 4, 0, "pitch2 = 4: rows of n1 = 5 values need at least 5"),
             ([5, 1, 1], 4, 0, "pitch2 = 4"),
-            ([5, 4, 3], 7, 25, "pitch3 = 25: planes of n2 = 4 rows that begin 7 values apart need at least 26"),
+            (
+                [5, 4, 3],
+                7,
+                25,
+                "pitch3 = 25: planes of n2 = 4 rows that begin 7 values apart need at least 26",
+            ),
             ([5, 4, 1], 0, 19, "pitch3 = 19"),
             ([5, 4, 3], u64::MAX, 0, "pitch2 = 18446744073709551615"),
             ([5, 2, 3], 1 << 60, 0, "address space"),

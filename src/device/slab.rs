@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Which pages a slab has, where the system offers huge ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// Huge ones, unless a trial shows that touching them for the first time costs much more than touching ordinary ones.
+    /// Huge ones, unless a trial shows that touching them for the first time costs much more than
+    /// touching ordinary ones.
     #[default]
     Measured,
     /// Huge ones.
@@ -21,10 +22,12 @@ pub enum Pages {
     Small,
 }
 
-/// Bytes that a trial touches, in pages of each kind; a slab that is less than four times as large has huge pages without a trial.
+/// Bytes that a trial touches, in pages of each kind; a slab that is less than four times as large
+/// has huge pages without a trial.
 const TRIAL: usize = 16 << 20;
 
-/// How much more time huge pages may cost at the first touch than ordinary ones. Copies to and from them are 9 to 21 % faster ever after.
+/// How much more time huge pages may cost at the first touch than ordinary ones. Copies to and from
+/// them are 9 to 21 % faster ever after.
 const DEARER: f64 = 1.5;
 
 /// Anonymous memory, mapped in one piece. A mapping that fails is an error, never an abort.
@@ -47,10 +50,12 @@ impl Slab {
         if bytes == 0 {
             return Ok(Slab { address: std::ptr::NonNull::dangling().as_ptr(), bytes: 0 });
         }
-        let Some(size) = usize::try_from(bytes).ok().filter(|&size| size <= isize::MAX as usize) else {
+        let Some(size) = usize::try_from(bytes).ok().filter(|&size| size <= isize::MAX as usize)
+        else {
             return fail!(Memory, "{bytes} bytes of snapshots do not fit the address space");
         };
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new anonymous mapping touches no memory of anybody.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
         if address == libc::MAP_FAILED {
@@ -60,14 +65,17 @@ impl Slab {
         let slab = Slab { address: address.cast(), bytes: size };
         match pages {
             Pages::Small => slab.advise(0, size, libc::MADV_NOHUGEPAGE),
-            Pages::Measured if size >= 4 * TRIAL && slab.huge_pages_are_dear() => slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE),
+            Pages::Measured if size >= 4 * TRIAL && slab.huge_pages_are_dear() => {
+                slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE)
+            }
             _ => slab.advise(0, size, libc::MADV_HUGEPAGE),
         };
         Ok(slab)
     }
 
-    /// Touches a piece in huge pages and the next one in ordinary ones, which it leaves like that, and compares the time of this thread. On a
-    /// virtual machine a huge page may be memory that its host has yet to find, where ordinary pages were in use before.
+    /// Touches a piece in huge pages and the next one in ordinary ones, which it leaves like that,
+    /// and compares the time of this thread. On a virtual machine a huge page may be memory
+    /// that its host has yet to find, where ordinary pages were in use before.
     fn huge_pages_are_dear(&self) -> bool {
         let touched = |from: usize, advice: i32| {
             self.advise(from, TRIAL, advice);
@@ -81,7 +89,8 @@ impl Slab {
         }
     }
 
-    /// Advises the system about `bytes` bytes from the offset `from`, which lie in the slab. No advice that is given here changes any content.
+    /// Advises the system about `bytes` bytes from the offset `from`, which lie in the slab. No
+    /// advice that is given here changes any content.
     fn advise(&self, from: usize, bytes: usize, advice: i32) -> bool {
         // SAFETY: the range is in the slab's own mapping.
         unsafe { libc::madvise(self.address.add(from).cast(), bytes, advice) == 0 }
@@ -123,7 +132,8 @@ impl Slab {
         AppMemory { address: self.address, rows: Rows::contiguous(self.bytes) }
     }
 
-    /// Starts a thread that touches every page, so that the application finds its memory there. The slab must outlive it.
+    /// Starts a thread that touches every page, so that the application finds its memory there. The
+    /// slab must outlive it.
     pub fn touch_ahead(&self) -> Option<Toucher> {
         let slab = Slab { address: self.address, bytes: self.bytes };
         Toucher::start(ManuallyDrop::new(slab))
@@ -147,8 +157,9 @@ impl Drop for Slab {
     }
 }
 
-/// A thread that touches the pages of a slab, from its first to its last. It is best effort: a page that it cannot have, or has not reached yet,
-/// comes at its first use. Dropping this ends the thread.
+/// A thread that touches the pages of a slab, from its first to its last. It is best effort: a page
+/// that it cannot have, or has not reached yet, comes at its first use. Dropping this ends the
+/// thread.
 pub struct Toucher {
     stop: Arc<AtomicBool>,
     thread: Option<Thread>,
@@ -170,7 +181,11 @@ impl Toucher {
             let whole = slab;
             let pieces = (0..whole.bytes).step_by(Self::PIECE);
             for from in pieces.take_while(|_| !stopped.load(Ordering::Relaxed)) {
-                if !whole.advise(from, Self::PIECE.min(whole.bytes - from), libc::MADV_POPULATE_WRITE) {
+                if !whole.advise(
+                    from,
+                    Self::PIECE.min(whole.bytes - from),
+                    libc::MADV_POPULATE_WRITE,
+                ) {
                     return;
                 }
             }
@@ -194,17 +209,23 @@ impl Drop for Toucher {
 mod tests {
     use super::*;
 
-    /// Whatever the pages are, all of the memory is there, reads as zeros and keeps what is written while it is touched ahead.
+    /// Whatever the pages are, all of the memory is there, reads as zeros and keeps what is written
+    /// while it is touched ahead.
     #[test]
     fn pages_of_any_kind_are_memory() {
         for pages in [Pages::Measured, Pages::Huge, Pages::Small] {
             for bytes in [1, 4096, 5 * TRIAL + 4097] {
                 let mut slab = Slab::with(bytes as u64, pages).unwrap();
-                assert!(slab.bytes().iter().step_by(4096).all(|&byte| byte == 0) && slab.len() == bytes);
+                assert!(
+                    slab.bytes().iter().step_by(4096).all(|&byte| byte == 0) && slab.len() == bytes
+                );
                 let toucher = slab.touch_ahead();
                 slab.bytes_mut().iter_mut().step_by(4096).for_each(|byte| *byte = 7);
                 drop(toucher);
-                assert!(slab.bytes().iter().step_by(4096).all(|&byte| byte == 7) && slab.bytes()[bytes - 1] < 8);
+                assert!(
+                    slab.bytes().iter().step_by(4096).all(|&byte| byte == 7)
+                        && slab.bytes()[bytes - 1] < 8
+                );
             }
         }
         assert!(Slab::with(0, Pages::Small).unwrap().touch_ahead().is_none());

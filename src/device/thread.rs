@@ -1,11 +1,13 @@
-//! Threads of the library. The standard library's cannot report that there is no memory for the handle of a thread: it ends the process.
+//! Threads of the library. The standard library's cannot report that there is no memory for the
+//! handle of a thread: it ends the process.
 
 use crate::error::{fail, Result};
 use std::ffi::{c_void, CStr};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Bytes of a thread's stack: as the standard library has them, whatever the limits of the process are.
+/// Bytes of a thread's stack: as the standard library has them, whatever the limits of the process
+/// are.
 const STACK: usize = 2 << 20;
 
 type Body = Box<dyn FnOnce() + Send>;
@@ -14,14 +16,16 @@ type Body = Box<dyn FnOnce() + Send>;
 pub struct Thread(libc::pthread_t);
 
 impl Thread {
-    /// Starts a thread that takes no signals: they stay the application's. A body that panics ends its thread.
+    /// Starts a thread that takes no signals: they stay the application's. A body that panics ends
+    /// its thread.
     pub fn start(name: &CStr, body: impl FnOnce() + Send + 'static) -> Result<Self> {
         let body: Box<Body> = Box::new(Box::new(body));
         let argument = Box::into_raw(body).cast::<c_void>();
         // SAFETY: the thread, once it is started, owns the body behind the argument.
         match without_signals(|| unsafe { create(argument) }) {
             Ok(thread) => {
-                // SAFETY: a thread that runs or is not joined yet. A system that has no names for threads does without.
+                // SAFETY: a thread that runs or is not joined yet. A system that has no names for
+                // threads does without.
                 unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
                 Ok(Thread(thread))
             }
@@ -48,7 +52,8 @@ impl Thread {
 unsafe fn create(argument: *mut c_void) -> std::result::Result<libc::pthread_t, i32> {
     let (mut thread, mut attributes) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let checked = |status: i32| if status == 0 { Ok(()) } else { Err(status) };
-    // SAFETY: the attributes are initialised by the first call and destroyed by the last; a size that is refused leaves the default.
+    // SAFETY: the attributes are initialised by the first call and destroyed by the last; a size
+    // that is refused leaves the default.
     unsafe {
         checked(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
@@ -70,7 +75,8 @@ extern "C" fn run(argument: *mut c_void) -> *mut c_void {
 /// Runs `body` with all signals blocked: a thread that it starts inherits that.
 fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: both sets are initialised by the calls before their use; the masks concern this thread alone.
+    // SAFETY: both sets are initialised by the calls before their use; the masks concern this
+    // thread alone.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());

@@ -1,4 +1,5 @@
-//! A folder, opened once: files in it are opened, replaced and removed by their names there, whatever becomes of the path meanwhile.
+//! A folder, opened once: files in it are opened, replaced and removed by their names there,
+//! whatever becomes of the path meanwhile.
 
 use super::{above_standard, check_kind, check_size, checked_open, quietly, read_all, FLAGS};
 use std::ffi::{CStr, CString, OsStr};
@@ -15,20 +16,28 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Temporary names that are tried: a random one that exists already is no accident.
 const NAMES_TRIED: u32 = 16;
 
-/// Replaces the file at `path` by one with these bytes, or creates it: whoever opens it finds all of the old bytes or all of the new ones, also
-/// after a crash. If anything fails the old file stays as it was. A symbolic link stays, and the file that it names is replaced. The new file
-/// has the old one's permissions.
+/// Replaces the file at `path` by one with these bytes, or creates it: whoever opens it finds all
+/// of the old bytes or all of the new ones, also after a crash. If anything fails the old file
+/// stays as it was. A symbolic link stays, and the file that it names is replaced. The new file has
+/// the old one's permissions.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = target_of(path)?;
     let old = match std::fs::symlink_metadata(&path) {
         // A file that may not be written is not to be replaced either.
-        Ok(_) => Some(checked_open(&path, OpenOptions::new().write(true))?.metadata()?.permissions().mode() & 0o777),
+        Ok(_) => Some(
+            checked_open(&path, OpenOptions::new().write(true))?.metadata()?.permissions().mode()
+                & 0o777,
+        ),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(e),
     };
     let name = path.file_name().ok_or_else(|| io::Error::other("names no file"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(name, &[bytes], old.map(Permissions::from_mode))
+    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(
+        name,
+        &[bytes],
+        old.map(Permissions::from_mode),
+    )
 }
 
 /// The file that a symbolic link names, or the path itself.
@@ -49,11 +58,13 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder as it is.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).custom_flags(FLAGS | libc::O_DIRECTORY).open(path)?;
+        let file =
+            OpenOptions::new().read(true).custom_flags(FLAGS | libc::O_DIRECTORY).open(path)?;
         Ok(Folder { file: above_standard(file)?, trusted: false })
     }
 
-    /// Opens a folder whose files are going to be trusted: it and they must be this user's, or root's, and nobody else may write to them.
+    /// Opens a folder whose files are going to be trusted: it and they must be this user's, or
+    /// root's, and nobody else may write to them.
     pub fn trusted(path: &Path) -> io::Result<Self> {
         let folder = Folder { trusted: true, ..Folder::open(path)? };
         check_owner(&folder.file.metadata()?)?;
@@ -85,8 +96,14 @@ impl Folder {
         checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
     }
 
-    /// Writes a file of these parts beside `name` and gives it that name when it is whole and on the disk. Any failure removes it.
-    pub fn replace(&self, name: &OsStr, parts: &[&[u8]], permissions: Option<Permissions>) -> io::Result<()> {
+    /// Writes a file of these parts beside `name` and gives it that name when it is whole and on
+    /// the disk. Any failure removes it.
+    pub fn replace(
+        &self,
+        name: &OsStr,
+        parts: &[&[u8]],
+        permissions: Option<Permissions>,
+    ) -> io::Result<()> {
         let name = c_name(name)?;
         let (temporary, file) = self.create_temporary()?;
         let written = quietly(|| {
@@ -96,9 +113,12 @@ impl Folder {
         });
         let folder = self.file.as_raw_fd();
         // SAFETY: an open folder and strings.
-        let renamed = written.and_then(|()| checked(unsafe { libc::renameat(folder, temporary.as_ptr(), folder, name.as_ptr()) }));
+        let renamed = written.and_then(|()| {
+            checked(unsafe { libc::renameat(folder, temporary.as_ptr(), folder, name.as_ptr()) })
+        });
         match renamed {
-            // The name is on the disk too, where the file system can say so; the file is whole under either name.
+            // The name is on the disk too, where the file system can say so; the file is whole
+            // under either name.
             Ok(_) => drop(self.file.sync_all()),
             // SAFETY: as above.
             Err(_) => drop(unsafe { libc::unlinkat(folder, temporary.as_ptr(), 0) }),
@@ -110,11 +130,14 @@ impl Folder {
     fn create_temporary(&self) -> io::Result<(CString, File)> {
         let mut tried = 0;
         loop {
-            // The standard library seeds each state from the system's random numbers; the process tells a forked child's apart.
+            // The standard library seeds each state from the system's random numbers; the process
+            // tells a forked child's apart.
             let random = RandomState::new().hash_one(std::process::id());
             let temporary = c_name(OsStr::new(&format!(".gpuzip-{random:016x}.part")))?;
             match self.open_at(&temporary, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => tried += 1,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => {
+                    tried += 1
+                }
                 result => return result.map(|file| (temporary, file)),
             }
         }
@@ -133,7 +156,14 @@ impl Folder {
     fn open_at(&self, name: &CStr, flags: i32) -> io::Result<File> {
         let mode: libc::mode_t = 0o666 & !if self.trusted { OTHERS_WRITE } else { 0 };
         // SAFETY: an open folder and a string.
-        let descriptor = checked(unsafe { libc::openat(self.file.as_raw_fd(), name.as_ptr(), flags | libc::O_NOFOLLOW | FLAGS, mode) })?;
+        let descriptor = checked(unsafe {
+            libc::openat(
+                self.file.as_raw_fd(),
+                name.as_ptr(),
+                flags | libc::O_NOFOLLOW | FLAGS,
+                mode,
+            )
+        })?;
         // SAFETY: the descriptor is new, and this file's alone.
         above_standard(unsafe { File::from_raw_fd(descriptor) })
     }
@@ -144,12 +174,18 @@ fn check_owner(found: &Metadata) -> io::Result<()> {
     // SAFETY: a call without arguments that cannot fail.
     let user = unsafe { libc::geteuid() };
     if found.uid() != user && found.uid() != 0 {
-        return Err(io::Error::other(format!("belongs to user {} and not to user {user}, whose process this is", found.uid())));
+        return Err(io::Error::other(format!(
+            "belongs to user {} and not to user {user}, whose process this is",
+            found.uid()
+        )));
     }
     let mode = found.permissions().mode();
     match mode & OTHERS_WRITE {
         0 => Ok(()),
-        _ => Err(io::Error::other(format!("has mode {:o}, so that others may write to it (chmod go-w)", mode & 0o7777))),
+        _ => Err(io::Error::other(format!(
+            "has mode {:o}, so that others may write to it (chmod go-w)",
+            mode & 0o7777
+        ))),
     }
 }
 

@@ -1,9 +1,13 @@
-//! Every file that the library opens or writes: configuration, trace, profile, timeline, performance log, compiled kernels.
+//! Every file that the library opens or writes: configuration, trace, profile, timeline,
+//! performance log, compiled kernels.
 //!
-//! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says so; opening one never waits.
+//! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says
+//!   so; opening one never waits.
 //! - What is read whole has a size limit, and its memory is asked for, not assumed.
-//! - No descriptor is 0, 1 or 2, even where the application has closed those: what is printed never lands in a file of ours.
-//! - A write that fails raises no signal (`quiet`), and leaves nothing behind: the file is as it was, and no temporary file is there.
+//! - No descriptor is 0, 1 or 2, even where the application has closed those: what is printed never
+//!   lands in a file of ours.
+//! - A write that fails raises no signal (`quiet`), and leaves nothing behind: the file is as it
+//!   was, and no temporary file is there.
 
 mod folder;
 mod quiet;
@@ -47,7 +51,8 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The rest of an open file, at most `limit` bytes: one that grows meanwhile is an error, too.
 fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Reserves memory that may be refused before it reads, but for the first 32 bytes, which it has read by then.
+    // Reserves memory that may be refused before it reads, but for the first 32 bytes, which it has
+    // read by then.
     file.take(limit + 1).read_to_end(&mut bytes)?;
     check_size(bytes.len() as u64, limit)?;
     Ok(bytes)
@@ -63,14 +68,18 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     checked_open(path, OpenOptions::new().read(true).append(true).create(true))
 }
 
-/// Waits for the lock of a file (flock) for at most `patience`. Other processes, and other openings of the file in this one, are kept out until it
-/// is closed. Where the file system has no locks, nobody is.
+/// Waits for the lock of a file (flock) for at most `patience`. Other processes, and other openings
+/// of the file in this one, are kept out until it is closed. Where the file system has no locks,
+/// nobody is.
 pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
     let begin = Instant::now();
     let mut pause = Duration::from_micros(100);
     while !try_lock(file)? {
         if begin.elapsed() >= patience {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, format!("another process has held its lock for {patience:?}")));
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!("another process has held its lock for {patience:?}"),
+            ));
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(20));
@@ -84,12 +93,17 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(TryLockError::Error(e)) if matches!(e.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(true),
+        Err(TryLockError::Error(e))
+            if matches!(e.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS)) =>
+        {
+            Ok(true)
+        }
         Err(TryLockError::Error(e)) => Err(e),
     }
 }
 
-/// Appends a record in one write; if only a part of it fits, the file is cut back to `length`, which it had.
+/// Appends a record in one write; if only a part of it fits, the file is cut back to `length`,
+/// which it had.
 pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
     let written = quietly(|| match file.write(record) {
         Ok(bytes) if bytes < record.len() => file.write_all(&record[bytes..]),
@@ -100,8 +114,8 @@ pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| drop(file.set_len(length)))
 }
 
-/// Appends a record in one write to a file that others may be appending to. If only a part of it fits, the part stays, since what lies behind it
-/// may be another process's.
+/// Appends a record in one write to a file that others may be appending to. If only a part of it
+/// fits, the part stays, since what lies behind it may be another process's.
 pub fn append_shared(mut file: &File, record: &[u8]) -> io::Result<()> {
     let written = quietly(|| loop {
         match file.write(record) {
@@ -111,20 +125,25 @@ pub fn append_shared(mut file: &File, record: &[u8]) -> io::Result<()> {
     })?;
     match written == record.len() {
         true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::WriteZero, format!("{written} of {} bytes were written", record.len()))),
+        false => Err(io::Error::new(
+            io::ErrorKind::WriteZero,
+            format!("{written} of {} bytes were written", record.len()),
+        )),
     }
 }
 
-/// Puts `bytes` at `offset`, in place of the file's last bytes from there to `length`, its end. What comes behind `length` is written first
-/// and what is there last: if there is no room for it, the file is cut back to what it was.
+/// Puts `bytes` at `offset`, in place of the file's last bytes from there to `length`, its end.
+/// What comes behind `length` is written first and what is there last: if there is no room for it,
+/// the file is cut back to what it was.
 pub fn write_over_end(file: &File, offset: u64, length: u64, bytes: &[u8]) -> io::Result<()> {
     let (head, tail) = bytes.split_at(bytes.len().min((length - offset) as usize));
     quietly(|| file.write_all_at(tail, length)).inspect_err(|_| drop(file.set_len(length)))?;
     quietly(|| file.write_all_at(head, offset))
 }
 
-/// Puts `bytes` in place of all of a file of `length` bytes. They are written behind the file's end first: where there is no room for them, the file
-/// is cut back to what it was; where there is, there is room for them at its beginning, too.
+/// Puts `bytes` in place of all of a file of `length` bytes. They are written behind the file's end
+/// first: where there is no room for them, the file is cut back to what it was; where there is,
+/// there is room for them at its beginning, too.
 pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> {
     quietly(|| file.write_all_at(bytes, length)).inspect_err(|_| drop(file.set_len(length)))?;
     quietly(|| file.write_all_at(bytes, 0))?;
@@ -132,7 +151,8 @@ pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> 
 }
 
 fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // Looked at before it is opened: opening a device or a FIFO can be an act. What is then opened is looked at again.
+    // Looked at before it is opened: opening a device or a FIFO can be an act. What is then opened
+    // is looked at again.
     if let Ok(found) = std::fs::metadata(path) {
         check_kind(&found)?;
     }
@@ -157,7 +177,9 @@ fn above_standard(file: File) -> io::Result<File> {
 fn check_kind(found: &Metadata) -> io::Result<()> {
     match found.is_file() {
         true => Ok(()),
-        false => Err(io::Error::other(format!("is {}: give a regular file", kind_of(found.file_type())))),
+        false => {
+            Err(io::Error::other(format!("is {}: give a regular file", kind_of(found.file_type()))))
+        }
     }
 }
 
@@ -174,7 +196,9 @@ fn kind_of(kind: FileType) -> &'static str {
 fn check_size(bytes: u64, limit: u64) -> io::Result<()> {
     match bytes <= limit {
         true => Ok(()),
-        false => Err(io::Error::other(format!("is too large: such a file has at most {limit} bytes"))),
+        false => {
+            Err(io::Error::other(format!("is too large: such a file has at most {limit} bytes")))
+        }
     }
 }
 

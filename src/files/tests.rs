@@ -1,4 +1,5 @@
-//! What is opened and what is not, and what a write leaves behind. `tests/files.rs` does the same to each file of the library.
+//! What is opened and what is not, and what a write leaves behind. `tests/files.rs` does the same
+//! to each file of the library.
 
 use super::*;
 use std::ffi::{CString, OsStr};
@@ -20,7 +21,9 @@ fn fifo(path: &Path) {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.collect();
     names.sort();
     names
@@ -51,7 +54,11 @@ fn only_regular_files_are_opened() {
             replace(&file, b"x").unwrap_err(),
         ];
         for error in errors {
-            assert!(error.to_string().contains(text) && error.to_string().contains("give a regular file"), "{name}: {error}");
+            assert!(
+                error.to_string().contains(text)
+                    && error.to_string().contains("give a regular file"),
+                "{name}: {error}"
+            );
         }
     }
     std::fs::write(folder.join("ten"), b"0123456789").unwrap();
@@ -76,7 +83,10 @@ fn a_file_is_replaced_in_one_piece_with_its_permissions_and_through_links() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     assert!(std::fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
     assert!(replace(&folder.join("dangling"), b"x").is_err());
-    assert!(replace(&folder.join("missing/file"), b"x").is_err() && replace(Path::new("/"), b"x").is_err());
+    assert!(
+        replace(&folder.join("missing/file"), b"x").is_err()
+            && replace(Path::new("/"), b"x").is_err()
+    );
     assert!(replace(&folder.join(".."), b"x").is_err() && replace(Path::new(""), b"x").is_err());
     // A name as long as names may be has room for its temporary file.
     let long = folder.join("n".repeat(255));
@@ -104,7 +114,11 @@ fn readers_of_a_file_that_is_replaced_find_whole_ones() {
             .collect();
         while writers.iter().any(|writer| !writer.is_finished()) {
             let found = read(&file, LARGEST_PROFILE).unwrap();
-            assert!((1..6).contains(&found[0]) && found == content(found[0]), "{} bytes", found.len());
+            assert!(
+                (1..6).contains(&found[0]) && found == content(found[0]),
+                "{} bytes",
+                found.len()
+            );
         }
     });
     assert_eq!(names(&folder), ["file"]);
@@ -114,7 +128,9 @@ fn readers_of_a_file_that_is_replaced_find_whole_ones() {
 #[test]
 fn a_trusted_folder_is_this_users_alone_and_follows_no_links() {
     let path = folder("trusted");
-    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap()
+    };
     let made = path.join("a/b");
     let folder = Folder::trusted_or_new(&made).unwrap();
     assert_eq!(std::fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
@@ -123,11 +139,17 @@ fn a_trusted_folder_is_this_users_alone_and_follows_no_links() {
     assert_eq!(folder.read(name, 9).unwrap(), b"image");
     for open_to in [0o666, 0o620, 0o602] {
         mode(&made.join("file"), open_to);
-        assert!(folder.read(name, 9).unwrap_err().to_string().contains("others may write"), "{open_to:o}");
+        assert!(
+            folder.read(name, 9).unwrap_err().to_string().contains("others may write"),
+            "{open_to:o}"
+        );
     }
     for open_to in [0o777, 0o770, 0o702] {
         mode(&made, open_to);
-        assert!(Folder::trusted(&made).is_err_and(|e| e.to_string().contains("chmod go-w")), "{open_to:o}");
+        assert!(
+            Folder::trusted(&made).is_err_and(|e| e.to_string().contains("chmod go-w")),
+            "{open_to:o}"
+        );
     }
     mode(&made, 0o755);
     assert!(Folder::trusted(&made).is_ok());
@@ -149,7 +171,10 @@ fn locks_keep_others_out_and_waiting_ends() {
     let path = folder.join("file");
     let (first, second) = (open_to_write(&path).unwrap(), open_to_append(&path).unwrap());
     assert!(try_lock(&first).unwrap() && !try_lock(&second).unwrap());
-    assert_eq!(lock(&second, Duration::from_millis(2)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(
+        lock(&second, Duration::from_millis(2)).unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
     drop(first);
     lock(&second, Duration::ZERO).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
@@ -166,7 +191,8 @@ fn the_end_of_a_file_is_written_over() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// One signal that the application had pending before a write stays, one that the write raises goes.
+/// One signal that the application had pending before a write stays, one that the write raises
+/// goes.
 #[test]
 fn a_write_raises_no_signal_and_takes_none_away() {
     let broken_pipe = || {
@@ -174,12 +200,13 @@ fn a_write_raises_no_signal_and_takes_none_away() {
         drop(reader);
         quietly(|| writer.write_all(b"x")).unwrap_err().kind()
     };
-    // SAFETY: sets are initialised before their use; the mask and the signal are this thread's; the default action of SIGPIPE, which Rust
-    // programs ignore, is put back.
+    // SAFETY: sets are initialised before their use; the mask and the signal are this thread's; the
+    // default action of SIGPIPE, which Rust programs ignore, is put back.
     unsafe {
         let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         assert_eq!(broken_pipe(), io::ErrorKind::BrokenPipe);
-        let (mut set, mut pending): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut set, mut pending): (libc::sigset_t, libc::sigset_t) =
+            (std::mem::zeroed(), std::mem::zeroed());
         libc::sigemptyset(&mut set);
         libc::sigaddset(&mut set, libc::SIGPIPE);
         libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
@@ -189,7 +216,11 @@ fn a_write_raises_no_signal_and_takes_none_away() {
         libc::pthread_kill(libc::pthread_self(), libc::SIGPIPE);
         assert_eq!(broken_pipe(), io::ErrorKind::BrokenPipe);
         libc::sigpending(&mut pending);
-        assert_eq!(libc::sigismember(&pending, libc::SIGPIPE), 1, "the application's own is still there");
+        assert_eq!(
+            libc::sigismember(&pending, libc::SIGPIPE),
+            1,
+            "the application's own is still there"
+        );
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, before);

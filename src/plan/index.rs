@@ -44,10 +44,18 @@ impl Index {
             match action.kind {
                 Kind::Forward | Kind::Backward => clock += 1,
                 Kind::Save | Kind::Restore => {
-                    push(&mut events, Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock })?;
+                    push(
+                        &mut events,
+                        Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock },
+                    )?;
                 }
                 Kind::Terminate => {}
-                Kind::Error => return fail!(Memory, "no memory to generate the schedule: take fewer snapshots"),
+                Kind::Error => {
+                    return fail!(
+                        Memory,
+                        "no memory to generate the schedule: take fewer snapshots"
+                    )
+                }
             }
         }
         let states = schedule.steps as usize;

@@ -1,12 +1,14 @@
 //! Plans: a schedule plus, for every snapshot, where it lives and when it moves.
 //!
-//! A snapshot is written once and read a known number of times, so its place can be decided before the run: device cache slots are
-//! given by a replacement policy (`replace`), host slots by what that policy leaves without a place. A plan is plain data: it holds one
-//! [`Step`] per SAVE and RESTORE and the order in which transfers are issued, and can be played for any number of shots.
+//! A snapshot is written once and read a known number of times, so its place can be decided before
+//! the run: device cache slots are given by a replacement policy (`replace`), host slots by what
+//! that policy leaves without a place. A plan is plain data: it holds one [`Step`] per SAVE and
+//! RESTORE and the order in which transfers are issued, and can be played for any number of shots.
 //!
-//! What a plan would take is known before the run, too: a [`Profile`] says what steps and copies cost, [`Costs`] what that makes of a
-//! snapshot, and [`simulate()`] plays the plan against it. [`search`] does that for a portfolio of schedules and takes the quickest one
-//! that fits the budgets.
+//! What a plan would take is known before the run, too: a [`Profile`] says what steps and copies
+//! cost, [`Costs`] what that makes of a snapshot, and [`simulate()`] plays the plan against it.
+//! [`search`] does that for a portfolio of schedules and takes the quickest one that fits the
+//! budgets.
 
 mod index;
 mod replace;
@@ -23,18 +25,22 @@ pub use time_levels::{PreviousLevel, Shares};
 /// "No slot", "no further use": the absence of an index.
 pub const NONE: u32 = u32::MAX;
 
-/// Slots beside the cache for an application that works in the slots: for the state of an event without a slot, and the one before it.
+/// Slots beside the cache for an application that works in the slots: for the state of an event
+/// without a slot, and the one before it.
 pub const SPARE_SLOTS: u32 = 2;
 
-/// How the device cache chooses what to replace. The numbers are those of the configuration's `policy`.
+/// How the device cache chooses what to replace. The numbers are those of the configuration's
+/// `policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Policy {
-    /// By the known schedule: dead snapshots first, then the one needed furthest in the future. A snapshot is written back only if it
-    /// will be fetched, and a fetch is issued as soon as its slot is free.
+    /// By the known schedule: dead snapshots first, then the one needed furthest in the future. A
+    /// snapshot is written back only if it will be fetched, and a fetch is issued as soon as
+    /// its slot is free.
     Clairvoyant = 0,
-    /// GPUZIP 2.x's published baseline: least recently used, every save written back, prefetches found by a dry run (PSA) and issued
-    /// once the slot used last but one is free, as its code does, which keeps the lead short however large the cache.
+    /// GPUZIP 2.x's published baseline: least recently used, every save written back, prefetches
+    /// found by a dry run (PSA) and issued once the slot used last but one is free, as its
+    /// code does, which keeps the lead short however large the cache.
     Lru = 1,
 }
 
@@ -50,8 +56,9 @@ impl Policy {
 
 /// Where one SAVE or RESTORE takes place.
 ///
-/// SAVE: into `slot`, and from there to `host` if it has one; without a slot straight to `host`; with neither, nothing is stored, since
-/// nobody will restore it. RESTORE: from `slot`, into which it is fetched from `host` if it has one; without a slot straight from `host`.
+/// SAVE: into `slot`, and from there to `host` if it has one; without a slot straight to `host`;
+/// with neither, nothing is stored, since nobody will restore it. RESTORE: from `slot`, into which
+/// it is fetched from `host` if it has one; without a slot straight from `host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The device cache slot, or [`NONE`].
@@ -60,16 +67,16 @@ pub struct Step {
     pub host: u32,
 }
 
-/// A host-to-device transfer into the slot of the RESTORE `event`, to be issued right after the event `issue_after`; if both are the
-/// same, when the RESTORE asks for it.
+/// A host-to-device transfer into the slot of the RESTORE `event`, to be issued right after the
+/// event `issue_after`; if both are the same, when the RESTORE asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fetch {
     /// The event after which the slot is free and the snapshot is on its way to the host.
     pub issue_after: u32,
     /// The RESTORE that needs it: the deadline.
     pub event: u32,
-    /// The same as `issue_after`, if the application gives back what it was handed before the next event: one earlier where nothing but
-    /// its hand on the slot is in the way.
+    /// The same as `issue_after`, if the application gives back what it was handed before the next
+    /// event: one earlier where nothing but its hand on the slot is in the way.
     pub released_after: u32,
 }
 
@@ -90,7 +97,8 @@ pub struct Counts {
     pub h2d: u64,
     /// Device-to-host transfers.
     pub d2h: u64,
-    /// Forward and backward steps between the issue of a prefetch and its use: the least, 0 if there is no prefetch.
+    /// Forward and backward steps between the issue of a prefetch and its use: the least, 0 if
+    /// there is no prefetch.
     pub min_lead: u64,
     /// The same: the mean.
     pub mean_lead: f64,
@@ -130,13 +138,14 @@ impl Plan {
         Self::made(index, cache, policy, false)
     }
 
-    /// Plans an indexed schedule for an application that works in the slots: what an event hands out stays as it is until the next event
-    /// is done.
+    /// Plans an indexed schedule for an application that works in the slots: what an event hands
+    /// out stays as it is until the next event is done.
     pub fn handing_over(index: &Index, cache: u32) -> Result<Self> {
         Self::made(index, cache, Policy::Clairvoyant, true)
     }
 
-    /// Plans an indexed schedule for states whose previous time levels are shared between snapshots.
+    /// Plans an indexed schedule for states whose previous time levels are shared between
+    /// snapshots.
     pub fn sharing(index: &Index, cache: u32) -> Result<Self> {
         let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
         plan.shares = Some(time_levels::share(index, &plan.steps, &plan.fetches)?);
@@ -145,7 +154,9 @@ impl Plan {
 
     /// Where the SAVE or RESTORE `event` has its past, in the cache and in the host pool.
     pub fn previous_levels(&self, event: usize) -> (PreviousLevel, PreviousLevel) {
-        self.shares.as_ref().map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
+        self.shares
+            .as_ref()
+            .map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
     }
 
     /// Places for previous levels, in the cache and in the host pool.
@@ -161,8 +172,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Gives host slots to the snapshots that need one. A host slot is taken at the SAVE and free again after the last RESTORE that reads
-    /// it, when the transfer has certainly ended; any order of lifetimes is possible, and the lowest free slots are reused first.
+    /// Gives host slots to the snapshots that need one. A host slot is taken at the SAVE and free
+    /// again after the last RESTORE that reads it, when the transfer has certainly ended; any
+    /// order of lifetimes is possible, and the lowest free slots are reused first.
     fn place_on_host(&mut self, index: &Index) -> Result<()> {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
         let mut needed = filled(false, states)?;
@@ -215,7 +227,11 @@ impl Plan {
         counts.misses = counts.h2d;
         counts.hits = counts.restores - counts.h2d;
         let clock = |e: u32| index.events[e as usize].clock;
-        let leads = self.fetches.iter().filter(|f| f.issue_after < f.event).map(|f| clock(f.event) - clock(f.issue_after));
+        let leads = self
+            .fetches
+            .iter()
+            .filter(|f| f.issue_after < f.event)
+            .map(|f| clock(f.event) - clock(f.issue_after));
         let (mut sum, mut least) = (0u128, u64::MAX);
         for lead in leads {
             counts.prefetches += 1;
@@ -232,7 +248,13 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = |name: &str, slot: u32| if slot == NONE { String::new() } else { format!(" {name} {slot}") };
+        let place = |name: &str, slot: u32| {
+            if slot == NONE {
+                String::new()
+            } else {
+                format!(" {name} {slot}")
+            }
+        };
         let mut fetches = self.fetches.iter().peekable();
         for (e, step) in self.steps.iter().enumerate() {
             writeln!(f, "{e}:{}{}", place("slot", step.slot), place("host", step.host))?;

@@ -23,15 +23,22 @@ struct Cache<'a> {
     /// Slots whose snapshot is not needed again, in the order of their death (clairvoyant).
     dead: VecDeque<u32>,
     fetches: Vec<Fetch>,
-    /// The application works in the slots: the one of the last event is still in its hands at the next.
+    /// The application works in the slots: the one of the last event is still in its hands at the
+    /// next.
     zero_copy: bool,
     in_hand: u32,
 }
 
 const READ_FROM_HOST: u32 = 0;
 
-/// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the host has some `host`.
-pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, zero_copy: bool) -> Result<Plan> {
+/// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the
+/// host has some `host`.
+pub(super) fn replace(
+    index: &Index,
+    capacity: u32,
+    policy: Policy,
+    zero_copy: bool,
+) -> Result<Plan> {
     let mut cache = Cache {
         index,
         capacity,
@@ -69,13 +76,19 @@ pub(super) fn replace(index: &Index, capacity: u32, policy: Policy, zero_copy: b
 
 impl Cache<'_> {
     fn without(&self, e: u32) -> Step {
-        Step { slot: NONE, host: if self.index.events[e as usize].save { NONE } else { READ_FROM_HOST } }
+        Step {
+            slot: NONE,
+            host: if self.index.events[e as usize].save { NONE } else { READ_FROM_HOST },
+        }
     }
 
-    /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed furthest in the future, unless that is
-    /// itself. No replacement has fewer fetches. Write-backs are not weighed: of generated schedules, whose snapshots are a stack, fetches and
-    /// write-backs together are as few as they can be, too; of a trace, evicting a snapshot that the host has already instead of one needed
-    /// later can save a write-back. A save takes the slot that died last (the others leave fetches more lead), a fetch the one that died first.
+    /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed
+    /// furthest in the future, unless that is itself. No replacement has fewer fetches.
+    /// Write-backs are not weighed: of generated schedules, whose snapshots are a stack, fetches
+    /// and write-backs together are as few as they can be, too; of a trace, evicting a snapshot
+    /// that the host has already instead of one needed later can save a write-back. A save
+    /// takes the slot that died last (the others leave fetches more lead), a fetch the one that
+    /// died first.
     fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;
@@ -85,17 +98,30 @@ impl Cache<'_> {
                 self.in_hand = NONE;
                 return Ok(Step { slot: NONE, host: NONE });
             }
-            let slot = self.dead_last().or_else(|| self.empty()).or_else(|| self.evict_furthest(event.next));
+            let slot = self
+                .dead_last()
+                .or_else(|| self.empty())
+                .or_else(|| self.evict_furthest(event.next));
             (slot, NONE)
         } else if self.place[ts] != NONE {
             self.order.remove(&e);
             (Some(self.place[ts]), NONE)
         } else {
-            let slot = self.empty().or_else(|| self.dead_first()).or_else(|| self.evict_furthest(event.next));
+            let slot = self
+                .empty()
+                .or_else(|| self.dead_first())
+                .or_else(|| self.evict_furthest(event.next));
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
                 let saved = self.saved[ts];
-                push(&mut self.fetches, Fetch { issue_after: free.max(saved), event: e, released_after: released.max(saved) })?;
+                push(
+                    &mut self.fetches,
+                    Fetch {
+                        issue_after: free.max(saved),
+                        event: e,
+                        released_after: released.max(saved),
+                    },
+                )?;
             }
             (slot, READ_FROM_HOST)
         };
@@ -123,11 +149,15 @@ impl Cache<'_> {
             self.place[ts]
         } else {
             let last_but_one = self.order.keys().rev().nth(1).copied();
-            let slot = self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
+            let slot =
+                self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
             if !event.save {
                 let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
                 let issue_after = free.max(self.saved[ts]);
-                push(&mut self.fetches, Fetch { issue_after, event: e, released_after: issue_after })?;
+                push(
+                    &mut self.fetches,
+                    Fetch { issue_after, event: e, released_after: issue_after },
+                )?;
             }
             slot
         };
@@ -159,7 +189,8 @@ impl Cache<'_> {
         self.dead.remove(i)
     }
 
-    /// The slot whose snapshot is needed furthest in the future, if that is later than `next` and the application does not work in it.
+    /// The slot whose snapshot is needed furthest in the future, if that is later than `next` and
+    /// the application does not work in it.
     fn evict_furthest(&mut self, next: u32) -> Option<u32> {
         let (&key, &slot) = self.order.iter().rev().find(|(_, &slot)| slot != self.in_hand)?;
         (key > next).then(|| {
@@ -168,8 +199,9 @@ impl Cache<'_> {
         })
     }
 
-    /// The event after which a slot may be overwritten: the last that touched it, or if the application works in the slots, the next; 0,
-    /// where nothing can have been saved yet, if none did. And the same, if the application gives back what it gets at each RESTORE.
+    /// The event after which a slot may be overwritten: the last that touched it, or if the
+    /// application works in the slots, the next; 0, where nothing can have been saved yet, if
+    /// none did. And the same, if the application gives back what it gets at each RESTORE.
     fn free_since(&self, slot: u32) -> (u32, u32) {
         match self.last_use[slot as usize] {
             NONE => (0, 0),

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Plays a plan with tagged contents, each fetch as early as it may be issued, memory given back at once or not, and as late as it is
-/// needed, and checks that every RESTORE finds its snapshot, that nothing overwrites what is still needed, and that no host slot is used
-/// twice at a time.
+/// Plays a plan with tagged contents, each fetch as early as it may be issued, memory given back at
+/// once or not, and as late as it is needed, and checks that every RESTORE finds its snapshot, that
+/// nothing overwrites what is still needed, and that no host slot is used twice at a time.
 fn check(schedule: &Schedule, plan: &Plan) {
     let index = Index::new(schedule).unwrap();
     assert_eq!(plan.steps.len(), index.events.len());
@@ -21,10 +21,13 @@ fn check(schedule: &Schedule, plan: &Plan) {
             let e = e as u32;
             let mut issue = |device: &mut Vec<u32>, until: u32, host: &Vec<u32>| {
                 let after = |f: &Fetch| if released { f.released_after } else { f.issue_after };
-                while let Some(fetch) = fetches.next_if(|f| after(f) < until || (f.issue_after == until && f.event == until)) {
+                while let Some(fetch) = fetches
+                    .next_if(|f| after(f) < until || (f.issue_after == until && f.event == until))
+                {
                     let Step { slot, host: from } = plan.steps[fetch.event as usize];
                     assert!(slot != NONE && from != NONE && fetch.issue_after <= fetch.event);
-                    assert!((fetch.issue_after.saturating_sub(1)..=fetch.issue_after).contains(&fetch.released_after));
+                    assert!((fetch.issue_after.saturating_sub(1)..=fetch.issue_after)
+                        .contains(&fetch.released_after));
                     assert_ne!(host[from as usize], NONE, "fetched before it was written");
                     if early {
                         device[slot as usize] = host[from as usize];
@@ -49,10 +52,18 @@ fn check(schedule: &Schedule, plan: &Plan) {
                 }
                 let wanted = made_by[&event.ts];
                 if step.slot == NONE || step.host != NONE {
-                    assert_eq!(host[step.host as usize], wanted, "host slot {} at event {e}", step.host);
+                    assert_eq!(
+                        host[step.host as usize], wanted,
+                        "host slot {} at event {e}",
+                        step.host
+                    );
                 }
                 if step.slot != NONE {
-                    assert_eq!(device[step.slot as usize], wanted, "device slot {} at event {e}", step.slot);
+                    assert_eq!(
+                        device[step.slot as usize], wanted,
+                        "device slot {} at event {e}",
+                        step.slot
+                    );
                 }
             }
         }
@@ -77,19 +88,31 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     let plan = Plan::handing_over(&index, cache).unwrap();
     check(schedule, &plan);
     for (e, pair) in plan.steps.windows(2).enumerate() {
-        let same_snapshot = !index.events[e + 1].save && index.events[e + 1].ts == index.events[e].ts;
-        assert!(pair[0].slot == NONE || pair[0].slot != pair[1].slot || same_snapshot, "event {}", e + 1);
+        let same_snapshot =
+            !index.events[e + 1].save && index.events[e + 1].ts == index.events[e].ts;
+        assert!(
+            pair[0].slot == NONE || pair[0].slot != pair[1].slot || same_snapshot,
+            "event {}",
+            e + 1
+        );
     }
     for fetch in &plan.fetches {
         let slot = plan.steps[fetch.event as usize].slot;
         let last_use = (0..fetch.event as usize).rev().find(|&e| plan.steps[e].slot == slot);
-        assert!(last_use.is_none_or(|e| fetch.issue_after as usize > e), "{fetch:?} into slot {slot}, used at {last_use:?}");
-        assert!(last_use.is_none_or(|e| fetch.released_after as usize >= e), "{fetch:?} into slot {slot}, used at {last_use:?}");
+        assert!(
+            last_use.is_none_or(|e| fetch.issue_after as usize > e),
+            "{fetch:?} into slot {slot}, used at {last_use:?}"
+        );
+        assert!(
+            last_use.is_none_or(|e| fetch.released_after as usize >= e),
+            "{fetch:?} into slot {slot}, used at {last_use:?}"
+        );
     }
     plan
 }
 
-/// Mean steps between the issue of a fetch and its use, if the application gives back what it gets at each RESTORE.
+/// Mean steps between the issue of a fetch and its use, if the application gives back what it gets
+/// at each RESTORE.
 fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
     let index = Index::new(schedule).unwrap();
     let clock = |e: u32| index.events[e as usize].clock;
@@ -107,10 +130,19 @@ fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
 fn memory_given_back_is_filled_at_once() {
     let salt = || Schedule::revolve(3751, 8).unwrap();
     let zcut = Schedule::zcut(400, 0, 20).unwrap();
-    for (schedule, cache) in [(salt(), 2), (salt(), 4), (salt(), 6), (Schedule::uniform(400, 20).unwrap(), 4), (zcut, 4)] {
-        let (kept, copying) = (check_handing_over(&schedule, cache), Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap());
+    for (schedule, cache) in
+        [(salt(), 2), (salt(), 4), (salt(), 6), (Schedule::uniform(400, 20).unwrap(), 4), (zcut, 4)]
+    {
+        let (kept, copying) = (
+            check_handing_over(&schedule, cache),
+            Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap(),
+        );
         assert_eq!(kept.counts.h2d, copying.counts.h2d);
-        assert_eq!(mean_lead_when_released(&schedule, &kept), copying.counts.mean_lead, "{schedule:?}");
+        assert_eq!(
+            mean_lead_when_released(&schedule, &kept),
+            copying.counts.mean_lead,
+            "{schedule:?}"
+        );
         assert!(kept.counts.mean_lead < copying.counts.mean_lead, "{schedule:?}");
     }
 }
@@ -119,12 +151,19 @@ fn memory_given_back_is_filled_at_once() {
 fn handing_over_costs_a_slot_at_most() {
     let salt = Schedule::revolve(3751, 8).unwrap();
     for cache in 2..=9 {
-        let (ours, copying) = (check_handing_over(&salt, cache).counts, Plan::new(&salt, cache - 1, Policy::Clairvoyant).unwrap().counts);
-        assert!(ours.h2d <= copying.h2d && ours.d2h <= copying.d2h, "{cache} slots: {ours:?}, and one less, copying: {copying:?}");
+        let (ours, copying) = (
+            check_handing_over(&salt, cache).counts,
+            Plan::new(&salt, cache - 1, Policy::Clairvoyant).unwrap().counts,
+        );
+        assert!(
+            ours.h2d <= copying.h2d && ours.d2h <= copying.d2h,
+            "{cache} slots: {ours:?}, and one less, copying: {copying:?}"
+        );
     }
 }
 
-/// Upstream's defect 6, every save written back, is the d2h of its column; 12, miscounted misses, is the sum that `check` proves.
+/// Upstream's defect 6, every save written back, is the d2h of its column; 12, miscounted misses,
+/// is the sum that `check` proves.
 #[test]
 fn counts_equal_the_published_table() {
     let revolve = |n, s| Schedule::revolve(n, s).unwrap();
@@ -154,7 +193,12 @@ fn counts_equal_the_published_table() {
     ];
     for &(schedule, cache, lru, clairvoyant) in rows {
         assert_eq!(moves(schedule, cache, Policy::Lru), lru, "{} slots, lru", cache);
-        assert_eq!(moves(schedule, cache, Policy::Clairvoyant), clairvoyant, "{} slots, clairvoyant", cache);
+        assert_eq!(
+            moves(schedule, cache, Policy::Clairvoyant),
+            clairvoyant,
+            "{} slots, clairvoyant",
+            cache
+        );
     }
 }
 
@@ -163,7 +207,10 @@ fn counts_equal_the_published_table() {
 fn lead_grows_with_the_cache_and_the_published_one_does_not() {
     let salt = Schedule::revolve(3751, 8).unwrap();
     let leads = |policy| -> Vec<(u64, f64)> {
-        (2..=6).map(|cache| Plan::new(&salt, cache, policy).unwrap().counts).map(|c| (c.min_lead, c.mean_lead)).collect()
+        (2..=6)
+            .map(|cache| Plan::new(&salt, cache, policy).unwrap().counts)
+            .map(|c| (c.min_lead, c.mean_lead))
+            .collect()
     };
     let ours = leads(Policy::Clairvoyant);
     assert_eq!(ours.iter().map(|l| l.0).collect::<Vec<_>>(), [2, 3, 4, 5, 6]);
@@ -175,7 +222,12 @@ fn lead_grows_with_the_cache_and_the_published_one_does_not() {
 
 #[test]
 fn a_cache_for_all_moves_nothing() {
-    for schedule in [Schedule::revolve(200, 9), Schedule::uniform(200, 20), Schedule::zcut(200, 0, 0), Schedule::store_all(50)] {
+    for schedule in [
+        Schedule::revolve(200, 9),
+        Schedule::uniform(200, 20),
+        Schedule::zcut(200, 0, 0),
+        Schedule::store_all(50),
+    ] {
         let schedule = schedule.unwrap();
         let plan = Plan::new(&schedule, schedule.snapshots, Policy::Clairvoyant).unwrap();
         assert_eq!((plan.counts.h2d, plan.counts.d2h, plan.host_slots), (0, 0, 0));
@@ -193,12 +245,19 @@ fn no_cache_moves_everything() {
     assert_eq!(plan.counts.prefetches, 0);
 }
 
-/// The least number of fetches, or with `write_backs` of all transfers, by trying every replacement, bypass included.
+/// The least number of fetches, or with `write_backs` of all transfers, by trying every
+/// replacement, bypass included.
 fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
     /// Snapshots in the cache, each with whether the host has it, too.
     type Held = BTreeSet<(u32, bool)>;
     type Memo = HashMap<(usize, Held), u64>;
-    fn from(index: &Index, (cache, write_backs): (usize, bool), e: usize, held: &Held, memo: &mut Memo) -> u64 {
+    fn from(
+        index: &Index,
+        (cache, write_backs): (usize, bool),
+        e: usize,
+        held: &Held,
+        memo: &mut Memo,
+    ) -> u64 {
         let Some(event) = index.events.get(e) else { return 0 };
         if let Some(&known) = memo.get(&(e, held.clone())) {
             return known;
@@ -229,22 +288,39 @@ fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
     from(index, (cache, write_backs), 0, &Held::new(), &mut HashMap::new())
 }
 
-/// Of every schedule that this library makes; `through` are those that auto's search chooses for a cache.
+/// Of every schedule that this library makes; `through` are those that auto's search chooses for a
+/// cache.
 #[test]
 fn clairvoyant_moves_as_little_as_an_exhaustive_search() {
     let mut compared = 0;
     for n in 2..=18 {
         for s in 1..=6 {
-            let mut schedules = vec![Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s)];
-            schedules.extend([Schedule::zcut(n, 0, s), Schedule::two_level(n, s, 0, 2), Schedule::store_all(n)]);
+            let mut schedules = vec![
+                Schedule::revolve(n, s),
+                Schedule::uniform(n, s),
+                Schedule::uniform_published(n, s),
+            ];
+            schedules.extend([
+                Schedule::zcut(n, 0, s),
+                Schedule::two_level(n, s, 0, 2),
+                Schedule::store_all(n),
+            ]);
             schedules.extend((1..=4).map(|cache| Ok(Schedule::revolve(n, s)?.through(cache))));
             for schedule in schedules.into_iter().flatten() {
                 let index = Index::new(&schedule).unwrap();
                 for cache in 1..=4 {
                     let plan = Plan::of(&index, cache, Policy::Clairvoyant).unwrap();
                     check(&schedule, &plan);
-                    assert_eq!(plan.counts.h2d, fewest(&index, cache as usize, false), "{schedule:?}, {cache} slots");
-                    assert_eq!(plan.counts.h2d + plan.counts.d2h, fewest(&index, cache as usize, true), "{schedule:?}, {cache} slots");
+                    assert_eq!(
+                        plan.counts.h2d,
+                        fewest(&index, cache as usize, false),
+                        "{schedule:?}, {cache} slots"
+                    );
+                    assert_eq!(
+                        plan.counts.h2d + plan.counts.d2h,
+                        fewest(&index, cache as usize, true),
+                        "{schedule:?}, {cache} slots"
+                    );
                     compared += 1;
                 }
             }
@@ -253,8 +329,9 @@ fn clairvoyant_moves_as_little_as_an_exhaustive_search() {
     assert!(compared > 3000, "{compared}");
 }
 
-/// Of traces whose snapshots are no stack, too, it fetches as little as possible; of write-backs it may make one more than the fewest
-/// transfers need. If this finds none any more, say so in replace.rs and at GPUZIP_POLICY_CLAIRVOYANT.
+/// Of traces whose snapshots are no stack, too, it fetches as little as possible; of write-backs it
+/// may make one more than the fewest transfers need. If this finds none any more, say so in
+/// replace.rs and at GPUZIP_POLICY_CLAIRVOYANT.
 #[test]
 fn clairvoyant_fetches_as_little_as_possible_for_traces_and_may_write_back_once_more() {
     let mut seed = 1u32;
@@ -269,7 +346,11 @@ fn clairvoyant_fetches_as_little_as_possible_for_traces_and_may_write_back_once_
         let schedule = Schedule::trace(random_trace(n, &seeds).into());
         let index = Index::new(&schedule).unwrap();
         let counts = Plan::of(&index, cache, Policy::Clairvoyant).unwrap().counts;
-        assert_eq!(counts.h2d, fewest(&index, cache as usize, false), "{n} steps, {cache} slots, {seeds:?}");
+        assert_eq!(
+            counts.h2d,
+            fewest(&index, cache as usize, false),
+            "{n} steps, {cache} slots, {seeds:?}"
+        );
         more[(counts.h2d + counts.d2h - fewest(&index, cache as usize, true)) as usize] += 1;
     }
     assert!(more[0] > 1300 && more[1] > 0, "transfers more than the fewest, 0, 1 and 2: {more:?}");
@@ -283,7 +364,8 @@ fn a_plan_is_printable_and_repeatable() {
     assert_eq!(format!("{plan}").lines().count(), plan.steps.len() + plan.fetches.len());
 }
 
-/// A random valid trace: snapshots are restored in any order that reverses all states, not as from a stack.
+/// A random valid trace: snapshots are restored in any order that reverses all states, not as from
+/// a stack.
 fn random_trace(n: u32, seeds: &[u32]) -> Trace {
     use crate::schedule::Action;
     let mut actions = Vec::new();

@@ -1,7 +1,9 @@
-//! Shared time levels: which snapshots need no room for their past, since that is the present of the snapshot one step before.
+//! Shared time levels: which snapshots need no room for their past, since that is the present of
+//! the snapshot one step before.
 //!
-//! The previous time level of u(t) is the current one of u(t-1). Where both snapshots are in a tier as long as the later one is read from
-//! there, the earlier one has it. Slots hold the other fields; what is not shared takes a place for the past, of which there are fewer.
+//! The previous time level of u(t) is the current one of u(t-1). Where both snapshots are in a tier
+//! as long as the later one is read from there, the earlier one has it. Slots hold the other
+//! fields; what is not shared takes a place for the past, of which there are fewer.
 
 use super::{Fetch, Index, Step, NONE};
 use crate::error::Result;
@@ -56,8 +58,13 @@ pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares>
     Ok(Shares { device, host, device_places, host_places })
 }
 
-/// The previous levels in one tier, whose slot at each event, and whether a stay begins there, `at` says; and the places that they take.
-fn previous_levels(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Result<(Vec<PreviousLevel>, u32)> {
+/// The previous levels in one tier, whose slot at each event, and whether a stay begins there, `at`
+/// says; and the places that they take.
+fn previous_levels(
+    index: &Index,
+    at: &dyn Fn(usize) -> (u32, bool),
+    issue: &[u32],
+) -> Result<(Vec<PreviousLevel>, u32)> {
     let (stays, stay_of) = stays(index, at, issue)?;
     let shared = |stay: &Stay| stay.before != NONE && stays[stay.before as usize].kept >= stay.read;
     // Of each event first what begins at it, then what ends, then what begins after it.
@@ -86,7 +93,11 @@ fn previous_levels(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u3
 }
 
 /// All stays in a tier, and which one each event is about.
-fn stays(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Result<(Vec<Stay>, Vec<u32>)> {
+fn stays(
+    index: &Index,
+    at: &dyn Fn(usize) -> (u32, bool),
+    issue: &[u32],
+) -> Result<(Vec<Stay>, Vec<u32>)> {
     let mut stays: Vec<Stay> = Vec::new();
     let mut stay_of = filled(NONE, index.events.len())?;
     let mut in_slot: Vec<u32> = Vec::new();
@@ -109,8 +120,19 @@ fn stays(index: &Index, at: &dyn Fn(usize) -> (u32, bool), issue: &[u32]) -> Res
                 stay.kept = if early { since } else { since.saturating_sub(1) };
             }
             let number = stays.len() as u32;
-            let before = event.ts.checked_sub(1).filter(|_| event.save).map_or(NONE, |ts| of_state[ts as usize]);
-            let before = if stays.get(before as usize).is_some_and(|b: &Stay| b.kept == NONE && b.slot != slot) { before } else { NONE };
+            let before = event
+                .ts
+                .checked_sub(1)
+                .filter(|_| event.save)
+                .map_or(NONE, |ts| of_state[ts as usize]);
+            let before = if stays
+                .get(before as usize)
+                .is_some_and(|b: &Stay| b.kept == NONE && b.slot != slot)
+            {
+                before
+            } else {
+                NONE
+            };
             push(&mut stays, Stay { slot, since, early, read: e as u32, kept: NONE, before })?;
             *current = number;
             // What is fetched may not have come when the next one is saved.

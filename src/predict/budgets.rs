@@ -18,8 +18,9 @@ impl Budgets {
     /// No limits.
     pub const NONE: Budgets = Budgets { device: u64::MAX, host: u64::MAX, disk: u64::MAX };
 
-    /// Host slots of `slot_bytes` that lie on disk where `slots` are needed: the first ones, which hold the snapshots that are needed
-    /// least often, as far as host memory has no room. Two slots of memory for each direction then carry what passes through.
+    /// Host slots of `slot_bytes` that lie on disk where `slots` are needed: the first ones, which
+    /// hold the snapshots that are needed least often, as far as host memory has no room. Two
+    /// slots of memory for each direction then carry what passes through.
     pub fn on_disk(&self, slots: u32, slot_bytes: u64) -> u32 {
         let held = self.host / slot_bytes.max(1);
         if held >= slots as u64 {
@@ -49,7 +50,8 @@ impl Budgets {
         }
         let (slots, host) = (plan.host_slots as u64, bytes(plan.host_slots as u64));
         let on_disk = self.on_disk(plan.host_slots, slot_bytes) as u64;
-        let (memory, disk) = (bytes((slots - on_disk) + if on_disk > 0 { STAGED } else { 0 }), bytes(on_disk));
+        let (memory, disk) =
+            (bytes((slots - on_disk) + if on_disk > 0 { STAGED } else { 0 }), bytes(on_disk));
         if memory > self.host || disk > self.disk {
             return fail!(
                 Budget,
@@ -64,5 +66,6 @@ impl Budgets {
     }
 }
 
-/// Host slots through which snapshots go to disk, and as many through which they come back, together.
+/// Host slots through which snapshots go to disk, and as many through which they come back,
+/// together.
 pub(super) const STAGED: u64 = 4;

@@ -67,12 +67,14 @@ pub struct Costs {
     pub stored_bytes: u64,
     /// Bytes of a snapshot's slot, which the largest one fits.
     pub slot_bytes: u64,
-    /// Snapshots are compressed: they have no place of their own in a slot, and wait for any that gave its bytes back.
+    /// Snapshots are compressed: they have no place of their own in a slot, and wait for any that
+    /// gave its bytes back.
     pub compressed: bool,
 }
 
 impl Default for Costs {
-    /// The unit is a forward step, and a backward step takes as long; snapshots are one byte and cost nothing.
+    /// The unit is a forward step, and a backward step takes as long; snapshots are one byte and
+    /// cost nothing.
     fn default() -> Self {
         let free = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
         Costs::new(&free, 1, None)
@@ -82,11 +84,13 @@ impl Default for Costs {
 impl Costs {
     /// The costs of a profile for states of `state_bytes` bytes, raw or through a codec.
     ///
-    /// A raw SAVE or RESTORE copies the state within the device. A compressed one is coded on the application's stream; what comes out is
-    /// copied to its slot at a SAVE and read from there at a RESTORE.
+    /// A raw SAVE or RESTORE copies the state within the device. A compressed one is coded on the
+    /// application's stream; what comes out is copied to its slot at a SAVE and read from there
+    /// at a RESTORE.
     pub fn new(profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>) -> Self {
         let shrunk = |ratio: f64| (state_bytes as f64 / ratio).ceil() as u64;
-        let (stored_bytes, slot_bytes) = codec.map_or((state_bytes, state_bytes), |c| (shrunk(c.ratio), shrunk(c.worst_ratio)));
+        let (stored_bytes, slot_bytes) =
+            codec.map_or((state_bytes, state_bytes), |c| (shrunk(c.ratio), shrunk(c.worst_ratio)));
         Costs {
             forward: Times::Each(profile.forward_ms * profile.scale(state_bytes) / 1e3),
             backward: Times::Each(profile.backward_ms * profile.scale(state_bytes) / 1e3),
@@ -109,14 +113,26 @@ impl Costs {
         for (name, times) in [("forward", &self.forward), ("backward", &self.backward)] {
             if let Times::PerStep(values) = times {
                 if values.len() != steps as usize {
-                    return fail!(Argument, "{} {name} times for {steps} steps: give one for each", values.len());
+                    return fail!(
+                        Argument,
+                        "{} {name} times for {steps} steps: give one for each",
+                        values.len()
+                    );
                 }
             }
             if !(times.least() >= 0.0 && times.total(steps).is_finite()) {
                 return fail!(Argument, "{name} times must be numbers of seconds, none negative");
             }
         }
-        let transfers = [self.copy, self.compress, self.decompress, self.upload, self.download, self.disk_read, self.disk_write];
+        let transfers = [
+            self.copy,
+            self.compress,
+            self.decompress,
+            self.upload,
+            self.download,
+            self.disk_read,
+            self.disk_write,
+        ];
         if !transfers.iter().all(|&seconds| seconds >= 0.0 && seconds.is_finite()) {
             return fail!(Argument, "speeds and ratios must be greater than 0: {self:?}");
         }

@@ -1,7 +1,8 @@
 //! Copy engines: each does one transfer at a time, in the order of their issue.
 //!
-//! A transfer begins when its engine is free and what it depends on has ended. Ends are found as late as somebody asks for them: until then
-//! a copy of the application's own stream may come in between, as it does on a device.
+//! A transfer begins when its engine is free and what it depends on has ended. Ends are found as
+//! late as somebody asks for them: until then a copy of the application's own stream may come in
+//! between, as it does on a device.
 
 use super::timeline::{Row, Timeline};
 use crate::fallible_vec;
@@ -65,7 +66,8 @@ pub(super) struct Lanes {
 impl Lanes {
     /// Engines whose transfers take these seconds: upload, download, disk read, disk write.
     pub fn new(durations: [f64; 4], timeline: Option<Timeline>) -> Self {
-        let engine = |duration| Engine { duration, free: 0.0, queue: VecDeque::new(), ends: Vec::new() };
+        let engine =
+            |duration| Engine { duration, free: 0.0, queue: VecDeque::new(), ends: Vec::new() };
         Lanes { engines: durations.map(engine), timeline, is_full: false }
     }
 
@@ -78,7 +80,9 @@ impl Lanes {
     /// Enqueues a transfer at time `issued`, to begin after others.
     pub fn issue(&mut self, lane: Lane, issued: f64, after: [Option<Transfer>; 2]) -> Transfer {
         let number = self.issued(lane);
-        self.is_full |= fallible_vec::push_back(&mut self.engines[lane as usize].queue, Job { issued, after }).is_err();
+        self.is_full |=
+            fallible_vec::push_back(&mut self.engines[lane as usize].queue, Job { issued, after })
+                .is_err();
         Transfer { lane, number }
     }
 
@@ -87,7 +91,11 @@ impl Lanes {
         let Transfer { lane, number } = transfer;
         while self.engines[lane as usize].ends.len() <= number as usize {
             let Some(job) = self.engines[lane as usize].queue.pop_front() else { return 0.0 };
-            let after = job.after.into_iter().flatten().fold(job.issued, |latest, other| latest.max(self.end(other)));
+            let after = job
+                .after
+                .into_iter()
+                .flatten()
+                .fold(job.issued, |latest, other| latest.max(self.end(other)));
             self.begin(lane, after);
         }
         self.engines[lane as usize].ends.get(number as usize).copied().unwrap_or(0.0)
@@ -128,7 +136,8 @@ impl Lanes {
         }
     }
 
-    /// A transfer of the application's own stream, which waits only for the one that is under way. Returns its end.
+    /// A transfer of the application's own stream, which waits only for the one that is under way.
+    /// Returns its end.
     pub fn cut_in(&mut self, lane: Lane, now: f64) -> f64 {
         self.advance(lane, now);
         self.occupy(lane, now)

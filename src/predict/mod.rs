@@ -1,7 +1,8 @@
-//! A run without its bytes: how long a plan would take, and when each part of the machine would be busy.
+//! A run without its bytes: how long a plan would take, and when each part of the machine would be
+//! busy.
 //!
-//! A [`Profile`] says what steps, copies, transfers and codecs cost on one machine; [`Costs`] is what that means for the snapshots of one
-//! job; [`simulate()`] plays a plan against these costs.
+//! A [`Profile`] says what steps, copies, transfers and codecs cost on one machine; [`Costs`] is
+//! what that means for the snapshots of one job; [`simulate()`] plays a plan against these costs.
 
 mod budgets;
 mod costs;

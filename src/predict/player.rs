@@ -10,7 +10,8 @@ use crate::fallible_vec::filled;
 use crate::plan::{Fetch, Plan, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, Action, Kind};
 
-/// A device slot: the download that reads it and the upload that fills it, if a SAVE or a RESTORE has yet to wait for them.
+/// A device slot: the download that reads it and the upload that fills it, if a SAVE or a RESTORE
+/// has yet to wait for them.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     read: Option<Transfer>,
@@ -23,7 +24,8 @@ pub(super) struct Player<'a> {
     budgets: Budgets,
     /// Host slots below this one are on disk.
     on_disk: u32,
-    /// The time of the application's stream, the next event, and the first fetch that is not issued.
+    /// The time of the application's stream, the next event, and the first fetch that is not
+    /// issued.
     now: f64,
     event: usize,
     next_fetch: usize,
@@ -39,7 +41,12 @@ pub(super) struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    pub fn new(plan: &'a Plan, costs: &'a Costs, budgets: Budgets, timeline: Option<Timeline>) -> Result<Self> {
+    pub fn new(
+        plan: &'a Plan,
+        costs: &'a Costs,
+        budgets: Budgets,
+        timeline: Option<Timeline>,
+    ) -> Result<Self> {
         budgets.check(plan, costs.slot_bytes)?;
         Ok(Player {
             plan,
@@ -53,7 +60,10 @@ impl<'a> Player<'a> {
             written: filled(None, plan.host_slots as usize)?,
             freed: None,
             passed_on: Default::default(),
-            lanes: Lanes::new([costs.upload, costs.download, costs.disk_read, costs.disk_write], timeline),
+            lanes: Lanes::new(
+                [costs.upload, costs.download, costs.disk_read, costs.disk_write],
+                timeline,
+            ),
             tally: Simulation::default(),
         })
     }
@@ -66,7 +76,11 @@ impl<'a> Player<'a> {
                     self.await_read(self.plan.steps[self.event].slot);
                     self.tally.saving += self.now - begin;
                 }
-                let row = if action.flags & flags::RECOMPUTE != 0 { Row::Recompute } else { Row::Forward };
+                let row = if action.flags & flags::RECOMPUTE != 0 {
+                    Row::Recompute
+                } else {
+                    Row::Forward
+                };
                 self.compute(row, self.costs.forward.of(action.ts - 1));
             }
             Kind::Backward => self.compute(Row::Backward, self.costs.backward.of(action.ts)),
@@ -103,8 +117,13 @@ impl<'a> Player<'a> {
             let staged = if self.on_disk > 0 { STAGED as u32 } else { 0 };
             tally.host_peak = tally.host_peak.max(bytes(step.host + 1 - self.on_disk + staged));
         }
-        debug_assert!(tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host);
-        debug_assert!(tally.disk_peak <= self.budgets.disk && (step.slot == NONE || step.slot < self.plan.cache));
+        debug_assert!(
+            tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host
+        );
+        debug_assert!(
+            tally.disk_peak <= self.budgets.disk
+                && (step.slot == NONE || step.slot < self.plan.cache)
+        );
     }
 
     fn pass(&mut self, row: Row, seconds: f64) {
@@ -161,7 +180,8 @@ impl<'a> Player<'a> {
         }
         self.tally.compressing += self.costs.compress;
         self.code(self.costs.compress);
-        let staged = (step.host != NONE && step.host < self.on_disk).then(|| self.staged()).flatten();
+        let staged =
+            (step.host != NONE && step.host < self.on_disk).then(|| self.staged()).flatten();
         if step.slot == NONE {
             self.wait_for(staged);
             let end = self.lanes.cut_in(Lane::Download, self.now);
@@ -187,7 +207,8 @@ impl<'a> Player<'a> {
         let download = self.lanes.issue(Lane::Download, self.now, [staged, None]);
         self.tally.d2h += 1;
         self.slots[step.slot as usize].read = Some(download);
-        self.written[step.host as usize] = self.write_on(step.host, Some(download)).or(Some(download));
+        self.written[step.host as usize] =
+            self.write_on(step.host, Some(download)).or(Some(download));
     }
 
     /// The write to disk that leaves the staging slot which is next.
@@ -237,7 +258,8 @@ impl<'a> Player<'a> {
         };
     }
 
-    /// Reads a snapshot that is on disk into host memory, once the one before the last has been passed on from there.
+    /// Reads a snapshot that is on disk into host memory, once the one before the last has been
+    /// passed on from there.
     fn read_from(&mut self, host: u32) -> Option<Transfer> {
         (host < self.on_disk).then(|| {
             self.tally.disk_reads += 1;
@@ -263,7 +285,11 @@ impl<'a> Player<'a> {
         } else {
             self.slots[step.slot as usize].read.take()
         };
-        let upload = self.lanes.issue(Lane::Upload, self.now, [from_disk.or(self.written[step.host as usize]), read]);
+        let upload = self.lanes.issue(
+            Lane::Upload,
+            self.now,
+            [from_disk.or(self.written[step.host as usize]), read],
+        );
         if let Some(read) = from_disk {
             self.passed_on[read.number as usize % self.passed_on.len()] = Some(upload);
         }
@@ -280,10 +306,13 @@ impl<'a> Player<'a> {
         let stored = self.costs.stored_bytes;
         let tally = &mut self.tally;
         (tally.makespan, tally.problem_ideal) = (self.now, problem_ideal);
-        (tally.h2d_bytes, tally.d2h_bytes) = (tally.h2d.saturating_mul(stored), tally.d2h.saturating_mul(stored));
+        (tally.h2d_bytes, tally.d2h_bytes) =
+            (tally.h2d.saturating_mul(stored), tally.d2h.saturating_mul(stored));
         tally.disk_bytes = (tally.disk_reads + tally.disk_writes).saturating_mul(stored);
         if self.plan.zero_copy {
-            tally.device_peak = tally.device_peak.saturating_add(u64::from(SPARE_SLOTS).saturating_mul(self.costs.state_bytes));
+            tally.device_peak = tally
+                .device_peak
+                .saturating_add(u64::from(SPARE_SLOTS).saturating_mul(self.costs.state_bytes));
         }
         (self.tally, self.lanes.timeline.unwrap_or_default())
     }

@@ -1,11 +1,14 @@
-//! What a machine and an application need for a step, a copy and a snapshot: the inputs of the cost model.
+//! What a machine and an application need for a step, a copy and a snapshot: the inputs of the cost
+//! model.
 //!
-//! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that has the same one plans alike.
+//! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that
+//! has the same one plans alike.
 
 use crate::codec::Settings;
 use crate::error::{fail, Result};
 
-/// The ranges of a profile's numbers: within them no cost and no sum of costs leaves the range of FP64.
+/// The ranges of a profile's numbers: within them no cost and no sum of costs leaves the range of
+/// FP64.
 const MOST_STATE_BYTES: u64 = 1 << 60;
 const MOST_MS: f64 = 1e12;
 const LEAST_GBS: f64 = 1e-9;
@@ -15,12 +18,14 @@ const MOST_RATIO: f64 = 1e9;
 /// Bytes per second in a GB/s.
 const GIGA: f64 = 1e9;
 
-/// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that move; infinity costs nothing.
+/// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that
+/// move; infinity costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Where it was measured, as the configuration's `backend`; 0: anywhere.
     pub backend: i32,
-    /// Bytes of the states whose steps were measured: those of larger ones take longer in proportion. 0: of any.
+    /// Bytes of the states whose steps were measured: those of larger ones take longer in
+    /// proportion. 0: of any.
     pub state_bytes: u64,
     /// One FORWARD step, in milliseconds.
     pub forward_ms: f64,
@@ -45,7 +50,8 @@ pub struct Profile {
 pub struct CodecProfile {
     /// Its number in the configuration, `compressor`.
     pub compressor: i32,
-    /// Its parameter (zfp: bits per value), and how it was bounded, as `ErrorBound::key` says; all 0: however it is set.
+    /// Its parameter (zfp: bits per value), and how it was bounded, as `ErrorBound::key` says; all
+    /// 0: however it is set.
     pub parameter: u32,
     /// The mode of the bound.
     pub bound_mode: i32,
@@ -62,17 +68,21 @@ pub struct CodecProfile {
 }
 
 impl Profile {
-    /// What is assumed of a GPU behind PCIe where nothing is measured, for states of `state_bytes` bytes.
+    /// What is assumed of a GPU behind PCIe where nothing is measured, for states of `state_bytes`
+    /// bytes.
     ///
-    /// An acoustic FP32 step moves 16 to 20 bytes per grid point and the state has 8, so that at half of an A100's 1.56 TB/s a step runs
-    /// through its state at 400 GB/s, and an adjoint step with imaging, of 40 bytes per point, needs 2.5 times as long. PCIe 4 moves 25 GB/s
-    /// one way: one raw snapshot takes the time of 16 forward steps. A copy within the device reads and writes the state.
+    /// An acoustic FP32 step moves 16 to 20 bytes per grid point and the state has 8, so that at
+    /// half of an A100's 1.56 TB/s a step runs through its state at 400 GB/s, and an adjoint
+    /// step with imaging, of 40 bytes per point, needs 2.5 times as long. PCIe 4 moves 25 GB/s
+    /// one way: one raw snapshot takes the time of 16 forward steps. A copy within the device reads
+    /// and writes the state.
     pub fn typical_gpu(state_bytes: u64) -> Self {
         Self::of_speeds(state_bytes, 400.0, 25.0, 500.0)
     }
 
-    /// What is assumed of a CPU, whose two memories are one: a step runs through its state at 6 GB/s (0.75 Gpoint/s of an acoustic
-    /// pair on one core), copies at 10 GB/s, with `link` bytes per second at most between the tiers if that is not 0.
+    /// What is assumed of a CPU, whose two memories are one: a step runs through its state at 6
+    /// GB/s (0.75 Gpoint/s of an acoustic pair on one core), copies at 10 GB/s, with `link`
+    /// bytes per second at most between the tiers if that is not 0.
     pub fn typical_host(state_bytes: u64, link: f64) -> Self {
         let link = if link > 0.0 { link / GIGA } else { f64::INFINITY };
         Self::of_speeds(state_bytes, 6.0, link.min(10.0), 10.0)
@@ -124,22 +134,33 @@ impl Profile {
         bytes as f64 / self.state_bytes as f64
     }
 
-    /// Refuses what nobody can have measured: states of more than 1 EiB, steps of more than 30 years, less than 1 byte per second, and codecs
-    /// that make more than 1000 bytes of one or less than one of 10^9. Infinite speeds cost nothing.
+    /// Refuses what nobody can have measured: states of more than 1 EiB, steps of more than 30
+    /// years, less than 1 byte per second, and codecs that make more than 1000 bytes of one or
+    /// less than one of 10^9. Infinite speeds cost nothing.
     pub fn check(&self) -> Result<()> {
         if self.state_bytes > MOST_STATE_BYTES {
-            return fail!(Argument, "state_bytes = {}: at most {MOST_STATE_BYTES}, 1 EiB", self.state_bytes);
+            return fail!(
+                Argument,
+                "state_bytes = {}: at most {MOST_STATE_BYTES}, 1 EiB",
+                self.state_bytes
+            );
         }
-        let within = |name: &str, value: f64, least: f64, most: f64| match value >= least && value <= most {
-            true => Ok(()),
-            false => fail!(Argument, "{name} = {value}: it must be from {least:e} to {most:e}"),
-        };
+        let within =
+            |name: &str, value: f64, least: f64, most: f64| match value >= least && value <= most {
+                true => Ok(()),
+                false => fail!(Argument, "{name} = {value}: it must be from {least:e} to {most:e}"),
+            };
         within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
         within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;
-        let links = [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
+        let links =
+            [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
         let disk = [("disk_read_gbs", self.disk_read_gbs), ("disk_write_gbs", self.disk_write_gbs)];
-        let of_codec = |c: &CodecProfile| [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs)];
-        for (name, speed) in links.into_iter().chain(disk).chain(self.codecs.iter().flat_map(of_codec)) {
+        let of_codec = |c: &CodecProfile| {
+            [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs)]
+        };
+        for (name, speed) in
+            links.into_iter().chain(disk).chain(self.codecs.iter().flat_map(of_codec))
+        {
             within(name, speed, LEAST_GBS, f64::INFINITY)?;
         }
         for codec in &self.codecs {
@@ -152,22 +173,37 @@ impl Profile {
 }
 
 impl CodecProfile {
-    /// What is assumed of a codec that nobody has measured: 1 GB/s on a CPU core, 200 GB/s on a GPU, both ways.
+    /// What is assumed of a codec that nobody has measured: 1 GB/s on a CPU core, 200 GB/s on a
+    /// GPU, both ways.
     pub fn typical(compressor: i32, ratio: f64, host: bool) -> Self {
         let speed = if host { 1.0 } else { 200.0 };
-        CodecProfile { compressor, compress_gbs: speed, decompress_gbs: speed, ratio, worst_ratio: ratio, ..Default::default() }
+        CodecProfile {
+            compressor,
+            compress_gbs: speed,
+            decompress_gbs: speed,
+            ratio,
+            worst_ratio: ratio,
+            ..Default::default()
+        }
     }
 
     /// Of a codec that is set like this, with nothing measured yet.
     pub fn of(settings: &Settings) -> Self {
         let (bound_mode, bound) = bound_of(settings);
         let compressor = settings.method.number().into();
-        CodecProfile { compressor, parameter: settings.method.parameter(), bound_mode, bound, ..Default::default() }
+        CodecProfile {
+            compressor,
+            parameter: settings.method.parameter(),
+            bound_mode,
+            bound,
+            ..Default::default()
+        }
     }
 
     fn is_of(&self, settings: &Settings) -> bool {
         let any = (self.parameter, self.bound_mode, self.bound) == (0, 0, 0.0);
-        let same = (self.bound_mode, self.bound) == bound_of(settings) && self.parameter == settings.method.parameter();
+        let same = (self.bound_mode, self.bound) == bound_of(settings)
+            && self.parameter == settings.method.parameter();
         self.compressor == i32::from(settings.method.number()) && (any || same)
     }
 }

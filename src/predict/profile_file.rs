@@ -1,4 +1,5 @@
-//! Profiles as bytes, the same on every machine: what a program broadcasts to its ranks, and what a profile's file holds.
+//! Profiles as bytes, the same on every machine: what a program broadcasts to its ranks, and what a
+//! profile's file holds.
 //!
 //! | bytes | little endian |
 //! |---|---|
@@ -36,11 +37,20 @@ impl Profile {
         bytes.extend((self.codecs.len() as u32).to_le_bytes());
         bytes.extend(self.state_bytes.to_le_bytes());
         let steps = [self.forward_ms, self.backward_ms];
-        let speeds = [self.h2d_gbs, self.d2h_gbs, self.d2d_gbs, self.disk_read_gbs, self.disk_write_gbs];
+        let speeds =
+            [self.h2d_gbs, self.d2h_gbs, self.d2d_gbs, self.disk_read_gbs, self.disk_write_gbs];
         bytes.extend(steps.into_iter().chain(speeds).flat_map(f64::to_le_bytes));
         for c in &self.codecs {
-            bytes.extend([c.compressor, c.parameter as i32, c.bound_mode, 0].into_iter().flat_map(i32::to_le_bytes));
-            bytes.extend([c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio].into_iter().flat_map(f64::to_le_bytes));
+            bytes.extend(
+                [c.compressor, c.parameter as i32, c.bound_mode, 0]
+                    .into_iter()
+                    .flat_map(i32::to_le_bytes),
+            );
+            bytes.extend(
+                [c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio]
+                    .into_iter()
+                    .flat_map(f64::to_le_bytes),
+            );
         }
         let size = bytes.len() as u64;
         bytes[8..16].copy_from_slice(&size.to_le_bytes());
@@ -54,8 +64,15 @@ impl Profile {
         check_prefix(bytes)?;
         let mut words = Words(&bytes[PREFIX..]);
         let (backend, count) = (words.i32(), words.i32() as u32);
-        if !(0..=2).contains(&backend) || count > MOST_CODECS || bytes.len() != FIXED + CODEC * count as usize {
-            return fail!(Stream, "a profile of {} bytes for backend {backend} with {count} codecs: it is damaged", bytes.len());
+        if !(0..=2).contains(&backend)
+            || count > MOST_CODECS
+            || bytes.len() != FIXED + CODEC * count as usize
+        {
+            return fail!(
+                Stream,
+                "a profile of {} bytes for backend {backend} with {count} codecs: it is damaged",
+                bytes.len()
+            );
         }
         let profile = Profile {
             backend,
@@ -78,7 +95,11 @@ impl Profile {
 
 fn check_prefix(bytes: &[u8]) -> Result<()> {
     if bytes.len() < 8 || !bytes.starts_with(MAGIC) {
-        return fail!(Stream, "these {} bytes are no profile: they do not begin like one", bytes.len());
+        return fail!(
+            Stream,
+            "these {} bytes are no profile: they do not begin like one",
+            bytes.len()
+        );
     }
     let mut words = Words(&bytes[4..]);
     let version = words.i32() as u32;
@@ -87,7 +108,11 @@ fn check_prefix(bytes: &[u8]) -> Result<()> {
     }
     let size = words.u64();
     if bytes.len() < FIXED || size != bytes.len() as u64 {
-        return fail!(Stream, "a profile of {size} bytes, of which {} are here: it was cut, or something was added", bytes.len());
+        return fail!(
+            Stream,
+            "a profile of {size} bytes, of which {} are here: it was cut, or something was added",
+            bytes.len()
+        );
     }
     if words.u64() != checksum(&bytes[PREFIX..], 0) {
         return fail!(Stream, "the checksum of the profile is wrong: it was damaged on its way");
@@ -119,8 +144,18 @@ impl Words<'_> {
 
     fn codec(&mut self) -> CodecProfile {
         let [compressor, parameter, bound_mode, _] = std::array::from_fn(|_| self.i32());
-        let [bound, compress_gbs, decompress_gbs, ratio, worst_ratio] = std::array::from_fn(|_| self.f64());
-        CodecProfile { compressor, parameter: parameter as u32, bound_mode, bound, compress_gbs, decompress_gbs, ratio, worst_ratio }
+        let [bound, compress_gbs, decompress_gbs, ratio, worst_ratio] =
+            std::array::from_fn(|_| self.f64());
+        CodecProfile {
+            compressor,
+            parameter: parameter as u32,
+            bound_mode,
+            bound,
+            compress_gbs,
+            decompress_gbs,
+            ratio,
+            worst_ratio,
+        }
     }
 }
 
@@ -143,7 +178,15 @@ mod tests {
         };
         let codecs = (0..codecs).map(codec).collect();
         let (forward_ms, backward_ms) = (n(0), n(1));
-        Profile { backend: 1, state_bytes: 1 << 33, forward_ms, backward_ms, h2d_gbs: n(2), codecs, ..Profile::typical_gpu(7) }
+        Profile {
+            backend: 1,
+            state_bytes: 1 << 33,
+            forward_ms,
+            backward_ms,
+            h2d_gbs: n(2),
+            codecs,
+            ..Profile::typical_gpu(7)
+        }
     }
 
     proptest! {
@@ -183,9 +226,15 @@ mod tests {
         assert_eq!(&bytes[..16], b"gpzp\x02\0\0\0\x98\0\0\0\0\0\0\0");
         assert_eq!(
             (&bytes[24..48], &bytes[144..152]),
-            (&b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..], &2f64.to_le_bytes()[..])
+            (
+                &b"\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\x40"[..],
+                &2f64.to_le_bytes()[..]
+            )
         );
-        assert_eq!(u64::from_le_bytes(bytes[16..24].try_into().unwrap()), 3_188_861_430_301_107_689);
+        assert_eq!(
+            u64::from_le_bytes(bytes[16..24].try_into().unwrap()),
+            3_188_861_430_301_107_689
+        );
     }
 
     #[test]

@@ -5,7 +5,13 @@ use proptest::prelude::*;
 
 /// Costs in forward steps, of one-byte snapshots.
 fn costs(transfer: f64, copy: f64, backward: f64) -> Costs {
-    Costs { backward: Times::Each(backward), copy, upload: transfer, download: transfer, ..Costs::default() }
+    Costs {
+        backward: Times::Each(backward),
+        copy,
+        upload: transfer,
+        download: transfer,
+        ..Costs::default()
+    }
 }
 
 fn played(schedule: &Schedule, cache: u32, policy: Policy, costs: &Costs) -> Simulation {
@@ -17,13 +23,18 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * b.abs().max(1.0)
 }
 
-/// What an independent simulator of the same model, with its own replacement, says of the same schedules.
+/// What an independent simulator of the same model, with its own replacement, says of the same
+/// schedules.
 #[test]
 fn makespans_equal_those_of_another_implementation() {
     use Policy::{Clairvoyant, Lru};
     let revolve = |n, s| Schedule::revolve(n, s).unwrap();
     let published = |s| Schedule::uniform_published(3751, s).unwrap();
-    let (two_level, zcut, all) = (Schedule::two_level(3751, 148, 26, 4), Schedule::zcut(3751, 0, 35), Schedule::store_all(3751));
+    let (two_level, zcut, all) = (
+        Schedule::two_level(3751, 148, 26, 4),
+        Schedule::zcut(3751, 0, 35),
+        Schedule::store_all(3751),
+    );
     let (two_level, zcut, all) = (two_level.unwrap(), zcut.unwrap(), all.unwrap());
     let short = Schedule::two_level(3751, 477, 8, 8).unwrap();
     let rows = [
@@ -46,7 +57,10 @@ fn makespans_equal_those_of_another_implementation() {
     ];
     for (schedule, cache, policy, costs, expected) in rows {
         let makespan = played(schedule, cache, policy, &costs).makespan;
-        assert!(near(makespan, expected), "{makespan} beside {expected}: {schedule:?}, {cache} slots, {policy:?}");
+        assert!(
+            near(makespan, expected),
+            "{makespan} beside {expected}: {schedule:?}, {cache} slots, {policy:?}"
+        );
     }
 }
 
@@ -55,9 +69,13 @@ fn without_transfers_only_steps_and_copies_count() {
     for (n, s) in [(1u32, 1u32), (2, 1), (100, 7), (1000, 10)] {
         let schedule = Schedule::revolve(n, s).unwrap();
         let s = schedule.events().unwrap() as f64;
-        let found = played(&schedule, schedule.snapshots, Policy::Clairvoyant, &costs(12.0, 0.5, 2.0));
+        let found =
+            played(&schedule, schedule.snapshots, Policy::Clairvoyant, &costs(12.0, 0.5, 2.0));
         let steps = schedule.forward_steps() as f64 + 2.0 * n as f64;
-        assert!(near(found.makespan, steps + 0.5 * s) && near(found.plan_ideal, steps), "{found:?}");
+        assert!(
+            near(found.makespan, steps + 0.5 * s) && near(found.plan_ideal, steps),
+            "{found:?}"
+        );
         assert!(near(found.stall(), 0.5 * s) && found.waiting == 0.0 && found.h2d + found.d2h == 0);
         assert!(near(found.problem_ideal, 3.0 * n as f64));
         assert!(near(found.over_plan_ideal(), found.makespan / steps));
@@ -68,8 +86,17 @@ fn without_transfers_only_steps_and_copies_count() {
 fn without_a_cache_every_transfer_is_waited_for() {
     let schedule = Schedule::revolve(500, 9).unwrap();
     let found = played(&schedule, 0, Policy::Clairvoyant, &costs(3.0, 0.5, 1.0));
-    assert!(near(found.makespan, schedule.forward_steps() as f64 + 500.0 + 3.0 * schedule.events().unwrap() as f64), "{found:?}");
-    assert_eq!((found.h2d, found.d2h, found.device_peak, found.host_peak), (499, schedule.events().unwrap() - 499, 0, 9));
+    assert!(
+        near(
+            found.makespan,
+            schedule.forward_steps() as f64 + 500.0 + 3.0 * schedule.events().unwrap() as f64
+        ),
+        "{found:?}"
+    );
+    assert_eq!(
+        (found.h2d, found.d2h, found.device_peak, found.host_peak),
+        (499, schedule.events().unwrap() - 499, 0, 9)
+    );
 }
 
 /// One slot and steps that take no time: all downloads follow one another, then all uploads.
@@ -79,7 +106,10 @@ fn a_busy_link_sets_the_pace() {
     let mut costs = costs(2.0, 0.0, 0.0);
     costs.forward = Times::Each(0.0);
     let found = played(&Schedule::store_all(n).unwrap(), 1, Policy::Clairvoyant, &costs);
-    assert!(near(found.makespan, 2.0 * 2.0 * (n - 2) as f64) && near(found.waiting, found.makespan), "{found:?}");
+    assert!(
+        near(found.makespan, 2.0 * 2.0 * (n - 2) as f64) && near(found.waiting, found.makespan),
+        "{found:?}"
+    );
     assert_eq!((found.h2d, found.d2h), (48, 48));
 }
 
@@ -98,19 +128,31 @@ fn steps_may_differ() {
     let mut uneven = costs(3.0, 0.2, 1.0);
     uneven.forward = Times::PerStep(vec![1.0; n as usize].into());
     uneven.backward = Times::PerStep(vec![1.0; n as usize].into());
-    assert_eq!(played(&schedule, 2, Policy::Clairvoyant, &uneven), played(&schedule, 2, Policy::Clairvoyant, &costs(3.0, 0.2, 1.0)));
+    assert_eq!(
+        played(&schedule, 2, Policy::Clairvoyant, &uneven),
+        played(&schedule, 2, Policy::Clairvoyant, &costs(3.0, 0.2, 1.0))
+    );
     let weights: Vec<f64> = (0..n).map(|ts| 1.0 + ts as f64).collect();
     uneven.forward = Times::PerStep(weights.clone().into());
-    let expected: f64 = schedule.actions().filter(|a| a.kind == crate::schedule::Kind::Forward).map(|a| a.ts as f64).sum();
+    let expected: f64 = schedule
+        .actions()
+        .filter(|a| a.kind == crate::schedule::Kind::Forward)
+        .map(|a| a.ts as f64)
+        .sum();
     let found = played(&schedule, 4, Policy::Clairvoyant, &uneven);
-    assert!(near(found.plan_ideal, expected + n as f64) && near(found.problem_ideal, weights.iter().sum::<f64>() + n as f64), "{found:?}");
+    assert!(
+        near(found.plan_ideal, expected + n as f64)
+            && near(found.problem_ideal, weights.iter().sum::<f64>() + n as f64),
+        "{found:?}"
+    );
     uneven.check(n).unwrap();
     assert!(uneven.check(n + 1).is_err());
     uneven.copy = f64::NAN;
     assert!(uneven.check(n).is_err());
 }
 
-/// Snapshots on disk cross it once each way; a disk without bandwidth to speak of sets the pace, one with plenty costs nothing.
+/// Snapshots on disk cross it once each way; a disk without bandwidth to speak of sets the pace,
+/// one with plenty costs nothing.
 #[test]
 fn what_host_memory_cannot_hold_goes_to_disk() {
     let schedule = Schedule::two_level(400, 43, 10, 4).unwrap();
@@ -120,10 +162,16 @@ fn what_host_memory_cannot_hold_goes_to_disk() {
         let costs = Costs { disk_read: seconds, disk_write: seconds, ..costs(2.0, 0.1, 1.0) };
         simulate(&schedule, &plan, &costs, budgets).unwrap()
     };
-    let (memory, quick, slow) = (played(&schedule, 4, Policy::Clairvoyant, &costs(2.0, 0.1, 1.0)), at(1e-9), at(100.0));
+    let (memory, quick, slow) =
+        (played(&schedule, 4, Policy::Clairvoyant, &costs(2.0, 0.1, 1.0)), at(1e-9), at(100.0));
     assert_eq!((quick.disk_peak, quick.host_peak), (plan.host_slots as u64 - 16, 20));
     assert_eq!((quick.disk_writes, quick.disk_reads), (quick.disk_peak, quick.disk_peak));
-    assert!((quick.makespan / memory.makespan - 1.0).abs() < 1e-3, "{} beside {}", quick.makespan, memory.makespan);
+    assert!(
+        (quick.makespan / memory.makespan - 1.0).abs() < 1e-3,
+        "{} beside {}",
+        quick.makespan,
+        memory.makespan
+    );
     assert!(slow.makespan > 100.0 * (slow.disk_writes + slow.disk_reads) as f64 * 0.9, "{slow:?}");
 }
 
@@ -132,13 +180,28 @@ fn budgets_that_do_not_do_are_an_error_that_says_what_would() {
     let schedule = Schedule::revolve(300, 12).unwrap();
     let plan = Plan::new(&schedule, 4, Policy::Clairvoyant).unwrap();
     let costs = Costs { slot_bytes: 100, ..costs(1.0, 0.0, 1.0) };
-    let refused = |device, host, disk| simulate(&schedule, &plan, &costs, Budgets { device, host, disk }).unwrap_err().message;
-    assert!(refused(399, 800, 0).contains("needs 400 bytes of device memory"), "{}", refused(399, 800, 0));
-    assert!(refused(400, 799, 0).contains("800 bytes of host memory would do, or 400 and 800 bytes of disk"), "{}", refused(400, 799, 0));
+    let refused = |device, host, disk| {
+        simulate(&schedule, &plan, &costs, Budgets { device, host, disk }).unwrap_err().message
+    };
+    assert!(
+        refused(399, 800, 0).contains("needs 400 bytes of device memory"),
+        "{}",
+        refused(399, 800, 0)
+    );
+    assert!(
+        refused(400, 799, 0)
+            .contains("800 bytes of host memory would do, or 400 and 800 bytes of disk"),
+        "{}",
+        refused(400, 799, 0)
+    );
     assert!(refused(400, 300, 10_000).contains("would do"));
     for (host, disk) in [(800, 0), (400, 800), (700, 500)] {
-        let found = simulate(&schedule, &plan, &costs, Budgets { device: 400, host, disk }).unwrap();
-        assert!(found.device_peak <= 400 && found.host_peak <= host && found.disk_peak <= disk, "{found:?}");
+        let found =
+            simulate(&schedule, &plan, &costs, Budgets { device: 400, host, disk }).unwrap();
+        assert!(
+            found.device_peak <= 400 && found.host_peak <= host && found.disk_peak <= disk,
+            "{found:?}"
+        );
     }
 }
 

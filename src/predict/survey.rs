@@ -31,8 +31,8 @@ impl Survey {
         self.shots.div_ceil(self.ranks.max(1) as u64)
     }
 
-    /// What is left for one rank while all of its node are at work, of speeds and budgets of a node with one rank: the device is its own, host
-    /// memory, disk and links are shared.
+    /// What is left for one rank while all of its node are at work, of speeds and budgets of a node
+    /// with one rank: the device is its own, host memory, disk and links are shared.
     pub fn share(&self, profile: &Profile, node: Budgets) -> (Profile, Budgets) {
         let sharers = self.sharers();
         let disk = 1.0 / sharers as f64;
@@ -44,10 +44,14 @@ impl Survey {
             disk_write_gbs: profile.disk_write_gbs * disk,
             ..profile.clone()
         };
-        (profile, Budgets { host: node.host / sharers as u64, disk: node.disk / sharers as u64, ..node })
+        (
+            profile,
+            Budgets { host: node.host / sharers as u64, disk: node.disk / sharers as u64, ..node },
+        )
     }
 
-    /// Seconds of the survey, where a shot takes `shot` seconds. In the last round some ranks may have nothing to do.
+    /// Seconds of the survey, where a shot takes `shot` seconds. In the last round some ranks may
+    /// have nothing to do.
     pub fn seconds(&self, shot: f64) -> f64 {
         self.rounds() as f64 * shot
     }
@@ -68,16 +72,21 @@ mod tests {
         assert_eq!((survey.nodes(), survey.rounds()), (3, 3));
         assert_eq!((survey.seconds(2.5), survey.efficiency()), (7.5, 25.0 / 30.0));
         let alone = Profile::typical_gpu(1 << 30);
-        let (profile, budgets) = survey.share(&alone, Budgets { device: 10, host: 100, disk: 1000 });
+        let (profile, budgets) =
+            survey.share(&alone, Budgets { device: 10, host: 100, disk: 1000 });
         assert_eq!(budgets, Budgets { device: 10, host: 25, disk: 250 });
         assert_eq!((profile.h2d_gbs, profile.d2h_gbs), (alone.h2d_gbs / 2.0, alone.d2h_gbs / 2.0));
-        assert_eq!((profile.disk_read_gbs, profile.forward_ms), (alone.disk_read_gbs / 4.0, alone.forward_ms));
+        assert_eq!(
+            (profile.disk_read_gbs, profile.forward_ms),
+            (alone.disk_read_gbs / 4.0, alone.forward_ms)
+        );
     }
 
     #[test]
     fn a_rank_of_its_own_shares_nothing() {
         let survey = Survey { ranks: 1, ranks_per_node: 8, links_per_node: 1, shots: 3 };
-        let (alone, node) = (Profile::typical_gpu(1 << 20), Budgets { device: 1, host: 2, disk: 3 });
+        let (alone, node) =
+            (Profile::typical_gpu(1 << 20), Budgets { device: 1, host: 2, disk: 3 });
         assert_eq!(survey.share(&alone, node), (alone, node));
         assert_eq!((survey.nodes(), survey.rounds(), survey.efficiency()), (1, 3, 1.0));
     }

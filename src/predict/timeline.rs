@@ -25,8 +25,17 @@ pub enum Row {
 
 impl Row {
     /// All rows, in the order in which they are drawn.
-    pub const ALL: [Row; 9] =
-        [Row::Forward, Row::Recompute, Row::Backward, Row::Codec, Row::Stall, Row::H2d, Row::D2h, Row::DiskRead, Row::DiskWrite];
+    pub const ALL: [Row; 9] = [
+        Row::Forward,
+        Row::Recompute,
+        Row::Backward,
+        Row::Codec,
+        Row::Stall,
+        Row::H2d,
+        Row::D2h,
+        Row::DiskRead,
+        Row::DiskWrite,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -48,7 +57,8 @@ impl Row {
     }
 }
 
-/// When each row is busy: intervals in seconds, in order, that do not overlap. Steps in a row are one interval; every transfer is its own.
+/// When each row is busy: intervals in seconds, in order, that do not overlap. Steps in a row are
+/// one interval; every transfer is its own.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     rows: [Vec<(f64, f64)>; Row::ALL.len()],

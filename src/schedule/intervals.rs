@@ -1,6 +1,7 @@
-//! The one shape of all generated schedules: a first sweep that saves the start of each interval, then, from the last interval to the
-//! first, Revolve inside it with the slots that it may use. One interval is Revolve; as many slots as states is store-all or zCut;
-//! one slot per interval is the published Uniform.
+//! The one shape of all generated schedules: a first sweep that saves the start of each interval,
+//! then, from the last interval to the first, Revolve inside it with the slots that it may use. One
+//! interval is Revolve; as many slots as states is store-all or zCut; one slot per interval is the
+//! published Uniform.
 
 use super::revolve::{self, Range};
 use super::{flags, Action, Kind};
@@ -38,7 +39,8 @@ impl Intervals {
         Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner, cache: 0 }
     }
 
-    /// The same intervals, each reversed with as few transfers through a device cache as the fewest steps allow.
+    /// The same intervals, each reversed with as few transfers through a device cache as the fewest
+    /// steps allow.
     pub fn through(self, cache: u32) -> Self {
         Intervals { cache, ..self }
     }
@@ -76,12 +78,14 @@ impl Intervals {
         Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner, cache: 0 })
     }
 
-    /// Even intervals, their number chosen for the fewest forward steps; all slots that are free work inside.
+    /// Even intervals, their number chosen for the fewest forward steps; all slots that are free
+    /// work inside.
     pub fn fewest_steps(steps: u32, snapshots: u32, inner: u32) -> Self {
         Self::cheapest(steps, snapshots, |count| Some(Self::even(steps, count, snapshots, inner)))
     }
 
-    /// Intervals of one length with at most `inner` slots in each (0: all that the starts leave), chosen for the fewest forward steps.
+    /// Intervals of one length with at most `inner` slots in each (0: all that the starts leave),
+    /// chosen for the fewest forward steps.
     pub fn fewest_steps_fixed(steps: u32, snapshots: u32, inner: u32) -> Self {
         Self::cheapest(steps, snapshots, |count| {
             let length = steps.div_ceil(count);
@@ -91,8 +95,9 @@ impl Intervals {
         })
     }
 
-    /// The cheapest of the divisions that `make` offers. Tries every count up to 64 and then counts 3 % apart, and refines around the best:
-    /// the cost is smooth in the count, and its evaluation is a closed form.
+    /// The cheapest of the divisions that `make` offers. Tries every count up to 64 and then counts
+    /// 3 % apart, and refines around the best: the cost is smooth in the count, and its
+    /// evaluation is a closed form.
     fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
         let most = snapshots.min(steps);
         let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));
@@ -104,7 +109,9 @@ impl Intervals {
         }
         let coarse = counts.into_iter().filter_map(cost).min().map_or(1, |(_, count)| count);
         let reach = coarse / 32 + 1;
-        let best = (coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most)).filter_map(cost).min();
+        let best = (coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most))
+            .filter_map(cost)
+            .min();
         best.and_then(|(_, count)| make(count)).unwrap_or_else(|| Self::whole(steps, snapshots))
     }
 
@@ -145,8 +152,9 @@ impl Intervals {
         }
     }
 
-    /// The sum of `cost(length, slots)` over all intervals. All that have slots enough for every state, or as many as `inner` allows,
-    /// cost the same for the same length, of which there are two at most; the others are fewer than the states of an interval.
+    /// The sum of `cost(length, slots)` over all intervals. All that have slots enough for every
+    /// state, or as many as `inner` allows, cost the same for the same length, of which there
+    /// are two at most; the others are fewer than the states of an interval.
     fn sum(&self, cost: impl Fn(u64, u64) -> Result<u64>) -> Result<u64> {
         let (last, longest) = (self.count - 1, self.longest());
         let enough = self.inner.min(longest.max(2) - 1);
@@ -156,14 +164,16 @@ impl Intervals {
             Spacing::Even(count) => (self.steps / count) as u64,
         };
         let longer = self.start(alike) as u64 - alike as u64 * short;
-        let same =
-            (alike as u64 - longer) * cost(short, enough as u64)? + if longer > 0 { longer * cost(short + 1, enough as u64)? } else { 0 };
-        (alike..=last).try_fold(same, |sum, i| Ok(sum + cost(self.length(i) as u64, self.slots(i) as u64)?))
+        let same = (alike as u64 - longer) * cost(short, enough as u64)?
+            + if longer > 0 { longer * cost(short + 1, enough as u64)? } else { 0 };
+        (alike..=last)
+            .try_fold(same, |sum, i| Ok(sum + cost(self.length(i) as u64, self.slots(i) as u64)?))
     }
 
     /// Plain forward steps: the sweep over all intervals but the last, and the reversal of each.
     pub fn forward_steps(&self) -> u64 {
-        self.start(self.count - 1) as u64 + self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0)
+        self.start(self.count - 1) as u64
+            + self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0)
     }
 
     /// SAVE actions: a single state that is not swept to again needs none if it is the last.
@@ -190,7 +200,8 @@ enum Next {
     Save(Range),
     /// The live state is the only one above the top range's rest.
     Reverse,
-    /// The next state of the top range must be restored: its base, or its last one if all of it is stored.
+    /// The next state of the top range must be restored: its base, or its last one if all of it is
+    /// stored.
     Restore,
     /// The schedule is over: by TERMINATE, or because there was no memory to go on.
     Terminated,
@@ -217,10 +228,12 @@ impl Sweep {
 
     fn range(&self) -> Range {
         let i = self.interval;
-        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i)).through(self.intervals.cache)
+        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
+            .through(self.intervals.cache)
     }
 
-    /// Puts a range on top of the others, and gives `action` then; the action ERROR ends the schedule if there is no memory for the range.
+    /// Puts a range on top of the others, and gives `action` then; the action ERROR ends the
+    /// schedule if there is no memory for the range.
     fn keep(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
         if fallible_vec::push(&mut self.ranges, range).is_ok() {
             return action;
@@ -229,7 +242,8 @@ impl Sweep {
         Some(Action::new(Kind::Error, 0))
     }
 
-    /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to reverse the last interval.
+    /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to
+    /// reverse the last interval.
     fn start(&mut self) -> Option<Action> {
         let at = self.live;
         if self.interval + 1 < self.intervals.count {
@@ -243,7 +257,8 @@ impl Sweep {
         self.keep(range, save.then(|| Action::new(Kind::Save, at)))
     }
 
-    /// Splits the top range and heads for the split. A range with slots for all its states is stored state by state instead.
+    /// Splits the top range and heads for the split. A range with slots for all its states is
+    /// stored state by state instead.
     fn split(&mut self) -> Option<Action> {
         let top = self.ranges.last_mut()?;
         if !top.stores_all() {
@@ -267,7 +282,8 @@ impl Sweep {
         Some(Action::new(Kind::Backward, last))
     }
 
-    /// Restores the top range's base, or the start of the interval before the current one; ends after the first interval.
+    /// Restores the top range's base, or the start of the interval before the current one; ends
+    /// after the first interval.
     fn restore(&mut self) -> Action {
         if self.ranges.is_empty() {
             if self.interval == 0 {
@@ -293,7 +309,9 @@ impl Sweep {
     fn saves_at_goal(&self) -> bool {
         match self.next {
             Next::Save(_) | Next::Keep => true,
-            Next::Start => self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1,
+            Next::Start => {
+                self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1
+            }
             _ => false,
         }
     }
@@ -308,7 +326,10 @@ impl Iterator for Sweep {
             if self.live < self.goal {
                 self.live += 1;
                 let arrives = self.live == self.goal;
-                return Some(Action::new(Kind::Forward, self.live).with(flags::NEXT_IS_SAVE, arrives && self.saves_at_goal()));
+                return Some(
+                    Action::new(Kind::Forward, self.live)
+                        .with(flags::NEXT_IS_SAVE, arrives && self.saves_at_goal()),
+                );
             }
             let action = match std::mem::replace(&mut self.next, Next::Split) {
                 Next::Start => {

@@ -1,8 +1,11 @@
-//! Schedules: what an adjoint code has to do, and in which order, to visit n states backwards with few of them stored.
+//! Schedules: what an adjoint code has to do, and in which order, to visit n states backwards with
+//! few of them stored.
 //!
-//! States are u(0)..u(n). `FORWARD ts` computes u(ts) from u(ts-1); `SAVE ts` stores the live state u(ts); `RESTORE ts` makes it live again;
-//! `BACKWARD ts` is the adjoint of the step ts -> ts+1 and needs u(ts) live. A schedule issues BACKWARD for n-1, ..., 0, each once. No FORWARD
-//! produces u(n). Nothing here knows of sizes or devices; every algorithm yields one action per call in O(1), with O(snapshots) memory.
+//! States are u(0)..u(n). `FORWARD ts` computes u(ts) from u(ts-1); `SAVE ts` stores the live state
+//! u(ts); `RESTORE ts` makes it live again; `BACKWARD ts` is the adjoint of the step ts -> ts+1 and
+//! needs u(ts) live. A schedule issues BACKWARD for n-1, ..., 0, each once. No FORWARD
+//! produces u(n). Nothing here knows of sizes or devices; every algorithm yields one action per
+//! call in O(1), with O(snapshots) memory.
 
 mod intervals;
 mod ranges;
@@ -47,7 +50,8 @@ pub mod flags {
     pub const RECOMPUTE: u32 = 1;
     /// BACKWARD: the first of the sweep.
     pub const FIRST_BACKWARD: u32 = 2;
-    /// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it, so nothing is stored.
+    /// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it, so nothing is
+    /// stored.
     pub const LAST_USE: u32 = 4;
     /// FORWARD: the state that it computes will be saved.
     pub const NEXT_IS_SAVE: u32 = 8;
@@ -87,7 +91,8 @@ pub enum Algorithm {
     Uniform = 2,
     /// zCut (reconstructed): chunk starts first, then every state of one chunk at a time.
     Zcut = 3,
-    /// Checkpoints at equal distance, and a fixed number of slots that reverse each interval by Revolve.
+    /// Checkpoints at equal distance, and a fixed number of slots that reverse each interval by
+    /// Revolve.
     TwoLevel = 5,
     /// Every state that is needed again.
     StoreAll = 6,
@@ -95,7 +100,8 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All algorithms, in the order of their numbers.
-    pub const ALL: [Algorithm; 6] = [Self::Trace, Self::Revolve, Self::Uniform, Self::Zcut, Self::TwoLevel, Self::StoreAll];
+    pub const ALL: [Algorithm; 6] =
+        [Self::Trace, Self::Revolve, Self::Uniform, Self::Zcut, Self::TwoLevel, Self::StoreAll];
 
     /// The name that the command line and the configuration use.
     pub fn name(self) -> &'static str {
@@ -110,7 +116,8 @@ impl Algorithm {
     }
 }
 
-/// A schedule with all its parameters decided: plain data, from which the actions can be generated any number of times.
+/// A schedule with all its parameters decided: plain data, from which the actions can be generated
+/// any number of times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// The algorithm.
@@ -150,14 +157,23 @@ pub fn check_steps(steps: i64) -> Result<u32> {
 fn check(steps: u32, snapshots: u32) -> Result<()> {
     check_steps(steps as i64)?;
     if snapshots == 0 {
-        return fail!(Config, "snapshots = 0: this algorithm needs the number of snapshots, at least 1");
+        return fail!(
+            Config,
+            "snapshots = 0: this algorithm needs the number of snapshots, at least 1"
+        );
     }
     Ok(())
 }
 
 impl Schedule {
     fn of(algorithm: Algorithm, snapshots: u32, chunk: u32, intervals: Intervals) -> Self {
-        Schedule { algorithm, steps: intervals.steps, snapshots, chunk, form: Form::Intervals(intervals) }
+        Schedule {
+            algorithm,
+            steps: intervals.steps,
+            snapshots,
+            chunk,
+            form: Form::Intervals(intervals),
+        }
     }
 
     /// Revolve with `snapshots` slots, the initial state's included.
@@ -166,8 +182,10 @@ impl Schedule {
         Ok(Self::of(Algorithm::Revolve, snapshots, 0, Intervals::whole(steps, snapshots)))
     }
 
-    /// The same schedule, but of the many with as few forward steps the one that moves least through a device cache of `cache` slots, or nearly:
-    /// a few snapshots more may be saved, of which more die in the cache. 0: the one with the fewest saves. Nothing changes for a trace.
+    /// The same schedule, but of the many with as few forward steps the one that moves least
+    /// through a device cache of `cache` slots, or nearly: a few snapshots more may be saved,
+    /// of which more die in the cache. 0: the one with the fewest saves. Nothing changes for a
+    /// trace.
     pub fn through(self, cache: u32) -> Self {
         let form = match self.form {
             Form::Intervals(intervals) => Form::Intervals(intervals.through(cache)),
@@ -191,26 +209,30 @@ impl Schedule {
         Ok(Self::of(Algorithm::StoreAll, snapshots, 0, Intervals::whole(steps, snapshots)))
     }
 
-    /// Equal intervals. Of the `snapshots` slots, some hold the starts of the intervals, and all that are free at a time reverse the
-    /// current interval by Revolve; the number of intervals is the one with the fewest forward steps.
+    /// Equal intervals. Of the `snapshots` slots, some hold the starts of the intervals, and all
+    /// that are free at a time reverse the current interval by Revolve; the number of intervals
+    /// is the one with the fewest forward steps.
     pub fn uniform(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
         let intervals = Intervals::fewest_steps(steps, snapshots, u32::MAX);
         Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
     }
 
-    /// Uniform as GPUZIP 2.x's authors published it: `snapshots` checkpoints at round(i n / snapshots), and every BACKWARD restores the
-    /// last one and steps forward again. Quadratic in the interval: a baseline for comparison.
+    /// Uniform as GPUZIP 2.x's authors published it: `snapshots` checkpoints at round(i n /
+    /// snapshots), and every BACKWARD restores the last one and steps forward again. Quadratic
+    /// in the interval: a baseline for comparison.
     pub fn uniform_published(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
         let intervals = Intervals::even(steps, snapshots.min(steps), snapshots, 1);
         Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
     }
 
-    /// zCut with chunks of `chunk` states (0: the smallest m with ceil(n/m) + m <= snapshots). The first sweep saves the start of each
-    /// chunk; then, from the last chunk to the first, every state of one chunk is saved and reversed, but for its last one, which is reversed
-    /// at once: 2n - m_last - K forward steps and n - K saves for K chunks. `snapshots` = 0 takes as many as
-    /// the chunks need. With fewer than that, the slots that there are reverse each chunk by Revolve.
+    /// zCut with chunks of `chunk` states (0: the smallest m with ceil(n/m) + m <= snapshots). The
+    /// first sweep saves the start of each chunk; then, from the last chunk to the first, every
+    /// state of one chunk is saved and reversed, but for its last one, which is reversed
+    /// at once: 2n - m_last - K forward steps and n - K saves for K chunks. `snapshots` = 0 takes
+    /// as many as the chunks need. With fewer than that, the slots that there are reverse each
+    /// chunk by Revolve.
     pub fn zcut(steps: u32, snapshots: u32, chunk: u32) -> Result<Self> {
         check(steps, 1)?;
         let need = |m: u32| steps.div_ceil(m) as u64 + m as u64;
@@ -218,17 +240,24 @@ impl Schedule {
             (0, 0) => (steps as f64).sqrt().ceil() as u32,
             (0, s) => {
                 let root = (steps as f64).sqrt().ceil() as u32;
-                (1..=root).find(|&m| need(m) <= s as u64).unwrap_or_else(|| Intervals::fewest_steps(steps, s, u32::MAX).longest())
+                (1..=root)
+                    .find(|&m| need(m) <= s as u64)
+                    .unwrap_or_else(|| Intervals::fewest_steps(steps, s, u32::MAX).longest())
             }
             (m, _) => m.min(steps),
         };
-        let snapshots = if snapshots == 0 { need(chunk).min((steps - 1).max(1) as u64) as u32 } else { snapshots };
+        let snapshots = if snapshots == 0 {
+            need(chunk).min((steps - 1).max(1) as u64) as u32
+        } else {
+            snapshots
+        };
         let intervals = Intervals::of_length(steps, chunk, snapshots, u32::MAX)?;
         Ok(Self::of(Algorithm::Zcut, snapshots, chunk, intervals))
     }
 
-    /// Checkpoints every `chunk` states, and Revolve inside each interval with at most `inner` slots, its checkpoint's included, and no more
-    /// than the checkpoints leave of `snapshots`. `chunk` = 0 takes the interval with the fewest forward steps, `inner` = 0 all slots that
+    /// Checkpoints every `chunk` states, and Revolve inside each interval with at most `inner`
+    /// slots, its checkpoint's included, and no more than the checkpoints leave of `snapshots`.
+    /// `chunk` = 0 takes the interval with the fewest forward steps, `inner` = 0 all slots that
     /// are left.
     pub fn two_level(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
         check(steps, snapshots)?;
@@ -246,7 +275,13 @@ impl Schedule {
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
         let Summary { backward_steps, max_live, .. } = trace.summary;
-        Schedule { algorithm: Algorithm::Trace, steps: backward_steps as u32, snapshots: max_live, chunk: 0, form: Form::Trace(trace) }
+        Schedule {
+            algorithm: Algorithm::Trace,
+            steps: backward_steps as u32,
+            snapshots: max_live,
+            chunk: 0,
+            form: Form::Trace(trace),
+        }
     }
 
     /// The actions from the first to TERMINATE.
@@ -266,7 +301,8 @@ impl Schedule {
         }
     }
 
-    /// Slots inside an interval, its start's included, at most: for two-level what it was made with, else what its longest interval can use.
+    /// Slots inside an interval, its start's included, at most: for two-level what it was made
+    /// with, else what its longest interval can use.
     pub fn inner(&self) -> u32 {
         match &self.form {
             Form::Intervals(intervals) => intervals.slots(0).min(intervals.longest().max(2) - 1),
@@ -274,8 +310,9 @@ impl Schedule {
         }
     }
 
-    /// What the best plan moves through a device cache of `cache` slots, without making the plan: the cache's policy is the clairvoyant one.
-    /// `None` for a trace, whose snapshots may be no stack.
+    /// What the best plan moves through a device cache of `cache` slots, without making the plan:
+    /// the cache's policy is the clairvoyant one. `None` for a trace, whose snapshots may be no
+    /// stack.
     pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
@@ -287,7 +324,8 @@ impl Schedule {
         }
     }
 
-    /// Refuses a schedule that nobody could run, and which would take longer to plan than anybody waits.
+    /// Refuses a schedule that nobody could run, and which would take longer to plan than anybody
+    /// waits.
     pub fn check_length(&self) -> Result<()> {
         let forward = self.forward_steps();
         if forward <= MOST_FORWARD_STEPS {

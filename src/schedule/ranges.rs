@@ -1,9 +1,11 @@
-//! Range actions: FORWARDs in a row as one, for applications that take several time steps in one call.
+//! Range actions: FORWARDs in a row as one, for applications that take several time steps in one
+//! call.
 
 use super::{flags, Action, Actions, Kind};
 use std::iter::Peekable;
 
-/// The actions of a schedule, each with the last time step that it stands for: its own, or the end of a range of FORWARDs.
+/// The actions of a schedule, each with the last time step that it stands for: its own, or the end
+/// of a range of FORWARDs.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     actions: Peekable<Actions>,
@@ -13,8 +15,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Joins FORWARDs between which nothing else comes, if `join`. RECOMPUTE holds for all steps of a range, which ends where that changes;
-    /// NEXT_IS_SAVE for its last state.
+    /// Joins FORWARDs between which nothing else comes, if `join`. RECOMPUTE holds for all steps of
+    /// a range, which ends where that changes; NEXT_IS_SAVE for its last state.
     pub fn new(actions: Actions, join: bool) -> Self {
         Ranges { actions: actions.peekable(), join, ahead: None }
     }
@@ -32,7 +34,9 @@ impl Ranges {
 
     /// What the next action does.
     pub fn peek_kind(&mut self) -> Option<Kind> {
-        self.ahead.map(|(action, _)| action.kind).or_else(|| self.actions.peek().map(|action| action.kind))
+        self.ahead
+            .map(|(action, _)| action.kind)
+            .or_else(|| self.actions.peek().map(|action| action.kind))
     }
 
     /// The next action, if FORWARDs are joined.
@@ -43,7 +47,9 @@ impl Ranges {
         let mut action = self.actions.next()?;
         let mut end = action.ts;
         while action.kind == Kind::Forward {
-            let Some(step) = self.actions.next_if(|next| next.kind == Kind::Forward && recompute(*next) == recompute(action)) else {
+            let Some(step) = self.actions.next_if(|next| {
+                next.kind == Kind::Forward && recompute(*next) == recompute(action)
+            }) else {
                 break;
             };
             end = step.ts;

@@ -1,8 +1,9 @@
 //! Revolve: binomial checkpointing, optimal in forward steps and, among those, in snapshot writes.
 //!
-//! Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Stumm & Walther, "MultiStage approaches for optimal offline
-//! checkpointing", SIAM J. Sci. Comput. 31 (2009). Written from the papers' formulas: beta(s, r) = C(s + r, s) is the longest range that
-//! `s` snapshots (the one at its start included) reverse with no step taken more than `r` times.
+//! Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Stumm & Walther, "MultiStage
+//! approaches for optimal offline checkpointing", SIAM J. Sci. Comput. 31 (2009). Written from the
+//! papers' formulas: beta(s, r) = C(s + r, s) is the longest range that `s` snapshots (the one at
+//! its start included) reverse with no step taken more than `r` times.
 
 use crate::error::Result;
 use crate::fallible_vec;
@@ -30,7 +31,8 @@ fn repetitions(n: u64, s: u64) -> i64 {
     depth.r as i64
 }
 
-/// Least plain forward steps that reverse `n` states with `s` snapshots: t(n, s) = r n - beta(s+1, r-1).
+/// Least plain forward steps that reverse `n` states with `s` snapshots: t(n, s) = r n - beta(s+1,
+/// r-1).
 pub fn forward_steps(n: u64, s: u64) -> u64 {
     if n <= 1 {
         return 0;
@@ -43,7 +45,8 @@ pub fn forward_steps(n: u64, s: u64) -> u64 {
     r as u64 * n - beta(s as i64 + 1, r - 1)
 }
 
-/// Least snapshot writes among the schedules with `forward_steps(n, s)`, the initial state's included; 0 for a single state.
+/// Least snapshot writes among the schedules with `forward_steps(n, s)`, the initial state's
+/// included; 0 for a single state.
 pub fn writes(n: u64, s: u64) -> u64 {
     if n <= 1 {
         return 0;
@@ -56,12 +59,14 @@ pub fn writes(n: u64, s: u64) -> u64 {
     beta(s as i64 - 1, r - 1).max(n - beta(s as i64, r - 1))
 }
 
-/// GPUZIP 2.x's rule for the number of snapshots, whatever memory there is: the least s with beta(s, s) >= n.
+/// GPUZIP 2.x's rule for the number of snapshots, whatever memory there is: the least s with
+/// beta(s, s) >= n.
 pub fn adjust(n: u64) -> u32 {
     (1..).find(|&s| beta(s, s) >= n).map_or(1, |s| s as u32)
 }
 
-/// The repetition number of a range and beta(s, r-1), carried from range to sub-range so that each step costs O(1).
+/// The repetition number of a range and beta(s, r-1), carried from range to sub-range so that each
+/// step costs O(1).
 #[derive(Clone, Copy, Debug)]
 struct Depth {
     s: u64,
@@ -101,11 +106,12 @@ impl Depth {
     }
 }
 
-/// The longest range that `s` slots reverse with no step taken more than `r` times, if each piece in which all states are stored is so short
-/// that `cache` < s slots hold it; at most `limit`.
+/// The longest range that `s` slots reverse with no step taken more than `r` times, if each piece
+/// in which all states are stored is so short that `cache` < s slots hold it; at most `limit`.
 ///
-/// As beta(s, r) = beta(s-1, r) + beta(s, r-1), which ends with beta(s, 1) = s + 1, but ending with cache + 1 where s > cache. Solved:
-/// the sum of C(s - cache + k - 1, k) beta(cache, r - k) over k < r.
+/// As beta(s, r) = beta(s-1, r) + beta(s, r-1), which ends with beta(s, 1) = s + 1, but ending with
+/// cache + 1 where s > cache. Solved: the sum of C(s - cache + k - 1, k) beta(cache, r - k) over k
+/// < r.
 fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
     let (mut paths, mut piece, mut sum) = (1u128, beta(cache as i64, r as i64) as u128, 0u128);
     for k in 0..r {
@@ -119,7 +125,8 @@ fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
     sum as u64
 }
 
-/// Snapshot writes of a range that is split for a cache, its base's included: counted, there is no formula.
+/// Snapshot writes of a range that is split for a cache, its base's included: counted, there is no
+/// formula.
 pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     let mut sum = u64::from(len > 1);
     let mut ranges = Vec::from([Range::new(0, len as u32, slots as u32).through(cache)]);
@@ -136,7 +143,8 @@ pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// A range of states that is being reversed: `len` states from `base` on, whose first one is stored (if len > 1).
+/// A range of states that is being reversed: `len` states from `base` on, whose first one is stored
+/// (if len > 1).
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     pub base: u32,
@@ -179,13 +187,16 @@ impl Range {
         }
     }
 
-    /// Splits a range that cannot store all its states at its best next snapshot: keeps the part below it and returns the part from it on.
+    /// Splits a range that cannot store all its states at its best next snapshot: keeps the part
+    /// below it and returns the part from it on.
     ///
-    /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n - beta(s-1, r)) and
-    /// min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes of the two parts, as functions of j, are piecewise linear
-    /// with slopes -1 and 0 left and right of `a`, and 0 and 1 left and right of `b`, so they are fewest from min(a, b) on. The
-    /// smallest such j is taken, which keeps the snapshots close together; or, for a cache, the one that lets the lower part be reversed
-    /// in pieces that fit it, as far as the steps stay the fewest.
+    /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n -
+    /// beta(s-1, r)) and min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes
+    /// of the two parts, as functions of j, are piecewise linear with slopes -1 and 0 left and
+    /// right of `a`, and 0 and 1 left and right of `b`, so they are fewest from min(a, b) on. The
+    /// smallest such j is taken, which keeps the snapshots close together; or, for a cache, the one
+    /// that lets the lower part be reversed in pieces that fit it, as far as the steps stay the
+    /// fewest.
     pub fn split(&mut self) -> Range {
         let (n, s) = (self.len as u64, self.slots as u64);
         let j = if self.slots == 1 {
@@ -193,7 +204,11 @@ impl Range {
         } else {
             self.depth.rise(n);
             let Depth { r, below, .. } = self.depth;
-            let kept = if self.cache > 0 && s > self.cache as u64 { Some(in_pieces(s, r - 1, self.cache as u64, n)) } else { None };
+            let kept = if self.cache > 0 && s > self.cache as u64 {
+                Some(in_pieces(s, r - 1, self.cache as u64, n))
+            } else {
+                None
+            };
             let s_r2 = below * (r - 1) / (s + r - 1); // beta(s, r-2)
             let s1_r = below * s / r; // beta(s-1, r)
             let s1_r1 = below * s / (s + r - 1); // beta(s-1, r-1)
@@ -210,7 +225,14 @@ impl Range {
         depth.rise(upper as u64);
         self.len = j as u32;
         let slots = self.slots.saturating_sub(1).max(1);
-        Range { base: self.base + self.len, len: upper, slots, stored: false, depth, cache: self.cache }
+        Range {
+            base: self.base + self.len,
+            len: upper,
+            slots,
+            stored: false,
+            depth,
+            cache: self.cache,
+        }
     }
 }
 
@@ -218,7 +240,8 @@ impl Range {
 mod tests {
     use super::*;
 
-    /// Lexicographic minimum of (steps, writes beside the first) by dynamic programming over every advance.
+    /// Lexicographic minimum of (steps, writes beside the first) by dynamic programming over every
+    /// advance.
     fn dp(n_max: usize, s_max: usize) -> Vec<Vec<(u64, u64)>> {
         let mut best = vec![vec![(0, 0); s_max + 1]; n_max + 1];
         for n in 2..=n_max {
@@ -249,7 +272,13 @@ mod tests {
 
     #[test]
     fn published_values() {
-        for (n, s, t) in [(3001, 7, 18004), (3751, 8, 21252), (6751, 8, 42568), (3751, 149, 7351), (6751, 177, 13323)] {
+        for (n, s, t) in [
+            (3001, 7, 18004),
+            (3751, 8, 21252),
+            (6751, 8, 42568),
+            (3751, 149, 7351),
+            (6751, 177, 13323),
+        ] {
             assert_eq!(forward_steps(n, s), t);
         }
         for (n, s, t, q) in [
@@ -261,7 +290,17 @@ mod tests {
         ] {
             assert_eq!((forward_steps(n, s), writes(n, s)), (t, q));
         }
-        for (n, s) in [(1000, 7), (2000, 7), (3001, 7), (3751, 8), (4000, 8), (6751, 8), (1, 1), (2, 1), (3, 2)] {
+        for (n, s) in [
+            (1000, 7),
+            (2000, 7),
+            (3001, 7),
+            (3751, 8),
+            (4000, 8),
+            (6751, 8),
+            (1, 1),
+            (2, 1),
+            (3, 2),
+        ] {
             assert_eq!(adjust(n), s, "n = {n}");
         }
     }

@@ -1,11 +1,12 @@
-//! Schedules as numbers, so that ranks can agree on one, and the fingerprint that tells whether they have.
+//! Schedules as numbers, so that ranks can agree on one, and the fingerprint that tells whether
+//! they have.
 
 use super::intervals::Intervals;
 use super::{Algorithm, Form, Ranges, Schedule};
 use crate::error::{fail, Result};
 
-/// A generated schedule of any number of steps, as three numbers from 0 up to `i64::MAX`. The smallest of several schedules, number by number,
-/// has the fewest snapshots of all.
+/// A generated schedule of any number of steps, as three numbers from 0 up to `i64::MAX`. The
+/// smallest of several schedules, number by number, has the fewest snapshots of all.
 pub type Terms = [i64; 3];
 
 impl Schedule {
@@ -16,22 +17,29 @@ impl Schedule {
             Form::Intervals(intervals) => {
                 let (even, spacing) = intervals.spacing();
                 let within = (intervals.inner() as i64) << 31 | spacing as i64;
-                [head | i64::from(even), within, (intervals.cache() as i64) << 31 | self.chunk as i64]
+                [
+                    head | i64::from(even),
+                    within,
+                    (intervals.cache() as i64) << 31 | self.chunk as i64,
+                ]
             }
             Form::Trace(_) => [head, 0, 0],
         }
     }
 
-    /// The schedule of these numbers for `steps` time steps. A trace has its actions in a file, and cannot be made of them.
+    /// The schedule of these numbers for `steps` time steps. A trace has its actions in a file, and
+    /// cannot be made of them.
     pub fn of_terms(steps: u32, [head, within, rest]: Terms) -> Result<Self> {
         let low = |number: i64, bits: u32| (number & ((1 << bits) - 1)) as u32;
-        let Some(algorithm) = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4)) else {
+        let Some(algorithm) = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4))
+        else {
             return fail!(Argument, "{head}, {within}, {rest}: no schedule has these numbers");
         };
         if algorithm == Algorithm::Trace {
             return fail!(Config, "another rank follows a trace: give all ranks checkpointing_algorithm = 0 and the same trace_file_path");
         }
-        let (snapshots, spacing, inner) = (low(head >> 5, 32), low(within, 31), low(within >> 31, 32));
+        let (snapshots, spacing, inner) =
+            (low(head >> 5, 32), low(within, 31), low(within >> 31, 32));
         let intervals = match head & 1 {
             1 => Intervals::even(steps, spacing, snapshots, inner),
             _ => Intervals::of_length(steps, spacing.max(1), snapshots, inner)?,
@@ -39,8 +47,8 @@ impl Schedule {
         Ok(Self::of(algorithm, snapshots, low(rest, 31), intervals.through(low(rest >> 31, 32))))
     }
 
-    /// A number of the actions as an application sees them, with or without ranges: of their kinds, time steps, ends and flags, in their order.
-    /// It takes a pass over the schedule.
+    /// A number of the actions as an application sees them, with or without ranges: of their kinds,
+    /// time steps, ends and flags, in their order. It takes a pass over the schedule.
     pub fn fingerprint(&self, ranges: bool) -> u64 {
         let mixed = |hash: u64, word: u64| {
             let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -6,7 +6,11 @@ use proptest::prelude::*;
 fn counts(schedule: &Schedule) -> Summary {
     let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots)).unwrap();
     assert_eq!(summary.forward_steps, schedule.forward_steps(), "closed form of {schedule:?}");
-    assert_eq!(summary.saves + summary.restores, schedule.events().unwrap(), "closed form of {schedule:?}");
+    assert_eq!(
+        summary.saves + summary.restores,
+        schedule.events().unwrap(),
+        "closed form of {schedule:?}"
+    );
     assert_eq!(summary.backward_steps, schedule.steps as u64);
     summary
 }
@@ -28,7 +32,11 @@ fn revolve_is_optimal_in_steps_and_writes() {
     for n in 1..=300 {
         for s in 1..=20 {
             let summary = counts(&Schedule::revolve(n, s).unwrap());
-            assert_eq!(summary.forward_steps, forward_steps(n as u64, s as u64), "n = {n}, s = {s}");
+            assert_eq!(
+                summary.forward_steps,
+                forward_steps(n as u64, s as u64),
+                "n = {n}, s = {s}"
+            );
             assert_eq!(summary.saves, writes(n as u64, s as u64), "n = {n}, s = {s}");
             assert_eq!(summary.restores, n as u64 - 1);
         }
@@ -40,7 +48,13 @@ fn smallest_best_advance(n: u64, s: u64) -> u64 {
     let cost = |j: u64| {
         let (upper, lower) = (n - j, j);
         let steps = j + forward_steps(upper, s - 1) + forward_steps(lower, s);
-        (steps, u64::from(upper > 1) + writes(upper, s - 1).saturating_sub(1) + writes(lower, s).saturating_sub(1), j)
+        (
+            steps,
+            u64::from(upper > 1)
+                + writes(upper, s - 1).saturating_sub(1)
+                + writes(lower, s).saturating_sub(1),
+            j,
+        )
     };
     (1..n).map(cost).min().unwrap().2
 }
@@ -50,29 +64,54 @@ fn revolve_takes_the_smallest_best_advance() {
     for n in 3..=200u32 {
         for s in 2..(n - 1).min(30) {
             let first_split = Range::new(0, n, s).split().base;
-            assert_eq!(first_split as u64, smallest_best_advance(n as u64, s as u64), "n = {n}, s = {s}");
+            assert_eq!(
+                first_split as u64,
+                smallest_best_advance(n as u64, s as u64),
+                "n = {n}, s = {s}"
+            );
         }
     }
 }
 
 #[test]
 fn large_schedules_are_optimal() {
-    for (n, s) in [(3001, 7), (3751, 8), (6751, 8), (3751, 149), (10_000, 50), (100_000, 100), (1_000_000, 10), (1_000_000, 100)] {
+    for (n, s) in [
+        (3001, 7),
+        (3751, 8),
+        (6751, 8),
+        (3751, 149),
+        (10_000, 50),
+        (100_000, 100),
+        (1_000_000, 10),
+        (1_000_000, 100),
+    ] {
         let summary = counts(&Schedule::revolve(n, s).unwrap());
-        assert_eq!((summary.forward_steps, summary.saves), (forward_steps(n as u64, s as u64), writes(n as u64, s as u64)));
+        assert_eq!(
+            (summary.forward_steps, summary.saves),
+            (forward_steps(n as u64, s as u64), writes(n as u64, s as u64))
+        );
     }
     // The published counts of GPUZIP 2.x's three timed data sets.
-    for (n, s, forwards, saves) in [(3001, 7, 18_004, 1285), (6751, 8, 42_568, 3432), (3751, 8, 21_252, 1716)] {
+    for (n, s, forwards, saves) in
+        [(3001, 7, 18_004, 1285), (6751, 8, 42_568, 3432), (3751, 8, 21_252, 1716)]
+    {
         let summary = counts(&Schedule::revolve(n, s).unwrap());
-        assert_eq!((summary.forward_steps, summary.saves, summary.restores), (forwards, saves, n as u64 - 1));
+        assert_eq!(
+            (summary.forward_steps, summary.saves, summary.restores),
+            (forwards, saves, n as u64 - 1)
+        );
     }
 }
 
 #[test]
 fn one_state_needs_no_snapshot() {
-    for schedule in
-        [Schedule::revolve(1, 5), Schedule::store_all(1), Schedule::uniform(1, 1), Schedule::zcut(1, 0, 0), Schedule::two_level(1, 1, 0, 0)]
-    {
+    for schedule in [
+        Schedule::revolve(1, 5),
+        Schedule::store_all(1),
+        Schedule::uniform(1, 1),
+        Schedule::zcut(1, 0, 0),
+        Schedule::two_level(1, 1, 0, 0),
+    ] {
         assert_eq!(text(&schedule.unwrap()), "0 BACKWARD\n0 TERMINATE\n");
     }
 }
@@ -104,20 +143,31 @@ fn uniform_is_correct_and_not_quadratic() {
             assert!(ours.forward_steps <= published.forward_steps, "n = {n}, s = {s}");
         }
     }
-    // At least 2 sqrt(n) snapshots hold the starts and one whole interval: every state is computed at most twice.
+    // At least 2 sqrt(n) snapshots hold the starts and one whole interval: every state is computed
+    // at most twice.
     for (n, s) in [(100, 20), (3751, 123), (3751, 149), (10_000, 200), (1_000_000, 2000)] {
         let summary = counts(&Schedule::uniform(n, s).unwrap());
-        assert!(summary.forward_steps <= 2 * n as u64, "n = {n}, s = {s}: {}", summary.forward_steps);
+        assert!(
+            summary.forward_steps <= 2 * n as u64,
+            "n = {n}, s = {s}: {}",
+            summary.forward_steps
+        );
     }
-    // With sqrt(n), Revolve's optimum is 2.5 n already; equal intervals come within a quarter of it.
+    // With sqrt(n), Revolve's optimum is 2.5 n already; equal intervals come within a quarter of
+    // it.
     let summary = counts(&Schedule::uniform(10_000, 100).unwrap());
-    assert!(summary.forward_steps as f64 <= 1.25 * forward_steps(10_000, 100) as f64, "{}", summary.forward_steps);
+    assert!(
+        summary.forward_steps as f64 <= 1.25 * forward_steps(10_000, 100) as f64,
+        "{}",
+        summary.forward_steps
+    );
     // The published reading is quadratic in the interval.
     let published = counts(&Schedule::uniform_published(10_000, 100).unwrap());
     assert_eq!(published.forward_steps, 9900 + 100 * 99 * 100 / 2);
 }
 
-/// Upstream's defect 4: its Uniform went on from a state that no RESTORE had made live. The validator refuses that, and here is the count.
+/// Upstream's defect 4: its Uniform went on from a state that no RESTORE had made live. The
+/// validator refuses that, and here is the count.
 #[test]
 fn published_uniform_restores_once_for_every_backward() {
     let actions: Vec<_> = Schedule::uniform_published(20, 4).unwrap().actions().collect();
@@ -129,7 +179,12 @@ fn published_uniform_restores_once_for_every_backward() {
 #[test]
 fn uniform_starts_are_rounded_half_to_even() {
     let saves = |n, s| -> Vec<u32> {
-        Schedule::uniform_published(n, s).unwrap().actions().filter(|a| a.kind == Kind::Save).map(|a| a.ts).collect()
+        Schedule::uniform_published(n, s)
+            .unwrap()
+            .actions()
+            .filter(|a| a.kind == Kind::Save)
+            .map(|a| a.ts)
+            .collect()
     };
     assert_eq!(saves(10, 4), [0, 2, 5, 8]); // 0, 2.5, 5, 7.5
     assert_eq!(saves(7, 2), [0, 4]); // 3.5 -> 4
@@ -162,20 +217,28 @@ fn zcut_has_its_published_counts() {
 
 #[test]
 fn two_level_has_its_formula() {
-    for (n, length, c) in [(3751u32, 26u32, 4u32), (100, 7, 3), (37, 7, 1), (12, 20, 4), (3751, 8, 8)] {
+    for (n, length, c) in
+        [(3751u32, 26u32, 4u32), (100, 7, 3), (37, 7, 1), (12, 20, 4), (3751, 8, 8)]
+    {
         let count = n.div_ceil(length);
         let schedule = Schedule::two_level(n, count - 1 + c, length, c).unwrap();
         let summary = counts(&schedule);
         let (k, l) = (count as u64, length.min(n) as u64);
         let last = n as u64 - (k - 1) * l;
-        assert_eq!(summary.forward_steps, (k - 1) * l + (k - 1) * forward_steps(l, c as u64) + forward_steps(last, c as u64));
+        assert_eq!(
+            summary.forward_steps,
+            (k - 1) * l + (k - 1) * forward_steps(l, c as u64) + forward_steps(last, c as u64)
+        );
     }
     for (n, s) in [(3751, 149), (100, 5), (100, 99), (100, 1), (5, 200)] {
         counts(&Schedule::two_level(n, s, 0, 0).unwrap());
     }
     assert!(Schedule::two_level(3751, 100, 26, 4).unwrap_err().message.contains("145"));
     // More slots inside than there are left are a cap, not a demand.
-    assert_eq!(counts(&Schedule::two_level(100, 4, 0, 6).unwrap()), counts(&Schedule::two_level(100, 4, 0, 0).unwrap()));
+    assert_eq!(
+        counts(&Schedule::two_level(100, 4, 0, 6).unwrap()),
+        counts(&Schedule::two_level(100, 4, 0, 0).unwrap())
+    );
     assert_eq!(counts(&Schedule::two_level(100, 12, 10, 9).unwrap()).max_live, 12);
 }
 
@@ -216,7 +279,8 @@ fn traces_are_read_strictly() {
     ] {
         let error = Trace::read(input.as_bytes(), Some(1)).unwrap_err();
         assert!(
-            error.message.contains(part) || Trace::read(input.as_bytes(), None).unwrap_err().message.contains(part),
+            error.message.contains(part)
+                || Trace::read(input.as_bytes(), None).unwrap_err().message.contains(part),
             "{input:?}: {error}"
         );
     }
@@ -230,7 +294,8 @@ fn traces_are_read_strictly() {
 /// Ranges, taken apart again.
 fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
     let steps = |(action, end): (Action, u32)| {
-        let flags_at = move |ts| if ts < end { action.flags & !flags::NEXT_IS_SAVE } else { action.flags };
+        let flags_at =
+            move |ts| if ts < end { action.flags & !flags::NEXT_IS_SAVE } else { action.flags };
         (action.ts..=end).map(move |ts| Action { ts, flags: flags_at(ts), ..action })
     };
     Ranges::new(schedule.actions(), join).flat_map(steps).collect()
@@ -246,7 +311,10 @@ fn check_ranges(schedule: &Schedule) {
     for pair in ranges.windows(2) {
         let [(first, end), (second, _)] = pair else { unreachable!() };
         let forward = first.kind == Kind::Forward && second.kind == Kind::Forward;
-        assert!(!forward || (first.flags ^ second.flags) & flags::RECOMPUTE != 0, "{first:?} to {end} and {second:?} of {schedule:?}");
+        assert!(
+            !forward || (first.flags ^ second.flags) & flags::RECOMPUTE != 0,
+            "{first:?} to {end} and {second:?} of {schedule:?}"
+        );
         assert!(first.kind == Kind::Forward || first.ts == *end);
     }
 }
@@ -254,7 +322,10 @@ fn check_ranges(schedule: &Schedule) {
 #[test]
 fn ranges_end_where_the_recomputed_steps_do() {
     let ranges: Vec<(Kind, u32, u32, u32)> =
-        Ranges::new(Schedule::revolve(6, 1).unwrap().actions(), true).take(5).map(|(a, end)| (a.kind, a.ts, end, a.flags)).collect();
+        Ranges::new(Schedule::revolve(6, 1).unwrap().actions(), true)
+            .take(5)
+            .map(|(a, end)| (a.kind, a.ts, end, a.flags))
+            .collect();
     let expected = [
         (Kind::Save, 0, 0, 0),
         (Kind::Forward, 1, 5, 0),
@@ -267,8 +338,10 @@ fn ranges_end_where_the_recomputed_steps_do() {
     let input = "0 SAVE\n1 FORWARD\n2 FORWARD\n0 RESTORE\n1 FORWARD\n2 FORWARD\n3 FORWARD\n3 SAVE\n3 BACKWARD\n\
                  0 RESTORE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
     let schedule = Schedule::trace(Arc::new(Trace::read(input.as_bytes(), None).unwrap()));
-    let forwards: Vec<_> =
-        Ranges::new(schedule.actions(), true).filter(|(a, _)| a.kind == Kind::Forward).map(|(a, end)| (a.ts, end, a.flags)).collect();
+    let forwards: Vec<_> = Ranges::new(schedule.actions(), true)
+        .filter(|(a, _)| a.kind == Kind::Forward)
+        .map(|(a, end)| (a.ts, end, a.flags))
+        .collect();
     let (again, saved) = (flags::RECOMPUTE, flags::NEXT_IS_SAVE);
     assert_eq!(forwards, [(1, 2, 0), (1, 2, again), (3, 3, saved), (1, 2, again), (1, 1, again)]);
     check_ranges(&schedule);
@@ -305,7 +378,8 @@ fn the_validator_sees_every_broken_rule() {
         // A RESTORE said twice is harmless unless its first one freed the snapshot.
         let harmless = good[i].kind == Kind::Restore && good[i].flags & flags::LAST_USE == 0;
         assert_eq!(validate(doubled, 12, Some(3)).is_ok(), harmless, "action {i} twice");
-        for flag in [flags::RECOMPUTE, flags::FIRST_BACKWARD, flags::LAST_USE, flags::NEXT_IS_SAVE] {
+        for flag in [flags::RECOMPUTE, flags::FIRST_BACKWARD, flags::LAST_USE, flags::NEXT_IS_SAVE]
+        {
             let mut lying = good.clone();
             lying[i].flags ^= flag;
             let used = matches!(
@@ -319,12 +393,14 @@ fn the_validator_sees_every_broken_rule() {
     }
 }
 
-/// A schedule that nobody could run is refused before its actions are counted one by one, with what it would take and what to do.
+/// A schedule that nobody could run is refused before its actions are counted one by one, with what
+/// it would take and what to do.
 #[test]
 fn schedules_without_end_are_refused() {
     for schedule in [Schedule::revolve(100_000, 1), Schedule::uniform_published(1_000_000, 3)] {
         let schedule = schedule.unwrap();
-        let refused = [schedule.check_length(), crate::plan::Index::new(&schedule).map(drop)].map(Result::unwrap_err);
+        let refused = [schedule.check_length(), crate::plan::Index::new(&schedule).map(drop)]
+            .map(Result::unwrap_err);
         for error in refused {
             assert_eq!(error.code, Code::Budget);
             assert!(error.message.contains(&schedule.forward_steps().to_string()), "{error}");
@@ -334,18 +410,22 @@ fn schedules_without_end_are_refused() {
     assert!(Schedule::revolve(40_000, 1).unwrap().check_length().is_ok());
 }
 
-/// One that somebody could run and that takes long to plan says so, with its number of steps and what to do.
+/// One that somebody could run and that takes long to plan says so, with its number of steps and
+/// what to do.
 #[test]
 fn long_planning_is_explained() {
     let why = |steps| Schedule::revolve(steps, 1).unwrap().why_it_takes_long();
     assert_eq!(why(14_000), None);
     let text = why(46_000).unwrap();
-    for part in ["1057977000 forward steps", "46000 time steps", "1 snapshots", "checkpointing_snaps"] {
+    for part in
+        ["1057977000 forward steps", "46000 time steps", "1 snapshots", "checkpointing_snaps"]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
 
-/// A trace has no more actions than the longest schedule with any sense: `n(n-1)/2` steps, each state saved, n restores and n adjoints.
+/// A trace has no more actions than the longest schedule with any sense: `n(n-1)/2` steps, each
+/// state saved, n restores and n adjoints.
 #[test]
 fn a_trace_is_no_longer_than_its_time_steps_need() {
     for n in 1..6 {
@@ -355,7 +435,10 @@ fn a_trace_is_no_longer_than_its_time_steps_need() {
         text.insert_str(0, &"0 SAVE\n0 RESTORE\n".repeat((n * (n + 1)) as usize));
         let error = Trace::read(text.as_bytes(), Some(n)).unwrap_err();
         let (line, most) = (n * (n + 1) + 3, n * (n + 1) + 2);
-        assert!(error.message.contains(&format!("line {line}: more than {most} actions")), "{error}");
+        assert!(
+            error.message.contains(&format!("line {line}: more than {most} actions")),
+            "{error}"
+        );
     }
 }
 

@@ -1,5 +1,6 @@
-//! Recorded schedules in GPUZIP 2.x's format: one `<timestep> <ACTION>` per line, ACTION one of FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE),
-//! RESTORE, BACKWARD, FIRSTURN (= BACKWARD) and TERMINATE. Read strictly; blank lines are allowed, nothing else is.
+//! Recorded schedules in GPUZIP 2.x's format: one `<timestep> <ACTION>` per line, ACTION one of
+//! FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE), RESTORE, BACKWARD, FIRSTURN (= BACKWARD) and
+//! TERMINATE. Read strictly; blank lines are allowed, nothing else is.
 
 use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
 use crate::error::{fail, Error, Result};
@@ -19,22 +20,25 @@ pub struct Trace {
 /// The most actions that a trace may have, however many its time steps are.
 const MOST_ACTIONS: u64 = 1 << 28;
 
-/// The most actions that a trace of so many time steps may have: those of the longest schedule with any sense, which keeps one snapshot,
-/// computes every state from u(0) and saves whatever it computes. A longer file is refused before it fills the memory.
+/// The most actions that a trace of so many time steps may have: those of the longest schedule with
+/// any sense, which keeps one snapshot, computes every state from u(0) and saves whatever it
+/// computes. A longer file is refused before it fills the memory.
 fn most_actions(steps: Option<u32>) -> usize {
     let n = steps.map_or(u64::MAX, u64::from);
     n.saturating_mul(n.saturating_add(1)).saturating_add(2).min(MOST_ACTIONS) as usize
 }
 
 impl Trace {
-    /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to take it from the file.
+    /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to
+    /// take it from the file.
     pub fn load(path: &Path, steps: Option<u32>) -> Result<Self> {
         let place = path.display();
         let file = match files::open(path, files::LARGEST_TRACE) {
             Ok(file) => file,
             Err(e) => return fail!(Io, "trace file {place}: {e}"),
         };
-        Self::read(io::BufReader::new(file), steps).map_err(|e| e.within(format_args!("trace file {place}")))
+        Self::read(io::BufReader::new(file), steps)
+            .map_err(|e| e.within(format_args!("trace file {place}")))
     }
 
     /// Reads a trace as `load` does.
@@ -44,11 +48,14 @@ impl Trace {
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            // A longest valid line is far below this; a file without line ends must not fill the memory.
+            // A longest valid line is far below this; a file without line ends must not fill the
+            // memory.
             let limit: u64 = 256;
             match io::Read::take(&mut input, limit).read_until(b'\n', &mut line) {
                 Ok(0) => break,
-                Ok(_) if line.len() as u64 == limit => return fail!(Parse, "line {number}: is longer than {limit} bytes"),
+                Ok(_) if line.len() as u64 == limit => {
+                    return fail!(Parse, "line {number}: is longer than {limit} bytes")
+                }
                 Ok(_) => {}
                 Err(e) => return fail!(Io, "line {number}: {e}"),
             }
@@ -61,7 +68,9 @@ impl Trace {
                 return fail!(Parse, "line {number}: more than {most} actions: no schedule of so many time steps needs that many");
             }
             let within = |e: Error| e.within(format_args!("line {number}"));
-            parse(text).and_then(|action| fallible_vec::push(&mut actions, action)).map_err(within)?;
+            parse(text)
+                .and_then(|action| fallible_vec::push(&mut actions, action))
+                .map_err(within)?;
         }
         Self::new(actions, steps)
     }
@@ -77,8 +86,12 @@ impl Trace {
             return fail!(Schedule, "has no BACKWARD");
         }
         set_flags(&mut actions, steps)?;
-        // RECOMPUTE and FIRST_BACKWARD are set, as for every schedule, when the actions are generated.
-        let unchecked = std::sync::Arc::new(Trace { actions, summary: Summary { backward_steps: steps as u64, ..Summary::default() } });
+        // RECOMPUTE and FIRST_BACKWARD are set, as for every schedule, when the actions are
+        // generated.
+        let unchecked = std::sync::Arc::new(Trace {
+            actions,
+            summary: Summary { backward_steps: steps as u64, ..Summary::default() },
+        });
         let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
         match std::sync::Arc::try_unwrap(unchecked) {
             Ok(Trace { actions, .. }) => Ok(Trace { actions, summary }),
@@ -117,7 +130,12 @@ fn parse(text: &str) -> Result<Action> {
         "RESTORE" => Kind::Restore,
         "BACKWARD" | "FIRSTURN" => Kind::Backward,
         "TERMINATE" => Kind::Terminate,
-        _ => return fail!(Parse, "{name:?} is no action: use FORWARD, SAVE, RESTORE, BACKWARD, FIRSTURN or TERMINATE"),
+        _ => {
+            return fail!(
+            Parse,
+            "{name:?} is no action: use FORWARD, SAVE, RESTORE, BACKWARD, FIRSTURN or TERMINATE"
+        )
+        }
     };
     match ts.parse::<u32>() {
         Ok(value) if value <= MAX_STEPS && value.to_string() == ts => Ok(Action::new(kind, value)),

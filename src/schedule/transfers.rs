@@ -1,8 +1,9 @@
 //! Transfers of a schedule through a device cache, counted without its plan.
 //!
-//! The snapshots of all schedules here but traces are a stack: the last one stored is the first one that is done with. The best cache then
-//! holds the top of the stack, so that a snapshot leaves a cache of C slots when C others lie above it, is fetched at its next RESTORE,
-//! and is written once if it is ever fetched. Checked against the plans themselves.
+//! The snapshots of all schedules here but traces are a stack: the last one stored is the first one
+//! that is done with. The best cache then holds the top of the stack, so that a snapshot leaves a
+//! cache of C slots when C others lie above it, is fetched at its next RESTORE, and is written once
+//! if it is ever fetched. Checked against the plans themselves.
 
 use super::intervals::Intervals;
 use super::revolve::Range;
@@ -18,7 +19,8 @@ pub struct Transfers {
     pub d2h: u64,
 }
 
-/// Those of one range: its own snapshots' beside the one at its base, and how often that one is fetched after the range has begun.
+/// Those of one range: its own snapshots' beside the one at its base, and how often that one is
+/// fetched after the range has begun.
 fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
     let base = whole.base;
     let mut sum = Transfers::default();
@@ -105,8 +107,9 @@ mod tests {
         }
     }
 
-    /// Transfers, both ways together, of the smallest best advances and of those for the cache; the third number is the least of all schedules
-    /// with the fewest steps, by dynamic programming over every advance.
+    /// Transfers, both ways together, of the smallest best advances and of those for the cache; the
+    /// third number is the least of all schedules with the fewest steps, by dynamic programming
+    /// over every advance.
     #[test]
     fn schedules_for_a_cache_move_least() {
         for (n, s, cache, smallest, through, least) in [
@@ -117,9 +120,15 @@ mod tests {
             (1000, 100, 8, 1231, 422, 346),
             (600, 60, 4, 862, 697, 666),
         ] {
-            let moved = |schedule: &Schedule| schedule.transfers(cache).unwrap().map(|t| t.h2d + t.d2h).unwrap();
+            let moved = |schedule: &Schedule| {
+                schedule.transfers(cache).unwrap().map(|t| t.h2d + t.d2h).unwrap()
+            };
             let schedule = Schedule::revolve(n, s).unwrap();
-            assert_eq!((moved(&schedule), moved(&schedule.through(cache))), (smallest, through), "n = {n}, s = {s}, {cache} slots");
+            assert_eq!(
+                (moved(&schedule), moved(&schedule.through(cache))),
+                (smallest, through),
+                "n = {n}, s = {s}, {cache} slots"
+            );
             assert!(through >= least && through <= least * 5 / 4);
         }
     }

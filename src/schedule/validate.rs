@@ -1,4 +1,5 @@
-//! The validator: replays a schedule against a model application and proves that it reverses every state, each from the right one.
+//! The validator: replays a schedule against a model application and proves that it reverses every
+//! state, each from the right one.
 
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
@@ -15,7 +16,8 @@ pub struct Summary {
     pub restores: u64,
     /// BACKWARD actions.
     pub backward_steps: u64,
-    /// Snapshots stored at one time, at most. A snapshot is stored from its SAVE to its last RESTORE.
+    /// Snapshots stored at one time, at most. A snapshot is stored from its SAVE to its last
+    /// RESTORE.
     pub max_live: u32,
     /// All actions, TERMINATE included.
     pub actions: u64,
@@ -33,10 +35,15 @@ struct Model {
     summary: Summary,
 }
 
-/// Replays `actions` for `steps` time steps and returns their counts, or the first broken rule with its action: every FORWARD starts
-/// from the live state, every RESTORE names a stored snapshot, no more than `limit` are stored, every BACKWARD has its state live, all
-/// n states are reversed in order, and the flags tell the truth.
-pub fn validate(actions: impl IntoIterator<Item = Action>, steps: u32, limit: Option<u32>) -> Result<Summary> {
+/// Replays `actions` for `steps` time steps and returns their counts, or the first broken rule with
+/// its action: every FORWARD starts from the live state, every RESTORE names a stored snapshot, no
+/// more than `limit` are stored, every BACKWARD has its state live, all n states are reversed in
+/// order, and the flags tell the truth.
+pub fn validate(
+    actions: impl IntoIterator<Item = Action>,
+    steps: u32,
+    limit: Option<u32>,
+) -> Result<Summary> {
     let mut model = Model {
         live: 0,
         backward: steps,
@@ -47,7 +54,9 @@ pub fn validate(actions: impl IntoIterator<Item = Action>, steps: u32, limit: Op
         summary: Summary::default(),
     };
     for (it, action) in actions.into_iter().enumerate() {
-        model.apply(action, limit).map_err(|e| e.within(format_args!("action {it}, {:?} {}", action.kind, action.ts)))?;
+        model
+            .apply(action, limit)
+            .map_err(|e| e.within(format_args!("action {it}, {:?} {}", action.kind, action.ts)))?;
     }
     match model.previous {
         Some(Action { kind: Kind::Terminate, .. }) => Ok(model.summary),
@@ -59,7 +68,9 @@ impl Model {
     fn apply(&mut self, action: Action, limit: Option<u32>) -> Result<()> {
         let previous = self.previous.replace(action);
         match previous {
-            Some(Action { kind: Kind::Terminate, .. }) => return fail!(Schedule, "comes after TERMINATE"),
+            Some(Action { kind: Kind::Terminate, .. }) => {
+                return fail!(Schedule, "comes after TERMINATE")
+            }
             Some(Action { kind: Kind::Forward, ts, flags }) => {
                 let saves = action.kind == Kind::Save && action.ts == ts;
                 if (flags & flags::NEXT_IS_SAVE != 0) != saves {
@@ -74,10 +85,16 @@ impl Model {
             Kind::Save => self.save(action, limit),
             Kind::Restore => self.restore(action),
             Kind::Backward => self.reverse(action),
-            Kind::Terminate if self.backward > 0 => fail!(Schedule, "state {} was never reversed", self.backward - 1),
-            Kind::Terminate if self.count > 0 => fail!(Schedule, "{} snapshots were never freed by LAST_USE", self.count),
+            Kind::Terminate if self.backward > 0 => {
+                fail!(Schedule, "state {} was never reversed", self.backward - 1)
+            }
+            Kind::Terminate if self.count > 0 => {
+                fail!(Schedule, "{} snapshots were never freed by LAST_USE", self.count)
+            }
             Kind::Terminate => Ok(()),
-            Kind::Error => fail!(Memory, "there is no memory to go on with the schedule: take fewer snapshots"),
+            Kind::Error => {
+                fail!(Memory, "there is no memory to go on with the schedule: take fewer snapshots")
+            }
         }
     }
 
@@ -87,7 +104,11 @@ impl Model {
             return fail!(Schedule, "the live state is {} of {}", self.live, self.stored.len());
         }
         if (action.flags & flags::RECOMPUTE != 0) != (action.ts <= self.furthest) {
-            return fail!(Schedule, "RECOMPUTE is wrong: steps up to {} were computed before", self.furthest);
+            return fail!(
+                Schedule,
+                "RECOMPUTE is wrong: steps up to {} were computed before",
+                self.furthest
+            );
         }
         self.live = action.ts;
         self.furthest = self.furthest.max(action.ts);
@@ -108,7 +129,9 @@ impl Model {
         self.count += 1;
         self.summary.max_live = self.summary.max_live.max(self.count);
         match limit {
-            Some(limit) if self.count > limit => fail!(Schedule, "{} snapshots are stored, {limit} are allowed", self.count),
+            Some(limit) if self.count > limit => {
+                fail!(Schedule, "{} snapshots are stored, {limit} are allowed", self.count)
+            }
             _ => Ok(()),
         }
     }
@@ -135,7 +158,11 @@ impl Model {
             return fail!(Schedule, "the live state is {}", self.live);
         }
         if action.ts + 1 != self.backward {
-            return fail!(Schedule, "state {} has to be reversed first", self.backward.saturating_sub(1));
+            return fail!(
+                Schedule,
+                "state {} has to be reversed first",
+                self.backward.saturating_sub(1)
+            );
         }
         if (action.flags & flags::FIRST_BACKWARD != 0) != first {
             return fail!(Schedule, "FIRST_BACKWARD is wrong");

@@ -10,7 +10,8 @@ use crate::tier::Saved;
 use std::time::Instant;
 
 impl Session {
-    /// The time since the current action was handed out is the application's, if it is one that computes.
+    /// The time since the current action was handed out is the application's, if it is one that
+    /// computes.
     pub(super) fn account(&mut self, now: Instant) {
         let elapsed = now.duration_since(self.since).as_secs_f64();
         match self.tick.map(|tick| tick.action.kind) {
@@ -30,7 +31,10 @@ impl Session {
             self.stats.stored_bytes += bytes;
             if self.config.log_ratio && bytes > 0 {
                 let ratio = self.layout.raw_bytes as f64 / bytes as f64;
-                log::info!("state {ts}: {bytes} of {} bytes, ratio {ratio:.2}", self.layout.raw_bytes);
+                log::info!(
+                    "state {ts}: {bytes} of {} bytes, ratio {ratio:.2}",
+                    self.layout.raw_bytes
+                );
             }
         }
     }
@@ -39,17 +43,21 @@ impl Session {
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
         let mut stats = self.stats.clone();
-        if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) = &mut self.engine {
+        if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) =
+            &mut self.engine
+        {
             let traffic = tiers.device().traffic();
             stats.stall = tiers.device().stalled()? - *stalled_before;
             stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
             stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
-            let (cache, pool) = tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
+            let (cache, pool) =
+                tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
             stats.peak_device_bytes = cache + times(if plan.zero_copy { SPARE_SLOTS } else { 0 });
             stats.peak_host_bytes = pool;
             let coded = tiers.device().coded()?;
-            (stats.compress, stats.decompress) = (coded.0 - coded_before.0, coded.1 - coded_before.1);
+            (stats.compress, stats.decompress) =
+                (coded.0 - coded_before.0, coded.1 - coded_before.1);
         }
         Ok(stats)
     }
@@ -68,7 +76,11 @@ impl Session {
         let mut append = || -> std::result::Result<(), String> {
             self.synchronize().map_err(|e| e.message)?;
             let stats = self.stats().map_err(|e| e.message)?;
-            let (schedule, plan) = self.schedule.decide().and_then(|s| Ok((s, self.plan()?))).map_err(|e| e.message)?;
+            let (schedule, plan) = self
+                .schedule
+                .decide()
+                .and_then(|s| Ok((s, self.plan()?)))
+                .map_err(|e| e.message)?;
             performance_log::append(self.shots, &schedule, &plan, &stats).map_err(|e| e.to_string())
         };
         if let Err(e) = append() {

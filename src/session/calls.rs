@@ -18,7 +18,9 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers, step, previous_levels, _| tiers.save(step, previous_levels, ts, &memory))
+        self.store(tick, stream, &memory, |tiers, step, previous_levels, _| {
+            tiers.save(step, previous_levels, ts, &memory)
+        })
     }
 
     /// Makes u(ts) live in the fields.
@@ -28,7 +30,9 @@ impl Session {
         self.place(fields)?;
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(tick, stream, |tiers, step, previous_levels, _| Ok(((), tiers.restore(step, previous_levels, ts, last, &memory)?)))
+        self.fetch(tick, stream, |tiers, step, previous_levels, _| {
+            Ok(((), tiers.restore(step, previous_levels, ts, last, &memory)?))
+        })
     }
 
     /// A SAVE of these fields, done by `body` on its step and spare slot.
@@ -90,7 +94,8 @@ impl Session {
         Ok(result)
     }
 
-    /// Blocks the calling thread until all saves and retrieves so far have read and written their fields.
+    /// Blocks the calling thread until all saves and retrieves so far have read and written their
+    /// fields.
     pub fn synchronize(&mut self) -> Result<()> {
         self.process.check()?;
         self.engine.as_mut().map_or(Ok(()), |engine| engine.finish())
@@ -105,7 +110,12 @@ impl Session {
         };
         let action = tick.action;
         if action.kind != kind || action.ts as i64 != ts {
-            return fail!(State, "{call} of state {ts}: the current action is {} {}", trace::name(action.kind), action.ts);
+            return fail!(
+                State,
+                "{call} of state {ts}: the current action is {} {}",
+                trace::name(action.kind),
+                action.ts
+            );
         }
         if self.served {
             return fail!(State, "{call} of state {ts}: it is done already");
@@ -113,8 +123,9 @@ impl Session {
         Ok(tick)
     }
 
-    /// Refuses a run by callbacks with fields that its first save or retrieve would refuse, perhaps hours later. Where a callback says before each
-    /// of them where the fields are, `located`, their data does not count.
+    /// Refuses a run by callbacks with fields that its first save or retrieve would refuse, perhaps
+    /// hours later. Where a callback says before each of them where the fields are, `located`,
+    /// their data does not count.
     pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
         if self.config.zero_copy {
             return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
@@ -159,7 +170,8 @@ impl Session {
             None => fail!(Argument, "field {i}: data is NULL"),
         };
         let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
-        // The check is the longer, the more rows of different fields alternate in memory: the same memory is checked once.
+        // The check is the longer, the more rows of different fields alternate in memory: the same
+        // memory is checked once.
         if memory != self.disjoint {
             check_disjoint(&memory)?;
             self.disjoint = fallible_vec::copied(&memory)?;
@@ -167,7 +179,8 @@ impl Session {
         Ok(memory)
     }
 
-    /// Refuses fields in the memory that this session keeps its snapshots in, or hands out for zero copy.
+    /// Refuses fields in the memory that this session keeps its snapshots in, or hands out for zero
+    /// copy.
     pub(super) fn refuse_own(&mut self, fields: &[AppMemory]) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         let device = engine.tiers.device();

@@ -37,7 +37,8 @@ impl Engine {
     pub(super) fn reset(&mut self) -> Result<()> {
         self.tiers.clear()?;
         let device = self.tiers.device();
-        (self.stalled_before, self.coded_before, self.traffic_before) = (device.stalled()?, device.coded()?, device.traffic());
+        (self.stalled_before, self.coded_before, self.traffic_before) =
+            (device.stalled()?, device.coded()?, device.traffic());
         (self.next_fetch, self.begun, self.acquired, self.broken) = (0, None, None, None);
         Ok(())
     }
@@ -52,11 +53,19 @@ impl Engine {
         result
     }
 
-    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call that fails half-way may have left any
-    /// slot in any state, so that nothing but a new shot is possible then: never a wrong state.
-    pub(super) fn call<R>(&mut self, stream: Stream, name: &'static str, body: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call
+    /// that fails half-way may have left any slot in any state, so that nothing but a new shot
+    /// is possible then: never a wrong state.
+    pub(super) fn call<R>(
+        &mut self,
+        stream: Stream,
+        name: &'static str,
+        body: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<R> {
         if let Some(error) = &self.broken {
-            return Err(error.clone().within("an earlier call failed, call setup for a new shot or finalize"));
+            return Err(error
+                .clone()
+                .within("an earlier call failed, call setup for a new shot or finalize"));
         }
         let _range = range(name);
         self.tiers.device().enter(stream, name)?;
@@ -66,12 +75,15 @@ impl Engine {
         // Even a panic gives the caller its context back.
         let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();
-        let result = result.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|value| left.map(|()| value));
+        let result = result
+            .unwrap_or_else(|panic| resume_unwind(panic))
+            .and_then(|value| left.map(|()| value));
         self.broken = result.as_ref().err().cloned();
         result.and_then(|value| self.listen().map(|()| value))
     }
 
-    /// The number of the spare memory for an event without a slot: one that neither the event before it nor the one after it has.
+    /// The number of the spare memory for an event without a slot: one that neither the event
+    /// before it nor the one after it has.
     pub(super) fn spare(&self, event: usize) -> u32 {
         event as u32 % SPARE_SLOTS
     }
@@ -91,21 +103,29 @@ impl Engine {
         self.issue_while(|fetch| fetch.issue_after as usize <= event)
     }
 
-    /// Issues the transfers that may begin now that the memory of `event`, the last one, is given back.
+    /// Issues the transfers that may begin now that the memory of `event`, the last one, is given
+    /// back.
     pub(super) fn issue_released(&mut self, event: usize) -> Result<()> {
         self.issue_while(|fetch| fetch.released_after as usize <= event)
     }
 
     pub(super) fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
         while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
-            self.tiers.fetch(self.plan.steps[fetch.event as usize], self.plan.previous_levels(fetch.event as usize))?;
+            self.tiers.fetch(
+                self.plan.steps[fetch.event as usize],
+                self.plan.previous_levels(fetch.event as usize),
+            )?;
             self.next_fetch += 1;
         }
         Ok(())
     }
 }
 
-/// A range on this thread's row of an NVTX timeline, named after a call; `None` where no tool listens.
+/// A range on this thread's row of an NVTX timeline, named after a call; `None` where no tool
+/// listens.
 fn range(call: &str) -> Option<nvtx::Range> {
-    nvtx::is_on().then(|| CString::new(format!("gpuzip {call}")).ok()).flatten().and_then(|name| nvtx::range(&name))
+    nvtx::is_on()
+        .then(|| CString::new(format!("gpuzip {call}")).ok())
+        .flatten()
+        .and_then(|name| nvtx::range(&name))
 }

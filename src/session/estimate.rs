@@ -20,7 +20,8 @@ pub struct Estimate {
 
 /// What a session of this configuration would decide for `steps` steps and states of these fields.
 pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
-    let (layout, steps) = (Layout::new(fields.iter().map(|f| f.field).collect())?, check_steps(steps)?);
+    let (layout, steps) =
+        (Layout::new(fields.iter().map(|f| f.field).collect())?, check_steps(steps)?);
     let target = target_of(&mut config, fields)?;
     budget(&mut config, &layout, steps, target);
     let mut options = storage_options(&config, &layout)?;

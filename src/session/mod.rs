@@ -1,4 +1,5 @@
-//! The session: one application (or one device of it) that follows a schedule and gives and takes snapshots.
+//! The session: one application (or one device of it) that follows a schedule and gives and takes
+//! snapshots.
 //!
 //! One straight line: action -> step of the plan -> tier -> codec -> device.
 
@@ -42,7 +43,8 @@ pub struct Session {
     layout: Layout,
     /// The ways in which it may store snapshots, of which the schedule's decision takes one.
     options: Vec<StorageOption>,
-    /// That one, and the sequence number of the decision that took it; `None` until it is known that the first option is taken.
+    /// That one, and the sequence number of the decision that took it; `None` until it is known
+    /// that the first option is taken.
     option: StorageOption,
     decision: Option<u64>,
     /// What compresses, until the tiers have it; `None`: snapshots are raw.
@@ -86,9 +88,14 @@ impl Session {
         Ok(session)
     }
 
-    /// Another session on a schedule, with the budgets that its configuration has: how many sessions will share the memory is not known. Its
-    /// memory is allocated at its first action, or where only the fields can tell the device, at its first save.
-    pub fn attach(shared: Arc<SharedSchedule>, config: Config, fields: &[AppField]) -> Result<Self> {
+    /// Another session on a schedule, with the budgets that its configuration has: how many
+    /// sessions will share the memory is not known. Its memory is allocated at its first
+    /// action, or where only the fields can tell the device, at its first save.
+    pub fn attach(
+        shared: Arc<SharedSchedule>,
+        config: Config,
+        fields: &[AppField],
+    ) -> Result<Self> {
         Self::join(shared, Config { default_budgets: false, ..config }, fields)
     }
 
@@ -141,7 +148,8 @@ impl Session {
         }
     }
 
-    /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The plan is kept.
+    /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The
+    /// plan is kept.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
         self.end_reversed_shot()?;
@@ -156,7 +164,8 @@ impl Session {
             self.replan(largest)?;
         }
         self.sweep = self.schedule.rewind()?;
-        (self.tick, self.served, self.stopped, self.range, self.ended) = (None, true, None, None, false);
+        (self.tick, self.served, self.stopped, self.range, self.ended) =
+            (None, true, None, None, false);
         self.stats = Stats::default();
         if !self.is_measured() {
             self.begin_tuning();
@@ -165,11 +174,14 @@ impl Session {
         Ok(())
     }
 
-    /// A shot that the application left after its last BACKWARD, without TERMINATE, ends here: with the check and the line in the performance
-    /// log that TERMINATE would have given. A failed check is told once; the call after it goes on.
+    /// A shot that the application left after its last BACKWARD, without TERMINATE, ends here: with
+    /// the check and the line in the performance log that TERMINATE would have given. A failed
+    /// check is told once; the call after it goes on.
     fn end_reversed_shot(&mut self) -> Result<()> {
-        let is_reversed = self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
-        let is_broken = self.stopped.is_some() || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
+        let is_reversed =
+            self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
+        let is_broken = self.stopped.is_some()
+            || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
         if !is_reversed || self.ended || is_broken {
             return Ok(());
         }
@@ -180,26 +192,34 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session: a shot that is reversed ends well or with an error. Of a shot that was broken off, too, it is told whether a state was
-    /// not what had been saved, if that was not told before. Whatever this returns, the session can be dropped.
+    /// Ends the session: a shot that is reversed ends well or with an error. Of a shot that was
+    /// broken off, too, it is told whether a state was not what had been saved, if that was not
+    /// told before. Whatever this returns, the session can be dropped.
     pub fn close(&mut self) -> Result<()> {
         if !self.process.is_current() {
             return Ok(());
         }
         self.end_reversed_shot()?;
-        match self.engine.as_mut().filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later()) {
+        match self
+            .engine
+            .as_mut()
+            .filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later())
+        {
             Some(engine) if self.stats.restores > 0 && !self.ended => engine.finish(),
             _ => Ok(()),
         }
     }
 
-    /// What `get_action` would give next; nothing changes. The schedule is decided by this call if it is not yet.
+    /// What `get_action` would give next; nothing changes. The schedule is decided by this call if
+    /// it is not yet.
     pub fn peek_action(&self) -> Result<Tick> {
         self.process.check()?;
         if let Some(why) = &self.stopped {
             return fail!(State, "this shot was stopped ({why}): call setup for the next one");
         }
-        self.schedule.peek_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))
+        self.schedule.peek_if(|sweep, current| {
+            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
+        })
     }
 
     /// The next action: advances the schedule and follows it.
@@ -208,9 +228,12 @@ impl Session {
         self.check_served()?;
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
-        let here = |this: &Self, sweep, current: Option<Tick>| this.check_position(sweep, current.map_or(-1, |tick| tick.it));
+        let here = |this: &Self, sweep, current: Option<Tick>| {
+            this.check_position(sweep, current.map_or(-1, |tick| tick.it))
+        };
         if (self.is_checked_later() || self.is_measured())
-            && self.schedule.peek_kind_if(|sweep, current| here(self, sweep, current))? == Some(Kind::Terminate)
+            && self.schedule.peek_kind_if(|sweep, current| here(self, sweep, current))?
+                == Some(Kind::Terminate)
         {
             self.conclude_once()?;
         }
@@ -219,7 +242,8 @@ impl Session {
         Ok(tick)
     }
 
-    /// The next action, as `get_action`; `None` where the first BACKWARD is next, before which this session stays.
+    /// The next action, as `get_action`; `None` where the first BACKWARD is next, before which this
+    /// session stays.
     pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
         self.process.check()?;
         self.check_served()?;
@@ -227,7 +251,9 @@ impl Session {
             return fail!(State, "the shot is being reversed: call setup for the next shot first");
         }
         self.open()?;
-        match self.schedule.peek_kind_if(|sweep, current| self.check_position(sweep, current.map_or(-1, |tick| tick.it)))? {
+        match self.schedule.peek_kind_if(|sweep, current| {
+            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
+        })? {
             Some(Kind::Backward) => Ok(None),
             _ => self.get_action().map(Some),
         }
@@ -237,7 +263,11 @@ impl Session {
     pub fn check_at(&self, tick: Tick) -> Result<()> {
         match self.tick {
             Some(mine) if (mine.sweep, mine.it) == (tick.sweep, tick.it) => Ok(()),
-            _ => fail!(State, "the session was moved from action {} by another call: leave it to the run", tick.it),
+            _ => fail!(
+                State,
+                "the session was moved from action {} by another call: leave it to the run",
+                tick.it
+            ),
         }
     }
 
@@ -246,12 +276,17 @@ impl Session {
         self.stopped = Some(why.into());
     }
 
-    /// Follows the schedule to its current action, which must be `it`. If it is there already, nothing happens.
+    /// Follows the schedule to its current action, which must be `it`. If it is there already,
+    /// nothing happens.
     pub fn dispatch(&mut self, it: i64) -> Result<()> {
         self.process.check()?;
         let current = self.schedule.current()?;
         let Some(tick) = current.filter(|tick| tick.it == it) else {
-            return fail!(State, "dispatch to action {it}: the schedule is at action {}", current.map_or(-1, |tick| tick.it));
+            return fail!(
+                State,
+                "dispatch to action {it}: the schedule is at action {}",
+                current.map_or(-1, |tick| tick.it)
+            );
         };
         if self.tick.is_some_and(|mine| (mine.sweep, mine.it) == (tick.sweep, it)) {
             return Ok(());
@@ -286,7 +321,11 @@ impl Session {
         match self.tick {
             Some(Tick { action: Action { kind, ts, .. }, it, .. }) if !self.served => {
                 let call = if kind == Kind::Save { "save" } else { "retrieve" };
-                fail!(State, "action {it}, {} {ts}, was not served: call {call} before the next action", trace::name(kind))
+                fail!(
+                    State,
+                    "action {it}, {} {ts}, was not served: call {call} before the next action",
+                    trace::name(kind)
+                )
             }
             _ => Ok(()),
         }
@@ -312,15 +351,18 @@ impl Session {
         }
     }
 
-    /// Before TERMINATE: no shot ends well in which a state was not what had been saved. Waits for the device if that is known later only.
+    /// Before TERMINATE: no shot ends well in which a state was not what had been saved. Waits for
+    /// the device if that is known later only.
     fn conclude(&mut self) -> Result<()> {
-        if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later()) {
+        if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later())
+        {
             engine.finish()?;
         }
         self.conclude_tuning()
     }
 
-    /// The same at TERMINATE itself: if it fails, that was told, and setup or the end of the session does not tell it again.
+    /// The same at TERMINATE itself: if it fails, that was told, and setup or the end of the
+    /// session does not tell it again.
     fn conclude_once(&mut self) -> Result<()> {
         self.conclude().inspect_err(|_| self.ended = true)
     }
@@ -330,14 +372,16 @@ impl Session {
     }
 
     fn is_checked_later(&self) -> bool {
-        self.stats.backward_steps > 0 && self.engine.as_ref().is_some_and(|engine| engine.tiers.is_checked_later())
+        self.stats.backward_steps > 0
+            && self.engine.as_ref().is_some_and(|engine| engine.tiers.is_checked_later())
     }
 
-    /// Before action `it`, which may change nothing if this fails: lets the device come so near that with this action no more than
-    /// `max_in_flight` have not ended.
+    /// Before action `it`, which may change nothing if this fails: lets the device come so near
+    /// that with this action no more than `max_in_flight` have not ended.
     fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
-            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it, self.config.max_in_flight as i64)?;
+            self.stats.run_ahead_wait +=
+                engine.tiers.device().keep_up(it, self.config.max_in_flight as i64)?;
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
-//! From a configuration to memory: a session joins its schedule, takes on what is decided there, and opens its device.
+//! From a configuration to memory: a session joins its schedule, takes on what is decided there,
+//! and opens its device.
 
 use super::engine::Engine;
 use super::{tuning, Session};
-use crate::choice::{self, aligned, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec};
+use crate::choice::{
+    self, aligned, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
+};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField, Device, Traffic};
@@ -16,7 +19,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Session {
-    pub(super) fn join(schedule: Arc<SharedSchedule>, mut config: Config, fields: &[AppField]) -> Result<Self> {
+    pub(super) fn join(
+        schedule: Arc<SharedSchedule>,
+        mut config: Config,
+        fields: &[AppField],
+    ) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         if config.backend == Backend::Cuda {
             cuda::require_device()?;
@@ -38,7 +45,8 @@ impl Session {
             );
         }
         target.map_or(Ok(()), |target| target.check(fields))?;
-        let (number, sweep) = schedule.attach(options.iter().map(|option| option.sizes.clone()).collect())?;
+        let (number, sweep) =
+            schedule.attach(options.iter().map(|option| option.sizes.clone()).collect())?;
         Ok(Session {
             schedule,
             number,
@@ -98,8 +106,9 @@ impl Session {
         Ok(())
     }
 
-    /// Plans anew for the backend that the fields of the first save have told, with its costs and free memory. Where that is not possible, since
-    /// other sessions follow the schedule, the application was shown it or nothing would fit, the plan stays.
+    /// Plans anew for the backend that the fields of the first save have told, with its costs and
+    /// free memory. Where that is not possible, since other sessions follow the schedule, the
+    /// application was shown it or nothing would fit, the plan stays.
     pub(super) fn settle_on(&mut self, target: Target) {
         let mut config = self.config.clone();
         config.backend = target.backend();
@@ -109,7 +118,10 @@ impl Session {
             budget(&mut config, &self.layout, self.schedule.steps(), Some(target));
         }
         let replanned = storage_options(&config, &self.layout).and_then(|options| {
-            self.schedule.replan_at_start(self.number, options.iter().map(|option| option.sizes.clone()).collect())?;
+            self.schedule.replan_at_start(
+                self.number,
+                options.iter().map(|option| option.sizes.clone()).collect(),
+            )?;
             Ok(options)
         });
         match replanned {
@@ -142,10 +154,14 @@ impl Session {
         let mut coder = match (self.codec.take(), target) {
             (None, _) => None,
             (Some(codec), Target::Host) => Some(SnapshotCoder::on_host(codec)?),
-            (Some(_), Target::Cuda(_)) => Some(SnapshotCoder::on_gpu(&mut *device, &self.option.compression, &self.layout)?),
+            (Some(_), Target::Cuda(_)) => {
+                Some(SnapshotCoder::on_gpu(&mut *device, &self.option.compression, &self.layout)?)
+            }
         };
         let mut checksums = match target {
-            Target::Cuda(_) if self.option.levels.is_some() => FieldChecksums::on_gpu(&mut *device)?,
+            Target::Cuda(_) if self.option.levels.is_some() => {
+                FieldChecksums::on_gpu(&mut *device)?
+            }
             _ => FieldChecksums::Host,
         };
         let reserved = self.reserve(&mut *device, coder.as_mut(), &mut checksums);
@@ -157,9 +173,16 @@ impl Session {
                 return Err(error);
             }
         };
-        log::info!("{} device and {} host slots of {} bytes", plan.device_slots, plan.host_slots, self.option.sizes.slot_bytes);
+        log::info!(
+            "{} device and {} host slots of {} bytes",
+            plan.device_slots,
+            plan.host_slots,
+            self.option.sizes.slot_bytes
+        );
         let tiers = match self.option.levels.clone() {
-            Some(levels) => Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, checksums)?,
+            Some(levels) => {
+                Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, checksums)?
+            }
             None => Tiers::new(device, self.layout.clone(), &plan, coder, cache, pool)?,
         };
         self.engine = Some(Engine {
@@ -189,27 +212,42 @@ impl Session {
         Ok(())
     }
 
-    /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device has less than the cache wants, the cache
-    /// shrinks.
+    /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device
+    /// has less than the cache wants, the cache shrinks.
     pub(super) fn reserve(
         &mut self,
         device: &mut dyn Device,
         coder: Option<&mut SnapshotCoder>,
         checksums: &mut FieldChecksums,
     ) -> Result<(Arc<Plan>, u64, u64)> {
-        let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(self.layout.slot_bytes);
+        let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }
+            .saturating_mul(self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // What the codec works in is of the budget, too.
-        let (stages, own) = coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
-        let aside = spare.saturating_add(stages).saturating_add(own).saturating_add(checksums.device_bytes());
+        let (stages, own) =
+            coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
+        let aside = spare
+            .saturating_add(stages)
+            .saturating_add(own)
+            .saturating_add(checksums.device_bytes());
         if (1..aside).contains(&self.config.device_budget) && stages > 0 {
-            return fail!(Budget, "device_budget = {}: compression on this device works in {aside} bytes", self.config.device_budget);
+            return fail!(
+                Budget,
+                "device_budget = {}: compression on this device works in {aside} bytes",
+                self.config.device_budget
+            );
         }
         if self.option.levels.is_some() {
             self.option.sizes.aside = aside;
         } else if self.option.sizes.aside != aside {
             // The backend was not known when the sizes were offered.
-            let sizes = tiers_of(&self.config, &self.option.compression, &self.layout, self.option.sizes.slot_bytes, aside);
+            let sizes = tiers_of(
+                &self.config,
+                &self.option.compression,
+                &self.layout,
+                self.option.sizes.slot_bytes,
+                aside,
+            );
             self.option.sizes = TierSpec { cache: self.option.sizes.cache, ..sizes };
         }
         loop {
@@ -219,19 +257,26 @@ impl Session {
             match device.reserve_device(cache.saturating_add(aside - own)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
-                    log::warn!("{error}: the device cache shrinks from {} to {fewer} slots", plan.device_slots);
+                    log::warn!(
+                        "{error}: the device cache shrinks from {} to {fewer} slots",
+                        plan.device_slots
+                    );
                     (self.option.sizes.cache, self.option.sizes.room) = (Some(fewer), None);
                 }
                 result => {
                     result?;
                     let pool = match (most, self.config.host_budget) {
                         (None, _) => self.option.sizes.bytes_of(&plan).1,
-                        (Some(most), 0) => times(plan.host_slots.saturating_add(plan.device_slots), most.next_multiple_of(ALIGNMENT)),
+                        (Some(most), 0) => times(
+                            plan.host_slots.saturating_add(plan.device_slots),
+                            most.next_multiple_of(ALIGNMENT),
+                        ),
                         (Some(_), budget) => budget,
                     };
                     device.reserve_host(pool)?;
                     if most.is_none() {
-                        // Every slot of a raw snapshot is used; compressed ones may leave most of the cache untouched.
+                        // Every slot of a raw snapshot is used; compressed ones may leave most of
+                        // the cache untouched.
                         device.touch_ahead();
                     }
                     coder.into_iter().for_each(|coder| coder.settle_at(cache + spare));
@@ -242,18 +287,28 @@ impl Session {
         }
     }
 
-    /// Plans the tiers anew by the size of the largest compressed snapshot of the shot before, if that changes what the device budget
-    /// holds. The schedule stays as it is.
+    /// Plans the tiers anew by the size of the largest compressed snapshot of the shot before, if
+    /// that changes what the device budget holds. The schedule stays as it is.
     pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         if largest == 0 || self.config.device_budget == 0 {
             return Ok(());
         }
-        let sizes = tiers_of(&self.config, &self.option.compression, &self.layout, aligned(largest), self.option.sizes.aside);
+        let sizes = tiers_of(
+            &self.config,
+            &self.option.compression,
+            &self.layout,
+            aligned(largest),
+            self.option.sizes.aside,
+        );
         let sizes = TierSpec { host: self.option.sizes.host, ..sizes };
         if sizes.cache != self.option.sizes.cache {
             if let Ok(plan) = self.schedule.plan(&sizes) {
-                log::info!("{} device and {} host slots of {largest} bytes", plan.device_slots, plan.host_slots);
+                log::info!(
+                    "{} device and {} host slots of {largest} bytes",
+                    plan.device_slots,
+                    plan.host_slots
+                );
                 engine.tiers.fit(&plan)?;
                 (engine.plan, self.option.sizes) = (plan, sizes);
             }
@@ -262,8 +317,8 @@ impl Session {
     }
 }
 
-/// The device of these fields, if it is known; which backend that is is noted in the configuration: costs and what a codec works in depend
-/// on it.
+/// The device of these fields, if it is known; which backend that is is noted in the configuration:
+/// costs and what a codec works in depend on it.
 pub(super) fn target_of(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
     let target = Target::of(config, fields)?;
     config.backend = target.map_or(config.backend, Target::backend);

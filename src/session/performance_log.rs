@@ -12,11 +12,12 @@ use std::time::Duration;
 /// The file that the log is appended to, unless `GPUZIP_PERFORMANCE_LOG` names another.
 const DEFAULT_PATH: &str = "gpuzip_performance.csv";
 
-/// How long a row waits for other processes that write theirs. Then it is appended all the same: one write to a file that is open for
-/// appending is whole wherever it lands.
+/// How long a row waits for other processes that write theirs. Then it is appended all the same:
+/// one write to a file that is open for appending is whole wherever it lands.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Appends shot number `shot` of this process's session: a row of its own, whole or not at all, however many processes share the file.
+/// Appends shot number `shot` of this process's session: a row of its own, whole or not at all,
+/// however many processes share the file.
 pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io::Result<()> {
     let path = std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap_or_else(|| DEFAULT_PATH.into());
     let mut columns = vec![
@@ -29,16 +30,21 @@ pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io:
         ("policy", plan.policy.name().to_string()),
     ];
     columns.extend(stats.columns());
-    append_row(Path::new(&path), columns, PATIENCE).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", Path::new(&path).display())))
+    append_row(Path::new(&path), columns, PATIENCE)
+        .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", Path::new(&path).display())))
 }
 
-/// The header where the file is empty, and the row, in one write: under the file's lock, or without it where another process does not give it back.
+/// The header where the file is empty, and the row, in one write: under the file's lock, or without
+/// it where another process does not give it back.
 fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> io::Result<()> {
     let join = |cells: Vec<String>| cells.join(",") + "\n";
     let file = files::open_to_append(path)?;
     let locked = match files::lock(&file, patience) {
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-            log::warn!("performance log: {}: {e}: the row is appended without the lock", path.display());
+            log::warn!(
+                "performance log: {}: {e}: the row is appended without the lock",
+                path.display()
+            );
             false
         }
         result => result.map(|()| true)?,
@@ -48,7 +54,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
     if length > 0 {
         file.read_exact_at(&mut last, length - 1)?;
     }
-    // A row that another program, or a crash, left without its end does not become the beginning of this one.
+    // A row that another program, or a crash, left without its end does not become the beginning of
+    // this one.
     let mut text = String::from(if last == *b"\n" { "" } else { "\n" });
     if length == 0 {
         text += &join(columns.iter().map(|(name, _)| name.to_string()).collect());
@@ -58,7 +65,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
         return files::append_shared(&file, text.as_bytes());
     }
     let appended = files::append(&file, length, text.as_bytes());
-    // By name: a child that was forked meanwhile has the descriptor, too, and closing it here would not give the lock back.
+    // By name: a child that was forked meanwhile has the descriptor, too, and closing it here would
+    // not give the lock back.
     let _ = file.unlock();
     appended
 }
@@ -67,7 +75,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
 mod tests {
     use super::*;
 
-    /// A process that is stopped, or hangs, while it has the lock keeps no other process's rows out.
+    /// A process that is stopped, or hangs, while it has the lock keeps no other process's rows
+    /// out.
     #[test]
     fn a_lock_that_is_not_given_back_loses_no_row() {
         let path = std::env::temp_dir().join(format!("gpuzip-perf-log-{}.csv", std::process::id()));

@@ -1,4 +1,5 @@
-//! What a session tells of its run: the timeline of `trace_out`, and NVTX ranges. Whatever goes wrong here is a warning.
+//! What a session tells of its run: the timeline of `trace_out`, and NVTX ranges. Whatever goes
+//! wrong here is a warning.
 
 use super::{Engine, Session};
 use crate::choice::Target;
@@ -33,21 +34,26 @@ impl Session {
 
     /// Begins a timeline, if one is asked for.
     pub(super) fn open_trace(&mut self, target: Target) {
-        let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else { return };
+        let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else {
+            return;
+        };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
         if let Some(trace) = &mut self.trace {
             // Memory that was planned anew is another device.
             trace.begin_device();
             return self.trace_result(result);
         }
-        match result.and_then(|()| Trace::create(pattern, about(target)).map_err(|e| e.to_string())) {
+        match result.and_then(|()| Trace::create(pattern, about(target)).map_err(|e| e.to_string()))
+        {
             Ok(trace) => {
                 log::info!("trace_out: {}", trace.path().display());
                 self.trace = Some(trace);
                 // Where the fields tell the device, the first SAVE has begun already.
                 self.tick.into_iter().for_each(|tick| self.trace_action(tick));
             }
-            Err(error) => log::warn!("trace_out: {}: {error}: there is no timeline", pattern.display()),
+            Err(error) => {
+                log::warn!("trace_out: {}: {error}: there is no timeline", pattern.display())
+            }
         }
     }
 
@@ -57,7 +63,9 @@ impl Session {
             // The range before ends first.
             self.range = None;
             let name = CString::new(format!("{} {}", trace::name(tick.action.kind), tick.end)).ok();
-            self.range = name.filter(|_| tick.action.kind != Kind::Terminate).and_then(|name| nvtx::action(&name));
+            self.range = name
+                .filter(|_| tick.action.kind != Kind::Terminate)
+                .and_then(|name| nvtx::action(&name));
         }
         let Some((device, _)) = self.traced() else { return };
         let result = device.begin_action(label_of(tick)).map_err(|e| e.message);
@@ -67,7 +75,10 @@ impl Session {
     /// After a call: what has ended is written, so that it does not stay in memory.
     pub(super) fn trace_call(&mut self) {
         let Some((device, trace)) = self.traced() else { return };
-        let result = device.spans().map_err(|e| e.message).and_then(|spans| trace.add(&spans).map_err(|e| e.to_string()));
+        let result = device
+            .spans()
+            .map_err(|e| e.message)
+            .and_then(|spans| trace.add(&spans).map_err(|e| e.to_string()));
         self.trace_result(result);
     }
 
@@ -79,7 +90,9 @@ impl Session {
         self.trace_call();
         let about = self.about_shot();
         let Some((_, trace)) = self.traced() else { return };
-        let result = about.map_err(|e| e.message).and_then(|about| trace.end_shot(about).map_err(|e| e.to_string()));
+        let result = about
+            .map_err(|e| e.message)
+            .and_then(|about| trace.end_shot(about).map_err(|e| e.to_string()));
         self.trace_result(result);
     }
 
@@ -118,12 +131,22 @@ impl Session {
         let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
         let about = of_plan(of_schedule(Object::new().value("shot", self.shots), &schedule), plan);
         let about = about.value("published", self.schedule.config().uniform_published);
-        let about = match self.schedule.config().trace_file.as_ref().filter(|_| schedule.algorithm == Algorithm::Trace) {
+        let about = match self
+            .schedule
+            .config()
+            .trace_file
+            .as_ref()
+            .filter(|_| schedule.algorithm == Algorithm::Trace)
+        {
             Some(path) => about.text_of("trace_file", &path.to_string_lossy()),
             None => about,
         };
-        let about = about.text_of("compressor", self.option.compression.method.name()).value("link_bandwidth", self.config.link_bandwidth);
-        Ok(about.value("costs", of_costs(&self.option.sizes.costs).text()).value("stats", of_stats(&stats).text()))
+        let about = about
+            .text_of("compressor", self.option.compression.method.name())
+            .value("link_bandwidth", self.config.link_bandwidth);
+        Ok(about
+            .value("costs", of_costs(&self.option.sizes.costs).text())
+            .value("stats", of_stats(&stats).text()))
     }
 }
 
@@ -137,7 +160,14 @@ fn label_of(tick: Tick) -> Option<Label> {
         Kind::Restore => (Row::Stall, "restore"),
         Kind::Terminate | Kind::Error => return None,
     };
-    Some(Label { row, what, ts: tick.action.ts as i64, ts_end: tick.end as i64, it: tick.it, bytes: 0 })
+    Some(Label {
+        row,
+        what,
+        ts: tick.action.ts as i64,
+        ts_end: tick.end as i64,
+        it: tick.it,
+        bytes: 0,
+    })
 }
 
 fn about(target: Target) -> Object {
@@ -146,18 +176,27 @@ fn about(target: Target) -> Object {
         Target::Cuda(ordinal) => format!("cuda {ordinal}"),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-    let about = Object::new().text_of("gpuzip", env!("CARGO_PKG_VERSION")).text_of("device", &device);
+    let about =
+        Object::new().text_of("gpuzip", env!("CARGO_PKG_VERSION")).text_of("device", &device);
     about.value("process", std::process::id()).value("began_unix_s", now)
 }
 
 fn of_schedule(about: Object, schedule: &Schedule) -> Object {
-    let about = about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
+    let about =
+        about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
     let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
-    about.value("snapshots", schedule.snapshots).value("chunk", schedule.chunk).value("inner", inner).value("for_cache", schedule.cache())
+    about
+        .value("snapshots", schedule.snapshots)
+        .value("chunk", schedule.chunk)
+        .value("inner", inner)
+        .value("for_cache", schedule.cache())
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {
-    let about = about.value("cache", plan.cache).text_of("policy", plan.policy.name()).value("zero_copy", plan.zero_copy);
+    let about = about
+        .value("cache", plan.cache)
+        .text_of("policy", plan.policy.name())
+        .value("zero_copy", plan.zero_copy);
     about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
 }
 
@@ -167,10 +206,21 @@ fn of_costs(costs: &Costs) -> Object {
         Times::Each(seconds) => *seconds,
         Times::PerStep(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
     };
-    let about = Object::new().value("forward", mean(&costs.forward)).value("backward", mean(&costs.backward));
-    let about = about.value("copy", costs.copy).value("compress", costs.compress).value("decompress", costs.decompress);
-    let about = about.value("upload", costs.upload).value("download", costs.download).value("compressed", costs.compressed);
-    about.value("state_bytes", costs.state_bytes).value("stored_bytes", costs.stored_bytes).value("slot_bytes", costs.slot_bytes)
+    let about = Object::new()
+        .value("forward", mean(&costs.forward))
+        .value("backward", mean(&costs.backward));
+    let about = about
+        .value("copy", costs.copy)
+        .value("compress", costs.compress)
+        .value("decompress", costs.decompress);
+    let about = about
+        .value("upload", costs.upload)
+        .value("download", costs.download)
+        .value("compressed", costs.compressed);
+    about
+        .value("state_bytes", costs.state_bytes)
+        .value("stored_bytes", costs.stored_bytes)
+        .value("slot_bytes", costs.slot_bytes)
 }
 
 fn of_stats(stats: &Stats) -> Object {

@@ -15,7 +15,11 @@ impl Session {
     pub fn autotune(&mut self) -> Result<()> {
         self.process.check()?;
         if let Some(tick) = self.tick.filter(|tick| tick.action.kind != Kind::Terminate) {
-            return fail!(State, "autotune at action {}: a whole shot is measured; call it before the first action", tick.it);
+            return fail!(
+                State,
+                "autotune at action {}: a whole shot is measured; call it before the first action",
+                tick.it
+            );
         }
         self.tuning = true;
         if self.tick.is_none() {
@@ -28,7 +32,13 @@ impl Session {
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
             let codecs = candidates(&self.config);
-            engine.tuner = Some(Box::new(Tuner::new(target, &self.config, &self.layout, self.schedule.steps(), codecs)));
+            engine.tuner = Some(Box::new(Tuner::new(
+                target,
+                &self.config,
+                &self.layout,
+                self.schedule.steps(),
+                codecs,
+            )));
             engine.tiers.device().time_gaps(true);
         }
     }
@@ -42,9 +52,12 @@ impl Session {
         }
     }
 
-    /// At the end of a shot: what was measured is the profile from now on, and is written to the file that is configured.
+    /// At the end of a shot: what was measured is the profile from now on, and is written to the
+    /// file that is configured.
     pub(super) fn conclude_tuning(&mut self) -> Result<()> {
-        let Some(engine) = self.engine.as_mut().filter(|engine| engine.tuner.is_some()) else { return Ok(()) };
+        let Some(engine) = self.engine.as_mut().filter(|engine| engine.tuner.is_some()) else {
+            return Ok(());
+        };
         engine.tiers.device().finish_calls()?;
         engine.listen()?;
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
@@ -54,7 +67,10 @@ impl Session {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
                 Ok(()) => log::info!("the profile was written to {}", path.display()),
-                Err(error) => log::warn!("profile_path = {}: the profile could not be written: {error}", path.display()),
+                Err(error) => log::warn!(
+                    "profile_path = {}: the profile could not be written: {error}",
+                    path.display()
+                ),
             },
             (Ok(_), None) => {}
         }
@@ -71,14 +87,16 @@ impl Session {
         }
     }
 
-    /// Plans anew by a profile, between shots. If that is impossible nothing changes; or else the profile is the session's.
+    /// Plans anew by a profile, between shots. If that is impossible nothing changes; or else the
+    /// profile is the session's.
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
         check_backend(&profile, self.target)?;
         let mut config = self.config.clone();
         config.profile = Some(profile);
         let offers = storage_options(&config, &self.layout)?;
-        self.schedule.replan(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
+        self.schedule
+            .replan(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
         (self.config, self.options, self.decision, self.measured) = (config, offers, None, None);
         Ok(())
     }

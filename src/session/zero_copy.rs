@@ -8,9 +8,15 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 impl Session {
-    /// Memory, field by field, in which the application computes u(ts), the state that is saved next. On its stream it may write there from
-    /// now on, and must not any more once `save_commit` is called; it may read there until the next save or retrieve is done.
-    pub fn save_begin(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
+    /// Memory, field by field, in which the application computes u(ts), the state that is saved
+    /// next. On its stream it may write there from now on, and must not any more once
+    /// `save_commit` is called; it may read there until the next save or retrieve is done.
+    pub fn save_begin(
+        &mut self,
+        ts: i64,
+        nfields: usize,
+        stream: Stream,
+    ) -> Result<Vec<*mut c_void>> {
         self.check_zero_copy("save_begin")?;
         self.check_count(nfields)?;
         let tick = match self.tick {
@@ -20,7 +26,8 @@ impl Session {
         self.open()?;
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let pointers = engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(step, spare))?;
+        let pointers =
+            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(step, spare))?;
         let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
             // SAFETY: the session's own memory, the application's until the save is committed.
             unsafe { AppMemory::new(address.cast(), field.bytes().unwrap_or(0) as usize) }
@@ -38,23 +45,32 @@ impl Session {
             Some((event, memory)) if *event == tick.event => memory.clone(),
             _ => return fail!(State, "save_commit of state {ts} without save_begin"),
         };
-        self.store(tick, stream, &memory, |tiers, step, _, spare| tiers.commit_save(step, ts, spare))
+        self.store(tick, stream, &memory, |tiers, step, _, spare| {
+            tiers.commit_save(step, ts, spare)
+        })
     }
 
-    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is done, or until `retrieve_release`. It must
-    /// not be written to, unless the action has the flag LAST_USE.
-    pub fn retrieve_acquire(&mut self, ts: i64, nfields: usize, stream: Stream) -> Result<Vec<*mut c_void>> {
+    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is
+    /// done, or until `retrieve_release`. It must not be written to, unless the action has the
+    /// flag LAST_USE.
+    pub fn retrieve_acquire(
+        &mut self,
+        ts: i64,
+        nfields: usize,
+        stream: Stream,
+    ) -> Result<Vec<*mut c_void>> {
         self.check_zero_copy("retrieve_acquire")?;
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        let pointers = self.fetch(tick, stream, |tiers, step, _, spare| tiers.acquire(step, ts, last, spare))?;
+        let pointers =
+            self.fetch(tick, stream, |tiers, step, _, spare| tiers.acquire(step, ts, last, spare))?;
         self.engine()?.acquired = Some((tick.event, ts));
         Ok(pointers)
     }
 
-    /// Takes back the memory that `retrieve_acquire` gave, once what is on the stream so far is done. Transfers that waited for nothing else
-    /// are issued.
+    /// Takes back the memory that `retrieve_acquire` gave, once what is on the stream so far is
+    /// done. Transfers that waited for nothing else are issued.
     pub fn retrieve_release(&mut self, ts: i64, stream: Stream) -> Result<()> {
         self.process.check()?;
         self.check_zero_copy("retrieve_release")?;
@@ -75,7 +91,10 @@ impl Session {
 
     pub(super) fn check_zero_copy(&self, call: &str) -> Result<()> {
         if !self.config.zero_copy {
-            return fail!(State, "{call}: the session copies; set zero_copy = 1 to work in its memory");
+            return fail!(
+                State,
+                "{call}: the session copies; set zero_copy = 1 to work in its memory"
+            );
         }
         Ok(())
     }

@@ -22,7 +22,8 @@ impl Arena {
 
     /// Makes sure that `taken` ranges may be taken at a time without an allocation.
     pub fn fit(&mut self, taken: usize) -> Result<()> {
-        // No more ranges are free than lie between taken ones, and a range is inserted before those that it touches are removed.
+        // No more ranges are free than lie between taken ones, and a range is inserted before those
+        // that it touches are removed.
         fallible_vec::up_to(&mut self.free, taken + 2)
     }
 

@@ -1,4 +1,5 @@
-//! Whether a field is what another state's was: by checksums, which are kept where the snapshots are.
+//! Whether a field is what another state's was: by checksums, which are kept where the snapshots
+//! are.
 
 use crate::codec::checksum;
 use crate::codec::gpu::FieldSum;
@@ -23,11 +24,13 @@ pub struct GpuChecksums {
     is_asked: bool,
 }
 
-/// In its bytes of the device slab, behind what the kernel works in: the verdict, and a checksum on its way.
+/// In its bytes of the device slab, behind what the kernel works in: the verdict, and a checksum on
+/// its way.
 const VERDICT: u64 = FieldSum::WORK;
 const PASSING: u64 = VERDICT + 8;
 
-/// Bytes of a field whose rows are apart that are put together at a time: whole words of the checksum.
+/// Bytes of a field whose rows are apart that are put together at a time: whole words of the
+/// checksum.
 const PIECE: usize = 1 << 14;
 
 impl FieldChecksums {
@@ -62,7 +65,8 @@ impl FieldChecksums {
         match (self, to) {
             (FieldChecksums::Host, _) => {
                 let word = device.pointer(to, 8)?.cast::<u64>();
-                // SAFETY: host memory on this backend: eight bytes of a slab, aligned, which no other lane uses now.
+                // SAFETY: host memory on this backend: eight bytes of a slab, aligned, which no
+                // other lane uses now.
                 unsafe { word.write(of_host(field)) };
                 Ok(())
             }
@@ -71,17 +75,31 @@ impl FieldChecksums {
                 gpu.enqueue(device, field, [device.pointer(passing, 8)? as u64, 0, 0, 0])?;
                 device.copy(Lane::App, to, passing, 8)
             }
-            (FieldChecksums::Gpu(gpu), _) => gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0]),
+            (FieldChecksums::Gpu(gpu), _) => {
+                gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0])
+            }
         }
     }
 
-    /// Whether the checksum of field `i`, of state `ts`, is that at `with`: an error now, or on a GPU at `check`.
-    pub fn compare(&mut self, device: &mut dyn Device, field: AppMemory, with: Place, ts: i64, i: usize) -> Result<()> {
+    /// Whether the checksum of field `i`, of state `ts`, is that at `with`: an error now, or on a
+    /// GPU at `check`.
+    pub fn compare(
+        &mut self,
+        device: &mut dyn Device,
+        field: AppMemory,
+        with: Place,
+        ts: i64,
+        i: usize,
+    ) -> Result<()> {
         let gpu = match self {
             FieldChecksums::Host => {
                 let word = device.pointer(with, 8)?.cast::<u64>();
                 // SAFETY: as above.
-                return if unsafe { word.read() } == of_host(field) { Ok(()) } else { refuse(ts, i) };
+                return if unsafe { word.read() } == of_host(field) {
+                    Ok(())
+                } else {
+                    refuse(ts, i)
+                };
             }
             FieldChecksums::Gpu(gpu) => gpu,
         };
@@ -93,7 +111,8 @@ impl FieldChecksums {
             }
             with => with,
         };
-        let [with, verdict] = [with, Place::Device(gpu.at + VERDICT)].map(|place| device.pointer(place, 8));
+        let [with, verdict] =
+            [with, Place::Device(gpu.at + VERDICT)].map(|place| device.pointer(place, 8));
         gpu.is_asked = true;
         gpu.enqueue(device, field, [0, with? as u64, verdict? as u64, name(ts, i)])
     }
@@ -135,7 +154,13 @@ impl GpuChecksums {
     fn enqueue(&self, device: &dyn Device, field: AppMemory, what: [u64; 4]) -> Result<()> {
         let Some(sum) = &self.sum else { return fail!(State, "no checksums") };
         let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;
-        sum.enqueue(&device.launches(Lane::App)?, field.address() as u64, field.bytes() as u64, work, what)
+        sum.enqueue(
+            &device.launches(Lane::App)?,
+            field.address() as u64,
+            field.bytes() as u64,
+            work,
+            what,
+        )
     }
 }
 
@@ -151,7 +176,11 @@ fn of_host(field: AppMemory) -> u64 {
     }
     let (mut piece, mut sum) = ([0; PIECE], 0u64);
     // SAFETY: as above.
-    unsafe { field.rows().pieces(field.address(), &mut piece, |piece, before| sum = sum.wrapping_add(checksum(piece, before as u64 / 8))) };
+    unsafe {
+        field.rows().pieces(field.address(), &mut piece, |piece, before| {
+            sum = sum.wrapping_add(checksum(piece, before as u64 / 8))
+        })
+    };
     sum
 }
 

@@ -1,8 +1,9 @@
 //! Tiers: the device cache and the host pool, each one slab, and the events that order their use.
 //!
-//! Slots are numbered by the plan, in any order; what is kept here is where each one's snapshot lies and what a lane has to wait for
-//! before it may touch it. A raw snapshot lies at its slot's place. A compressed one takes the bytes that it has, wherever they are free;
-//! where the cache has none left it stays in the pool, and is read from there.
+//! Slots are numbered by the plan, in any order; what is kept here is where each one's snapshot
+//! lies and what a lane has to wait for before it may touch it. A raw snapshot lies at its slot's
+//! place. A compressed one takes the bytes that it has, wherever they are free; where the cache has
+//! none left it stays in the pool, and is read from there.
 
 mod arena;
 mod field_checksums;
@@ -85,7 +86,8 @@ struct Compression {
     calls: u64,
     cache: Arena,
     pool: Arena,
-    /// The last download, by number, from bytes of the cache, and into bytes of the pool, that were given back since.
+    /// The last download, by number, from bytes of the cache, and into bytes of the pool, that
+    /// were given back since.
     read: Option<(u64, Event)>,
     written: Option<(u64, Event)>,
     /// Bytes of the largest snapshot so far.
@@ -121,7 +123,8 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache` bytes of the one and `pool` of the other.
+    /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache`
+    /// bytes of the one and `pool` of the other.
     pub fn new(
         mut device: Box<dyn Device>,
         layout: Layout,
@@ -143,13 +146,30 @@ impl Tiers {
         });
         let (saved, cached, pooled) = (Vec::new(), Vec::new(), Vec::new());
         let (sharing, downloads, spare) = (None, 0, cache);
-        let mut tiers = Tiers { device, layout, compression, sharing, saved, cache: cached, pool: pooled, downloads, spare, app };
+        let mut tiers = Tiers {
+            device,
+            layout,
+            compression,
+            sharing,
+            saved,
+            cache: cached,
+            pool: pooled,
+            downloads,
+            spare,
+            app,
+        };
         tiers.fit(plan)?;
         Ok(tiers)
     }
 
     /// The same for raw snapshots that share these time levels.
-    pub fn sharing_levels(device: Box<dyn Device>, layout: Layout, plan: &Plan, levels: Levels, checksums: FieldChecksums) -> Result<Self> {
+    pub fn sharing_levels(
+        device: Box<dyn Device>,
+        layout: Layout,
+        plan: &Plan,
+        levels: Levels,
+        checksums: FieldChecksums,
+    ) -> Result<Self> {
         let mut tiers = Self::new(device, layout, plan, None, 0, 0)?;
         tiers.sharing = Some(Sharing::new(levels, checksums));
         tiers.fit(plan)?;
@@ -159,7 +179,8 @@ impl Tiers {
     /// Takes on another plan; every slot is empty then.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
         let (device, host) = (plan.device_slots, plan.host_slots);
-        self.fit_slots(plan).map_err(|e| e.within(format_args!("{device} device and {host} host slots")))
+        self.fit_slots(plan)
+            .map_err(|e| e.within(format_args!("{device} device and {host} host slots")))
     }
 
     fn fit_slots(&mut self, plan: &Plan) -> Result<()> {
@@ -167,7 +188,15 @@ impl Tiers {
         fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
             let (filled, read) = (self.device.event()?, self.device.event()?);
-            self.cache.push(DeviceSlot { held: Held::Nowhere, host: NONE, filled, filling: false, read, reading: false, download: 0 });
+            self.cache.push(DeviceSlot {
+                held: Held::Nowhere,
+                host: NONE,
+                filled,
+                filling: false,
+                read,
+                reading: false,
+                download: 0,
+            });
         }
         for _ in self.pool.len()..plan.host_slots as usize {
             let written = self.device.event()?;
@@ -177,7 +206,8 @@ impl Tiers {
             sharing.fit(plan, &mut || self.device.event())?;
         }
         if let Some(compression) = &mut self.compression {
-            // A snapshot is in bytes of the cache or of the pool, for its cache slot or its pool slot.
+            // A snapshot is in bytes of the cache or of the pool, for its cache slot or its pool
+            // slot.
             compression.cache.fit(self.cache.len())?;
             compression.pool.fit(self.cache.len() + self.pool.len())?;
         }
@@ -227,7 +257,8 @@ impl Tiers {
         self.sharing.iter_mut().for_each(Sharing::empty);
         let fixed = |k: usize| k as u64 * slot_bytes..(k as u64 + 1) * slot_bytes;
         for (k, slot) in self.cache.iter_mut().enumerate() {
-            slot.held = if self.compression.is_none() { Held::InCache(fixed(k)) } else { Held::Nowhere };
+            slot.held =
+                if self.compression.is_none() { Held::InCache(fixed(k)) } else { Held::Nowhere };
             (slot.filling, slot.reading) = (false, false);
         }
         for (k, slot) in self.pool.iter_mut().enumerate() {
@@ -248,17 +279,26 @@ impl Tiers {
         self.compression.as_ref().map_or(0, |c| c.largest)
     }
 
-    /// The most bytes of device memory and pool that compressed snapshots have reached to, with what the codec works in on a GPU; `None` if
-    /// snapshots are raw.
+    /// The most bytes of device memory and pool that compressed snapshots have reached to, with
+    /// what the codec works in on a GPU; `None` if snapshots are raw.
     pub fn peaks(&self) -> Option<(u64, u64)> {
         if let Some(sharing) = &self.sharing {
             return Some(sharing.bytes());
         }
-        self.compression.as_ref().map(|c| (c.cache.peak() + c.coder.device_bytes() + c.coder.own_bytes(), c.pool.peak()))
+        self.compression
+            .as_ref()
+            .map(|c| (c.cache.peak() + c.coder.device_bytes() + c.coder.own_bytes(), c.pool.peak()))
     }
 
-    /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane gets past this.
-    pub fn save(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane
+    /// gets past this.
+    pub fn save(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         if step.slot == NONE && step.host == NONE {
             self.saved.push(Saved { ts, bytes: 0, written: false });
             return Ok(());
@@ -271,9 +311,17 @@ impl Tiers {
             return self.save_shared(step, previous_levels, ts, fields);
         }
         self.clear_for_save(step)?;
-        let to = if step.slot == NONE { self.in_pool(step.host) } else { self.in_slot(step.slot, 0) };
-        for ((field, &offset), &memory) in self.layout.fields.iter().zip(&self.layout.offsets).zip(fields) {
-            self.device.copy(Lane::App, to.plus(offset), Place::App(memory), field.bytes().unwrap_or(0))?;
+        let to =
+            if step.slot == NONE { self.in_pool(step.host) } else { self.in_slot(step.slot, 0) };
+        for ((field, &offset), &memory) in
+            self.layout.fields.iter().zip(&self.layout.offsets).zip(fields)
+        {
+            self.device.copy(
+                Lane::App,
+                to.plus(offset),
+                Place::App(memory),
+                field.bytes().unwrap_or(0),
+            )?;
         }
         self.write_back(step)?;
         self.store_in_pool(step, ts);
@@ -298,7 +346,12 @@ impl Tiers {
             let (written, bytes) = (host.written, host.at.end - host.at.start);
             self.device.record(Lane::App, self.app)?;
             self.device.wait(Lane::Download, self.app)?;
-            self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), bytes)?;
+            self.device.copy(
+                Lane::Download,
+                self.in_pool(step.host),
+                self.in_slot(step.slot, 0),
+                bytes,
+            )?;
             self.device.record(Lane::Download, read)?;
             self.device.record(Lane::Download, written)?;
             self.downloads += 1;
@@ -344,18 +397,33 @@ impl Tiers {
         self.device.concerns(ts);
         let stored = step.slot != NONE || step.host != NONE;
         if step.slot == NONE && step.host != NONE {
-            self.device.copy(Lane::App, self.in_pool(step.host), self.in_slot(NONE, spare), self.layout.slot_bytes)?;
+            self.device.copy(
+                Lane::App,
+                self.in_pool(step.host),
+                self.in_slot(NONE, spare),
+                self.layout.slot_bytes,
+            )?;
         } else {
             self.write_back(step)?;
         }
         self.store_in_pool(step, ts);
-        self.saved.push(Saved { ts, bytes: if stored { self.layout.slot_bytes } else { 0 }, written: step.host != NONE });
+        self.saved.push(Saved {
+            ts,
+            bytes: if stored { self.layout.slot_bytes } else { 0 },
+            written: step.host != NONE,
+        });
         Ok(())
     }
 
-    /// Where the application finds the state of a RESTORE: its slot, or spare memory into which it is copied or decoded; and whether it
-    /// had to cross the link.
-    pub fn acquire(&mut self, step: Step, ts: i64, last: bool, spare: u32) -> Result<(Vec<*mut c_void>, bool)> {
+    /// Where the application finds the state of a RESTORE: its slot, or spare memory into which it
+    /// is copied or decoded; and whether it had to cross the link.
+    pub fn acquire(
+        &mut self,
+        step: Step,
+        ts: i64,
+        last: bool,
+        spare: u32,
+    ) -> Result<(Vec<*mut c_void>, bool)> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
             let moved = self.restore(step, PreviousLevels::default(), ts, last, &fields)?;
@@ -363,7 +431,12 @@ impl Tiers {
         }
         self.device.concerns(ts);
         if step.slot == NONE {
-            self.device.copy(Lane::App, self.in_slot(NONE, spare), self.in_pool(step.host), self.layout.slot_bytes)?;
+            self.device.copy(
+                Lane::App,
+                self.in_slot(NONE, spare),
+                self.in_pool(step.host),
+                self.layout.slot_bytes,
+            )?;
         } else {
             self.await_fetch(step)?;
         }
@@ -372,7 +445,9 @@ impl Tiers {
 
     fn pointers(&self, slot: u32, spare: u32) -> Result<Vec<*mut c_void>> {
         let place = self.in_slot(slot, spare);
-        let field = |(field, &offset): (&Field, &u64)| self.device.pointer(place.plus(offset), field.bytes().unwrap_or(0));
+        let field = |(field, &offset): (&Field, &u64)| {
+            self.device.pointer(place.plus(offset), field.bytes().unwrap_or(0))
+        };
         self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
     }
 
@@ -380,11 +455,14 @@ impl Tiers {
     fn spare_fields(&self, spare: u32) -> Result<Vec<AppMemory>> {
         let fields = self.layout.fields.iter().map(|field| field.bytes().unwrap_or(0) as usize);
         // SAFETY: memory of the device slab, which only the application's lane uses.
-        let memory = |(address, bytes): (*mut c_void, usize)| unsafe { AppMemory::new(address.cast(), bytes) };
+        let memory = |(address, bytes): (*mut c_void, usize)| unsafe {
+            AppMemory::new(address.cast(), bytes)
+        };
         Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
     }
 
-    /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the application's lane so far.
+    /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the
+    /// application's lane so far.
     pub fn fetch(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
         if self.sharing.is_some() {
             return self.fetch_shared(step, previous_levels);
@@ -408,7 +486,12 @@ impl Tiers {
             self.device.wait(Lane::Upload, read)?;
         }
         self.device.wait(Lane::Upload, host.written)?;
-        self.device.copy(Lane::Upload, self.in_slot(step.slot, 0), Place::Host(host.at.start), bytes)?;
+        self.device.copy(
+            Lane::Upload,
+            self.in_slot(step.slot, 0),
+            Place::Host(host.at.start),
+            bytes,
+        )?;
         self.device.record(Lane::Upload, filled)?;
         let slot = &mut self.cache[step.slot as usize];
         (slot.host, slot.filling, slot.reading) = (step.host, true, false);
@@ -423,9 +506,17 @@ impl Tiers {
         }
     }
 
-    /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that snapshot any more. They hold the state when
-    /// the application's lane gets past this. Returns whether the snapshot had to cross the link.
-    pub fn restore(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+    /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that
+    /// snapshot any more. They hold the state when the application's lane gets past this.
+    /// Returns whether the snapshot had to cross the link.
+    pub fn restore(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+        ts: i64,
+        last: bool,
+        fields: &[AppMemory],
+    ) -> Result<bool> {
         self.device.concerns(ts);
         if self.compression.is_some() {
             return self.restore_compressed(step, ts, last, fields);
@@ -434,14 +525,22 @@ impl Tiers {
             return self.restore_shared(step, previous_levels, fields);
         }
         let from = if step.slot == NONE {
-            // Nothing to wait for: what took the snapshot's slot waited for its download, and the application's lane for that.
+            // Nothing to wait for: what took the snapshot's slot waited for its download, and the
+            // application's lane for that.
             self.in_pool(step.host)
         } else {
             self.await_fetch(step)?;
             self.in_slot(step.slot, 0)
         };
-        for ((field, &offset), &memory) in self.layout.fields.iter().zip(&self.layout.offsets).zip(fields) {
-            self.device.copy(Lane::App, Place::App(memory), from.plus(offset), field.bytes().unwrap_or(0))?;
+        for ((field, &offset), &memory) in
+            self.layout.fields.iter().zip(&self.layout.offsets).zip(fields)
+        {
+            self.device.copy(
+                Lane::App,
+                Place::App(memory),
+                from.plus(offset),
+                field.bytes().unwrap_or(0),
+            )?;
         }
         Ok(step.host != NONE)
     }
@@ -452,7 +551,12 @@ impl Tiers {
         if filling {
             self.device.wait(Lane::App, filled)?;
         } else if step.host != NONE {
-            return fail!(Device, "the snapshot in slot {} was never fetched from host slot {}", step.slot, step.host);
+            return fail!(
+                Device,
+                "the snapshot in slot {} was never fetched from host slot {}",
+                step.slot,
+                step.host
+            );
         }
         self.cache[step.slot as usize].filling = false;
         Ok(())

@@ -14,7 +14,12 @@ fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
 
 impl Tiers {
     /// Makes a snapshot, and gives those a place that were made long enough ago.
-    pub(super) fn save_compressed(&mut self, step: Step, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    pub(super) fn save_compressed(
+        &mut self,
+        step: Step,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         self.next_call()?;
         let stage = self.free_stage()?;
         self.device.concerns(ts);
@@ -29,13 +34,19 @@ impl Tiers {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         c.calls += 1;
         let (calls, lag) = (c.calls, c.coder.lag() as u64);
-        while self.compression.as_ref().and_then(|c| c.made.front()).is_some_and(|made| made.call + lag < calls) {
+        while self
+            .compression
+            .as_ref()
+            .and_then(|c| c.made.front())
+            .is_some_and(|made| made.call + lag < calls)
+        {
             self.place_oldest()?;
         }
         Ok(())
     }
 
-    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the coder's lag.
+    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the
+    /// coder's lag.
     fn place_made(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
         while self.compression.as_ref().is_some_and(|c| due(c.made.len(), c.coder.lag())) {
             self.place_oldest()?;
@@ -47,7 +58,9 @@ impl Tiers {
     fn free_stage(&mut self) -> Result<usize> {
         self.place_made(|made, lag| made >= lag.max(1))?;
         let Some(c) = &self.compression else { return fail!(State, "no codec") };
-        Ok((0..c.coder.lag().max(1)).find(|&k| c.made.iter().all(|made| made.stage != k)).unwrap_or(0))
+        Ok((0..c.coder.lag().max(1))
+            .find(|&k| c.made.iter().all(|made| made.stage != k))
+            .unwrap_or(0))
     }
 
     /// Gives those a place that a transfer or restore by this step needs, or whose slot it takes.
@@ -66,7 +79,10 @@ impl Tiers {
     fn place_oldest(&mut self) -> Result<()> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         let Some(Made { stage, step, ts, .. }) = c.made.pop_front() else { return Ok(()) };
-        let bytes = c.coder.size(&mut *self.device, stage).map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
+        let bytes = c
+            .coder
+            .size(&mut *self.device, stage)
+            .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
         c.largest = c.largest.max(bytes);
         let from = c.coder.stage(stage);
         self.device.concerns(ts);
@@ -101,7 +117,13 @@ impl Tiers {
         Ok(())
     }
 
-    pub(super) fn restore_compressed(&mut self, step: Step, ts: i64, last: bool, fields: &[AppMemory]) -> Result<bool> {
+    pub(super) fn restore_compressed(
+        &mut self,
+        step: Step,
+        ts: i64,
+        last: bool,
+        fields: &[AppMemory],
+    ) -> Result<bool> {
         self.next_call()?;
         self.place_made_for(step)?;
         let held = match self.cache.get(step.slot as usize) {
@@ -121,7 +143,10 @@ impl Tiers {
                 let stage = self.free_stage()?;
                 let Some(c) = &self.compression else { return fail!(State, "no codec") };
                 let (at, written) = match held {
-                    Held::InPoolSlot(host) => (self.pool[host as usize].at.clone(), Some(self.pool[host as usize].written)),
+                    Held::InPoolSlot(host) => (
+                        self.pool[host as usize].at.clone(),
+                        Some(self.pool[host as usize].written),
+                    ),
                     Held::InPool(at) => (at, c.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
@@ -157,7 +182,8 @@ impl Tiers {
         }
     }
 
-    /// Makes room for a snapshot in a cache slot, in place of what is there. Says whether there is any.
+    /// Makes room for a snapshot in a cache slot, in place of what is there. Says whether there is
+    /// any.
     pub(super) fn place_in_cache(&mut self, slot: u32, bytes: u64) -> bool {
         self.leave_cache(slot);
         let Some(c) = &mut self.compression else { return false };
@@ -208,7 +234,8 @@ impl Tiers {
         }
     }
 
-    /// Bytes of the pool. If there are enough, but in pieces, everything moves together first, for which all lanes must be idle.
+    /// Bytes of the pool. If there are enough, but in pieces, everything moves together first, for
+    /// which all lanes must be idle.
     fn take_of_pool(&mut self, bytes: u64) -> Result<Range<u64>> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         if let Some(at) = c.pool.take(bytes) {
@@ -216,16 +243,28 @@ impl Tiers {
         }
         self.device.synchronize()?;
         let slots = self.pool.iter_mut().map(|slot| &mut slot.at).filter(|at| !at.is_empty());
-        let overflow = self.cache.iter_mut().filter_map(|slot| if let Held::InPool(at) = &mut slot.held { Some(at) } else { None });
+        let overflow = self.cache.iter_mut().filter_map(|slot| {
+            if let Held::InPool(at) = &mut slot.held {
+                Some(at)
+            } else {
+                None
+            }
+        });
         let mut taken: Vec<&mut Range<u64>> = Vec::new();
         slots.chain(overflow).try_for_each(|at| fallible_vec::push(&mut taken, at))?;
         taken.sort_unstable_by_key(|at| at.start);
         c.pool.clear();
         for at in taken {
             let size = at.end - at.start;
-            let Some(to) = c.pool.take(size) else { return fail!(Memory, "the pool has less memory than it holds") };
-            let (from, dest) = (self.device.pointer(Place::Host(at.start), size)?, self.device.pointer(Place::Host(to.start), size)?);
-            // SAFETY: both ranges lie in the host slab, as just checked, and no lane is at work; what they share is copied as if at once.
+            let Some(to) = c.pool.take(size) else {
+                return fail!(Memory, "the pool has less memory than it holds");
+            };
+            let (from, dest) = (
+                self.device.pointer(Place::Host(at.start), size)?,
+                self.device.pointer(Place::Host(to.start), size)?,
+            );
+            // SAFETY: both ranges lie in the host slab, as just checked, and no lane is at work;
+            // what they share is copied as if at once.
             unsafe { std::ptr::copy(from.cast::<u8>(), dest.cast::<u8>(), size as usize) };
             *at = to;
         }

@@ -1,8 +1,10 @@
-//! Raw snapshots that share time levels: a slot has a state's own fields, and its past, the previous time level, is in a place beside the
-//! slots or, unwritten, in the slot of the snapshot one step before. The plan says which.
+//! Raw snapshots that share time levels: a slot has a state's own fields, and its past, the
+//! previous time level, is in a place beside the slots or, unwritten, in the slot of the snapshot
+//! one step before. The plan says which.
 //!
-//! That the past is the other one's present is the application's word. Every SAVE compares their checksums, of which a slot has that of its
-//! present: a shot in which it does not hold fails, on the host at that SAVE, on a GPU before TERMINATE.
+//! That the past is the other one's present is the application's word. Every SAVE compares their
+//! checksums, of which a slot has that of its present: a shot in which it does not hold fails, on
+//! the host at that SAVE, on a GPU before TERMINATE.
 
 use super::field_checksums::FieldChecksums;
 use super::{Saved, Tiers};
@@ -51,8 +53,12 @@ impl Sharing {
         }
         let of = |count: u32, bytes: u64| u64::from(count) * bytes;
         let Levels { own_bytes, previous_bytes, .. } = self.levels;
-        (self.device, self.host) = (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
-        self.bytes = (self.device + of(device, previous_bytes) + self.checksums.device_bytes(), self.host + of(host, previous_bytes));
+        (self.device, self.host) =
+            (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
+        self.bytes = (
+            self.device + of(device, previous_bytes) + self.checksums.device_bytes(),
+            self.host + of(host, previous_bytes),
+        );
         Ok(())
     }
 
@@ -60,7 +66,8 @@ impl Sharing {
         self.places.iter_mut().for_each(|place| place.1 = false);
     }
 
-    /// Where the past of a snapshot in the cache is, field by field: number of the field, and place.
+    /// Where the past of a snapshot in the cache is, field by field: number of the field, and
+    /// place.
     fn in_cache(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
         self.places_of(past, Place::Device(self.device), Place::Device(0))
     }
@@ -75,8 +82,12 @@ impl Sharing {
         let Levels { own_bytes, previous_bytes, past: fields, .. } = &self.levels;
         let place = |field: &PreviousField| match past {
             PreviousLevel::Nowhere => None,
-            PreviousLevel::Place(k) => Some((field.field, places.plus(u64::from(k) * previous_bytes + field.at))),
-            PreviousLevel::Slot(k) => Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of))),
+            PreviousLevel::Place(k) => {
+                Some((field.field, places.plus(u64::from(k) * previous_bytes + field.at)))
+            }
+            PreviousLevel::Slot(k) => {
+                Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of)))
+            }
         };
         fields.iter().filter_map(place).collect()
     }
@@ -104,7 +115,13 @@ impl Tiers {
         Ok(())
     }
 
-    pub(super) fn save_shared(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
+    pub(super) fn save_shared(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         self.clear_for_save(step)?;
         self.store_in_pool(step, ts);
         if let PreviousLevel::Place(k) = previous_levels.0 {
@@ -117,7 +134,11 @@ impl Tiers {
         match if cached { previous_levels.0 } else { previous_levels.1 } {
             PreviousLevel::Slot(other) => self.compare(ts, fields, other, cached)?,
             past => {
-                let to = if cached { self.sharing()?.in_cache(past) } else { self.sharing()?.in_pool(past) };
+                let to = if cached {
+                    self.sharing()?.in_cache(past)
+                } else {
+                    self.sharing()?.in_pool(past)
+                };
                 for (i, to) in to {
                     self.device.copy(Lane::App, to, Place::App(fields[i]), self.field_bytes(i))?;
                 }
@@ -130,7 +151,8 @@ impl Tiers {
         }
         let of = if cached { previous_levels.0 } else { previous_levels.1 };
         let levels = &self.sharing()?.levels;
-        let bytes = levels.own_bytes + if matches!(of, PreviousLevel::Slot(_)) { 0 } else { levels.previous_bytes };
+        let bytes = levels.own_bytes
+            + if matches!(of, PreviousLevel::Slot(_)) { 0 } else { levels.previous_bytes };
         self.saved.push(Saved { ts, bytes, written: step.host != NONE });
         Ok(())
     }
@@ -150,11 +172,13 @@ impl Tiers {
     /// Keeps the checksums of the fields of which the next state may have the past.
     fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
         let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
-        levels.past.iter().try_for_each(|past| checksums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum)))
+        levels.past.iter().try_for_each(|past| {
+            checksums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum))
+        })
     }
 
-    /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the cache or of the pool, where it may still be
-    /// on its way.
+    /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the
+    /// cache or of the pool, where it may still be on its way.
     fn compare(&mut self, ts: i64, fields: &[AppMemory], other: u32, in_cache: bool) -> Result<()> {
         if !in_cache {
             self.device.wait(Lane::App, self.pool[other as usize].written)?;
@@ -163,19 +187,37 @@ impl Tiers {
         let at = u64::from(other) * levels.own_bytes;
         let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
         let device = &mut *self.device;
-        levels.past.iter().try_for_each(|past| checksums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field))
+        levels.past.iter().try_for_each(|past| {
+            checksums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field)
+        })
     }
 
     /// Sends the snapshot in a slot on to the host, its past only if it is not there.
-    fn write_back_shared(&mut self, step: Step, previous_levels: PreviousLevels, ts: i64, fields: &[AppMemory]) -> Result<()> {
-        let (from, to) = (self.sharing()?.in_cache(previous_levels.0), self.sharing()?.in_pool(previous_levels.1));
-        if let (PreviousLevel::Slot(other), false) = (previous_levels.1, matches!(previous_levels.0, PreviousLevel::Slot(_))) {
+    fn write_back_shared(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        let (from, to) = (
+            self.sharing()?.in_cache(previous_levels.0),
+            self.sharing()?.in_pool(previous_levels.1),
+        );
+        if let (PreviousLevel::Slot(other), false) =
+            (previous_levels.1, matches!(previous_levels.0, PreviousLevel::Slot(_)))
+        {
             self.compare(ts, fields, other, false)?;
         }
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Download, self.app)?;
         let own_bytes = self.sharing()?.own_bytes();
-        self.device.copy(Lane::Download, self.in_pool(step.host), self.in_slot(step.slot, 0), own_bytes)?;
+        self.device.copy(
+            Lane::Download,
+            self.in_pool(step.host),
+            self.in_slot(step.slot, 0),
+            own_bytes,
+        )?;
         if let PreviousLevel::Place(_) = previous_levels.1 {
             for (&(i, to), &(_, from)) in to.iter().zip(&from) {
                 self.device.copy(Lane::Download, to, from, self.field_bytes(i))?;
@@ -201,7 +243,8 @@ impl Tiers {
         self.device.record(Lane::Download, slot.read)
     }
 
-    /// What was downloaded into the slots of the pool that hold a snapshot is there when `lane` gets past this.
+    /// What was downloaded into the slots of the pool that hold a snapshot is there when `lane`
+    /// gets past this.
     fn await_pool(&mut self, lane: Lane, host: u32, past: PreviousLevel) -> Result<()> {
         self.device.wait(lane, self.pool[host as usize].written)?;
         match past {
@@ -210,7 +253,11 @@ impl Tiers {
         }
     }
 
-    pub(super) fn fetch_shared(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
+    pub(super) fn fetch_shared(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+    ) -> Result<()> {
         let slot = self.cache[step.slot as usize].clone();
         self.device.concerns(self.pool[step.host as usize].ts);
         self.device.record(Lane::App, self.app)?;
@@ -223,8 +270,16 @@ impl Tiers {
         }
         self.await_pool(Lane::Upload, step.host, previous_levels.1)?;
         let own_bytes = self.sharing()?.own_bytes();
-        self.device.copy(Lane::Upload, self.in_slot(step.slot, 0), self.in_pool(step.host), own_bytes)?;
-        let (to, from) = (self.sharing()?.in_cache(previous_levels.0), self.sharing()?.in_pool(previous_levels.1));
+        self.device.copy(
+            Lane::Upload,
+            self.in_slot(step.slot, 0),
+            self.in_pool(step.host),
+            own_bytes,
+        )?;
+        let (to, from) = (
+            self.sharing()?.in_cache(previous_levels.0),
+            self.sharing()?.in_pool(previous_levels.1),
+        );
         for ((i, to), (_, from)) in to.into_iter().zip(from) {
             self.device.copy(Lane::Upload, to, from, self.field_bytes(i))?;
         }
@@ -234,7 +289,12 @@ impl Tiers {
         Ok(())
     }
 
-    pub(super) fn restore_shared(&mut self, step: Step, previous_levels: PreviousLevels, fields: &[AppMemory]) -> Result<bool> {
+    pub(super) fn restore_shared(
+        &mut self,
+        step: Step,
+        previous_levels: PreviousLevels,
+        fields: &[AppMemory],
+    ) -> Result<bool> {
         let (from, past) = if step.slot == NONE {
             self.await_pool(Lane::App, step.host, previous_levels.1)?;
             (self.in_pool(step.host), self.sharing()?.in_pool(previous_levels.1))

@@ -1,7 +1,8 @@
 //! What makes compressed snapshots on the device of the tiers, and takes them apart.
 //!
-//! On the host that is done when the call returns. A GPU does it later, so that nobody knows the size of a snapshot yet: it stays in one of
-//! a few stages until later calls want to know, and by then it is there. What those calls do depends on which calls they are, never on how
+//! On the host that is done when the call returns. A GPU does it later, so that nobody knows the
+//! size of a snapshot yet: it stays in one of a few stages until later calls want to know, and by
+//! then it is there. What those calls do depends on which calls they are, never on how
 //! far the device has come.
 
 use crate::codec::gpu::{GpuCodec, Report};
@@ -12,7 +13,8 @@ use crate::error::{fail, Error, Result};
 use crate::layout::{Layout, ALIGNMENT};
 use std::collections::VecDeque;
 
-/// Snapshots that may be on their way, each in its stage: with two, what a save made is asked for at the second save behind it.
+/// Snapshots that may be on their way, each in its stage: with two, what a save made is asked for
+/// at the second save behind it.
 const STAGES: usize = 2;
 /// Reports of restores that may not have been read yet.
 const REPORTS: usize = 64;
@@ -41,7 +43,8 @@ pub struct GpuCoder {
     /// Page-locked reports: of the stages, then of restores.
     reports: HostSlab,
     made: Vec<Event>,
-    /// Restores whose reports have not been read, oldest first: place among the reports, and state.
+    /// Restores whose reports have not been read, oldest first: place among the reports, and
+    /// state.
     restored: VecDeque<(usize, i64)>,
     read: Vec<Event>,
     next: usize,
@@ -50,7 +53,11 @@ pub struct GpuCoder {
 impl SnapshotCoder {
     /// On the host.
     pub fn on_host(codec: SnapshotCodec) -> Result<Self> {
-        Ok(SnapshotCoder::Host { stage: Slab::new(codec.room() as u64)?, codec: Box::new(codec), bytes: 0 })
+        Ok(SnapshotCoder::Host {
+            stage: Slab::new(codec.room() as u64)?,
+            codec: Box::new(codec),
+            bytes: 0,
+        })
     }
 
     /// On a GPU: compiles and loads the kernels, and takes what memory they work in.
@@ -75,7 +82,8 @@ impl SnapshotCoder {
 
     /// Bytes of one stage on a GPU.
     fn stage_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
-        Ok((SnapshotCodec::new(settings.clone(), layout)?.room() as u64).next_multiple_of(ALIGNMENT))
+        Ok((SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
+            .next_multiple_of(ALIGNMENT))
     }
 
     /// Bytes of device memory that one on a GPU has.
@@ -129,7 +137,8 @@ impl SnapshotCoder {
         match self {
             SnapshotCoder::Host { codec, stage, bytes } => {
                 device.begin_coding(Coding::Compress)?;
-                // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
+                // SAFETY: the fields are host memory, checked against the session's device, as
+                // promised for `AppMemory`.
                 *bytes = unsafe { codec.compress(fields, stage.bytes_mut()) }? as u64;
                 device.end_coding()
             }
@@ -158,16 +167,30 @@ impl SnapshotCoder {
     }
 
     /// Decodes a snapshot in device memory into the fields, on the application's lane.
-    pub fn open(&mut self, device: &mut dyn Device, ts: i64, from: Place, bytes: u64, fields: &[AppMemory]) -> Result<()> {
+    pub fn open(
+        &mut self,
+        device: &mut dyn Device,
+        ts: i64,
+        from: Place,
+        bytes: u64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         match self {
             SnapshotCoder::Host { codec, stage, .. } => {
                 let from = match from {
                     Place::App(_) => &stage.bytes()[..bytes as usize],
-                    // SAFETY: these bytes of the device slab, host memory here, hold the snapshot; no lane writes them before this returns.
-                    from => unsafe { std::slice::from_raw_parts(device.pointer(from, bytes)?.cast::<u8>(), bytes as usize) },
+                    // SAFETY: these bytes of the device slab, host memory here, hold the snapshot;
+                    // no lane writes them before this returns.
+                    from => unsafe {
+                        std::slice::from_raw_parts(
+                            device.pointer(from, bytes)?.cast::<u8>(),
+                            bytes as usize,
+                        )
+                    },
                 };
                 device.begin_coding(Coding::Decompress)?;
-                // SAFETY: the fields are host memory, checked against the session's device, as promised for `AppMemory`.
+                // SAFETY: the fields are host memory, checked against the session's device, as
+                // promised for `AppMemory`.
                 unsafe { codec.decompress(from, fields) }.map_err(|e| of_state(e, ts))?;
                 device.end_coding()
             }
@@ -175,7 +198,8 @@ impl SnapshotCoder {
         }
     }
 
-    /// Fails if a restore so far gave what its snapshot did not say; the device must be done with them.
+    /// Fails if a restore so far gave what its snapshot did not say; the device must be done with
+    /// them.
     pub fn check(&mut self) -> Result<()> {
         let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
@@ -209,13 +233,23 @@ impl GpuCoder {
         if self.reports.bytes() == 0 {
             return fail!(State, "no reports");
         }
-        // SAFETY: within the allocation and aligned as it; the copy that wrote it has ended, as the caller made sure.
+        // SAFETY: within the allocation and aligned as it; the copy that wrote it has ended, as the
+        // caller made sure.
         Ok(unsafe { (self.report(k) as *const Report).read_volatile() })
     }
 
-    fn open(&mut self, device: &mut dyn Device, ts: i64, from: Place, bytes: u64, fields: &[AppMemory]) -> Result<()> {
+    fn open(
+        &mut self,
+        device: &mut dyn Device,
+        ts: i64,
+        from: Place,
+        bytes: u64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         // What was restored `REPORTS` restores ago is looked at, so that its place is free.
-        if let Some((k, ts)) = self.restored.front().copied().filter(|_| self.restored.len() == REPORTS) {
+        if let Some((k, ts)) =
+            self.restored.front().copied().filter(|_| self.restored.len() == REPORTS)
+        {
             self.restored.pop_front();
             device.finish(self.read[k])?;
             self.read_report(STAGES + k)?.check().map_err(|e| of_state(e, ts))?;

@@ -1,4 +1,5 @@
-//! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites the closing brackets.
+//! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites
+//! the closing brackets.
 
 use crate::fallible_vec;
 use crate::files;
@@ -25,7 +26,8 @@ pub struct File {
 }
 
 impl Drop for File {
-    /// A forked child that lives on has the descriptor, too, and with it the lock, which the next run would wait for.
+    /// A forked child that lives on has the descriptor, too, and with it the lock, which the next
+    /// run would wait for.
     fn drop(&mut self) {
         if self.process.is_current() {
             let _ = self.file.unlock();
@@ -34,10 +36,12 @@ impl Drop for File {
 }
 
 impl File {
-    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds, which stays until the first write succeeds.
+    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds, which
+    /// stays until the first write succeeds.
     pub fn create(file: std::fs::File, about: &str) -> io::Result<Self> {
         let length = file.metadata()?.len();
-        let buffer = format!("{{\"otherData\":{about},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+        let buffer =
+            format!("{{\"otherData\":{about},\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
         Ok(File { file, end: 0, length, buffer, empty: true, process: Process::current() })
     }
 
@@ -51,7 +55,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where it ended before.
+    /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where
+    /// it ended before.
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
         fallible_vec::write(&mut self.buffer, format_args!("{CLOSING}"))?;
@@ -101,7 +106,10 @@ impl Object {
     /// With one more: a number, `true`, `false`, or JSON. What is no number in JSON becomes null.
     pub fn value(self, name: &str, value: impl Display) -> Self {
         let text = value.to_string();
-        self.json(name, if matches!(text.as_str(), "inf" | "-inf" | "NaN") { "null" } else { &text })
+        self.json(
+            name,
+            if matches!(text.as_str(), "inf" | "-inf" | "NaN") { "null" } else { &text },
+        )
     }
 
     /// With one more: a string.

@@ -1,7 +1,8 @@
 //! What a run did when: spans of its lanes, as a file for Chrome's trace viewer and <https://ui.perfetto.dev>, and as NVTX ranges.
 //!
-//! Devices keep spans only if they are asked to, and hand over those that have ended; a [`Trace`] writes them, at most a few of them in
-//! memory, and ends every shot with what `gpuzip report` needs to predict it again.
+//! Devices keep spans only if they are asked to, and hand over those that have ended; a [`Trace`]
+//! writes them, at most a few of them in memory, and ends every shot with what `gpuzip report`
+//! needs to predict it again.
 
 mod file;
 mod name;
@@ -38,7 +39,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Creates the file that `pattern` names for this session, in place of an older one; `about` is what it says of itself.
+    /// Creates the file that `pattern` names for this session, in place of an older one; `about` is
+    /// what it says of itself.
     pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
         let (path, file) = name::open(pattern)?;
         let is_new = file.metadata()?.len() == 0;
@@ -53,14 +55,22 @@ impl Trace {
     fn begin(path: PathBuf, file: std::fs::File, about: Object) -> io::Result<Self> {
         let rank = name::rank();
         let process = rank.unwrap_or_else(std::process::id);
-        let title = rank.map_or_else(|| format!("gpuzip, process {process}"), |rank| format!("gpuzip, rank {rank}"));
+        let title = rank.map_or_else(
+            || format!("gpuzip, process {process}"),
+            |rank| format!("gpuzip, rank {rank}"),
+        );
         let file = File::create(file, &about.text())?;
         let (created, free) = (Instant::now(), [0; Row::ALL.len()]);
-        let mut trace = Trace { path, file, process, created, origin: 0, free, shot: None, full: false };
+        let mut trace =
+            Trace { path, file, process, created, origin: 0, free, shot: None, full: false };
         trace.meta("process_name", 0, Object::new().text_of("name", &title))?;
         for row in Row::ALL {
             trace.meta("thread_name", row.number(), Object::new().text_of("name", row.name()))?;
-            trace.meta("thread_sort_index", row.number(), Object::new().value("sort_index", row.number()))?;
+            trace.meta(
+                "thread_sort_index",
+                row.number(),
+                Object::new().value("sort_index", row.number()),
+            )?;
         }
         trace.file.flush()?;
         Ok(trace)
@@ -68,7 +78,8 @@ impl Trace {
 
     /// Another device begins to keep spans, in place of the one before.
     pub fn begin_device(&mut self) {
-        self.origin = self.free.into_iter().fold(self.created.elapsed().as_nanos() as u64, u64::max);
+        self.origin =
+            self.free.into_iter().fold(self.created.elapsed().as_nanos() as u64, u64::max);
     }
 
     /// Where it is.
@@ -78,7 +89,9 @@ impl Trace {
 
     fn meta(&mut self, name: &str, thread: u32, arguments: Object) -> io::Result<()> {
         let (process, arguments) = (self.process, arguments.text());
-        self.file.line(format_args!(r#"{{"ph":"M","pid":{process},"tid":{thread},"name":"{name}","args":{arguments}}}"#))
+        self.file.line(format_args!(
+            r#"{{"ph":"M","pid":{process},"tid":{thread},"name":"{name}","args":{arguments}}}"#
+        ))
     }
 
     /// Adds spans of the current shot, of each row in their order.
@@ -90,7 +103,8 @@ impl Trace {
             let end = begin + length;
             self.free[row as usize] = end;
             let (first, last) = self.shot.unwrap_or((begin, begin));
-            self.shot = Some((first.min(begin), if row.is_of_stream() { last.max(end) } else { last }));
+            self.shot =
+                Some((first.min(begin), if row.is_of_stream() { last.max(end) } else { last }));
             if !self.full {
                 self.span(&span.label, begin, length)?;
             }
@@ -117,7 +131,9 @@ impl Trace {
     /// Ends a shot with what is to be known of it, and writes all that is still in memory.
     pub fn end_shot(&mut self, about: Object) -> io::Result<()> {
         let (begin, end) = self.shot.take().unwrap_or_default();
-        let about = about.value("begin_s", begin as f64 / 1e9).value("makespan_s", (end - begin) as f64 / 1e9);
+        let about = about
+            .value("begin_s", begin as f64 / 1e9)
+            .value("makespan_s", (end - begin) as f64 / 1e9);
         if !self.full {
             let (process, end, about) = (self.process, microseconds(end), about.text());
             self.file.line(format_args!(r#"{{"ph":"i","s":"p","pid":{process},"tid":1,"ts":{end},"name":"shot","args":{about}}}"#))?;
@@ -125,7 +141,11 @@ impl Trace {
         }
         if !self.full && self.file.bytes() > LARGEST {
             self.full = true;
-            log::warn!("trace_out: {} has reached {} bytes: later shots are left out", self.path.display(), self.file.bytes());
+            log::warn!(
+                "trace_out: {} has reached {} bytes: later shots are left out",
+                self.path.display(),
+                self.file.bytes()
+            );
         }
         Ok(())
     }

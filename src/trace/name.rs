@@ -22,13 +22,15 @@ const LAUNCHERS: [(&str, &str); 4] = [
 /// Sessions of this process by the name that they asked for.
 static TAKEN: Guarded<BTreeMap<PathBuf, u32>> = Guarded::new(BTreeMap::new(), BTreeMap::new);
 
-/// This process's rank, where a launcher says that there are several. PMIx alone does not say how many: then its rank counts.
+/// This process's rank, where a launcher says that there are several. PMIx alone does not say how
+/// many: then its rank counts.
 pub fn rank() -> Option<u32> {
     rank_in(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 fn rank_in(number: impl Fn(&str) -> Option<u32>) -> Option<u32> {
-    let told = || LAUNCHERS.into_iter().filter_map(|(rank, size)| Some((number(rank)?, number(size)?)));
+    let told =
+        || LAUNCHERS.into_iter().filter_map(|(rank, size)| Some((number(rank)?, number(size)?)));
     match told().find(|&(_, size)| size > 1) {
         Some((rank, _)) => Some(rank),
         None if told().next().is_some() => None,
@@ -36,10 +38,11 @@ fn rank_in(number: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     }
 }
 
-/// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the process, `%%` a percent sign. Where there are
-/// ranks and no `%r` or `%p`, `-r` and the rank come before the extension; in a forked child without `%p`, `-p` and the process's number do;
-/// from the second session of a process on that has the same name, and where another process is writing a file of that name, `-` and the
-/// first number from 2 on do that is free.
+/// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the
+/// process, `%%` a percent sign. Where there are ranks and no `%r` or `%p`, `-r` and the rank come
+/// before the extension; in a forked child without `%p`, `-p` and the process's number do; from the
+/// second session of a process on that has the same name, and where another process is writing a
+/// file of that name, `-` and the first number from 2 on do that is free.
 pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
     let named = expanded(pattern, rank(), std::process::id(), Process::current().is_child());
     loop {
@@ -112,20 +115,32 @@ mod tests {
 
     #[test]
     fn launchers_tell_the_rank_where_there_are_several() {
-        let rank = |set: &[(&str, u32)]| rank_in(|name| set.iter().find(|(known, _)| *known == name).map(|(_, number)| *number));
+        let rank = |set: &[(&str, u32)]| {
+            rank_in(|name| set.iter().find(|(known, _)| *known == name).map(|(_, number)| *number))
+        };
         assert_eq!(rank(&[]), None);
         for (name, size) in LAUNCHERS {
             assert_eq!(rank(&[(name, 3), (size, 4)]), Some(3));
             assert_eq!(rank(&[(name, 0), (size, 1)]), None, "one rank needs no name");
             assert_eq!(rank(&[(name, 0), (size, 1), ("PMIX_RANK", 0)]), None);
         }
-        assert_eq!(rank(&[("SLURM_PROCID", 0), ("SLURM_NTASKS", 1), ("OMPI_COMM_WORLD_RANK", 2), ("OMPI_COMM_WORLD_SIZE", 3)]), Some(2));
+        assert_eq!(
+            rank(&[
+                ("SLURM_PROCID", 0),
+                ("SLURM_NTASKS", 1),
+                ("OMPI_COMM_WORLD_RANK", 2),
+                ("OMPI_COMM_WORLD_SIZE", 3)
+            ]),
+            Some(2)
+        );
         assert_eq!(rank(&[("PMIX_RANK", 7)]), Some(7));
     }
 
     #[test]
     fn ranks_processes_and_sessions_have_files_of_their_own() {
-        let name = |pattern: &str, rank| expanded(Path::new(pattern), rank, 77, false).to_str().unwrap().to_string();
+        let name = |pattern: &str, rank| {
+            expanded(Path::new(pattern), rank, 77, false).to_str().unwrap().to_string()
+        };
         assert_eq!(name("run.json", None), "run.json");
         assert_eq!(name("a.b/run.json", Some(3)), "a.b/run-r3.json");
         assert_eq!(name("a.b/run", Some(3)), "a.b/run-r3");
@@ -135,12 +150,17 @@ mod tests {
         assert_eq!(name("100%%.json", None), "100%.json");
         assert_eq!(name("100%%.json", Some(2)), "100%-r2.json");
         assert_eq!(name("%x%", None), "%x%");
-        let of_child = |pattern: &str, rank| expanded(Path::new(pattern), rank, 78, true).to_str().unwrap().to_string();
+        let of_child = |pattern: &str, rank| {
+            expanded(Path::new(pattern), rank, 78, true).to_str().unwrap().to_string()
+        };
         assert_eq!(of_child("run.json", None), "run-p78.json");
         assert_eq!(of_child("run.json", Some(3)), "run-r3-p78.json");
         assert_eq!(of_child("run-%r.json", Some(3)), "run-3-p78.json");
         assert_eq!(of_child("run-%p.json", Some(3)), "run-78.json");
         let sessions = [1, 2, 3].map(|number| numbered(Path::new("of/a session.json"), number));
-        assert_eq!(sessions, ["of/a session.json", "of/a session-2.json", "of/a session-3.json"].map(PathBuf::from));
+        assert_eq!(
+            sessions,
+            ["of/a session.json", "of/a session-2.json", "of/a session-3.json"].map(PathBuf::from)
+        );
     }
 }

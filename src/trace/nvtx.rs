@@ -1,11 +1,13 @@
-//! NVTX ranges, for Nsight Systems and its like: where `GPUZIP_NVTX=1` asks for them and an NVTX library is installed, actions are ranges
-//! of the process, and calls of the library are ranges of the thread. Without either nothing is loaded and nothing happens.
+//! NVTX ranges, for Nsight Systems and its like: where `GPUZIP_NVTX=1` asks for them and an NVTX
+//! library is installed, actions are ranges of the process, and calls of the library are ranges of
+//! the thread. Without either nothing is loaded and nothing happens.
 
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 /// Libraries that have the functions below: of CUDA before 13, and of NVTX itself.
-const LIBRARIES: [&CStr; 3] = [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
+const LIBRARIES: [&CStr; 3] =
+    [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
 
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
@@ -20,10 +22,17 @@ struct Library {
     end: End,
 }
 
-/// Looked for once: this is asked at every action, and ranges that begin in the middle of a run help nobody.
+/// Looked for once: this is asked at every action, and ranges that begin in the middle of a run
+/// help nobody.
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceBox<Option<Library>> = OnceBox::new();
-    LIBRARY.get_or_init(|| Box::new(std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find()))).as_ref()
+    LIBRARY
+        .get_or_init(|| {
+            Box::new(
+                std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find()),
+            )
+        })
+        .as_ref()
 }
 
 /// Whether there are ranges at all.
@@ -33,22 +42,28 @@ pub fn is_on() -> bool {
 
 fn find() -> Option<Library> {
     // SAFETY: loading an NVTX library runs its initialisers, as asked for by name; it stays loaded.
-    let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    let found = LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
-        // SAFETY: the library is open; symbols are looked up, not called.
-        let symbol = |name: &CStr| Some(unsafe { libc::dlsym(library, name.as_ptr()) }).filter(|symbol: &*mut c_void| !symbol.is_null());
-        let (push, pop) = (symbol(c"nvtxRangePushA")?, symbol(c"nvtxRangePop")?);
-        let (start, end) = (symbol(c"nvtxRangeStartA")?, symbol(c"nvtxRangeEnd")?);
-        // SAFETY: these are NVTX's functions of these names, whose types have been the same in all its versions.
-        unsafe {
-            Some(Library {
-                push: std::mem::transmute::<*mut c_void, Push>(push),
-                pop: std::mem::transmute::<*mut c_void, Pop>(pop),
-                start: std::mem::transmute::<*mut c_void, Start>(start),
-                end: std::mem::transmute::<*mut c_void, End>(end),
-            })
-        }
-    });
+    let open =
+        |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let found =
+        LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
+            // SAFETY: the library is open; symbols are looked up, not called.
+            let symbol = |name: &CStr| {
+                Some(unsafe { libc::dlsym(library, name.as_ptr()) })
+                    .filter(|symbol: &*mut c_void| !symbol.is_null())
+            };
+            let (push, pop) = (symbol(c"nvtxRangePushA")?, symbol(c"nvtxRangePop")?);
+            let (start, end) = (symbol(c"nvtxRangeStartA")?, symbol(c"nvtxRangeEnd")?);
+            // SAFETY: these are NVTX's functions of these names, whose types have been the same in
+            // all its versions.
+            unsafe {
+                Some(Library {
+                    push: std::mem::transmute::<*mut c_void, Push>(push),
+                    pop: std::mem::transmute::<*mut c_void, Pop>(pop),
+                    start: std::mem::transmute::<*mut c_void, Start>(start),
+                    end: std::mem::transmute::<*mut c_void, End>(end),
+                })
+            }
+        });
     if found.is_none() {
         log::warn!("GPUZIP_NVTX = 1: neither libnvToolsExt.so.1 nor libnvtx3interop.so is on this machine's library path: no NVTX ranges");
     }

@@ -8,9 +8,11 @@ use crate::fallible_vec;
 pub enum Row {
     /// The application computes between its calls: FORWARD and BACKWARD.
     Compute,
-    /// The application's stream is in a call of the library; all of them together are the statistics' `stall`.
+    /// The application's stream is in a call of the library; all of them together are the
+    /// statistics' `stall`.
     Stall,
-    /// What that stream does there itself: copies snapshots within the device, compresses, decompresses.
+    /// What that stream does there itself: copies snapshots within the device, compresses,
+    /// decompresses.
     Codec,
     /// Transfers from host to device memory, on a lane of their own.
     Upload,
@@ -24,7 +26,15 @@ pub enum Row {
 
 impl Row {
     /// All rows, in the order in which they are shown.
-    pub const ALL: [Row; 7] = [Row::Compute, Row::Stall, Row::Codec, Row::Upload, Row::Download, Row::DirectUpload, Row::DirectDownload];
+    pub const ALL: [Row; 7] = [
+        Row::Compute,
+        Row::Stall,
+        Row::Codec,
+        Row::Upload,
+        Row::Download,
+        Row::DirectUpload,
+        Row::DirectDownload,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {

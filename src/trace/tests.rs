@@ -16,17 +16,30 @@ fn the_file_is_whole_after_every_shot() {
     let path = file("whole");
     let mut trace = Trace::create(&path, Object::new().text_of("device", "a \"host\"\n")).unwrap();
     let text = || std::fs::read_to_string(&path).unwrap();
-    assert!(text().starts_with("{\"otherData\":{\"device\":\"a \\\"host\\\"\\u000a\"},"), "{}", text());
+    assert!(
+        text().starts_with("{\"otherData\":{\"device\":\"a \\\"host\\\"\\u000a\"},"),
+        "{}",
+        text()
+    );
     let mut before = 0;
     for shot in 0..3 {
         assert!(text().ends_with("}\n]}\n"));
-        trace.add(&[span(Row::Compute, "forward", shot as f64, 0.5), span(Row::Stall, "save", shot as f64 + 0.5, 0.25)]).unwrap();
+        trace
+            .add(&[
+                span(Row::Compute, "forward", shot as f64, 0.5),
+                span(Row::Stall, "save", shot as f64 + 0.5, 0.25),
+            ])
+            .unwrap();
         trace.end_shot(Object::new().value("shot", shot)).unwrap();
         assert_eq!(text().matches("\"name\":\"shot\"").count(), shot + 1);
         assert!(text().len() > before);
         before = text().len();
     }
-    assert!(text().contains(r#""ts":1000000.000,"dur":500000.000,"name":"forward","cat":"compute""#), "{}", text());
+    assert!(
+        text().contains(r#""ts":1000000.000,"dur":500000.000,"name":"forward","cat":"compute""#),
+        "{}",
+        text()
+    );
     assert!(text().contains(r#""shot":2,"begin_s":2,"makespan_s":0.75"#), "{}", text());
     std::fs::remove_file(&path).unwrap();
 }
@@ -36,9 +49,15 @@ fn the_file_is_whole_after_every_shot() {
 fn spans_of_a_row_do_not_overlap() {
     let path = file("overlap");
     let mut trace = Trace::create(&path, Object::new()).unwrap();
-    trace.add(&[span(Row::Codec, "copy", 1.0, 1e-6), span(Row::Codec, "copy", 1.0 + 0.9e-6, 2e-6)]).unwrap();
+    trace
+        .add(&[span(Row::Codec, "copy", 1.0, 1e-6), span(Row::Codec, "copy", 1.0 + 0.9e-6, 2e-6)])
+        .unwrap();
     trace.flush().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.contains(r#""ts":1000000.000,"dur":1.000,"#) && text.contains(r#""ts":1000001.000,"dur":2.000,"#), "{text}");
+    assert!(
+        text.contains(r#""ts":1000000.000,"dur":1.000,"#)
+            && text.contains(r#""ts":1000001.000,"dur":2.000,"#),
+        "{text}"
+    );
     std::fs::remove_file(&path).unwrap();
 }

@@ -1,7 +1,7 @@
 //! What a step takes, from stretches of steps.
 
-/// A least-squares fit of stretches of forward and backward steps to the seconds that they took. The scatter of a stretch grows with its
-/// steps, so that each counts by one over their number.
+/// A least-squares fit of stretches of forward and backward steps to the seconds that they took.
+/// The scatter of a stretch grows with its steps, so that each counts by one over their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fit {
     ff: f64,
@@ -30,7 +30,8 @@ impl Fit {
         self.seconds += seconds;
     }
 
-    /// Seconds of a forward and of a backward step; the mean of both where the stretches do not tell one from the other. `None` without any.
+    /// Seconds of a forward and of a backward step; the mean of both where the stretches do not
+    /// tell one from the other. `None` without any.
     pub fn solve(&self) -> Option<(f64, f64)> {
         if self.steps == 0.0 {
             return None;
@@ -42,7 +43,8 @@ impl Fit {
         }
         let forward = (self.ft * self.bb - self.bt * self.fb) / determinant;
         let backward = (self.bt * self.ff - self.ft * self.fb) / determinant;
-        // Noise beyond the difference of the two: steps that take no time would be taken without end.
+        // Noise beyond the difference of the two: steps that take no time would be taken without
+        // end.
         Some(if forward > 0.0 && backward > 0.0 { (forward, backward) } else { (mean, mean) })
     }
 }

@@ -1,4 +1,5 @@
-//! Measuring a shot: what its steps take, and what copies and codecs do to its states. What comes out is a [`Profile`].
+//! Measuring a shot: what its steps take, and what copies and codecs do to its states. What comes
+//! out is a [`Profile`].
 
 mod fit;
 mod probe;
@@ -31,7 +32,8 @@ pub struct Tuner {
     tried_rest: bool,
     /// Forward and backward steps since the last call.
     since: (u64, u64),
-    /// Those before each call whose time is not known yet; `None` before the first one of the shot.
+    /// Those before each call whose time is not known yet; `None` before the first one of the
+    /// shot.
     stretches: VecDeque<Option<(u64, u64)>>,
     called: bool,
     fit: Fit,
@@ -41,7 +43,13 @@ pub struct Tuner {
 
 impl Tuner {
     /// For a shot of `steps` steps on a device, with these codecs to try.
-    pub fn new(target: Target, config: &Config, layout: &Layout, steps: u32, codecs: Vec<Settings>) -> Self {
+    pub fn new(
+        target: Target,
+        config: &Config,
+        layout: &Layout,
+        steps: u32,
+        codecs: Vec<Settings>,
+    ) -> Self {
         Tuner {
             target,
             config: config.clone(),
@@ -68,7 +76,9 @@ impl Tuner {
     /// The application is in a call.
     pub fn called(&mut self) {
         let stretch = std::mem::take(&mut self.since);
-        if let Err(error) = fallible_vec::push_back(&mut self.stretches, self.called.then_some(stretch)) {
+        if let Err(error) =
+            fallible_vec::push_back(&mut self.stretches, self.called.then_some(stretch))
+        {
             self.failed = Some(error);
         }
         self.called = true;
@@ -83,7 +93,8 @@ impl Tuner {
         }
     }
 
-    /// Whether u(ts) is worth a trial. State 0 is at rest as a rule: codecs make nothing of it, but it can be copied.
+    /// Whether u(ts) is worth a trial. State 0 is at rest as a rule: codecs make nothing of it, but
+    /// it can be copied.
     pub fn wants(&self, ts: i64) -> bool {
         let tried = if ts == 0 { self.tried_rest } else { self.tried >> self.part(ts) & 1 == 1 };
         self.failed.is_none() && !tried
@@ -93,7 +104,8 @@ impl Tuner {
         (ts as u64).saturating_mul(SAMPLES) / self.steps.max(1) % SAMPLES
     }
 
-    /// Tries u(ts), which is in the fields on the stream. A failure is kept for the end: the shot itself has no part in it.
+    /// Tries u(ts), which is in the fields on the stream. A failure is kept for the end: the shot
+    /// itself has no part in it.
     pub fn sample(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) {
         match ts {
             0 => self.tried_rest = true,
@@ -120,8 +132,14 @@ impl Tuner {
         if let Some(error) = self.failed.take() {
             return Err(error.within("the shot could not be measured"));
         }
-        let (Some((forward, backward)), Some(findings)) = (self.fit.solve(), self.probe.as_mut().and_then(Probe::findings)) else {
-            return fail!(State, "a shot of {} steps with too few saves and restores to measure anything", self.steps);
+        let (Some((forward, backward)), Some(findings)) =
+            (self.fit.solve(), self.probe.as_mut().and_then(Probe::findings))
+        else {
+            return fail!(
+                State,
+                "a shot of {} steps with too few saves and restores to measure anything",
+                self.steps
+            );
         };
         let backend = if self.target == Target::Host { 1 } else { 2 };
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
@@ -129,6 +147,16 @@ impl Tuner {
         let probe::Findings { h2d_gbs, d2h_gbs, d2d_gbs, codecs } = findings;
         // Nothing is on disk that could be measured.
         let disk = Profile::typical_gpu(state_bytes);
-        Ok(Profile { backend, state_bytes, forward_ms, backward_ms, h2d_gbs, d2h_gbs, d2d_gbs, codecs, ..disk })
+        Ok(Profile {
+            backend,
+            state_bytes,
+            forward_ms,
+            backward_ms,
+            h2d_gbs,
+            d2h_gbs,
+            d2d_gbs,
+            codecs,
+            ..disk
+        })
     }
 }

@@ -1,7 +1,9 @@
-//! Trials on the application's live fields: copies within the device and across the link, and codecs, each by itself.
+//! Trials on the application's live fields: copies within the device and across the link, and
+//! codecs, each by itself.
 //!
-//! A probe has a device of its own, with its own memory beside that of the session, and works on the application's stream. It only reads
-//! the fields, and it waits for the device: a shot that is measured takes longer.
+//! A probe has a device of its own, with its own memory beside that of the session, and works on
+//! the application's stream. It only reads the fields, and it waits for the device: a shot that is
+//! measured takes longer.
 
 use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
@@ -35,7 +37,8 @@ struct Trial {
     decompress: Vec<f64>,
 }
 
-/// What was measured: GB/s of a state to the device, to the host and within the device, and of every codec that works here.
+/// What was measured: GB/s of a state to the device, to the host and within the device, and of
+/// every codec that works here.
 pub struct Findings {
     /// To the device.
     pub h2d_gbs: f64,
@@ -48,12 +51,25 @@ pub struct Findings {
 }
 
 impl Probe {
-    /// Opens the device. Takes room for one state there and one on the host, and for what the codecs need; codecs that do not work here are
-    /// left out.
-    pub fn new(target: Target, config: &Config, layout: &Layout, codecs: &[Settings]) -> Result<Self> {
+    /// Opens the device. Takes room for one state there and one on the host, and for what the
+    /// codecs need; codecs that do not work here are left out.
+    pub fn new(
+        target: Target,
+        config: &Config,
+        layout: &Layout,
+        codecs: &[Settings],
+    ) -> Result<Self> {
         let device = target.open(config)?;
         let (to_device, to_host, within, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut probe = Probe { device, layout: layout.clone(), warm: false, to_device, to_host, within, trials };
+        let mut probe = Probe {
+            device,
+            layout: layout.clone(),
+            warm: false,
+            to_device,
+            to_host,
+            within,
+            trials,
+        };
         for settings in codecs {
             match coder(target, &mut *probe.device, settings, layout) {
                 Ok(coder) => probe.trials.push(Trial::new(settings, coder)),
@@ -68,7 +84,11 @@ impl Probe {
     }
 
     /// Seconds of the stream in `body`.
-    fn timed<R>(&mut self, stream: Stream, body: impl FnOnce(&mut dyn Device) -> Result<R>) -> Result<(f64, R)> {
+    fn timed<R>(
+        &mut self,
+        stream: Stream,
+        body: impl FnOnce(&mut dyn Device) -> Result<R>,
+    ) -> Result<(f64, R)> {
         let before = self.device.stalled()?;
         self.device.enter(stream, "tune")?;
         let result = body(&mut *self.device);
@@ -86,13 +106,20 @@ impl Probe {
             let in_fields = fields.iter().zip(&places);
             let copy_in = |device: &mut dyn Device| -> Result<()> {
                 for (&memory, &offset) in in_fields {
-                    device.copy(Lane::App, here.plus(offset), Place::App(memory), memory.bytes() as u64)?;
+                    device.copy(
+                        Lane::App,
+                        here.plus(offset),
+                        Place::App(memory),
+                        memory.bytes() as u64,
+                    )?;
                 }
                 Ok(())
             };
             let (within, ()) = self.timed(stream, copy_in)?;
-            let (to_host, ()) = self.timed(stream, |device| device.copy(Lane::App, host, here, bytes))?;
-            let (to_device, ()) = self.timed(stream, |device| device.copy(Lane::App, here, host, bytes))?;
+            let (to_host, ()) =
+                self.timed(stream, |device| device.copy(Lane::App, host, here, bytes))?;
+            let (to_device, ()) =
+                self.timed(stream, |device| device.copy(Lane::App, here, host, bytes))?;
             // The first round touches the memory for the first time.
             if self.warm || k > 0 {
                 self.within.push(within);
@@ -107,12 +134,19 @@ impl Probe {
     /// Tries the codecs on u(ts).
     pub fn codecs(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let mut trials = std::mem::take(&mut self.trials);
-        let result = trials.iter_mut().try_for_each(|trial| self.attempt(trial, ts, fields, stream));
+        let result =
+            trials.iter_mut().try_for_each(|trial| self.attempt(trial, ts, fields, stream));
         self.trials = trials;
         result.map_err(|e| e.within(format_args!("state {ts}")))
     }
 
-    fn attempt(&mut self, trial: &mut Trial, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
+    fn attempt(
+        &mut self,
+        trial: &mut Trial,
+        ts: i64,
+        fields: &[AppMemory],
+        stream: Stream,
+    ) -> Result<()> {
         let scratch = self.scratch()?;
         let coder = &mut trial.coder;
         if trial.stored.is_empty() {
@@ -121,7 +155,8 @@ impl Probe {
         let (compress, _) = self.timed(stream, |device| coder.make(device, 0, fields))?;
         let (_, bytes) = self.timed(stream, |device| coder.size(device, 0))?;
         let stage = coder.stage(0);
-        let (decompress, _) = self.timed(stream, |device| coder.open(device, ts, stage, bytes, &scratch))?;
+        let (decompress, _) =
+            self.timed(stream, |device| coder.open(device, ts, stage, bytes, &scratch))?;
         coder.check()?;
         trial.stored.push(bytes);
         trial.compress.push(compress);
@@ -135,7 +170,8 @@ impl Probe {
         for (field, &offset) in self.layout.fields.iter().zip(&self.layout.offsets) {
             let bytes = field.bytes().unwrap_or(0);
             let address = self.device.pointer(Place::Device(offset), bytes)?;
-            // SAFETY: memory of this probe's own device, which nobody else uses and which lives as long as the probe.
+            // SAFETY: memory of this probe's own device, which nobody else uses and which lives as
+            // long as the probe.
             fields.push(unsafe { AppMemory::new(address.cast(), bytes as usize) });
         }
         Ok(fields)
@@ -145,10 +181,12 @@ impl Probe {
     pub fn findings(&mut self) -> Option<Findings> {
         let state = self.layout.slot_bytes as f64;
         let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
-        let [h2d_gbs, d2h_gbs, d2d_gbs] = [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
+        let [h2d_gbs, d2h_gbs, d2d_gbs] =
+            [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
         let codec = |trial: &mut Trial| {
             let largest = *trial.stored.iter().max()? as f64;
-            let mean = trial.stored.iter().map(|&bytes| bytes as f64).sum::<f64>() / trial.stored.len() as f64;
+            let mean = trial.stored.iter().map(|&bytes| bytes as f64).sum::<f64>()
+                / trial.stored.len() as f64;
             Some(CodecProfile {
                 compress_gbs: gbs(&mut trial.compress)?,
                 decompress_gbs: gbs(&mut trial.decompress)?,
@@ -157,7 +195,12 @@ impl Probe {
                 ..CodecProfile::of(&trial.settings)
             })
         };
-        Some(Findings { h2d_gbs, d2h_gbs, d2d_gbs, codecs: self.trials.iter_mut().filter_map(codec).collect() })
+        Some(Findings {
+            h2d_gbs,
+            d2h_gbs,
+            d2d_gbs,
+            codecs: self.trials.iter_mut().filter_map(codec).collect(),
+        })
     }
 }
 
@@ -170,11 +213,22 @@ impl Drop for Probe {
 
 impl Trial {
     fn new(settings: &Settings, coder: SnapshotCoder) -> Self {
-        Trial { settings: settings.clone(), coder, stored: Vec::new(), compress: Vec::new(), decompress: Vec::new() }
+        Trial {
+            settings: settings.clone(),
+            coder,
+            stored: Vec::new(),
+            compress: Vec::new(),
+            decompress: Vec::new(),
+        }
     }
 }
 
-fn coder(target: Target, device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<SnapshotCoder> {
+fn coder(
+    target: Target,
+    device: &mut dyn Device,
+    settings: &Settings,
+    layout: &Layout,
+) -> Result<SnapshotCoder> {
     match target {
         Target::Host => SnapshotCoder::on_host(SnapshotCodec::new(settings.clone(), layout)?),
         Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout),

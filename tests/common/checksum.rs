@@ -12,12 +12,14 @@ pub fn checksum(bytes: &[u8], first: u64) -> u64 {
         let (mut word, index) = ([0; 8], first + k as u64);
         word[..piece.len()].copy_from_slice(piece);
         let x = u64::from_le_bytes(word) ^ mix(index % 256);
-        (mix(!(index / 256)) | 1).wrapping_mul(x.wrapping_add(u64::from(x as u32).wrapping_mul(x >> 32)))
+        (mix(!(index / 256)) | 1)
+            .wrapping_mul(x.wrapping_add(u64::from(x as u32).wrapping_mul(x >> 32)))
     };
     bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
 }
 
-/// Makes the checksum of the array's stream anew that begins at `stream[0]`. False if its payload does not end within `stream`.
+/// Makes the checksum of the array's stream anew that begins at `stream[0]`. False if its payload
+/// does not end within `stream`.
 pub fn reseal(stream: &mut [u8]) -> bool {
     if stream.len() < 64 {
         return false;

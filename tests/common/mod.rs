@@ -25,10 +25,14 @@ pub fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// What `cargo test` puts in front of it would be loaded instead of what programs were linked with: a library that `cargo build` left there.
+/// What `cargo test` puts in front of it would be loaded instead of what programs were linked with:
+/// a library that `cargo build` left there.
 pub fn library_path() -> std::ffi::OsString {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    std::env::join_paths(std::env::split_paths(&path).filter(|folder| !folder.starts_with(target()))).unwrap()
+    std::env::join_paths(
+        std::env::split_paths(&path).filter(|folder| !folder.starts_with(target())),
+    )
+    .unwrap()
 }
 
 /// Runs a command that must succeed.
@@ -38,7 +42,13 @@ pub fn run(command: &mut Command) -> Output {
     }
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command:?}: {}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     output
 }
 
@@ -65,7 +75,12 @@ pub fn target() -> PathBuf {
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        run(Command::new(env!("CARGO")).current_dir(root()).args(["build", "--release", "--quiet", "--workspace"]));
+        run(Command::new(env!("CARGO")).current_dir(root()).args([
+            "build",
+            "--release",
+            "--quiet",
+            "--workspace",
+        ]));
         target().join("release")
     })
 }
@@ -79,11 +94,13 @@ pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> P
 pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Path]) -> PathBuf {
     let program = dir.join(sources[0].file_stem().unwrap());
     let lib = library().display().to_string();
-    run(Command::new(compiler).args(flags).arg("-I").arg(root().join("include")).args(sources).arg("-o").arg(&program).args([
-        &format!("-L{lib}"),
-        "-lgpuzip",
-        &format!("-Wl,-rpath,{lib}"),
-        "-lm",
-    ]));
+    run(Command::new(compiler)
+        .args(flags)
+        .arg("-I")
+        .arg(root().join("include"))
+        .args(sources)
+        .arg("-o")
+        .arg(&program)
+        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
     program
 }

@@ -1,8 +1,10 @@
-//! An application on CUDA devices, made of driver calls alone, so that it runs on the software driver and on a real one.
+//! An application on CUDA devices, made of driver calls alone, so that it runs on the software
+//! driver and on a real one.
 //!
-//! Its states are known in advance and lie in page-locked memory: FORWARD copies the next one into the fields, SAVE and BACKWARD are
-//! followed by a poisoning of the fields on the same stream, and what every RESTORE and BACKWARD finds is copied out and compared at the
-//! end. Whatever the library does too early or too late is seen in those bytes.
+//! Its states are known in advance and lie in page-locked memory: FORWARD copies the next one into
+//! the fields, SAVE and BACKWARD are followed by a poisoning of the fields on the same stream, and
+//! what every RESTORE and BACKWARD finds is copied out and compared at the end. Whatever the
+//! library does too early or too late is seen in those bytes.
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
@@ -52,7 +54,8 @@ pub enum Streams {
     Own,
     /// Two of its own in turn, ordered by its own events.
     Alternating,
-    /// Two of its own in turn, each with fields of its own, so that the application has nothing to order.
+    /// Two of its own in turn, each with fields of its own, so that the application has nothing to
+    /// order.
     Independent,
 }
 
@@ -93,7 +96,9 @@ pub static SPOILED: AtomicU32 = AtomicU32::new(0);
 fn chain_levels(shapes: &[Field], states: &mut [u8]) {
     let level = shapes[0].bytes().unwrap() as usize;
     let bytes: usize = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum();
-    (bytes..states.len()).step_by(bytes).for_each(|at| states.copy_within(at - bytes..at - bytes + level, at + level));
+    (bytes..states.len())
+        .step_by(bytes)
+        .for_each(|at| states.copy_within(at - bytes..at - bytes + level, at + level));
     let spoiled = SPOILED.load(Ordering::Relaxed) as usize;
     if spoiled > 0 {
         states[spoiled * bytes + 2 * level - 1] ^= 1;
@@ -125,10 +130,12 @@ struct Part {
     expected: Vec<(u32, bool)>,
 }
 
-/// Room for what is looked at: FORWARDs that are repeated included, far more than any job here makes.
+/// Room for what is looked at: FORWARDs that are repeated included, far more than any job here
+/// makes.
 const LOOKS_PER_STEP: usize = 40;
 
-/// A state of numbers: of some the maximum is far above the rest, some are all the same, and few are not finite.
+/// A state of numbers: of some the maximum is far above the rest, some are all the same, and few
+/// are not finite.
 fn numbers(ts: u32, seed: u64) -> Vec<u8> {
     let mut draw = Draw((seed ^ u64::from(ts) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut bytes = Vec::new();
@@ -208,7 +215,8 @@ impl Part {
             (field, address)
         };
         let sets = if job.streams == Streams::Independent { 2 } else { 1 };
-        let fields: Vec<Vec<_>> = (0..sets).map(|_| shapes.iter().copied().map(alloc).collect()).collect();
+        let fields: Vec<Vec<_>> =
+            (0..sets).map(|_| shapes.iter().copied().map(alloc).collect()).collect();
         let own = fields.iter().flatten().map(|(_, address)| *address).collect();
         let pinned = |bytes: usize| {
             let mut address: *mut c_void = std::ptr::null_mut();
@@ -219,7 +227,10 @@ impl Part {
         let compression = &job.config.compression;
         let mut values: Vec<u8> = if compression.method == Method::None {
             (0..state_bytes * job.steps as usize)
-                .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()[6])
+                .map(|i| {
+                    (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()
+                        [6]
+                })
                 .collect()
         } else {
             (0..job.steps).flat_map(|ts| numbers(ts, seed)).collect()
@@ -310,13 +321,15 @@ impl Part {
     fn app_fields(&self) -> Vec<AppField> {
         let one = |&(field, address): &(Field, u64)| {
             // SAFETY: device memory that lives until the part does.
-            let memory = unsafe { AppMemory::new(address as *mut u8, field.bytes().unwrap() as usize) };
+            let memory =
+                unsafe { AppMemory::new(address as *mut u8, field.bytes().unwrap() as usize) };
             AppField { field, memory: Some(memory) }
         };
         self.set().iter().map(one).collect()
     }
 
-    /// Waits for the application's streams, and counts the states that are not what they have to be.
+    /// Waits for the application's streams, and counts the states that are not what they have to
+    /// be.
     fn wrong_states(&mut self) -> usize {
         self.enter();
         for stream in &self.streams {
@@ -327,10 +340,17 @@ impl Part {
             unsafe { std::slice::from_raw_parts(base.add(self.state_bytes * i), self.state_bytes) }
         };
         let right = |ts: u32, restored: bool| match &self.decoded {
-            Some(decoded) if restored => &decoded[self.state_bytes * ts as usize..][..self.state_bytes],
+            Some(decoded) if restored => {
+                &decoded[self.state_bytes * ts as usize..][..self.state_bytes]
+            }
             _ => state(self.states, ts as usize),
         };
-        let wrong = self.expected.iter().enumerate().filter(|(i, &(ts, restored))| state(self.seen, *i) != right(ts, restored)).count();
+        let wrong = self
+            .expected
+            .iter()
+            .enumerate()
+            .filter(|(i, &(ts, restored))| state(self.seen, *i) != right(ts, restored))
+            .count();
         self.expected.clear();
         wrong
     }
@@ -372,14 +392,21 @@ pub struct Outcome {
     pub syncs: u64,
 }
 
-/// Runs a job's first shot on one device with zero copy: each state is computed in the memory that the library hands out, and is looked at
-/// there again just before the next save or retrieve. Memory that it acquired it gives back whenever `releases` says so. Each call is on the
+/// Runs a job's first shot on one device with zero copy: each state is computed in the memory that
+/// the library hands out, and is looked at there again just before the next save or retrieve.
+/// Memory that it acquired it gives back whenever `releases` says so. Each call is on the
 /// next stream, if streams alternate.
-pub fn run_zero_copy(job: &Job, seed: u64, syncs: impl Fn() -> u64, releases: impl FnMut() -> bool) -> Result<Outcome> {
+pub fn run_zero_copy(
+    job: &Job,
+    seed: u64,
+    syncs: impl Fn() -> u64,
+    releases: impl FnMut() -> bool,
+) -> Result<Outcome> {
     run_zero_copy_armed(job, seed, syncs, releases, || {})
 }
 
-/// The same; `arm` is called once the application has made all it needs, and before it calls the library.
+/// The same; `arm` is called once the application has made all it needs, and before it calls the
+/// library.
 pub fn run_zero_copy_armed(
     job: &Job,
     seed: u64,
@@ -394,8 +421,9 @@ pub fn run_zero_copy_armed(
     let mut outcome = Outcome { seen: part.seen(), ..Outcome::default() };
     let count = shapes().len();
     let own = part.fields[0].clone();
-    let at =
-        |pointers: Vec<*mut c_void>| -> Vec<(Field, u64)> { shapes().into_iter().zip(pointers.into_iter().map(|p| p as u64)).collect() };
+    let at = |pointers: Vec<*mut c_void>| -> Vec<(Field, u64)> {
+        shapes().into_iter().zip(pointers.into_iter().map(|p| p as u64)).collect()
+    };
     let mut handed: Option<u32> = None;
     let mut acquired: Option<u32> = None;
     session.setup()?;
@@ -413,7 +441,8 @@ pub fn run_zero_copy_armed(
                 if let Some(last) = handed {
                     part.look(last);
                 }
-                // The state moves on into the application's own memory; what was handed out is looked at before the next event.
+                // The state moves on into the application's own memory; what was handed out is
+                // looked at before the next event.
                 let slot = std::mem::replace(&mut part.fields[0], own.clone());
                 part.forward(ts);
                 part.fields[0] = slot;
@@ -434,7 +463,8 @@ pub fn run_zero_copy_armed(
                 if let Some(last) = handed {
                     part.look(last);
                 }
-                part.fields[0] = at(insist(job, || session.retrieve_acquire(ts as i64, count, stream))?);
+                part.fields[0] =
+                    at(insist(job, || session.retrieve_acquire(ts as i64, count, stream))?);
                 part.look(ts);
                 (handed, acquired) = (Some(ts), Some(ts));
                 if action.flags & flags::LAST_USE != 0 {
@@ -473,8 +503,14 @@ pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
     run_armed(job, seed, syncs, || {})
 }
 
-/// The same; `arm` is called once the application has made all it needs, and before it calls the library.
-pub fn run_armed(job: &Job, seed: u64, syncs: impl Fn() -> u64, arm: impl FnOnce()) -> Result<Outcome> {
+/// The same; `arm` is called once the application has made all it needs, and before it calls the
+/// library.
+pub fn run_armed(
+    job: &Job,
+    seed: u64,
+    syncs: impl Fn() -> u64,
+    arm: impl FnOnce(),
+) -> Result<Outcome> {
     run_tuned(job, seed, syncs, arm, |_| Ok(()), |_| Ok(()))
 }
 
@@ -487,7 +523,8 @@ pub fn run_tuned(
     mut before_shot: impl FnMut(&mut Session) -> Result<()>,
     mut after_shot: impl FnMut(&mut Session) -> Result<()>,
 ) -> Result<Outcome> {
-    let mut parts: Vec<Part> = (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
+    let mut parts: Vec<Part> =
+        (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
     arm();
     let cursor = Arc::new(SharedSchedule::new(job.config.clone(), job.steps as i64)?);
     let mut sessions = Vec::new();
@@ -551,8 +588,9 @@ pub fn run_tuned(
     Ok(outcome)
 }
 
-/// Runs a job on one device by the C ABI's callbacks, each shot in two runs, on one stream. The fields are poisoned wherever the library has
-/// no right to them any more. Returns the states that were wrong.
+/// Runs a job on one device by the C ABI's callbacks, each shot in two runs, on one stream. The
+/// fields are poisoned wherever the library has no right to them any more. Returns the states that
+/// were wrong.
 pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
     use gpuzip::capi::*;
     /// The `user` of all callbacks.
@@ -570,14 +608,23 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         part.poison();
         0
     }
-    unsafe extern "C" fn locate(user: *mut c_void, kind: i32, _: i32, fields: *mut gpuzip_field_t, count: u32) -> i32 {
+    unsafe extern "C" fn locate(
+        user: *mut c_void,
+        kind: i32,
+        _: i32,
+        fields: *mut gpuzip_field_t,
+        count: u32,
+    ) -> i32 {
         let part = part(user);
         if kind == GPUZIP_ACTION_RESTORE {
             part.poison();
         }
         // SAFETY: the library's promise.
         let fields = unsafe { std::slice::from_raw_parts_mut(fields, count as usize) };
-        fields.iter_mut().zip(part.set()).for_each(|(field, (_, address))| field.data = *address as *mut c_void);
+        fields
+            .iter_mut()
+            .zip(part.set())
+            .for_each(|(field, (_, address))| field.data = *address as *mut c_void);
         0
     }
     unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i32 {
@@ -618,20 +665,36 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
     unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         let mut config = config.assume_init();
-        config.checkpointing_algorithm = job.config.algorithm.map_or(GPUZIP_ALGORITHM_AUTO, |algorithm| algorithm as i32);
+        config.checkpointing_algorithm =
+            job.config.algorithm.map_or(GPUZIP_ALGORITHM_AUTO, |algorithm| algorithm as i32);
         config.checkpointing_snaps = job.config.snapshots as i32;
         config.cache_capacity = job.config.cache as i32;
         config.policy = job.config.policy as i32;
         config.max_in_flight = job.config.max_in_flight as i32;
         config.range_actions = job.config.range_actions as i32;
         let text = || std::ffi::CStr::from_ptr(gpuzip_last_error()).to_string_lossy().into_owned();
-        assert_eq!(gpuzip_init(&config, job.steps as i32, fields, count, &mut handle), GPUZIP_OK, "{}", text());
+        assert_eq!(
+            gpuzip_init(&config, job.steps as i32, fields, count, &mut handle),
+            GPUZIP_OK,
+            "{}",
+            text()
+        );
         for _ in 0..job.shots {
             assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
             part.enter();
             part.forward(0);
-            assert_eq!(gpuzip_run_forward(handle, &callbacks, fields, count, stream), GPUZIP_OK, "{}", text());
-            assert_eq!(gpuzip_run_reverse(handle, &callbacks, fields, count, stream), GPUZIP_OK, "{}", text());
+            assert_eq!(
+                gpuzip_run_forward(handle, &callbacks, fields, count, stream),
+                GPUZIP_OK,
+                "{}",
+                text()
+            );
+            assert_eq!(
+                gpuzip_run_reverse(handle, &callbacks, fields, count, stream),
+                GPUZIP_OK,
+                "{}",
+                text()
+            );
         }
         assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
     }

@@ -1,4 +1,5 @@
-//! The software CUDA driver, as a test sees it: processes that have it as their libcuda, and its controls.
+//! The software CUDA driver, as a test sees it: processes that have it as their libcuda, and its
+//! controls.
 
 use crate::common::tempdir;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -64,7 +65,8 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// Runs the test `name` of this program again in a process whose libcuda is the software driver, and returns true there.
+/// Runs the test `name` of this program again in a process whose libcuda is the software driver,
+/// and returns true there.
 ///
 /// In the parent it waits for that process, and fails if it does.
 pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
@@ -83,7 +85,8 @@ pub fn folder_with(name: &str, library: &Path) -> PathBuf {
     for link in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(library, folder.join(link)).unwrap();
     }
-    // A file of its own: the loader knows one file by one name only, and a driver goes by the name of libcuda.
+    // A file of its own: the loader knows one file by one name only, and a driver goes by the name
+    // of libcuda.
     std::fs::copy(library, folder.join("libnvrtc.so")).unwrap();
     folder
 }
@@ -103,14 +106,19 @@ pub fn inside_with(name: &str, library: &Path, variables: &[(&str, &str)]) -> bo
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success() && out.contains("1 passed"), "{name}: {}\n{out}\n{err}", output.status);
+    assert!(
+        output.status.success() && out.contains("1 passed"),
+        "{name}: {}\n{out}\n{err}",
+        output.status
+    );
     print!("{out}");
     false
 }
 
 /// A function of the driver's control interface.
 fn control(name: &CStr) -> *mut c_void {
-    // SAFETY: the library is loaded already, or is the driver that cudarc will load; symbols are looked up, not called.
+    // SAFETY: the library is loaded already, or is the driver that cudarc will load; symbols are
+    // looked up, not called.
     unsafe {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
         assert!(!library.is_null(), "no software driver");

@@ -12,8 +12,10 @@ pub fn stand_in(name: &str, define: &str) -> String {
         return path;
     }
     let library = scratch("nvcomp").join(format!("{name}.so"));
-    let mine =
-        library.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-") + &std::process::id().to_string());
+    let mine = library.with_extension(
+        format!("{:?}", std::thread::current().id()).replace(['(', ')'], "-")
+            + &std::process::id().to_string(),
+    );
     let source = root().join("tests/c/nvcomp.c");
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", define])

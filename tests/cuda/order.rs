@@ -1,8 +1,10 @@
-//! What is ordered with what: a proof over the history of the software CUDA driver, and the names of all waits and records in it.
+//! What is ordered with what: a proof over the history of the software CUDA driver, and the names
+//! of all waits and records in it.
 //!
-//! An operation comes before another one if a chain of stream order, waits and waits of the host leads from it to the other; nothing else is
-//! promised. Two operations that touch the same bytes, one of them writing, and are in no such order are a race, if those bytes matter:
-//! if what the application looks at is made of them.
+//! An operation comes before another one if a chain of stream order, waits and waits of the host
+//! leads from it to the other; nothing else is promised. Two operations that touch the same bytes,
+//! one of them writing, and are in no such order are a race, if those bytes matter: if what the
+//! application looks at is made of them.
 
 use crate::emu::{self, Entry};
 use std::collections::HashMap;
@@ -27,7 +29,8 @@ pub struct Kernels {
 #[derive(Debug)]
 struct Access {
     stream: usize,
-    /// How many operations its stream has up to this one, and how many of each stream come before it.
+    /// How many operations its stream has up to this one, and how many of each stream come before
+    /// it.
     number: u32,
     after: Vec<u32>,
     to: Vec<Bytes>,
@@ -40,9 +43,14 @@ fn any_overlap(a: &[Bytes], b: &[Bytes]) -> bool {
     a.iter().any(|a| b.iter().any(|b| overlap(a, b)))
 }
 
-/// Pairs of operations in no order though their bytes matter, as text; none is the proof that no schedule gives a wrong state. `seen` is the
-/// memory that the application looks at in the end.
-pub fn races(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>, seen: &Bytes) -> Vec<String> {
+/// Pairs of operations in no order though their bytes matter, as text; none is the proof that no
+/// schedule gives a wrong state. `seen` is the memory that the application looks at in the end.
+pub fn races(
+    history: &[Entry],
+    roles: &Roles,
+    kernels: Option<&Kernels>,
+    seen: &Bytes,
+) -> Vec<String> {
     let mut accesses = ordered(history, roles, kernels);
     mark_what_matters(&mut accesses, seen);
     let mut races = Vec::new();
@@ -76,15 +84,22 @@ impl Group {
     /// Takes argument number `k` of a kernel, whose arguments before are `before`.
     fn argument(&mut self, name: u64, k: usize, before: &[u64], value: u64, kernels: &Kernels) {
         let range = |at: u64, bytes: u64| at..at + bytes;
-        let field = |values: u64| kernels.fields.iter().find(|field| field.0 == values).map_or(0, |field| field.1);
+        let field = |values: u64| {
+            kernels.fields.iter().find(|field| field.0 == values).map_or(0, |field| field.1)
+        };
         if name == kernel("snapshot_prepare") && k == 3 {
-            *self = Group { state: before[2], to: vec![range(value, kernels.room)], from: Vec::new() };
+            *self =
+                Group { state: before[2], to: vec![range(value, kernels.room)], from: Vec::new() };
         } else if name == kernel("snapshot_survey") && k == 2 {
             self.from.push(range(before[0], field(value)));
         } else if name == kernel("snapshot_decide") && k == 0 {
             self.to.push(range(value, kernels.own));
         } else if name == kernel("snapshot_open") && k == 5 {
-            *self = Group { state: before[3], to: vec![range(before[0], kernels.own)], from: vec![range(before[4], value)] };
+            *self = Group {
+                state: before[3],
+                to: vec![range(before[0], kernels.own)],
+                from: vec![range(before[4], value)],
+            };
         } else if name == kernel("snapshot_spread") && k == 2 {
             self.to.push(range(before[0], field(value)));
         }
@@ -93,19 +108,25 @@ impl Group {
 
 /// FNV-1a of a kernel's name.
 fn kernel(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
-/// The accesses in the order of the calls, with all that each comes after. The host is the last stream.
+/// The accesses in the order of the calls, with all that each comes after. The host is the last
+/// stream.
 fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<Access> {
     let streams = 1 + history.iter().map(|entry| entry.stream).max().unwrap_or(0) as usize;
-    let join = |into: &mut Vec<u32>, from: &[u32]| into.iter_mut().zip(from).for_each(|(a, &b)| *a = b.max(*a));
+    let join = |into: &mut Vec<u32>, from: &[u32]| {
+        into.iter_mut().zip(from).for_each(|(a, &b)| *a = b.max(*a))
+    };
     let (mut host, mut of_stream) = (vec![0; streams + 1], vec![vec![0; streams + 1]; streams]);
     let mut of_operation: HashMap<u64, Vec<u32>> = HashMap::new();
     let mut accesses: Vec<Access> = Vec::new();
     let mut group = Group::default();
     let mut words: (u64, Vec<u64>) = Default::default();
-    // Where reports were copied to last, the event that says so, and the operation that is its record.
+    // Where reports were copied to last, the event that says so, and the operation that is its
+    // record.
     let mut report = 0..0;
     let mut reports: HashMap<u64, Bytes> = HashMap::new();
     let mut recorded: HashMap<u64, u64> = HashMap::new();
@@ -125,7 +146,9 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
                 if words.0 != entry.after {
                     words = (entry.after, Vec::new());
                 }
-                kernels.iter().for_each(|kernels| group.argument(entry.event, entry.from as usize, &words.1, entry.to, kernels));
+                kernels.iter().for_each(|kernels| {
+                    group.argument(entry.event, entry.from as usize, &words.1, entry.to, kernels)
+                });
                 words.1.push(entry.to);
             }
             _ => {}
@@ -133,7 +156,14 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
         if let Some(from) = told.and_then(|event| reports.get(&event)) {
             host[streams] += 1;
             let (number, after, from) = (host[streams], host.clone(), vec![from.clone()]);
-            accesses.push(Access { stream: streams, number, after, to: Vec::new(), from, matters: true });
+            accesses.push(Access {
+                stream: streams,
+                number,
+                after,
+                to: Vec::new(),
+                from,
+                matters: true,
+            });
         }
         if entry.operation == 0 {
             continue;
@@ -142,7 +172,14 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
         if entry.kind == emu::COPY && entry.from == group.state && group.state != 0 {
             let Group { to, from, .. } = std::mem::take(&mut group);
             let after = of_stream[stream].clone();
-            accesses.push(Access { stream, number: after[stream], after, to, from, matters: false });
+            accesses.push(Access {
+                stream,
+                number: after[stream],
+                after,
+                to,
+                from,
+                matters: false,
+            });
             report = entry.to..entry.to + entry.bytes;
         }
         of_stream[stream][stream] += 1;
@@ -155,21 +192,32 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
         let range = |at: u64| Some(at..at + entry.bytes).filter(|_| at != 0).into_iter().collect();
         if entry.bytes > 0 {
             let (to, from) = (range(entry.to), range(entry.from));
-            accesses.push(Access { stream, number: after[stream], after, to, from, matters: false });
+            accesses.push(Access {
+                stream,
+                number: after[stream],
+                after,
+                to,
+                from,
+                matters: false,
+            });
         }
     }
     accesses
 }
 
-/// From the last access to the first: what is written matters if somebody who matters reads it before it is written again.
+/// From the last access to the first: what is written matters if somebody who matters reads it
+/// before it is written again.
 fn mark_what_matters(accesses: &mut [Access], seen: &Bytes) {
     let mut wanted = vec![seen.clone()];
     for access in accesses.iter_mut().rev() {
         access.matters |= any_overlap(&wanted, &access.to);
         if access.matters {
             for Bytes { start, end } in access.to.iter().cloned() {
-                let rest = |range: &Bytes| [range.start..range.end.min(start), range.start.max(end)..range.end];
-                wanted = wanted.iter().flat_map(rest).filter(|range| range.start < range.end).collect();
+                let rest = |range: &Bytes| {
+                    [range.start..range.end.min(start), range.start.max(end)..range.end]
+                };
+                wanted =
+                    wanted.iter().flat_map(rest).filter(|range| range.start < range.end).collect();
             }
             wanted.extend(access.from.iter().cloned());
         }
@@ -196,26 +244,36 @@ enum Role {
 pub struct Roles(HashMap<u64, Role>);
 
 impl Roles {
-    /// The library makes its events in a known order. The history begins before it makes the first one.
+    /// The library makes its events in a known order. The history begins before it makes the first
+    /// one.
     pub fn new(history: &[Entry], device_slots: u32, host_slots: u32, compresses: bool) -> Self {
         let of_packer = if compresses { [2, 64] } else { [0, 0] };
-        let of_packer = std::iter::repeat_n(Role::Made, of_packer[0]).chain(std::iter::repeat_n(Role::Reported, of_packer[1]));
-        let of_tiers = [Role::Filled, Role::Read].into_iter().cycle().take(2 * device_slots as usize);
+        let of_packer = std::iter::repeat_n(Role::Made, of_packer[0])
+            .chain(std::iter::repeat_n(Role::Reported, of_packer[1]));
+        let of_tiers =
+            [Role::Filled, Role::Read].into_iter().cycle().take(2 * device_slots as usize);
         let of_tiers = [Role::App].into_iter().chain(of_tiers);
-        let mut first = of_packer.chain(of_tiers).chain(std::iter::repeat_n(Role::Written, host_slots as usize));
+        let mut first = of_packer
+            .chain(of_tiers)
+            .chain(std::iter::repeat_n(Role::Written, host_slots as usize));
         let mut roles = HashMap::new();
         let mut before = Entry::default();
         for entry in history {
             if entry.kind == emu::EVENT {
-                let role = first.next().unwrap_or(if roles.get(&before.event) == Some(&Role::Begin) && before.kind == emu::EVENT {
-                    Role::End
-                } else {
-                    Role::Begin
-                });
+                let role = first.next().unwrap_or(
+                    if roles.get(&before.event) == Some(&Role::Begin) && before.kind == emu::EVENT {
+                        Role::End
+                    } else {
+                        Role::Begin
+                    },
+                );
                 roles.insert(entry.event, role);
             }
             // Two events at once are for a call; one alone is a mark.
-            if before.kind == emu::EVENT && entry.kind != emu::EVENT && roles.get(&before.event) == Some(&Role::Begin) {
+            if before.kind == emu::EVENT
+                && entry.kind != emu::EVENT
+                && roles.get(&before.event) == Some(&Role::Begin)
+            {
                 roles.insert(before.event, Role::Mark);
             }
             before = *entry;
@@ -239,15 +297,17 @@ enum Lane {
     Download,
 }
 
-/// Every wait and every record of a history in turn, each by the line of the source that makes it; `None` for those of the application. The
-/// history begins before the library makes its first stream.
+/// Every wait and every record of a history in turn, each by the line of the source that makes it;
+/// `None` for those of the application. The history begins before the library makes its first
+/// stream.
 #[derive(Default)]
 pub struct Sites {
     pub waits: Vec<Option<&'static str>>,
     pub records: Vec<Option<&'static str>>,
 }
 
-/// All of them: lines that wait, and one of them that hands over from one stream of the application to another; lines that record.
+/// All of them: lines that wait, and one of them that hands over from one stream of the application
+/// to another; lines that record.
 pub const WAITS: [&str; 12] = [
     "save: until the slot was downloaded",
     "download: until the save",
@@ -271,7 +331,10 @@ pub const OF_COMPRESSED: [(&str, &str); 6] = [
     ("record", "snapshot made, for its size"),
     ("record", "snapshot read, for the report"),
 ];
-pub const OF_RAW: [(&str, &str); 2] = [("wait", "save: until the slot was downloaded"), ("wait", "upload: until the slot was downloaded")];
+pub const OF_RAW: [(&str, &str); 2] = [
+    ("wait", "save: until the slot was downloaded"),
+    ("wait", "upload: until the slot was downloaded"),
+];
 pub const RECORDS: [&str; 10] = [
     "save, for the download",
     "download, for the slot",
@@ -287,16 +350,23 @@ pub const RECORDS: [&str; 10] = [
 
 /// Finds them.
 pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
-    let lanes: Vec<u32> = history.iter().filter(|entry| entry.kind == emu::STREAM).map(|entry| entry.stream).collect();
+    let lanes: Vec<u32> = history
+        .iter()
+        .filter(|entry| entry.kind == emu::STREAM)
+        .map(|entry| entry.stream)
+        .collect();
     assert_eq!(lanes.len(), 2, "one library, two streams");
     let lane = |entry: &Entry| match lanes.iter().position(|&lane| lane == entry.stream) {
         Some(0) => Lane::Upload,
         Some(_) => Lane::Download,
         None => Lane::App,
     };
-    let makes = |entry: &&Entry| entry.kind == emu::ARGUMENT && entry.event == kernel("snapshot_prepare") && entry.from == 3;
+    let makes = |entry: &&Entry| {
+        entry.kind == emu::ARGUMENT && entry.event == kernel("snapshot_prepare") && entry.from == 3
+    };
     let stages: Vec<u64> = history.iter().filter(makes).map(|entry| entry.to).collect();
-    let stream_of: HashMap<u64, u32> = history.iter().map(|entry| (entry.operation, entry.stream)).collect();
+    let stream_of: HashMap<u64, u32> =
+        history.iter().map(|entry| (entry.operation, entry.stream)).collect();
     let mut sites = Sites { waits: Vec::new(), records: Vec::new() };
     for (i, entry) in history.iter().enumerate() {
         let Some(role) = roles.of(entry.event) else {
@@ -315,13 +385,19 @@ pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
             (emu::WAIT, Lane::Upload, Role::Written) => 4,
             (emu::WAIT, Lane::App, Role::Filled) => 5,
             (emu::WAIT, Lane::App, Role::Written) => {
-                let copies = |other: &&Entry| other.kind == emu::COPY && other.stream == entry.stream;
+                let copies =
+                    |other: &&Entry| other.kind == emu::COPY && other.stream == entry.stream;
                 let copy = history[i..].iter().find(copies).unwrap();
                 [10, 11][usize::from(stages.contains(&copy.to))]
             }
-            (emu::WAIT, Lane::App, Role::End) => 6 + usize::from(stream_of[&entry.after] != entry.stream),
+            (emu::WAIT, Lane::App, Role::End) => {
+                6 + usize::from(stream_of[&entry.after] != entry.stream)
+            }
             (emu::RECORD, Lane::App, Role::App) => {
-                let user = history[i..].iter().find(|other| other.kind == emu::WAIT && other.event == entry.event).unwrap();
+                let user = history[i..]
+                    .iter()
+                    .find(|other| other.kind == emu::WAIT && other.event == entry.event)
+                    .unwrap();
                 [0, 3][usize::from(lane(user) == Lane::Upload)]
             }
             (emu::RECORD, Lane::Download, Role::Read) => 1,

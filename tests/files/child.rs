@@ -1,4 +1,5 @@
-//! A session of its own process, with a configuration file, under whatever the process is asked to suffer.
+//! A session of its own process, with a configuration file, under whatever the process is asked to
+//! suffer.
 
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -12,8 +13,9 @@ const CONFIG: &str = "GPUZIP_TEST_CONFIG";
 const REPORT: &str = "GPUZIP_TEST_REPORT";
 const OBSTACLE: &str = "GPUZIP_TEST_OBSTACLE";
 
-/// Runs the child. Its obstacles: `fsize=N` (files may have N bytes), `closed` (descriptors 0 to 2) or `closed=N`, `user` (not root), `logs` (the log goes to
-/// stderr), `waits` (before the shot, until its standard input ends), `shots=N`.
+/// Runs the child. Its obstacles: `fsize=N` (files may have N bytes), `closed` (descriptors 0 to 2)
+/// or `closed=N`, `user` (not root), `logs` (the log goes to stderr), `waits` (before the shot,
+/// until its standard input ends), `shots=N`.
 pub fn run(folder: &Path, config: &str, obstacle: &str) -> Report {
     let output = spawn(folder, config, obstacle, &|_| ()).wait_with_output().unwrap();
     report(folder, output)
@@ -23,8 +25,13 @@ pub fn spawn(folder: &Path, config: &str, obstacle: &str, prepare: &dyn Fn(&mut 
     let _ = std::fs::remove_file(folder.join("report"));
     std::fs::write(folder.join("session.cfg"), config).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["plays", "--exact", "--ignored", "--nocapture", "--test-threads=1"]).current_dir(folder);
-    command.env(CONFIG, folder.join("session.cfg")).env(REPORT, folder.join("report")).env(OBSTACLE, obstacle);
+    command
+        .args(["plays", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .current_dir(folder);
+    command
+        .env(CONFIG, folder.join("session.cfg"))
+        .env(REPORT, folder.join("report"))
+        .env(OBSTACLE, obstacle);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     prepare(&mut command);
     command.spawn().unwrap()
@@ -51,10 +58,15 @@ pub fn play() -> ! {
     let mut report = std::fs::File::create(report).unwrap();
     let obstacle = std::env::var(OBSTACLE).unwrap();
     let has = |name: &str| obstacle.split(' ').any(|word| word == name);
-    let number = |name: &str| obstacle.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok());
+    let number = |name: &str| {
+        obstacle
+            .split(' ')
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
+    };
     let mut lines = String::new();
     let limit = libc::RLIMIT_FSIZE;
-    // SAFETY: this process is the test's own; the report's descriptor is none of those that are closed; `lines` outlives the session.
+    // SAFETY: this process is the test's own; the report's descriptor is none of those that are
+    // closed; `lines` outlives the session.
     let result = unsafe {
         for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
             libc::signal(signal, libc::SIG_DFL);
@@ -70,7 +82,15 @@ pub fn play() -> ! {
                 libc::close(descriptor);
             }
         }
-        let most = |bytes| assert_eq!(libc::setrlimit(limit, &libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY }), 0);
+        let most = |bytes| {
+            assert_eq!(
+                libc::setrlimit(
+                    limit,
+                    &libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY }
+                ),
+                0
+            )
+        };
         if let Some(bytes) = number("fsize") {
             most(bytes);
         }
@@ -136,7 +156,9 @@ fn session(shots: u64, waits: bool) -> Result<(), String> {
                 check(gpuzip_get_action(handle, &mut action))?;
                 match action.r#type {
                     GPUZIP_ACTION_FORWARD => data.write([action.ts as f64; VALUES]),
-                    GPUZIP_ACTION_SAVE => check(gpuzip_save(handle, action.ts, &field, 1, null_mut()))?,
+                    GPUZIP_ACTION_SAVE => {
+                        check(gpuzip_save(handle, action.ts, &field, 1, null_mut()))?
+                    }
                     GPUZIP_ACTION_RESTORE => {
                         check(gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()))?;
                         assert_eq!(data.read(), [action.ts as f64; VALUES]);

@@ -1,4 +1,5 @@
-//! The parts of `fortran/gpuzip.f90` that follow from `include/gpuzip.h`, and those that differ only by kind and rank.
+//! The parts of `fortran/gpuzip.f90` that follow from `include/gpuzip.h`, and those that differ
+//! only by kind and rank.
 
 use crate::header::{Constant, Declaration, Function, Header, Struct};
 use std::fmt::Write;
@@ -8,9 +9,11 @@ const WIDTH: usize = 120;
 
 /// `source` with what lies between its marks `! <name> {` and `! } <name>` made anew.
 pub fn update(source: &str, header: &Header) -> String {
-    let parts = [("c", from_c(header)), ("kinds and ranks", generics()), ("procedures", procedures())];
+    let parts =
+        [("c", from_c(header)), ("kinds and ranks", generics()), ("procedures", procedures())];
     parts.iter().fold(source.to_string(), |text, (name, part)| {
-        let (begin, end) = (format!("! generated: {name} {{\n"), format!("! }} generated: {name}\n"));
+        let (begin, end) =
+            (format!("! generated: {name} {{\n"), format!("! }} generated: {name}\n"));
         let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{begin}"));
         let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{end}"));
         let indent = &before[before.rfind('\n').unwrap() + 1..];
@@ -25,12 +28,20 @@ fn size(header: &Header, member: &Declaration) -> (usize, usize) {
         "int32_t" | "uint32_t" | "float" => 4,
         _ => 8,
     };
-    assert!(header.structs.iter().all(|s| s.name != member.base || member.stars > 0), "a struct in a struct: {}", member.name);
+    assert!(
+        header.structs.iter().all(|s| s.name != member.base || member.stars > 0),
+        "a struct in a struct: {}",
+        member.name
+    );
     (one * member.elements.unwrap_or(1), one)
 }
 
 fn size_of(header: &Header, of: &Struct) -> usize {
-    let end = of.members.iter().map(|member| size(header, member)).fold(0usize, |at, (size, align)| at.next_multiple_of(align) + size);
+    let end = of
+        .members
+        .iter()
+        .map(|member| size(header, member))
+        .fold(0usize, |at, (size, align)| at.next_multiple_of(align) + size);
     end.next_multiple_of(8)
 }
 
@@ -56,10 +67,16 @@ fn from_c(header: &Header) -> String {
     let mut text = String::new();
     for Constant { doc, name, value } in &header.constants {
         text += &comment(doc, "  ");
-        writeln!(text, "  integer(c_int32_t), parameter, public :: {} = {value}", name.to_lowercase()).unwrap();
+        writeln!(
+            text,
+            "  integer(c_int32_t), parameter, public :: {} = {value}",
+            name.to_lowercase()
+        )
+        .unwrap();
     }
     for name in &header.opaque {
-        let what = "A handle, opaque; a `NAME *` of C. Copies of it are the same thing.".replace("NAME", name);
+        let what = "A handle, opaque; a `NAME *` of C. Copies of it are the same thing."
+            .replace("NAME", name);
         write!(text, "\n{}", comment(&what, "  ")).unwrap();
         writeln!(text, "  type, bind(c), public :: {name}\n    private\n    type(c_ptr) :: handle = c_null_ptr\n  end type").unwrap();
     }
@@ -71,9 +88,15 @@ fn from_c(header: &Header) -> String {
         text += "  end type\n";
     }
     text += "\n  abstract interface\n";
-    let callbacks = header.callbacks.iter().map(|f| comment(&f.doc, "    ") + &interface(header, f, &f.result.name, "bind(c)"));
+    let callbacks = header
+        .callbacks
+        .iter()
+        .map(|f| comment(&f.doc, "    ") + &interface(header, f, &f.result.name, "bind(c)"));
     // Documented where the module wraps them.
-    let functions = header.functions.iter().map(|f| interface(header, f, &c_name(f), &format!("bind(c, name='{}')", f.result.name)));
+    let functions = header
+        .functions
+        .iter()
+        .map(|f| interface(header, f, &c_name(f), &format!("bind(c, name='{}')", f.result.name)));
     text += &callbacks.collect::<Vec<_>>().join("\n");
     text += "  end interface\n";
     header.callbacks.iter().for_each(|f| writeln!(text, "  public :: {}", f.result.name).unwrap());
@@ -89,7 +112,11 @@ fn c_name(function: &Function) -> String {
 
 fn component(header: &Header, of: &Struct, member: &Declaration) -> String {
     let (kind, zero) = kind(header, member);
-    let zero = if member.name == "struct_size" { size_of(header, of).to_string() } else { zero.to_string() };
+    let zero = if member.name == "struct_size" {
+        size_of(header, of).to_string()
+    } else {
+        zero.to_string()
+    };
     let name = member.elements.map_or(member.name.clone(), |n| format!("{}({n})", member.name));
     format!("{}    {kind} :: {name} = {zero}\n", comment(&member.doc, "    "))
 }
@@ -108,8 +135,12 @@ fn scalar(header: &Header, of: &Declaration) -> (&'static str, &'static str) {
         "int64_t" | "uint64_t" => ("integer(c_int64_t)", "0"),
         "float" => ("real(c_float)", "0"),
         "double" => ("real(c_double)", "0"),
-        name if header.callbacks.iter().any(|f| f.result.name == name) => ("type(c_funptr)", "c_null_funptr"),
-        name => panic!("no Fortran type for {name} {}: name one in tests/fortran/bindings.rs", of.name),
+        name if header.callbacks.iter().any(|f| f.result.name == name) => {
+            ("type(c_funptr)", "c_null_funptr")
+        }
+        name => {
+            panic!("no Fortran type for {name} {}: name one in tests/fortran/bindings.rs", of.name)
+        }
     }
 }
 
@@ -122,24 +153,41 @@ fn argument(header: &Header, function: &Function, at: usize) -> String {
     let opaque = header.opaque.contains(&of.base) || of.base == "void" || of.base == "char";
     match (of.stars, opaque) {
         (0, _) | (1, true) => format!("{}, value :: {name}", kind(header, of).0),
-        (1, false) if header.structs.iter().any(|s| s.name == of.base) => format!("type({}), intent({intent}) :: {name}", of.base),
+        (1, false) if header.structs.iter().any(|s| s.name == of.base) => {
+            format!("type({}), intent({intent}) :: {name}", of.base)
+        }
         (1, false) => format!("{}, intent({intent}) :: {name}", scalar(header, of).0),
         (2, true) => format!("type(c_ptr), intent({intent}) :: {name}"),
-        _ => panic!("no Fortran argument for {} of {}: name one in tests/fortran/bindings.rs", of.name, function.result.name),
+        _ => panic!(
+            "no Fortran argument for {} of {}: name one in tests/fortran/bindings.rs",
+            of.name, function.result.name
+        ),
     }
 }
 
 fn interface(header: &Header, function: &Function, name: &str, bind: &str) -> String {
     let subroutine = function.result.base == "void" && function.result.stars == 0;
-    let (what, result) = if subroutine { ("subroutine", "") } else { ("function", kind(header, &function.result).0) };
-    let names: Vec<&str> = function.arguments.iter().map(|argument| argument.name.as_str()).collect();
-    let head = format!("{result}{}{what} {name}({})", if subroutine { "" } else { " " }, names.join(", "));
-    let head = if head.len() + bind.len() + 5 > WIDTH { format!("{head} &\n        {bind}") } else { format!("{head} {bind}") };
-    let arguments: String = (0..names.len()).map(|at| format!("      {}\n", argument(header, function, at))).collect();
+    let (what, result) = if subroutine {
+        ("subroutine", "")
+    } else {
+        ("function", kind(header, &function.result).0)
+    };
+    let names: Vec<&str> =
+        function.arguments.iter().map(|argument| argument.name.as_str()).collect();
+    let head =
+        format!("{result}{}{what} {name}({})", if subroutine { "" } else { " " }, names.join(", "));
+    let head = if head.len() + bind.len() + 5 > WIDTH {
+        format!("{head} &\n        {bind}")
+    } else {
+        format!("{head} {bind}")
+    };
+    let arguments: String =
+        (0..names.len()).map(|at| format!("      {}\n", argument(header, function, at))).collect();
     format!("    {head}\n      import\n{arguments}    end {what}\n")
 }
 
-/// Type, and its name in procedures and in its constant: those that codecs code, with procedures for all calls.
+/// Type, and its name in procedures and in its constant: those that codecs code, with procedures
+/// for all calls.
 const KINDS: [(&str, &str); 2] = [("real(c_float)", "f32"), ("real(c_double)", "f64")];
 /// Those that are stored as they are; for these gpuzip_field alone.
 const RAW_KINDS: [(&str, &str); 6] = [
@@ -160,14 +208,19 @@ fn each() -> impl Iterator<Item = (&'static str, &'static str, usize)> {
 fn generics() -> String {
     let mut text = String::new();
     for generic in ["field", "save", "retrieve", "view"] {
-        let names: Vec<String> = each().map(|(_, name, rank)| format!("{generic}_{name}_{rank}")).collect();
+        let names: Vec<String> =
+            each().map(|(_, name, rank)| format!("{generic}_{name}_{rank}")).collect();
         let (f32s, f64s) = names.split_at(names.len() / 2);
-        let lines = [f32s.join(", "), f64s.join(", ")].map(|names| format!("    module procedure {names}\n"));
+        let lines = [f32s.join(", "), f64s.join(", ")]
+            .map(|names| format!("    module procedure {names}\n"));
         let raw: String = match generic {
-            "field" => RAW_KINDS.map(|(_, name)| format!("    module procedure {}\n", of_ranks(name, "field_"))).concat(),
+            "field" => RAW_KINDS
+                .map(|(_, name)| format!("    module procedure {}\n", of_ranks(name, "field_")))
+                .concat(),
             _ => String::new(),
         };
-        writeln!(text, "  interface gpuzip_{generic}\n{}{raw}  end interface", lines.concat()).unwrap();
+        writeln!(text, "  interface gpuzip_{generic}\n{}{raw}  end interface", lines.concat())
+            .unwrap();
     }
     text
 }
@@ -178,7 +231,9 @@ fn of_ranks(name: &str, prefix: &str) -> String {
 }
 
 fn procedures() -> String {
-    let raw = RAW_KINDS.into_iter().flat_map(|(kind, name)| RANKS.map(move |rank| field(kind, name, rank)));
+    let raw = RAW_KINDS
+        .into_iter()
+        .flat_map(|(kind, name)| RANKS.map(move |rank| field(kind, name, rank)));
     let coded = each().map(|(kind, name, rank)| {
         [
             field(kind, name, rank),
@@ -202,9 +257,17 @@ fn dimensions(rank: usize) -> String {
 
 /// The address of the second element in each dimension, of the first where there is no second.
 fn seconds(rank: usize) -> String {
-    let one = |at: usize| (0..rank).map(|k| if k == at { format!("k({})", at + 1) } else { "1".into() }).collect::<Vec<_>>().join(", ");
+    let one = |at: usize| {
+        (0..rank)
+            .map(|k| if k == at { format!("k({})", at + 1) } else { "1".into() })
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let all: Vec<String> = (0..rank).map(|at| format!("c_loc(array({}))", one(at))).collect();
-    all.chunks(3).map(|some| some.join(", ")).collect::<Vec<_>>().join(", &\n                      ")
+    all.chunks(3)
+        .map(|some| some.join(", "))
+        .collect::<Vec<_>>()
+        .join(", &\n                      ")
 }
 
 fn field(kind: &str, name: &str, rank: usize) -> String {

@@ -1,6 +1,7 @@
 //! Reads `include/gpuzip.h`, which is generated and therefore regular.
 
-/// A C declaration: `const struct gpuzip_field_t *fields` has base `gpuzip_field_t`, one star, and is constant.
+/// A C declaration: `const struct gpuzip_field_t *fields` has base `gpuzip_field_t`, one star, and
+/// is constant.
 pub struct Declaration {
     pub doc: String,
     pub base: String,
@@ -54,16 +55,24 @@ impl Header {
         let flat = statement.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(define) = flat.strip_prefix("#define ") {
             if let Some((name, value)) = define.split_once(' ') {
-                self.constants.push(Constant { doc, name: name.into(), value: value.parse().expect(name) });
+                self.constants.push(Constant {
+                    doc,
+                    name: name.into(),
+                    value: value.parse().expect(name),
+                });
             }
         } else if let Some((_, body)) = statement.split_once('{') {
             let (body, name) = body.rsplit_once('}').expect("the end of a struct");
-            let members = statements(body).into_iter().map(|(doc, member)| declaration(doc, &member)).collect();
+            let members = statements(body)
+                .into_iter()
+                .map(|(doc, member)| declaration(doc, &member))
+                .collect();
             self.structs.push(Struct { doc, name: name.trim().into(), members });
         } else if let Some(opaque) = flat.strip_prefix("typedef struct ") {
             self.opaque.push(opaque.split(' ').next().unwrap().into());
         } else if let Some(callback) = flat.strip_prefix("typedef ").filter(|t| t.contains("(*")) {
-            self.callbacks.push(function(doc, &callback.replacen("(*", "", 1).replacen(")(", "(", 1)));
+            self.callbacks
+                .push(function(doc, &callback.replacen("(*", "", 1).replacen(")(", "(", 1)));
         } else if !flat.starts_with("typedef ") {
             self.functions.push(function(doc, &flat));
         }
@@ -108,7 +117,8 @@ fn statements(mut text: &str) -> Vec<(String, String)> {
 
 fn function(doc: String, text: &str) -> Function {
     let (head, arguments) = text.split_once('(').expect(text);
-    let arguments = arguments.trim_end_matches(')').split(',').filter(|argument| argument.trim() != "void");
+    let arguments =
+        arguments.trim_end_matches(')').split(',').filter(|argument| argument.trim() != "void");
     Function {
         doc,
         result: declaration(String::new(), head),
@@ -122,7 +132,8 @@ fn declaration(doc: String, text: &str) -> Declaration {
         None => (text.trim(), None),
     };
     let stars = text.matches('*').count();
-    let mut words: Vec<&str> = text.split([' ', '*', '\n']).filter(|word| !word.is_empty() && *word != "struct").collect();
+    let mut words: Vec<&str> =
+        text.split([' ', '*', '\n']).filter(|word| !word.is_empty() && *word != "struct").collect();
     let constant = words[0] == "const";
     words.drain(..usize::from(constant));
     let [base, name] = words[..] else { panic!("a type and a name: {text}") };

@@ -1,4 +1,5 @@
-//! A C and a Fortran program that print what each compiler makes of the header: constants, sizes, and every member's place, size and kind.
+//! A C and a Fortran program that print what each compiler makes of the header: constants, sizes,
+//! and every member's place, size and kind.
 
 use crate::header::{Header, Struct};
 use std::fmt::Write;
@@ -19,7 +20,8 @@ pub fn c_program(header: &Header) -> String {
         writeln!(text, "  printf(\"%s %d\\n\", \"{0}\", {0});", constant.name).unwrap();
     }
     for Struct { name, members, .. } in &header.structs {
-        writeln!(text, "  {{ static {name} x; printf(\"%s %zu\\n\", \"{name}\", sizeof x);").unwrap();
+        writeln!(text, "  {{ static {name} x; printf(\"%s %zu\\n\", \"{name}\", sizeof x);")
+            .unwrap();
         for member in members {
             let first = one(&member.name, member.elements, "[0]");
             let m = &member.name;
@@ -37,7 +39,13 @@ pub fn fortran_program(header: &Header) -> String {
         writeln!(text, "  type({}), target :: x{i}", of.name).unwrap();
     }
     for constant in &header.constants {
-        writeln!(text, "  print '(a, 1x, i0)', '{}', {}", constant.name, constant.name.to_lowercase()).unwrap();
+        writeln!(
+            text,
+            "  print '(a, 1x, i0)', '{}', {}",
+            constant.name,
+            constant.name.to_lowercase()
+        )
+        .unwrap();
     }
     for (i, Struct { name, members, .. }) in header.structs.iter().enumerate() {
         writeln!(text, "  print '(a, 1x, i0)', '{name}', c_sizeof(x{i})").unwrap();
@@ -47,7 +55,11 @@ pub fn fortran_program(header: &Header) -> String {
                 .unwrap();
         }
         if members.iter().any(|member| member.name == "struct_size") {
-            writeln!(text, "  if (x{i}%struct_size /= c_sizeof(x{i})) error stop 'struct_size of {name}'").unwrap();
+            writeln!(
+                text,
+                "  if (x{i}%struct_size /= c_sizeof(x{i})) error stop 'struct_size of {name}'"
+            )
+            .unwrap();
         }
     }
     text + "end program\n"

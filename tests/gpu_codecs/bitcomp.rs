@@ -1,12 +1,13 @@
-//! Bitcomp on a device: libnvcomp's streams between our kernels. What it packs, and in what order, is its own affair; that host and device
-//! read each other's payloads within the bound is ours.
+//! Bitcomp on a device: libnvcomp's streams between our kernels. What it packs, and in what order,
+//! is its own affair; that host and device read each other's payloads within the bound is ours.
 
 use crate::rig::{Kind, Rig, KINDS};
 use crate::{common, emu, nvcomp, on_a_gpu, settings, BOUNDS, SHAPES};
 use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
 use gpuzip::scalar::Scalar;
 
-const DELTAS: [Delta; 3] = [Delta::Fraction(2e-3), Delta::Range { fraction: 1e-3, sigmas: 3.0 }, Delta::Static(1e-3)];
+const DELTAS: [Delta; 3] =
+    [Delta::Fraction(2e-3), Delta::Range { fraction: 1e-3, sigmas: 3.0 }, Delta::Static(1e-3)];
 
 fn bitcomp(sparse: bool) -> Method {
     Method::Bitcomp { sparse }
@@ -19,7 +20,12 @@ fn inside(name: &str) -> bool {
 
 fn inside_with(name: &str, library: &str, define: &str) -> bool {
     let kernels = common::scratch("kernels");
-    let variables = |library: &str| emu::inside(name, &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)]);
+    let variables = |library: &str| {
+        emu::inside(
+            name,
+            &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), (nvcomp::PATH, library)],
+        )
+    };
     let inside = common::have("c++") && variables(&nvcomp::stand_in(library, define));
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -27,7 +33,8 @@ fn inside_with(name: &str, library: &str, define: &str) -> bool {
     inside
 }
 
-/// All shapes, both types, all kinds of values, one field and a pair, under all bounds; how many arrays were coded.
+/// All shapes, both types, all kinds of values, one field and a pair, under all bounds; how many
+/// arrays were coded.
 fn exchange_all(strict: bool) -> usize {
     let (mut seed, mut coded) = (0, 0);
     for n in SHAPES {
@@ -35,11 +42,17 @@ fn exchange_all(strict: bool) -> usize {
             for (b, bound) in BOUNDS.into_iter().chain(DELTAS.map(ErrorBound::Delta)).enumerate() {
                 let settings = settings(bitcomp(b % 3 == 1), bound);
                 let mut one = Rig::skewed(settings.clone(), &[(n, scalar, None)], seed / 8 % 2);
-                let mut pair = Rig::skewed(settings, &[(n, scalar, None), (n, scalar, Some(0))], seed / 16 % 2);
+                let mut pair = Rig::skewed(
+                    settings,
+                    &[(n, scalar, None), (n, scalar, Some(0))],
+                    seed / 16 % 2,
+                );
                 // Every kind with the first bound, some with the others.
-                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4) {
+                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
+                {
                     seed += 1;
-                    coded += one.exchange(kind, seed + k as u64, strict) + pair.exchange(kind, seed + k as u64, strict);
+                    coded += one.exchange(kind, seed + k as u64, strict)
+                        + pair.exchange(kind, seed + k as u64, strict);
                 }
             }
         }
@@ -55,15 +68,21 @@ fn host_and_device_read_each_other() {
     }
 }
 
-/// Shapes of their own, and three time levels: every shape has its stream, and all of them one array to work in.
+/// Shapes of their own, and three time levels: every shape has its stream, and all of them one
+/// array to work in.
 #[test]
 fn groups() {
     if !inside("bitcomp::groups") {
         return;
     }
     let (a, b) = ([52, 9, 1], [400, 1, 1]);
-    let fields =
-        [(a, Scalar::F64, Some(2)), (b, Scalar::F32, None), (a, Scalar::F64, None), (a, Scalar::F64, Some(0)), (b, Scalar::F32, Some(1))];
+    let fields = [
+        (a, Scalar::F64, Some(2)),
+        (b, Scalar::F32, None),
+        (a, Scalar::F64, None),
+        (a, Scalar::F64, Some(0)),
+        (b, Scalar::F32, Some(1)),
+    ];
     for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(60.0), ErrorBound::Delta(DELTAS[1])] {
         let mut rig = Rig::new(settings(bitcomp(false), bound), &fields);
         for (seed, &kind) in KINDS.iter().enumerate() {
@@ -80,7 +99,10 @@ fn what_breaks_the_bound_is_stored_as_it_is() {
     }
     for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(70.0), ErrorBound::Delta(DELTAS[0])] {
         for scalar in [Scalar::F32, Scalar::F64] {
-            let mut rig = Rig::new(settings(bitcomp(false), bound), &[([300, 1, 1], scalar, None), ([300, 1, 1], scalar, Some(0))]);
+            let mut rig = Rig::new(
+                settings(bitcomp(false), bound),
+                &[([300, 1, 1], scalar, None), ([300, 1, 1], scalar, Some(0))],
+            );
             for kind in [Kind::Smooth, Kind::Noise] {
                 let stream = rig.made(kind, 3);
                 let (header, ..) = Header::open(&stream).unwrap();
@@ -97,7 +119,10 @@ fn damaged_streams() {
         return;
     }
     for scalar in [Scalar::F32, Scalar::F64] {
-        let mut rig = Rig::new(settings(bitcomp(false), ErrorBound::OfMax(1e-3)), &[([300, 1, 1], scalar, None)]);
+        let mut rig = Rig::new(
+            settings(bitcomp(false), ErrorBound::OfMax(1e-3)),
+            &[([300, 1, 1], scalar, None)],
+        );
         let stream = rig.made(Kind::Smooth, 3);
         let (header, ..) = Header::open(&stream).unwrap();
         assert_eq!(header.content, Content::Coded);
@@ -110,7 +135,8 @@ fn damaged_streams() {
         for cut in (0..stream.len()).step_by(8) {
             assert!(rig.read(&stream[..cut]).is_err(), "cut at {cut}");
         }
-        // Under a checksum that is right: units that are no numbers, and payloads that are too short or too long.
+        // Under a checksum that is right: units that are no numbers, and payloads that are too
+        // short or too long.
         for unit in [i64::MIN, -1023, 1024, i64::MAX] {
             bad[64..72].copy_from_slice(&unit.to_le_bytes());
             let bytes = header.seal(&mut bad);
@@ -131,7 +157,8 @@ fn damaged_streams() {
 /// Whether NVIDIA's library is to be tested, and is there; says why not.
 pub fn is_there() -> bool {
     let wanted = std::env::var_os("GPUZIP_TEST_BITCOMP").is_some_and(|value| value == "1");
-    let missing = if wanted { bitcomp(false).missing() } else { Some("GPUZIP_TEST_BITCOMP is not 1".into()) };
+    let missing =
+        if wanted { bitcomp(false).missing() } else { Some("GPUZIP_TEST_BITCOMP is not 1".into()) };
     missing.iter().for_each(|reason| println!("skipped: bitcomp, {reason}"));
     missing.is_none()
 }
@@ -143,10 +170,17 @@ fn on_the_real_driver() {
         return;
     }
     println!("bitcomp: {} arrays coded", exchange_all(false));
-    let large = [([131, 97, 113], Scalar::F32), ([700, 333, 1], Scalar::F64), ([300_007, 1, 1], Scalar::F32)];
+    let large = [
+        ([131, 97, 113], Scalar::F32),
+        ([700, 333, 1], Scalar::F64),
+        ([300_007, 1, 1], Scalar::F32),
+    ];
     for (n, scalar) in large {
         for sparse in [false, true] {
-            let mut rig = Rig::new(settings(bitcomp(sparse), ErrorBound::OfMax(1e-3)), &[(n, scalar, None), (n, scalar, Some(0))]);
+            let mut rig = Rig::new(
+                settings(bitcomp(sparse), ErrorBound::OfMax(1e-3)),
+                &[(n, scalar, None), (n, scalar, Some(0))],
+            );
             for (seed, &kind) in KINDS.iter().enumerate() {
                 rig.exchange(kind, seed as u64, false);
             }

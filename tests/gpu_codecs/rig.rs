@@ -77,11 +77,15 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
     let mut bytes = Vec::new();
     for i in 0..count {
         let (x, y, z) = ((i % n[0]) as f64, (i / n[0] % n[1]) as f64, (i / n[0] / n[1]) as f64);
-        let smooth = ((x + 0.3 * level) / 5.0 + phase).sin() + 0.7 * (y / 4.0 - 0.2 * level).cos() * (z / 6.0).sin();
+        let smooth = ((x + 0.3 * level) / 5.0 + phase).sin()
+            + 0.7 * (y / 4.0 - 0.2 * level).cos() * (z / 6.0).sin();
         let v = match kind {
             Kind::Smooth => smooth * scale,
             Kind::Wave => {
-                let r = ((x - n[0] as f64 / 2.0).powi(2) + (y - n[1] as f64 / 2.0).powi(2) + (z - n[2] as f64 / 2.0).powi(2)).sqrt();
+                let r = ((x - n[0] as f64 / 2.0).powi(2)
+                    + (y - n[1] as f64 / 2.0).powi(2)
+                    + (z - n[2] as f64 / 2.0).powi(2))
+                .sqrt();
                 let a = r - 6.0 - level;
                 if a > 3.0 {
                     0.0
@@ -102,7 +106,9 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
             Kind::Huge => draw.value() * most,
             Kind::Tiny => draw.value() * if single { 1e-38 } else { 1e-307 },
             Kind::Mixed => draw.value() * 10f64.powf(30.0 * draw.value()),
-            Kind::NotFinite if draw.bits() >> 58 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(draw.bits() >> 40) as usize % 3],
+            Kind::NotFinite if draw.bits() >> 58 == 0 => {
+                [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(draw.bits() >> 40) as usize % 3]
+            }
             Kind::NotFinite => smooth,
             Kind::Bits => 0.0,
             Kind::Spike => {
@@ -150,8 +156,15 @@ impl Rig {
     }
 
     /// With fields that begin so many values behind a multiple of 256 bytes.
-    pub fn skewed(settings: Settings, fields: &[([u64; 3], Scalar, Option<u32>)], skew: u64) -> Self {
-        let fields: Vec<Field> = fields.iter().map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of }).collect();
+    pub fn skewed(
+        settings: Settings,
+        fields: &[([u64; 3], Scalar, Option<u32>)],
+        skew: u64,
+    ) -> Self {
+        let fields: Vec<Field> = fields
+            .iter()
+            .map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of })
+            .collect();
         let layout = Layout::new(fields.clone()).unwrap();
         let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
         ok!(cuInit(0));
@@ -172,10 +185,24 @@ impl Rig {
         let places = fields
             .iter()
             .zip(&skews)
-            .map(|(f, skew)| alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew)
+            .map(|(f, skew)| {
+                alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew
+            })
             .collect();
         let stage = alloc(room + GUARD);
-        Rig { layout, settings, host, device: Some(device), queue, context, stream, fields: places, skews, stage, room }
+        Rig {
+            layout,
+            settings,
+            host,
+            device: Some(device),
+            queue,
+            context,
+            stream,
+            fields: places,
+            skews,
+            stage,
+            room,
+        }
     }
 
     fn device(&self) -> &GpuCodec {
@@ -189,13 +216,19 @@ impl Rig {
     }
 
     fn memory(fields: &mut [Vec<u8>]) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that this is for, and are at multiples of 8 as all of this size are.
+        // SAFETY: the vectors outlive the calls that this is for, and are at multiples of 8 as all
+        // of this size are.
         fields.iter_mut().map(|f| unsafe { AppMemory::new(f.as_mut_ptr(), f.len()) }).collect()
     }
 
     fn finish(&self) -> Result<u64> {
         let mut report = Report::default();
-        ok!(cuMemcpyAsync((&raw mut report) as u64, self.device().report(), size_of::<Report>(), self.stream));
+        ok!(cuMemcpyAsync(
+            (&raw mut report) as u64,
+            self.device().report(),
+            size_of::<Report>(),
+            self.stream
+        ));
         ok!(cuStreamSynchronize(self.stream));
         report.check()
     }
@@ -217,7 +250,11 @@ impl Rig {
         let mut stream = vec![0; self.room + GUARD];
         ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage, stream.len(), self.stream));
         ok!(cuStreamSynchronize(self.stream));
-        assert!(stream[self.room..].iter().all(|&byte| byte == 0xA5), "written behind the room: {:?}", self.layout.fields);
+        assert!(
+            stream[self.room..].iter().all(|&byte| byte == 0xA5),
+            "written behind the room: {:?}",
+            self.layout.fields
+        );
         stream.truncate(bytes);
         stream
     }
@@ -227,13 +264,21 @@ impl Rig {
         ok!(cuMemsetD8Async(self.stage, 0xA5, self.room, self.stream));
         ok!(cuMemcpyAsync(self.stage, stream.as_ptr() as u64, stream.len(), self.stream));
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
-            ok!(cuMemsetD8Async(at - GUARD as u64, 0xA5, field.bytes().unwrap() as usize + 2 * GUARD, self.stream));
+            ok!(cuMemsetD8Async(
+                at - GUARD as u64,
+                0xA5,
+                field.bytes().unwrap() as usize + 2 * GUARD,
+                self.stream
+            ));
         }
-        self.device().decompress(&self.queue, self.stage, stream.len() as u64, &self.fields).unwrap();
+        self.device()
+            .decompress(&self.queue, self.stage, stream.len() as u64, &self.fields)
+            .unwrap();
         let result = self.finish();
         self.check_guards();
         result?;
-        let mut fields: Vec<Vec<u8>> = self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
+        let mut fields: Vec<Vec<u8>> =
+            self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
         for (field, &at) in fields.iter_mut().zip(&self.fields) {
             ok!(cuMemcpyAsync(field.as_mut_ptr() as u64, at, field.len(), self.stream));
         }
@@ -241,18 +286,24 @@ impl Rig {
         Ok(fields)
     }
 
-    /// Seconds, medians of `repeats`, of compressing these fields, of decompressing them, and of copying their bytes on the device; and the
-    /// bytes of the snapshot.
+    /// Seconds, medians of `repeats`, of compressing these fields, of decompressing them, and of
+    /// copying their bytes on the device; and the bytes of the snapshot.
     pub fn time(&mut self, fields: &[Vec<u8>], repeats: usize) -> ([f64; 3], u64) {
         let stream = self.make(fields);
         let raw: usize = fields.iter().map(Vec::len).sum();
         let mut copies = [0u64; 2];
         copies.iter_mut().for_each(|copy| ok!(cuMemAlloc_v2(copy, raw)));
         let bytes = stream.len() as u64;
-        let compress = self.median(repeats, |this| this.device().compress(&this.queue, &this.fields, this.stage).unwrap());
-        let decompress = self.median(repeats, |this| this.device().decompress(&this.queue, this.stage, bytes, &this.fields).unwrap());
+        let compress = self.median(repeats, |this| {
+            this.device().compress(&this.queue, &this.fields, this.stage).unwrap()
+        });
+        let decompress = self.median(repeats, |this| {
+            this.device().decompress(&this.queue, this.stage, bytes, &this.fields).unwrap()
+        });
         assert_eq!(self.finish().unwrap(), 0);
-        let copy = self.median(repeats, |this| ok!(cuMemcpyDtoDAsync_v2(copies[0], copies[1], raw, this.stream)));
+        let copy = self.median(repeats, |this| {
+            ok!(cuMemcpyDtoDAsync_v2(copies[0], copies[1], raw, this.stream))
+        });
         copies.iter().for_each(|copy| ok!(cuMemFree_v2(*copy)));
         ([compress, decompress, copy], bytes)
     }
@@ -291,15 +342,17 @@ impl Rig {
 
     /// What the host decodes from a stream.
     pub fn host_read(&mut self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut back: Vec<Vec<u8>> = self.layout.fields.iter().map(|f| vec![0xA5; f.bytes().unwrap() as usize]).collect();
+        let mut back: Vec<Vec<u8>> =
+            self.layout.fields.iter().map(|f| vec![0xA5; f.bytes().unwrap() as usize]).collect();
         let memory = Self::memory(&mut back);
         // SAFETY: the fields are as the layout says.
         unsafe { self.host.decompress(stream, &memory) }?;
         Ok(back)
     }
 
-    /// The device decodes a stream that the host may refuse, and touches nothing but the stream and the fields. It refuses what the host
-    /// refuses, and has its values of all else. Whether it takes it.
+    /// The device decodes a stream that the host may refuse, and touches nothing but the stream and
+    /// the fields. It refuses what the host refuses, and has its values of all else. Whether it
+    /// takes it.
     pub fn survives(&mut self, stream: &[u8], low: bool) -> bool {
         let mut from = Guarded::new(stream.len(), low);
         from.slice().copy_from_slice(stream);
@@ -307,23 +360,35 @@ impl Rig {
         let mut fields: Vec<Guarded> = bytes.map(|bytes| Guarded::new(bytes, low)).collect();
         fields.iter_mut().for_each(|f| f.slice().fill(0xA5));
         let places: Vec<u64> = fields.iter().map(|f| f.at as u64).collect();
-        self.device().decompress(&self.queue, from.at as u64, stream.len() as u64, &places).unwrap();
+        self.device()
+            .decompress(&self.queue, from.at as u64, stream.len() as u64, &places)
+            .unwrap();
         let read = self.finish();
         let expected = self.host_read(stream);
         if let (Ok(_), Ok(expected)) = (&read, &expected) {
-            for ((field, expected), of) in fields.iter_mut().zip(expected).zip(&self.layout.fields) {
-                assert!(same(field.slice(), expected, of.scalar), "other values from a damaged stream: {:?}", self.layout.fields);
+            for ((field, expected), of) in fields.iter_mut().zip(expected).zip(&self.layout.fields)
+            {
+                assert!(
+                    same(field.slice(), expected, of.scalar),
+                    "other values from a damaged stream: {:?}",
+                    self.layout.fields
+                );
             }
         }
-        assert!(read.is_ok() == expected.is_ok(), "one refuses a stream: {read:?}, {:?}", expected.map(|_| ()));
+        assert!(
+            read.is_ok() == expected.is_ok(),
+            "one refuses a stream: {read:?}, {:?}",
+            expected.map(|_| ())
+        );
         read.is_ok()
     }
 
-    /// Each reads what the other one makes of the same fields, and the bounds are kept. Strictly, both make the same decisions and have the
-    /// same values back. How many arrays are coded.
+    /// Each reads what the other one makes of the same fields, and the bounds are kept. Strictly,
+    /// both make the same decisions and have the same values back. How many arrays are coded.
     pub fn exchange(&mut self, kind: Kind, seed: u64, strict: bool) -> usize {
         let mut fields = self.host_fields(kind, seed);
-        let what = format!("{:?} of {:?}, {kind:?}, seed {seed}", self.settings, self.layout.fields);
+        let what =
+            format!("{:?} of {:?}, {kind:?}, seed {seed}", self.settings, self.layout.fields);
         let mut theirs = vec![0xA5; self.room];
         let memory = Self::memory(&mut fields);
         // SAFETY: the fields are as the layout says.
@@ -332,50 +397,78 @@ impl Rig {
         let ours = self.make(&fields);
         let mut back = Vec::new();
         for stream in [&ours, &theirs] {
-            let (on_host, on_device) = (self.host_read(stream).unwrap(), self.read(stream).unwrap());
+            let (on_host, on_device) =
+                (self.host_read(stream).unwrap(), self.read(stream).unwrap());
             for ((a, b), of) in on_host.iter().zip(&on_device).zip(&self.layout.fields) {
-                assert!(same(a, b, of.scalar), "{what}: host and device decode one stream to other values");
+                assert!(
+                    same(a, b, of.scalar),
+                    "{what}: host and device decode one stream to other values"
+                );
             }
             self.check_bounds(&what, stream, &fields, &on_host);
             back.push(on_host);
         }
         let (ours, theirs) = (headers(&ours), headers(&theirs));
         if strict {
-            let decisions = |headers: &[Header]| headers.iter().map(|h| (h.field, h.content as u8, h.reference)).collect::<Vec<_>>();
+            let decisions = |headers: &[Header]| {
+                headers.iter().map(|h| (h.field, h.content as u8, h.reference)).collect::<Vec<_>>()
+            };
             assert_eq!(decisions(&ours), decisions(&theirs), "{what}");
             for ((a, b), of) in back[0].iter().zip(&back[1]).zip(&self.layout.fields) {
                 assert!(same(a, b, of.scalar), "{what}: host and device make other values");
             }
         }
         for (a, b) in ours.iter().zip(&theirs) {
-            assert!(a.reference != b.reference || (a.bound - b.bound).abs() <= 1e-12 * b.bound, "{what}: {} and {}", a.bound, b.bound);
+            assert!(
+                a.reference != b.reference || (a.bound - b.bound).abs() <= 1e-12 * b.bound,
+                "{what}: {} and {}",
+                a.bound,
+                b.bound
+            );
         }
         ours.iter().filter(|header| header.content == Content::Coded).count()
     }
 
-    /// Every array of a stream came back within the bound of its header, and what is not finite with its bits.
+    /// Every array of a stream came back within the bound of its header, and what is not finite
+    /// with its bits.
     fn check_bounds(&self, what: &str, stream: &[u8], fields: &[Vec<u8>], back: &[Vec<u8>]) {
         for header in headers(stream) {
             let numbers = |of: &[u8]| numbers(of, header.shape.scalar);
             let of = |all: &[Vec<u8>]| {
                 let values = numbers(&all[header.field as usize]);
                 match header.reference {
-                    Some(later) => numbers(&all[later as usize]).iter().zip(values).map(|(later, x)| later - x).collect(),
+                    Some(later) => numbers(&all[later as usize])
+                        .iter()
+                        .zip(values)
+                        .map(|(later, x)| later - x)
+                        .collect(),
                     None => values,
                 }
             };
             let (x, y) = (of(fields), of(back));
-            let slack = x.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs())) * 1e-15;
-            let errors: Vec<f64> = x.iter().zip(&y).map(|(x, y)| if x.is_finite() { (x - y).abs() } else { 0.0 }).collect();
+            let slack =
+                x.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs())) * 1e-15;
+            let errors: Vec<f64> = x
+                .iter()
+                .zip(&y)
+                .map(|(x, y)| if x.is_finite() { (x - y).abs() } else { 0.0 })
+                .collect();
             let exact = x.iter().zip(&y).all(|(x, y)| x.is_finite() || x.to_bits() == y.to_bits());
             let error = match self.settings.bound {
                 ErrorBound::Psnr(_) => {
-                    let most = errors.iter().fold(f64::MIN_POSITIVE, |most, &error| most.max(error));
-                    most * (errors.iter().map(|error| (error / most).powi(2)).sum::<f64>() / errors.len() as f64).sqrt()
+                    let most =
+                        errors.iter().fold(f64::MIN_POSITIVE, |most, &error| most.max(error));
+                    most * (errors.iter().map(|error| (error / most).powi(2)).sum::<f64>()
+                        / errors.len() as f64)
+                        .sqrt()
                 }
                 _ => errors.iter().fold(0.0, |most, &error| error.max(most)),
             };
-            assert!(exact && error <= header.bound * (1.0 + 1e-12) + slack, "{what}: off by {error}, not {}", header.bound);
+            assert!(
+                exact && error <= header.bound * (1.0 + 1e-12) + slack,
+                "{what}: off by {error}, not {}",
+                header.bound
+            );
         }
     }
 
@@ -396,13 +489,20 @@ impl Rig {
         let stream = self.make(&fields);
         if stream != expected {
             let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
-            panic!("{what}: {} bytes where the host has {}, the first other one is {at:?}", stream.len(), expected.len());
+            panic!(
+                "{what}: {} bytes where the host has {}, the first other one is {at:?}",
+                stream.len(),
+                expected.len()
+            );
         }
         let back = self.host_read(&expected).unwrap();
         let read = self.read(&stream).unwrap();
         for (i, (read, back)) in read.iter().zip(&back).enumerate() {
             // The bits of a NaN that a subtraction makes are the processor's.
-            assert!(same(read, back, self.layout.fields[i].scalar), "{what}: field {i} is decoded to other values");
+            assert!(
+                same(read, back, self.layout.fields[i].scalar),
+                "{what}: field {i} is decoded to other values"
+            );
         }
         stream
     }
@@ -443,8 +543,15 @@ impl Guarded {
         let all = inner + 2 * Self::PAGE;
         // SAFETY: new memory, of which the inner part is made accessible.
         unsafe {
-            let mapping =
-                libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0).cast::<u8>();
+            let mapping = libc::mmap(
+                std::ptr::null_mut(),
+                all,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+            .cast::<u8>();
             assert!(!mapping.cast::<libc::c_void>().eq(&libc::MAP_FAILED));
             let first = mapping.add(Self::PAGE);
             assert_eq!(libc::mprotect(first.cast(), inner, libc::PROT_READ | libc::PROT_WRITE), 0);
@@ -469,18 +576,12 @@ impl Drop for Guarded {
 
 fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
     match scalar {
-        Scalar::F32 => a
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .zip(b.as_chunks::<4>().0)
-            .all(|(&a, &b)| a == b || f32::from_le_bytes(a).is_nan() && f32::from_le_bytes(b).is_nan()),
-        Scalar::F64 => a
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .zip(b.as_chunks::<8>().0)
-            .all(|(&a, &b)| a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()),
+        Scalar::F32 => a.as_chunks::<4>().0.iter().zip(b.as_chunks::<4>().0).all(|(&a, &b)| {
+            a == b || f32::from_le_bytes(a).is_nan() && f32::from_le_bytes(b).is_nan()
+        }),
+        Scalar::F64 => a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0).all(|(&a, &b)| {
+            a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()
+        }),
         _ => a == b,
     }
 }
@@ -488,7 +589,13 @@ fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.device = None;
-        for address in self.fields.iter().zip(&self.skews).map(|(field, skew)| field - skew - GUARD as u64).chain([self.stage]) {
+        for address in self
+            .fields
+            .iter()
+            .zip(&self.skews)
+            .map(|(field, skew)| field - skew - GUARD as u64)
+            .chain([self.stage])
+        {
             ok!(cuMemFree_v2(address));
         }
         ok!(cuStreamDestroy_v2(self.stream));

@@ -44,25 +44,37 @@ impl Shot {
         rows.iter().flat_map(|row| self.row(row)).map(|span| span.argument("bytes") as u64).sum()
     }
 
-    /// Spans of a row never overlap, every action is there once and in its order, and sums and counts are those of statistics and plan.
+    /// Spans of a row never overlap, every action is there once and in its order, and sums and
+    /// counts are those of statistics and plan.
     pub fn check(&self, actions: &[(Action, u32)], stats: &Stats, plan: &Counts) {
         for (row, spans) in &self.rows {
             for pair in spans.windows(2) {
                 assert!(pair[0].begin + pair[0].length <= pair[1].begin + 1e-6, "{row}: {pair:?}");
             }
         }
-        let expected: Vec<(i64, &str, i64)> =
-            (0..).zip(actions).filter_map(|(it, (action, end))| Some((it, name(action)?, *end as i64))).collect();
+        let expected: Vec<(i64, &str, i64)> = (0..)
+            .zip(actions)
+            .filter_map(|(it, (action, end))| Some((it, name(action)?, *end as i64)))
+            .collect();
         let mut found: Vec<(i64, &str, i64)> = Vec::new();
         for span in self.row("compute").iter().chain(self.row("stall")) {
             let end = span.arguments["last"].as_i64().unwrap_or(span.argument("state"));
-            found.push((span.argument("action"), if span.what == "recompute" { "forward" } else { &span.what }, end));
+            found.push((
+                span.argument("action"),
+                if span.what == "recompute" { "forward" } else { &span.what },
+                end,
+            ));
         }
         found.sort();
         assert_eq!(found, expected);
         let stall = self.seconds("stall", &[]);
-        assert!((stall - stats.stall).abs() < 1e-6 + 1e-9 * actions.len() as f64, "{stall} s, {} s of statistics", stats.stall);
-        let count = |rows: [&str; 2]| rows.iter().map(|row| self.row(row).len() as u64).sum::<u64>();
+        assert!(
+            (stall - stats.stall).abs() < 1e-6 + 1e-9 * actions.len() as f64,
+            "{stall} s, {} s of statistics",
+            stats.stall
+        );
+        let count =
+            |rows: [&str; 2]| rows.iter().map(|row| self.row(row).len() as u64).sum::<u64>();
         assert_eq!(count(["h2d", "h2d on the stream"]), plan.h2d);
         assert_eq!(count(["d2h", "d2h on the stream"]), plan.d2h);
         assert_eq!(
@@ -90,21 +102,31 @@ fn name(action: &Action) -> Option<&'static str> {
 /// The shots of a file, all of which is JSON.
 pub fn shots(path: &Path) -> Vec<Shot> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let file: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}\n{text}", path.display()));
+    let file: Value =
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}\n{text}", path.display()));
     let (mut shots, mut shot) = (Vec::new(), Shot::default());
     let mut threads = BTreeMap::new();
     for event in file["traceEvents"].as_array().unwrap() {
-        let number = |name: &str| event[name].as_f64().unwrap_or_else(|| panic!("{name} in {event}"));
+        let number =
+            |name: &str| event[name].as_f64().unwrap_or_else(|| panic!("{name} in {event}"));
         match event["ph"].as_str().unwrap() {
             "M" if event["name"] == "thread_name" => {
-                threads.insert(event["tid"].as_u64().unwrap(), event["args"]["name"].as_str().unwrap().to_string());
+                threads.insert(
+                    event["tid"].as_u64().unwrap(),
+                    event["args"]["name"].as_str().unwrap().to_string(),
+                );
             }
             "M" => {}
             "X" => {
                 let row = threads[&event["tid"].as_u64().unwrap()].clone();
                 assert_eq!(event["cat"], row.as_str());
                 let what = event["name"].as_str().unwrap().to_string();
-                let span = Span { begin: number("ts"), length: number("dur"), what, arguments: event["args"].clone() };
+                let span = Span {
+                    begin: number("ts"),
+                    length: number("dur"),
+                    what,
+                    arguments: event["args"].clone(),
+                };
                 shot.rows.entry(row).or_default().push(span);
             }
             "i" => {

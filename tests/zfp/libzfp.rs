@@ -38,8 +38,10 @@ impl Libzfp {
     pub fn open() -> Option<Libzfp> {
         let names = [c"libzfp.so.1", c"libzfp.so"];
         // SAFETY: a library that runs nothing when it is loaded.
-        let library =
-            names.into_iter().map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }).find(|library| !library.is_null());
+        let library = names
+            .into_iter()
+            .map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) })
+            .find(|library| !library.is_null());
         if library.is_none() {
             println!("skipped: libzfp is not installed");
         }
@@ -75,14 +77,38 @@ impl Libzfp {
     pub fn compress<T: Value>(&self, x: &[T], dims: &[usize], rate: u32, to: &mut [u8]) -> usize {
         assert_eq!(x.len(), dims.iter().product());
         // SAFETY: a field to read from, and a stream to write to.
-        unsafe { self.run::<T>(x.as_ptr() as Pointer, dims, rate, to.as_mut_ptr().cast(), to.len(), self.zfp_compress) }
+        unsafe {
+            self.run::<T>(
+                x.as_ptr() as Pointer,
+                dims,
+                rate,
+                to.as_mut_ptr().cast(),
+                to.len(),
+                self.zfp_compress,
+            )
+        }
     }
 
     /// The reverse.
-    pub fn decompress<T: Value>(&self, from: &[u8], dims: &[usize], rate: u32, x: &mut [T]) -> usize {
+    pub fn decompress<T: Value>(
+        &self,
+        from: &[u8],
+        dims: &[usize],
+        rate: u32,
+        x: &mut [T],
+    ) -> usize {
         assert_eq!(x.len(), dims.iter().product());
         // SAFETY: a field to write to, and a stream to read from.
-        unsafe { self.run::<T>(x.as_mut_ptr().cast(), dims, rate, from.as_ptr() as Pointer, from.len(), self.zfp_decompress) }
+        unsafe {
+            self.run::<T>(
+                x.as_mut_ptr().cast(),
+                dims,
+                rate,
+                from.as_ptr() as Pointer,
+                from.len(),
+                self.zfp_decompress,
+            )
+        }
     }
 
     /// # Safety
@@ -106,7 +132,13 @@ impl Libzfp {
             };
             let bits = (self.stream_open)(bytes, len);
             let stream = (self.zfp_stream_open)(bits);
-            (self.zfp_stream_set_rate)(stream, c_double::from(rate), T::TYPE, dims.len() as c_uint, 0);
+            (self.zfp_stream_set_rate)(
+                stream,
+                c_double::from(rate),
+                T::TYPE,
+                dims.len() as c_uint,
+                0,
+            );
             let done = action(stream, field);
             (self.zfp_stream_close)(stream);
             (self.stream_close)(bits);

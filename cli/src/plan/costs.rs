@@ -8,14 +8,18 @@ use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
-/// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU behind PCIe 4.
+/// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU
+/// behind PCIe 4.
 #[derive(Args)]
-#[command(next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)")]
+#[command(
+    next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)"
+)]
 pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
     #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state")]
     state_bytes: Option<u64>,
-    /// What an application has measured, the file of its profile_path: steps, copies, codecs and bytes of a state
+    /// What an application has measured, the file of its profile_path: steps, copies, codecs and
+    /// bytes of a state
     #[arg(long, value_name = "FILE", group = "state")]
     profile: Option<PathBuf>,
     /// Milliseconds of a forward step
@@ -42,10 +46,12 @@ pub struct CostOptions {
     /// Bytes of disk for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     disk_budget: Option<u64>,
-    /// Bytes of a state that are the previous time level of its other fields; plans that keep it once (shared_levels) are ranked beside
+    /// Bytes of a state that are the previous time level of its other fields; plans that keep it
+    /// once (shared_levels) are ranked beside
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
     shared_bytes: Option<u64>,
-    /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked beside
+    /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked
+    /// beside
     #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair)]
     ratio: Option<Pair>,
     /// GB/s of the codec on raw bytes: both ways, or of compression and of decompression
@@ -55,7 +61,9 @@ pub struct CostOptions {
 
 /// Ranks that share their nodes' memory and links.
 #[derive(Args)]
-#[command(next_help_heading = "Surveys (budgets, link and disk are then a node's, --device-budget a rank's)")]
+#[command(
+    next_help_heading = "Surveys (budgets, link and disk are then a node's, --device-budget a rank's)"
+)]
 pub struct SurveyOptions {
     /// Ranks in all, one device each
     #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..))]
@@ -75,7 +83,8 @@ impl SurveyOptions {
     /// The survey, if one is described.
     pub fn survey(&self) -> Option<Survey> {
         let ranks = self.ranks?;
-        let (ranks_per_node, links_per_node) = (self.ranks_per_node.unwrap_or(1), self.links_per_node.unwrap_or(1));
+        let (ranks_per_node, links_per_node) =
+            (self.ranks_per_node.unwrap_or(1), self.links_per_node.unwrap_or(1));
         Some(Survey { ranks, ranks_per_node, links_per_node, shots: self.shots.unwrap_or(1) })
     }
 }
@@ -130,7 +139,8 @@ impl CostOptions {
     /// The machine of one rank.
     pub fn machine(&self, cache: Option<u32>, survey: Option<Survey>) -> Result<Machine> {
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
-        let state_bytes = self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
+        let state_bytes =
+            self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
@@ -141,23 +151,47 @@ impl CostOptions {
             (None, None, None) => return refuse(no_budgets()),
         };
         if let Some(past) = self.shared_bytes.filter(|&past| past == 0 || past >= state_bytes) {
-            return refuse(format!("--shared-bytes {past}: a part of the {state_bytes} bytes of a state"));
+            return refuse(format!(
+                "--shared-bytes {past}: a part of the {state_bytes} bytes of a state"
+            ));
         }
-        let budgets = Budgets { device, host: self.host_budget.unwrap_or(0), disk: self.disk_budget.unwrap_or(0) };
+        let budgets = Budgets {
+            device,
+            host: self.host_budget.unwrap_or(0),
+            disk: self.disk_budget.unwrap_or(0),
+        };
         let codecs = self.codecs(measured.as_ref());
         let is_measured = measured.is_some();
         let profile = self.speeds(measured, state_bytes);
-        Profile { codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(), ..profile.clone() }.check()?;
+        Profile {
+            codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(),
+            ..profile.clone()
+        }
+        .check()?;
         let origins = self.origins(&profile, is_measured);
-        let (profile, budgets) = survey.map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        Ok(Machine { profile, budgets, state_bytes, codecs, cache, previous_bytes: self.shared_bytes, origins })
+        let (profile, budgets) = survey
+            .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
+        Ok(Machine {
+            profile,
+            budgets,
+            state_bytes,
+            codecs,
+            cache,
+            previous_bytes: self.shared_bytes,
+            origins,
+        })
     }
 
     fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Profile {
         let known = match measured {
             Some(profile) => {
                 let scale = profile.scale(state_bytes);
-                Profile { state_bytes, forward_ms: profile.forward_ms * scale, backward_ms: profile.backward_ms * scale, ..profile }
+                Profile {
+                    state_bytes,
+                    forward_ms: profile.forward_ms * scale,
+                    backward_ms: profile.backward_ms * scale,
+                    ..profile
+                }
             }
             None => Profile::typical_gpu(state_bytes),
         };
@@ -178,10 +212,21 @@ impl CostOptions {
     }
 
     /// Every cost, and whether it was given, measured or assumed.
-    fn origins(&self, profile: &Profile, is_measured: bool) -> Vec<(&'static str, String, &'static str)> {
-        let otherwise = if is_measured { "from the profile" } else { "assumed: a GPU behind PCIe 4" };
+    fn origins(
+        &self,
+        profile: &Profile,
+        is_measured: bool,
+    ) -> Vec<(&'static str, String, &'static str)> {
+        let otherwise =
+            if is_measured { "from the profile" } else { "assumed: a GPU behind PCIe 4" };
         let source = |given: bool| if given { "given" } else { otherwise };
-        let both = |a: f64, b: f64| if a == b { format!("{a} GB/s both ways") } else { format!("{a} and {b} GB/s") };
+        let both = |a: f64, b: f64| {
+            if a == b {
+                format!("{a} GB/s both ways")
+            } else {
+                format!("{a} and {b} GB/s")
+            }
+        };
         let backward = match (self.backward_ms, self.forward_ms) {
             (None, Some(_)) => "taken from --forward-ms",
             (given, _) => source(given.is_some()),
@@ -200,7 +245,11 @@ impl CostOptions {
         }
         if self.ratio.is_some() {
             let Pair(compress, decompress) = self.codec_gbs.unwrap_or(Pair(200.0, 200.0));
-            origins.push(("--codec-gbs", both(compress, decompress), if self.codec_gbs.is_some() { "given" } else { "assumed" }));
+            origins.push((
+                "--codec-gbs",
+                both(compress, decompress),
+                if self.codec_gbs.is_some() { "given" } else { "assumed" },
+            ));
         }
         origins
     }
@@ -209,15 +258,28 @@ impl CostOptions {
     fn codecs(&self, measured: Option<&Profile>) -> Vec<(String, CodecProfile)> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
             let typical = CodecProfile::typical(0, ratio, false);
-            let Pair(compress_gbs, decompress_gbs) = self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
-            (format!("ratio {ratio}"), CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical })
+            let Pair(compress_gbs, decompress_gbs) =
+                self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
+            (
+                format!("ratio {ratio}"),
+                CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical },
+            )
         });
         let named = |codec: &CodecProfile| {
             let name = usize::try_from(codec.compressor).ok().and_then(|k| COMPRESSORS.get(k));
-            let name = name.map_or_else(|| format!("compressor {}", codec.compressor), |name| name.to_string());
-            (if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name }, codec.clone())
+            let name = name.map_or_else(
+                || format!("compressor {}", codec.compressor),
+                |name| name.to_string(),
+            );
+            (
+                if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name },
+                codec.clone(),
+            )
         };
-        described.into_iter().chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named)).collect()
+        described
+            .into_iter()
+            .chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named))
+            .collect()
     }
 }
 
@@ -230,9 +292,11 @@ fn read_profile(file: &Path) -> Result<Profile> {
     Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
 }
 
-/// What a session does where nothing is known of its memory, and what this command needs instead: it may run on another machine.
+/// What a session does where nothing is known of its memory, and what this command needs instead:
+/// it may run on another machine.
 fn no_budgets() -> String {
-    let taken = gpuzip::available::host().map_or(String::new(), |free| format!(", {} on this one now", super::size(free.bytes / 2)));
+    let taken = gpuzip::available::host()
+        .map_or(String::new(), |free| format!(", {} on this one now", super::size(free.bytes / 2)));
     format!(
         "how much memory is there for snapshots? give --device-budget or --host-budget, or --cache; a session without budgets takes at most half \
          of the memory that is free on its machine{taken}"
@@ -240,11 +304,18 @@ fn no_budgets() -> String {
 }
 
 impl Machine {
-    /// The tiers for raw snapshots, for compressed ones with each codec, and for raw ones that share time levels.
+    /// The tiers for raw snapshots, for compressed ones with each codec, and for raw ones that
+    /// share time levels.
     pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
         let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
-        let shared = self.previous_bytes.map(|past| TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, past));
-        codecs.map(|codec| self.sizes(codec)).chain(shared.map(|sizes| self.capped(sizes))).map(|sizes| vec![sizes]).collect()
+        let shared = self.previous_bytes.map(|past| {
+            TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, past)
+        });
+        codecs
+            .map(|codec| self.sizes(codec))
+            .chain(shared.map(|sizes| self.capped(sizes)))
+            .map(|sizes| vec![sizes])
+            .collect()
     }
 
     /// The codec of an alternative.
@@ -259,12 +330,17 @@ impl Machine {
 
     /// The costs, their values and where these come from, a line for each.
     pub fn costs_lines(&self) -> Vec<String> {
-        self.origins.iter().map(|(option, value, source)| format!("{option:13} {value:22} {source}")).collect()
+        self.origins
+            .iter()
+            .map(|(option, value, source)| format!("{option:13} {value:22} {source}"))
+            .collect()
     }
 
     /// The same as JSON.
     pub fn costs_json(&self) -> Value {
-        let cost = |(option, value, source): &(&str, String, &str)| (option.to_string(), json!({"value": value, "source": source}));
+        let cost = |(option, value, source): &(&str, String, &str)| {
+            (option.to_string(), json!({"value": value, "source": source}))
+        };
         Value::Object(self.origins.iter().map(cost).collect())
     }
 
@@ -274,7 +350,10 @@ impl Machine {
 
     /// With no more device slots than are asked for.
     fn capped(&self, sizes: TierSpec) -> TierSpec {
-        TierSpec { cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))), ..sizes }
+        TierSpec {
+            cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
+            ..sizes
+        }
     }
 
     /// What snapshots are in an alternative.

@@ -19,12 +19,16 @@ struct Curve {
     points: Vec<(u64, f64)>,
 }
 
-/// The drawing for `steps` steps: device budgets from an eighth to eight times the given one, and host budgets beside the given one.
+/// The drawing for `steps` steps: device budgets from an eighth to eight times the given one, and
+/// host budgets beside the given one.
 pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     let devices = devices(machine, if steps > 20_000 { 1.0 } else { 0.5 });
     let mut curves = Vec::new();
     for host in hosts(machine.budgets.host) {
-        curves.push(Curve { name: format!("{} of host memory", size(host)), points: best(steps, machine, &devices, host)? });
+        curves.push(Curve {
+            name: format!("{} of host memory", size(host)),
+            points: best(steps, machine, &devices, host)?,
+        });
     }
     let recipe = recipe(steps, machine, &devices)?;
     curves.retain(|curve| !curve.points.is_empty());
@@ -35,7 +39,8 @@ pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
 fn devices(machine: &Machine, octaves: f64) -> Vec<u64> {
     let given = machine.budgets.device.max(machine.state_bytes) as f64;
     let count = (3.0 / octaves) as i32;
-    let mut devices: Vec<u64> = (-count..=count).map(|k| (given * 2f64.powf(k as f64 * octaves)) as u64).collect();
+    let mut devices: Vec<u64> =
+        (-count..=count).map(|k| (given * 2f64.powf(k as f64 * octaves)) as u64).collect();
     devices.retain(|&bytes| bytes >= machine.state_bytes);
     devices
 }
@@ -53,47 +58,85 @@ fn with(machine: &Machine, device: u64, host: u64) -> Machine {
 fn best(steps: u32, machine: &Machine, devices: &[u64], host: u64) -> Result<Vec<(u64, f64)>> {
     let mut points = Vec::new();
     for &device in devices {
-        let found = search(steps, u32::MAX, &with(machine, device, host).alternatives(), Keep::Best)?;
+        let found =
+            search(steps, u32::MAX, &with(machine, device, host).alternatives(), Keep::Best)?;
         points.extend(found.first().map(|c| (device, c.simulation.over_problem_ideal())));
     }
     Ok(points)
 }
 
-/// The better of GPUZIP 2.x's two recipes, with the given host memory and, as it has no plans for both, raw snapshots or compressed ones.
+/// The better of GPUZIP 2.x's two recipes, with the given host memory and, as it has no plans for
+/// both, raw snapshots or compressed ones.
 fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f64)>> {
     let mut points = Vec::new();
     for &device in devices {
         let mut times = Vec::new();
         for sizes in with(machine, device, machine.budgets.host).alternatives().iter().flatten() {
-            times.extend(published(steps, sizes)?.iter().map(|c| c.simulation.over_problem_ideal()));
+            times
+                .extend(published(steps, sizes)?.iter().map(|c| c.simulation.over_problem_ideal()));
         }
         points.extend(times.into_iter().min_by(f64::total_cmp).map(|time| (device, time)));
     }
     Ok(points)
 }
 
-fn plot(steps: u32, machine: &Machine, devices: &[u64], curves: &[Curve], recipe: &[(u64, f64)]) -> String {
+fn plot(
+    steps: u32,
+    machine: &Machine,
+    devices: &[u64],
+    curves: &[Curve],
+    recipe: &[(u64, f64)],
+) -> String {
     let mut page = Page::new(LEFT + WIDTH + 230.0, TOP + HEIGHT + 70.0);
     let codecs: Vec<&str> = machine.codecs.iter().map(|(name, _)| name.as_str()).collect();
-    let codec = if codecs.is_empty() { "raw snapshots".into() } else { format!("raw or compressed, {}", codecs.join(", ")) };
-    let title = format!("Time of the best plan over memory: n = {steps}, states of {}, {codec}", size(machine.state_bytes));
+    let codec = if codecs.is_empty() {
+        "raw snapshots".into()
+    } else {
+        format!("raw or compressed, {}", codecs.join(", "))
+    };
+    let title = format!(
+        "Time of the best plan over memory: n = {steps}, states of {}, {codec}",
+        size(machine.state_bytes)
+    );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
     let times = curves.iter().flat_map(|c| &c.points).chain(recipe).map(|point| point.1);
     let high = times.fold(1.0f64, f64::max).min(12.0) * 1.05;
-    let (first, last) = (devices.first().copied().unwrap_or(1) as f64, devices.last().copied().unwrap_or(2) as f64);
-    let across = |bytes: f64| if last > first { (bytes / first).ln() / (last / first).ln() } else { 0.5 };
+    let (first, last) =
+        (devices.first().copied().unwrap_or(1) as f64, devices.last().copied().unwrap_or(2) as f64);
+    let across =
+        |bytes: f64| if last > first { (bytes / first).ln() / (last / first).ln() } else { 0.5 };
     let bottom = TOP + HEIGHT;
-    let ticks: Vec<_> = devices.iter().step_by(devices.len().div_ceil(7).max(1)).map(|&b| (across(b as f64), size(b))).collect();
+    let ticks: Vec<_> = devices
+        .iter()
+        .step_by(devices.len().div_ceil(7).max(1))
+        .map(|&b| (across(b as f64), size(b)))
+        .collect();
     page.ticks_below([LEFT, bottom, WIDTH, HEIGHT], &ticks);
     let values = round_values(0.0, high, 8);
     let step = values.windows(2).next().map_or(1.0, |w| w[1] - w[0]);
-    page.ticks_left([LEFT, bottom, WIDTH, HEIGHT], &values.iter().map(|v| (v / high, digits(*v, step))).collect::<Vec<_>>());
-    page.text(LEFT + WIDTH / 2.0, bottom + 46.0, Anchor::Middle, 13.0, "device memory for snapshots");
+    page.ticks_left(
+        [LEFT, bottom, WIDTH, HEIGHT],
+        &values.iter().map(|v| (v / high, digits(*v, step))).collect::<Vec<_>>(),
+    );
+    page.text(
+        LEFT + WIDTH / 2.0,
+        bottom + 46.0,
+        Anchor::Middle,
+        13.0,
+        "device memory for snapshots",
+    );
     page.upright(24.0, TOP + HEIGHT / 2.0, "time / ideal of the problem");
-    let place = |&(bytes, time): &(u64, f64)| (LEFT + across(bytes as f64) * WIDTH, bottom - (time / high).min(1.0) * HEIGHT);
-    let drawn = curves.iter().zip(INKS).map(|(curve, ink)| (curve.name.clone(), &curve.points[..], ink, false));
+    let place = |&(bytes, time): &(u64, f64)| {
+        (LEFT + across(bytes as f64) * WIDTH, bottom - (time / high).min(1.0) * HEIGHT)
+    };
+    let drawn = curves
+        .iter()
+        .zip(INKS)
+        .map(|(curve, ink)| (curve.name.clone(), &curve.points[..], ink, false));
     let theirs = (format!("GPUZIP 2.x, {}", size(machine.budgets.host)), recipe, RED, true);
-    for (k, (name, points, ink, dashed)) in drawn.chain(Some(theirs).filter(|(_, points, ..)| !points.is_empty())).enumerate() {
+    for (k, (name, points, ink, dashed)) in
+        drawn.chain(Some(theirs).filter(|(_, points, ..)| !points.is_empty())).enumerate()
+    {
         let points: Vec<(f64, f64)> = points.iter().map(place).collect();
         page.curve(&points, ink, dashed);
         page.legend(LEFT + WIDTH + 24.0, TOP + 14.0 + 22.0 * k as f64, &[(ink, &name)]);

@@ -1,4 +1,5 @@
-//! `gpuzip plan`: the transfer plan of a schedule and what it moves; with what steps and copies cost, what it takes, and the best plan.
+//! `gpuzip plan`: the transfer plan of a schedule and what it moves; with what steps and copies
+//! cost, what it takes, and the best plan.
 
 mod costs;
 mod count;
@@ -16,12 +17,14 @@ use clap::Args;
 use gpuzip::plan::Policy;
 pub use predict::{seconds, size};
 
-/// Plan where a schedule's snapshots live and when they move: count the transfers, or, with --state-bytes or --profile, predict times and find the best plan
+/// Plan where a schedule's snapshots live and when they move: count the transfers, or, with
+/// --state-bytes or --profile, predict times and find the best plan
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
     schedule: ScheduleOptions,
-    /// Slots of the device cache; two-level takes as many inside an interval unless --inner is given. With --device-budget: at most
+    /// Slots of the device cache; two-level takes as many inside an interval unless --inner is
+    /// given. With --device-budget: at most
     #[arg(long, value_name = "C", value_parser = crate::options::count, allow_negative_numbers = true)]
     cache: Option<u32>,
     /// What the device cache replaces: by the known schedule, or GPUZIP 2.x's published baseline
@@ -31,8 +34,8 @@ pub struct Arguments {
     costs: costs::CostOptions,
     #[command(flatten)]
     survey: costs::SurveyOptions,
-    /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and memory.svg. It is made if the folder that it is
-    /// to be in exists
+    /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and
+    /// memory.svg. It is made if the folder that it is to be in exists
     #[arg(long, value_name = "DIR", requires = "state")]
     svg: Option<std::path::PathBuf>,
     #[command(flatten)]

@@ -7,10 +7,12 @@ use gpuzip::plan::Policy;
 use gpuzip::predict::CodecProfile;
 use gpuzip::schedule::Algorithm;
 
-/// `key = value` lines that `gpuzip_config_load` accepts, and comments where there is no key for what the plan is.
+/// `key = value` lines that `gpuzip_config_load` accepts, and comments where there is no key for
+/// what the plan is.
 pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     let mut lines = schedule(best);
-    let budgets = [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
+    let budgets =
+        [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
     match machine.codec(best.alternative) {
@@ -21,12 +23,15 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
         lines.push("shared_levels = 1".into());
     }
     if best.simulation.disk_peak > 0 {
-        lines.push("# This plan keeps snapshots on disk, which sessions of this version do not.".into());
+        lines.push(
+            "# This plan keeps snapshots on disk, which sessions of this version do not.".into(),
+        );
     }
     lines
 }
 
-/// The schedule by its keys; where its slots inside intervals have none, the library has to find it again.
+/// The schedule by its keys; where its slots inside intervals have none, the library has to find it
+/// again.
 fn schedule(best: &Candidate) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cache);
@@ -55,7 +60,10 @@ fn schedule(best: &Candidate) -> Vec<String> {
 fn of_codec(codec: &CodecProfile) -> Vec<String> {
     let ratio = format!("compression_factor = {}", codec.ratio);
     if codec.compressor == 0 {
-        return vec![format!("# compressor = ...: the codec whose snapshots have the ratio {}", codec.ratio), ratio];
+        return vec![
+            format!("# compressor = ...: the codec whose snapshots have the ratio {}", codec.ratio),
+            ratio,
+        ];
     }
     let mut lines = vec![format!("compressor = {}", codec.compressor), ratio];
     if codec.bound > 0.0 {

@@ -33,7 +33,10 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.extend(survey_values(survey, best.simulation.makespan));
     }
     if arguments.output.json {
-        values.insert("ranked".into(), ranked.iter().map(|c| Value::Object(row(c, &machine))).collect());
+        values.insert(
+            "ranked".into(),
+            ranked.iter().map(|c| Value::Object(row(c, &machine))).collect(),
+        );
         values.insert("costs".into(), machine.costs_json());
         values.insert("config".into(), paste::lines(best, &machine).into());
         return Ok(emit_json(values)?);
@@ -42,7 +45,12 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         table(&ranked, &machine)?;
     }
     values.remove("configuration");
-    emit(values, "plan", &|out| best.plans.iter().try_for_each(|plan| write!(out, "{plan}")), &arguments.output)?;
+    emit(
+        values,
+        "plan",
+        &|out| best.plans.iter().try_for_each(|plan| write!(out, "{plan}")),
+        &arguments.output,
+    )?;
     if !arguments.output.print {
         closing(best, &machine)?;
     }
@@ -56,7 +64,9 @@ fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
     for line in machine.costs_lines() {
         writeln!(out, "  {line}")?;
     }
-    if machine.previous_bytes.is_none() && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal() {
+    if machine.previous_bytes.is_none()
+        && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal()
+    {
         writeln!(
             out,
             "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."
@@ -107,15 +117,21 @@ fn count_places(ranked: &mut [Candidate], machine: &Machine) {
 fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let options = &arguments.schedule;
     options.check_options(None)?;
-    let Some(steps) = options.steps else { return refuse("how many time steps? give --steps".into()) };
+    let Some(steps) = options.steps else {
+        return refuse("how many time steps? give --steps".into());
+    };
     if arguments.policy == Policy::Lru {
         return refuse("--policy lru without --algorithm: the search is for the best plan; its table has the published recipes".into());
     }
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
     let alternatives = machine.alternatives();
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
-    for (alternative, sizes) in alternatives.iter().flatten().enumerate().filter(|(_, sizes)| sizes.shared.is_none()) {
-        ranked.extend(published(steps, sizes)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }));
+    for (alternative, sizes) in
+        alternatives.iter().flatten().enumerate().filter(|(_, sizes)| sizes.shared.is_none())
+    {
+        ranked.extend(
+            published(steps, sizes)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
+        );
     }
     count_places(&mut ranked, machine);
     sort(&mut ranked);
@@ -147,7 +163,10 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
     object([
         ("checkpointing_algorithm", schedule.algorithm.name().into()),
         ("checkpointing_snaps", schedule.snapshots.into()),
-        ("schedule_chunk", if schedule.algorithm == Algorithm::Uniform { 0 } else { schedule.chunk }.into()),
+        (
+            "schedule_chunk",
+            if schedule.algorithm == Algorithm::Uniform { 0 } else { schedule.chunk }.into(),
+        ),
         ("inner", inner.into()),
         ("for_cache", schedule.cache().into()),
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
@@ -213,7 +232,21 @@ fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
 
 /// The plans, the quickest first.
 fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
-    let header = ["plan", "snapshots", "chunk", "inner", "stored", "time", "x ideal", "stall", "device", "host", "disk", "h2d", "d2h"];
+    let header = [
+        "plan",
+        "snapshots",
+        "chunk",
+        "inner",
+        "stored",
+        "time",
+        "x ideal",
+        "stall",
+        "device",
+        "host",
+        "disk",
+        "h2d",
+        "d2h",
+    ];
     let mut rows = vec![header.map(String::from)];
     for candidate in ranked {
         let (s, c) = (&candidate.simulation, &candidate.schedule);
@@ -243,7 +276,9 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             .iter()
             .zip(&widths)
             .enumerate()
-            .map(|(k, (cell, &w))| if k == 0 { format!("{cell:w$}") } else { format!("{cell:>w$}") })
+            .map(
+                |(k, (cell, &w))| if k == 0 { format!("{cell:w$}") } else { format!("{cell:>w$}") },
+            )
             .collect();
         writeln!(out, "{}", cells.join("  "))?;
     }
@@ -285,7 +320,14 @@ mod tests {
 
     #[test]
     fn durations_have_a_unit_and_no_negative_nothing() {
-        let of = [(0.0, "0.00 us"), (-0.0, "0.00 us"), (-4e-9, "0.00 us"), (-2e-6, "-2.00 us"), (-0.5, "-500.00 ms"), (7200.0, "2.00 h")];
+        let of = [
+            (0.0, "0.00 us"),
+            (-0.0, "0.00 us"),
+            (-4e-9, "0.00 us"),
+            (-2e-6, "-2.00 us"),
+            (-0.5, "-500.00 ms"),
+            (7200.0, "2.00 h"),
+        ];
         of.into_iter().for_each(|(value, text)| assert_eq!(seconds(value), text));
     }
 }

@@ -39,11 +39,15 @@ impl Page {
     }
 
     pub fn rect(&mut self, [x, y, width, height]: [f64; 4], fill: &str) {
-        self.add(format_args!(r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{fill}"/>"#));
+        self.add(format_args!(
+            r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" fill="{fill}"/>"#
+        ));
     }
 
     pub fn line(&mut self, [x1, y1, x2, y2]: [f64; 4], ink: &str) {
-        self.add(format_args!(r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{ink}"/>"#));
+        self.add(format_args!(
+            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{ink}"/>"#
+        ));
     }
 
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, size: f64, text: &str) {
@@ -67,7 +71,10 @@ impl Page {
     pub fn curve(&mut self, points: &[(f64, f64)], ink: &str, dashed: bool) {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dash = if dashed { r#" stroke-dasharray="6 4""# } else { "" };
-        self.add(format_args!(r#"<polyline points="{}" fill="none" stroke="{ink}" stroke-width="2"{dash}/>"#, path.join(" ")));
+        self.add(format_args!(
+            r#"<polyline points="{}" fill="none" stroke="{ink}" stroke-width="2"{dash}/>"#,
+            path.join(" ")
+        ));
         for (x, y) in points {
             self.add(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{ink}"/>"#));
         }
@@ -117,7 +124,8 @@ impl Page {
 pub fn round_values(low: f64, high: f64, count: usize) -> Vec<f64> {
     let rough = (high - low) / count as f64;
     let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|s| s * power).find(|s| *s >= rough).unwrap_or(rough);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|s| s * power).find(|s| *s >= rough).unwrap_or(rough);
     if !(step > 0.0 && step.is_finite()) {
         return vec![low];
     }

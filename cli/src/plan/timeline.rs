@@ -1,4 +1,5 @@
-//! The timeline of a plan as a drawing: the whole sweep as shares of time, and some steps of it as they are.
+//! The timeline of a plan as a drawing: the whole sweep as shares of time, and some steps of it as
+//! they are.
 
 use super::costs::Machine;
 use super::predict::{name, seconds};
@@ -16,7 +17,16 @@ const GAP: f64 = 10.0;
 pub type Lane = (&'static str, &'static [(Row, &'static str)]);
 
 const LANES: [Lane; 4] = [
-    ("stream", &[(Row::Forward, BLUE), (Row::Recompute, SKY), (Row::Backward, GREEN), (Row::Codec, ORANGE), (Row::Stall, RED)]),
+    (
+        "stream",
+        &[
+            (Row::Forward, BLUE),
+            (Row::Recompute, SKY),
+            (Row::Backward, GREEN),
+            (Row::Codec, ORANGE),
+            (Row::Stall, RED),
+        ],
+    ),
     ("host to device", &[(Row::H2d, PURPLE)]),
     ("device to host", &[(Row::D2h, GREY)]),
     ("disk", &[(Row::DiskRead, PURPLE), (Row::DiskWrite, GREY)]),
@@ -26,7 +36,8 @@ const LANES: [Lane; 4] = [
 pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let alternatives = machine.alternatives();
     let (sizes, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
-    let (found, timeline) = simulate_timeline(&candidate.schedule, plan, &sizes.costs, sizes.budgets)?;
+    let (found, timeline) =
+        simulate_timeline(&candidate.schedule, plan, &sizes.costs, sizes.budgets)?;
     let lanes = lanes(&[&timeline]);
     let panel = panel_height(&lanes);
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
@@ -54,7 +65,9 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
 
 /// The rows in which something happens in one of these timelines.
 pub fn lanes(timelines: &[&Timeline]) -> Vec<Lane> {
-    let busy = |(_, rows): &Lane| rows.iter().any(|(row, _)| timelines.iter().any(|timeline| !timeline.row(*row).is_empty()));
+    let busy = |(_, rows): &Lane| {
+        rows.iter().any(|(row, _)| timelines.iter().any(|timeline| !timeline.row(*row).is_empty()))
+    };
     LANES.into_iter().filter(busy).collect()
 }
 
@@ -65,12 +78,19 @@ pub fn panel_height(lanes: &[Lane]) -> f64 {
 
 /// What the inks stand for; `copies` is what the stream does with snapshots.
 pub fn keys(page: &mut Page, y: f64, copies: &str) {
-    let inks = [(BLUE, "forward"), (SKY, "recompute"), (GREEN, "backward"), (ORANGE, copies), (RED, "waiting")];
+    let inks = [
+        (BLUE, "forward"),
+        (SKY, "recompute"),
+        (GREEN, "backward"),
+        (ORANGE, copies),
+        (RED, "waiting"),
+    ];
     let end = page.legend(LEFT, y, &inks);
     page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
 }
 
-/// A window in the reversal with enough steps to see what hides what: from the first RESTORE that fetched, if any, in its second half.
+/// A window in the reversal with enough steps to see what hides what: from the first RESTORE that
+/// fetched, if any, in its second half.
 pub fn window(timeline: &Timeline, makespan: f64) -> (f64, f64) {
     let backward = timeline.row(Row::Backward);
     let begin = backward.get(backward.len() / 2).map_or(0.0, |interval| interval.0);
@@ -97,11 +117,21 @@ pub fn shares(page: &mut Page, lanes: &[Lane], timeline: &Timeline, makespan: f6
         page.text(LEFT - 12.0, lane_top(top, k) + LANE / 2.0 + 4.0, Anchor::End, 13.0, label);
         let mut filled = [0.0f64; COLUMNS];
         for (row, ink) in *rows {
-            for (column, share) in columns::<COLUMNS>(timeline.row(*row), makespan).into_iter().enumerate() {
+            for (column, share) in
+                columns::<COLUMNS>(timeline.row(*row), makespan).into_iter().enumerate()
+            {
                 let height = share * LANE;
                 let y = lane_top(top, k) + LANE - filled[column] - height;
                 if height > 0.05 {
-                    page.rect([LEFT + column as f64 * WIDTH / COLUMNS as f64, y, WIDTH / COLUMNS as f64 + 0.2, height], ink);
+                    page.rect(
+                        [
+                            LEFT + column as f64 * WIDTH / COLUMNS as f64,
+                            y,
+                            WIDTH / COLUMNS as f64 + 0.2,
+                            height,
+                        ],
+                        ink,
+                    );
                 }
                 filled[column] += height;
             }
@@ -128,15 +158,31 @@ fn columns<const N: usize>(intervals: &[(f64, f64)], makespan: f64) -> [f64; N] 
 pub fn details(page: &mut Page, lanes: &[Lane], timeline: &Timeline, window: (f64, f64), top: f64) {
     let bottom = lane_top(top, lanes.len()) - GAP;
     axis(page, window, top, bottom);
-    let place = |time: f64| LEFT + (time.clamp(window.0, window.1) - window.0) / (window.1 - window.0) * WIDTH;
+    let place = |time: f64| {
+        LEFT + (time.clamp(window.0, window.1) - window.0) / (window.1 - window.0) * WIDTH
+    };
     for (k, (label, rows)) in lanes.iter().enumerate() {
         page.text(LEFT - 12.0, lane_top(top, k) + LANE / 2.0 + 4.0, Anchor::End, 13.0, label);
         for (row, ink) in *rows {
             let intervals = timeline.row(*row);
             let first = intervals.partition_point(|interval| interval.1 <= window.0);
-            for &(begin, end) in intervals[first..].iter().take_while(|interval| interval.0 < window.1) {
-                let gap = if matches!(row, Row::H2d | Row::D2h | Row::DiskRead | Row::DiskWrite) { 1.0 } else { 0.0 };
-                page.rect([place(begin), lane_top(top, k), (place(end) - place(begin) - gap).max(0.4), LANE], ink);
+            for &(begin, end) in
+                intervals[first..].iter().take_while(|interval| interval.0 < window.1)
+            {
+                let gap = if matches!(row, Row::H2d | Row::D2h | Row::DiskRead | Row::DiskWrite) {
+                    1.0
+                } else {
+                    0.0
+                };
+                page.rect(
+                    [
+                        place(begin),
+                        lane_top(top, k),
+                        (place(end) - place(begin) - gap).max(0.4),
+                        LANE,
+                    ],
+                    ink,
+                );
             }
         }
     }
@@ -147,7 +193,8 @@ fn axis(page: &mut Page, (from, to): (f64, f64), top: f64, bottom: f64) {
     let (unit, scale) = if to - from < 0.1 { ("ms", 1e3) } else { ("s", 1.0) };
     let values = round_values(from * scale, to * scale, 8);
     let step = values.windows(2).next().map_or(1.0, |w| w[1] - w[0]);
-    let ticks: Vec<_> = values.iter().map(|v| ((v / scale - from) / (to - from), digits(*v, step))).collect();
+    let ticks: Vec<_> =
+        values.iter().map(|v| ((v / scale - from) / (to - from), digits(*v, step))).collect();
     page.ticks_below([LEFT, bottom + 4.0, WIDTH, bottom + 4.0 - top], &ticks);
     page.text(LEFT + WIDTH / 2.0, bottom + 41.0, Anchor::Middle, 13.0, &format!("time, {unit}"));
 }

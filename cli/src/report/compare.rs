@@ -22,7 +22,13 @@ pub struct Values(Vec<(&'static str, f64)>);
 impl Values {
     /// As JSON: counts and bytes are whole.
     pub fn object(&self) -> Map<String, Value> {
-        let value = |name: &str, value: f64| if is_whole(name) { json!(value as u64) } else { json!(value) };
+        let value = |name: &str, value: f64| {
+            if is_whole(name) {
+                json!(value as u64)
+            } else {
+                json!(value)
+            }
+        };
         self.0.iter().map(|&(name, number)| (name.to_string(), value(name, number))).collect()
     }
 
@@ -34,7 +40,10 @@ impl Values {
             _ if name.ends_with("_bytes") || name.ends_with("_peak") => size(value as u64),
             _ => format!("{value}"),
         };
-        self.0.iter().map(|&(name, value)| (name.trim_end_matches("_s").to_string(), text(name, value))).collect()
+        self.0
+            .iter()
+            .map(|&(name, value)| (name.trim_end_matches("_s").to_string(), text(name, value)))
+            .collect()
     }
 
     /// One of them.
@@ -47,7 +56,8 @@ fn is_whole(name: &str) -> bool {
     !(name.ends_with("_s") || name.starts_with("over_"))
 }
 
-/// What was predicted, what the same simulator predicts at the costs that the run had, and what was measured.
+/// What was predicted, what the same simulator predicts at the costs that the run had, and what was
+/// measured.
 pub struct Columns {
     pub planned: Values,
     pub remade: Values,
@@ -77,16 +87,24 @@ impl Columns {
 fn schedule(shot: &Shot) -> Result<Schedule> {
     let (steps, snapshots) = (shot.count_of("steps")?, shot.count_of("snapshots")?);
     let (chunk, inner) = (shot.count_of("chunk")?, shot.count_of("inner")?);
-    let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == shot.text_of("algorithm"));
+    let algorithm =
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == shot.text_of("algorithm"));
     let schedule = match algorithm {
-        Some(Algorithm::Trace) => Ok(Schedule::trace(Arc::new(Trace::load(Path::new(shot.text_of("trace_file")), Some(steps))?))),
+        Some(Algorithm::Trace) => Ok(Schedule::trace(Arc::new(Trace::load(
+            Path::new(shot.text_of("trace_file")),
+            Some(steps),
+        )?))),
         Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
-        Some(Algorithm::Uniform) if shot.is("published") => Schedule::uniform_published(steps, snapshots),
+        Some(Algorithm::Uniform) if shot.is("published") => {
+            Schedule::uniform_published(steps, snapshots)
+        }
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
-        None => refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm"))),
+        None => {
+            refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))
+        }
     };
     Ok(schedule?.through(shot.count_of("for_cache")?))
 }
@@ -96,7 +114,11 @@ fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
     if shot.is("zero_copy") {
         return Plan::handing_over(&Index::new(schedule)?, cache);
     }
-    let policy = if shot.text_of("policy") == Policy::Lru.name() { Policy::Lru } else { Policy::Clairvoyant };
+    let policy = if shot.text_of("policy") == Policy::Lru.name() {
+        Policy::Lru
+    } else {
+        Policy::Clairvoyant
+    };
     Plan::new(schedule, cache, policy)
 }
 
@@ -125,13 +147,18 @@ fn measured_costs(shot: &Shot) -> Result<Costs> {
         (_, 0) => else_,
         (seconds, count) => seconds / count as f64,
     };
-    let per = |seconds: f64, steps: f64, else_: f64| if steps > 0.0 { seconds / steps } else { else_ };
+    let per =
+        |seconds: f64, steps: f64, else_: f64| if steps > 0.0 { seconds / steps } else { else_ };
     let forward = shot.busy(&[Lane::Compute], &["forward", "recompute"]).0;
     let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
     let moved = shot.stat("h2d_bytes")? + shot.stat("d2h_bytes")?;
     Ok(Costs {
         forward: Times::Each(per(forward, shot.stat("forward_steps")?, planned.forward.of(0))),
-        backward: Times::Each(per(shot.busy(&[Lane::Compute], &["backward"]).0, shot.stat("backward_steps")?, planned.backward.of(0))),
+        backward: Times::Each(per(
+            shot.busy(&[Lane::Compute], &["backward"]).0,
+            shot.stat("backward_steps")?,
+            planned.backward.of(0),
+        )),
         copy: mean(&[Lane::Codec], &["copy"], planned.copy),
         compress: mean(&[Lane::Codec], &["compress"], planned.compress),
         decompress: mean(&[Lane::Codec], &["decompress"], planned.decompress),
@@ -216,7 +243,9 @@ fn timeline(shot: &Shot) -> Timeline {
         };
         timeline.add(row, span.begin, span.end);
     }
-    for (row, lanes) in [(Row::Codec, &[Lane::Codec][..]), (Row::H2d, &UPLOADS), (Row::D2h, &DOWNLOADS)] {
+    for (row, lanes) in
+        [(Row::Codec, &[Lane::Codec][..]), (Row::H2d, &UPLOADS), (Row::D2h, &DOWNLOADS)]
+    {
         let mut free = 0.0f64;
         for span in of(lanes) {
             // Two lanes may be at it at once.

@@ -10,7 +10,9 @@ use crate::plan::timeline::{details, keys, lanes, panel_height, shares, window, 
 /// What a run was, in one line.
 pub fn title(run: &Run, shot: &Shot) -> String {
     let configuration = shot.configuration();
-    let text = |key: &str| configuration[key].as_str().map_or_else(|| configuration[key].to_string(), String::from);
+    let text = |key: &str| {
+        configuration[key].as_str().map_or_else(|| configuration[key].to_string(), String::from)
+    };
     let link = match configuration["link_bandwidth"].as_f64() {
         Some(link) if link > 0.0 => format!(", simulated link of {}/s", size(link as u64)),
         _ => String::new(),
@@ -27,7 +29,8 @@ pub fn title(run: &Run, shot: &Shot) -> String {
     )
 }
 
-/// The drawing: the whole shot above the plan at the costs of the run, on the same axis, then some of each.
+/// The drawing: the whole shot above the plan at the costs of the run, on the same axis, then some
+/// of each.
 pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     let (found, simulated) = (&columns.found, &columns.simulated);
     let times = [&columns.measured, &columns.remade].map(|values| values.get("makespan_s"));
@@ -40,7 +43,11 @@ pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     keys(&mut page, 54.0, if shot.is_compressed() { "copy or codec" } else { "copy" });
     let heading = |name: &str, k: usize, what: &str| {
         let values = [&columns.measured, &columns.remade][k];
-        format!("{name}, {what}: {}, {:.2} times the problem's ideal", seconds(times[k]), values.get("over_problem_ideal"))
+        format!(
+            "{name}, {what}: {}, {:.2} times the problem's ideal",
+            seconds(times[k]),
+            values.get("over_problem_ideal")
+        )
     };
     let names = ["The run", "The plan, simulated at the costs of the run"];
     let mut top = 86.0;
@@ -50,7 +57,13 @@ pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
         top += panel;
     }
     for (k, timeline) in [found, simulated].into_iter().enumerate() {
-        page.text(20.0, top - 8.0, Anchor::Start, 13.0, &format!("{}: some of it, as it is", names[k]));
+        page.text(
+            20.0,
+            top - 8.0,
+            Anchor::Start,
+            13.0,
+            &format!("{}: some of it, as it is", names[k]),
+        );
         details(&mut page, &lanes, timeline, window(timeline, times[k]), top);
         top += panel;
     }

@@ -14,7 +14,8 @@ use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Compare runs with their plans: what was predicted, what would be predicted at the costs of the run, and what was measured
+/// Compare runs with their plans: what was predicted, what would be predicted at the costs of the
+/// run, and what was measured
 #[derive(Args)]
 pub struct Arguments {
     /// Timelines that runs wrote (trace_out)
@@ -23,8 +24,9 @@ pub struct Arguments {
     /// The shot to show, from 1; without it, the one of median makespan
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     shot: Option<u64>,
-    /// Draw the run beside the plan: into this file, if its name ends in .svg and there is one RUN, or else into this folder as <RUN's name>.svg.
-    /// The folder is made if the one that it is to be in exists
+    /// Draw the run beside the plan: into this file, if its name ends in .svg and there is one
+    /// RUN, or else into this folder as <RUN's name>.svg. The folder is made if the one that
+    /// it is to be in exists
     #[arg(long, value_name = "FILE.svg|DIR")]
     svg: Option<PathBuf>,
     /// Print one JSON object
@@ -40,7 +42,10 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         let shown = run.shown(arguments.shot)?;
         let columns = Columns::of(shown).map_err(|e| e.within(path.display()))?;
         if let Some(target) = &arguments.svg {
-            write_drawing(&drawing_of(path, target, arguments.runs.len())?, &draw::draw(&run, shown, &columns))?;
+            write_drawing(
+                &drawing_of(path, target, arguments.runs.len())?,
+                &draw::draw(&run, shown, &columns),
+            )?;
         }
         match arguments.json {
             true => found.push(of_run(&run, shown, &columns)),
@@ -63,7 +68,11 @@ fn drawing_of(run: &Path, target: &Path, runs: usize) -> Result<PathBuf> {
 }
 
 fn of_run(run: &Run, shown: &Shot, columns: &Columns) -> Value {
-    let shots: Vec<Value> = run.shots.iter().map(|shot| json!({"shot": shot.number(), "makespan_s": shot.makespan()})).collect();
+    let shots: Vec<Value> = run
+        .shots
+        .iter()
+        .map(|shot| json!({"shot": shot.number(), "makespan_s": shot.makespan()}))
+        .collect();
     json!({
         "file": run.path.display().to_string(),
         "device": run.device,
@@ -82,13 +91,25 @@ fn print(run: &Run, shown: &Shot, columns: &Columns) -> io::Result<()> {
     if run.shots.len() > 1 {
         let mut times: Vec<f64> = run.shots.iter().map(Shot::makespan).collect();
         times.sort_by(f64::total_cmp);
-        let [least, median, most] = [0, (times.len() - 1) / 2, times.len() - 1].map(|k| crate::plan::seconds(times[k]));
-        writeln!(out, "shot {} of {}; makespans {least} to {most}, median {median}", shown.number(), run.shots.len())?;
+        let [least, median, most] =
+            [0, (times.len() - 1) / 2, times.len() - 1].map(|k| crate::plan::seconds(times[k]));
+        writeln!(
+            out,
+            "shot {} of {}; makespans {least} to {most}, median {median}",
+            shown.number(),
+            run.shots.len()
+        )?;
     }
     let texts = [&columns.planned, &columns.remade, &columns.measured].map(Values::texts);
     let header = ["", "planned", "at its costs", "measured"].map(String::from);
-    let rows =
-        (0..texts[0].len()).map(|k| [texts[0][k].0.replace('_', " "), texts[0][k].1.clone(), texts[1][k].1.clone(), texts[2][k].1.clone()]);
+    let rows = (0..texts[0].len()).map(|k| {
+        [
+            texts[0][k].0.replace('_', " "),
+            texts[0][k].1.clone(),
+            texts[1][k].1.clone(),
+            texts[2][k].1.clone(),
+        ]
+    });
     for [name, planned, remade, measured] in std::iter::once(header).chain(rows) {
         writeln!(out, "{name:20}{planned:>14}{remade:>14}{measured:>14}")?;
     }

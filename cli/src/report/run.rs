@@ -31,7 +31,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Reads a file. Every event has a line of its own, so that no more than one shot is in memory as text.
+    /// Reads a file. Every event has a line of its own, so that no more than one shot is in memory
+    /// as text.
     pub fn read(path: &Path) -> Result<Self> {
         read(path).map_err(|e| e.within(path.display()))
     }
@@ -46,7 +47,11 @@ impl Run {
         };
         match found {
             Some(shot) => Ok(shot),
-            None => refuse(format!("{}: no such shot: {} came to their end", self.path.display(), self.shots.len())),
+            None => refuse(format!(
+                "{}: no such shot: {} came to their end",
+                self.path.display(),
+                self.shots.len()
+            )),
         }
     }
 }
@@ -55,7 +60,9 @@ fn read(path: &Path) -> Result<Run> {
     let file = files::open(path, u64::MAX).map_err(|e| Error::new(Code::Io, e.to_string()))?;
     let (mut device, mut shots, mut spans) = (String::new(), Vec::new(), Vec::new());
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let strange = || Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"));
+        let strange = || {
+            Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"))
+        };
         let line = line.map_err(|e| match e.kind() {
             // Not text.
             ErrorKind::InvalidData => strange(),
@@ -69,7 +76,8 @@ fn read(path: &Path) -> Result<Run> {
         if line == "]}" {
             break;
         }
-        let event: Value = serde_json::from_str(line.trim_end_matches(',')).map_err(|_| strange())?;
+        let event: Value =
+            serde_json::from_str(line.trim_end_matches(',')).map_err(|_| strange())?;
         match event["ph"].as_str() {
             Some("M") => {}
             Some("X") => spans.push(span(&event).ok_or_else(strange)?),
@@ -84,7 +92,12 @@ fn span(event: &Value) -> Option<Span> {
     let category = event["cat"].as_str()?;
     let row = Row::ALL.into_iter().find(|row| row.name() == category)?;
     let begin = event["ts"].as_f64()? / 1e6;
-    Some(Span { row, what: event["name"].as_str()?.to_string(), begin, end: begin + event["dur"].as_f64()? / 1e6 })
+    Some(Span {
+        row,
+        what: event["name"].as_str()?.to_string(),
+        begin,
+        end: begin + event["dur"].as_f64()? / 1e6,
+    })
 }
 
 impl Shot {
@@ -161,9 +174,12 @@ impl Shot {
         keys.into_iter().map(|key| (key.to_string(), self.about[key].clone())).collect()
     }
 
-    /// Seconds and number of the spans in one of these rows that have one of these names; of all of them without names.
+    /// Seconds and number of the spans in one of these rows that have one of these names; of all of
+    /// them without names.
     pub fn busy(&self, rows: &[Row], names: &[&str]) -> (f64, u64) {
-        let spans = self.spans.iter().filter(|span| rows.contains(&span.row) && (names.is_empty() || names.contains(&&*span.what)));
+        let spans = self.spans.iter().filter(|span| {
+            rows.contains(&span.row) && (names.is_empty() || names.contains(&&*span.what))
+        });
         spans.fold((0.0, 0), |(seconds, count), span| (seconds + span.end - span.begin, count + 1))
     }
 }
@@ -172,6 +188,9 @@ fn number(object: &Value, name: &str) -> Result<f64> {
     // An infinite speed or an endless time is no number in JSON.
     match object.get(name) {
         Some(Value::Number(number)) => Ok(number.as_f64().unwrap_or(f64::NAN)),
-        _ => Err(Error::new(Code::Parse, format!("the timeline has no {name}: was it written by another version?"))),
+        _ => Err(Error::new(
+            Code::Parse,
+            format!("the timeline has no {name}: was it written by another version?"),
+        )),
     }
 }

@@ -3,7 +3,8 @@
 use crate::error::{fail, Result};
 use crate::scalar::{Array, Real};
 
-/// How GPUZIP 2.x's configuration chooses delta for an array. The error is delta / 2: the bound is `Bound::Max(delta / 2)`.
+/// How GPUZIP 2.x's configuration chooses delta for an array. The error is delta / 2: the bound is
+/// `Bound::Max(delta / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delta {
     /// Mode 0: this fraction of max |x|.
@@ -20,8 +21,8 @@ pub enum Delta {
 }
 
 impl Delta {
-    /// From `bitcomp_delta_config`, `bitcomp_range_fraction`, `bitcomp_num_sigma` and `bitcomp_delta`; what a mode does not use is not
-    /// looked at.
+    /// From `bitcomp_delta_config`, `bitcomp_range_fraction`, `bitcomp_num_sigma` and
+    /// `bitcomp_delta`; what a mode does not use is not looked at.
     pub fn from_config(mode: i32, fraction: f64, sigmas: f64, delta: f64) -> Result<Delta> {
         if matches!(mode, 0 | 1) && !(fraction > 0.0 && fraction < 1.0) {
             return fail!(
@@ -49,12 +50,14 @@ impl Delta {
         }
     }
 
-    /// Delta of an array, positive and finite. A constant array has no range: the fraction is then one of its maximum; and where all
-    /// values are 0 every delta is exact, and it is 1.
+    /// Delta of an array, positive and finite. A constant array has no range: the fraction is then
+    /// one of its maximum; and where all values are 0 every delta is exact, and it is 1.
     pub fn of(self, array: &Statistics) -> f64 {
         let delta = match self {
             Delta::Static(delta) => return delta,
-            Delta::Range { fraction, sigmas } if array.sigma > 0.0 => (2.0 * sigmas * array.sigma).min(f64::MAX) * fraction,
+            Delta::Range { fraction, sigmas } if array.sigma > 0.0 => {
+                (2.0 * sigmas * array.sigma).min(f64::MAX) * fraction
+            }
             Delta::Fraction(fraction) | Delta::Range { fraction, .. } => fraction * array.peak,
         };
         match array.peak == 0.0 {

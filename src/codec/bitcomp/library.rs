@@ -1,7 +1,8 @@
 //! libnvcomp, opened at run time, never linked and never shipped.
 //!
-//! `GPUZIP_NVCOMP` names its file; else it is libnvcomp.so.6, .5 or .4 of the system's library path. Used are the native functions of
-//! nvcomp's documentation (docs.nvidia.com/cuda/nvcomp): those that run on the host, and those that enqueue on a plan's stream.
+//! `GPUZIP_NVCOMP` names its file; else it is libnvcomp.so.6, .5 or .4 of the system's library
+//! path. Used are the native functions of nvcomp's documentation (docs.nvidia.com/cuda/nvcomp):
+//! those that run on the host, and those that enqueue on a plan's stream.
 
 use crate::codec::coder::Shape;
 use crate::device::Stream;
@@ -83,7 +84,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// The library of this process, opened by the first call that finds one: where there was none, the next call looks again.
+    /// The library of this process, opened by the first call that finds one: where there was none,
+    /// the next call looks again.
     pub fn get() -> Result<&'static Library> {
         static LIBRARY: OnceBox<Library> = OnceBox::new();
         let open = || match std::env::var(PATH) {
@@ -111,7 +113,8 @@ impl Library {
 
     fn of(name: &str) -> std::result::Result<Library, String> {
         let library = open(name)?;
-        let host = Host::of(library).map_err(|symbol| format!("{name} lacks {}", symbol.to_string_lossy()))?;
+        let host = Host::of(library)
+            .map_err(|symbol| format!("{name} lacks {}", symbol.to_string_lossy()))?;
         Ok(Library { name: name.into(), host, device: Device::of(library) })
     }
 
@@ -126,7 +129,8 @@ impl Library {
 /// Opens a library; the error is the system's text.
 fn open(name: &str) -> std::result::Result<*mut c_void, String> {
     let path = CString::new(name).map_err(|_| format!("{name:?} is not a file name"))?;
-    // SAFETY: the path is a C string; opening a library runs its initialisers, as the user wants who installed it.
+    // SAFETY: the path is a C string; opening a library runs its initialisers, as the user wants
+    // who installed it.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !library.is_null() {
         return Ok(library);
@@ -134,7 +138,9 @@ fn open(name: &str) -> std::result::Result<*mut c_void, String> {
     // SAFETY: the text belongs to this thread until its next call of these functions.
     let text = unsafe {
         let text = libc::dlerror();
-        if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned()
     };
     Err(if text.contains(name) { text } else { format!("{name}: {text}") })
 }
@@ -153,11 +159,22 @@ impl Plan {
     /// `algorithm`: 0 default, 1 for arrays with many zeros.
     pub fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         if !matches!(algorithm, 0 | 1) {
-            return fail!(Config, "bitcomp_algorithm = {algorithm}: known are 0 (default) and 1 (sparse)");
+            return fail!(
+                Config,
+                "bitcomp_algorithm = {algorithm}: known are 0 (default) and 1 (sparse)"
+            );
         }
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle is written.
-        let status = unsafe { (library.host.create_plan)(&mut handle, shape.bytes(), data_type(shape), LOSSY_TO_SIGNED, algorithm) };
+        let status = unsafe {
+            (library.host.create_plan)(
+                &mut handle,
+                shape.bytes(),
+                data_type(shape),
+                LOSSY_TO_SIGNED,
+                algorithm,
+            )
+        };
         library.check(status, "bitcompCreatePlan")?;
         Ok(Plan { library, handle, shape })
     }
@@ -171,34 +188,52 @@ impl Plan {
     fn device(&self, stream: Stream) -> Result<&Device> {
         let device = match &self.library.device {
             Ok(device) => device,
-            Err(symbol) => return fail!(Unsupported, "bitcomp on CUDA: {} lacks {}", self.library.name, symbol.to_string_lossy()),
+            Err(symbol) => {
+                return fail!(
+                    Unsupported,
+                    "bitcomp on CUDA: {} lacks {}",
+                    self.library.name,
+                    symbol.to_string_lossy()
+                )
+            }
         };
         // SAFETY: the plan is alive, and the caller's stream is.
-        self.library.check(unsafe { (device.set_stream)(self.handle, stream.0.cast()) }, "bitcompSetStream")?;
+        self.library.check(
+            unsafe { (device.set_stream)(self.handle, stream.0.cast()) },
+            "bitcompSetStream",
+        )?;
         Ok(device)
     }
 
-    /// Enqueues the coding, with delta 1, of the array at `from` into the stream at `to`, which has `most_words`, and the writing of its bytes
-    /// to `size`, all in device memory.
+    /// Enqueues the coding, with delta 1, of the array at `from` into the stream at `to`, which has
+    /// `most_words`, and the writing of its bytes to `size`, all in device memory.
     pub fn enqueue_compress(&self, stream: Stream, from: u64, to: u64, size: u64) -> Result<()> {
         let device = self.device(stream)?;
-        // SAFETY: nothing is done here with these addresses; the device finds there what the caller promises.
+        // SAFETY: nothing is done here with these addresses; the device finds there what the caller
+        // promises.
         unsafe {
             let status = match data_type(self.shape) {
-                FP32 => (device.compress_fp32)(self.handle, from as *const f32, to as *mut c_void, 1.0),
-                _ => (device.compress_fp64)(self.handle, from as *const f64, to as *mut c_void, 1.0),
+                FP32 => {
+                    (device.compress_fp32)(self.handle, from as *const f32, to as *mut c_void, 1.0)
+                }
+                _ => {
+                    (device.compress_fp64)(self.handle, from as *const f64, to as *mut c_void, 1.0)
+                }
             };
             self.library.check(status, "bitcompCompressLossy")?;
-            let status = (device.compressed_size)(to as *const c_void, size as *mut usize, stream.0.cast());
+            let status =
+                (device.compressed_size)(to as *const c_void, size as *mut usize, stream.0.cast());
             self.library.check(status, "bitcompGetCompressedSizeAsync")
         }
     }
 
-    /// Enqueues the decoding of the stream at `from` into the array at `to`. It must be a stream of such an array: nothing is checked.
+    /// Enqueues the decoding of the stream at `from` into the array at `to`. It must be a stream of
+    /// such an array: nothing is checked.
     pub fn enqueue_uncompress(&self, stream: Stream, from: u64, to: u64) -> Result<()> {
         let device = self.device(stream)?;
         // SAFETY: as above.
-        let status = unsafe { (device.uncompress)(self.handle, from as *const c_void, to as *mut c_void) };
+        let status =
+            unsafe { (device.uncompress)(self.handle, from as *const c_void, to as *mut c_void) };
         self.library.check(status, "bitcompUncompress")
     }
 }

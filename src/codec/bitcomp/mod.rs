@@ -1,11 +1,13 @@
-//! `bitcomp`: NVIDIA Bitcomp, from the libnvcomp that the user has installed, in the mode "lossy to signed integers": x becomes the integer
-//! nearest to x / delta, and the integers are packed.
+//! `bitcomp`: NVIDIA Bitcomp, from the libnvcomp that the user has installed, in the mode "lossy to
+//! signed integers": x becomes the integer nearest to x / delta, and the integers are packed.
 //!
-//! From nvcomp 5.2 on delta is rounded down to a power of two. Here it always is one, so that every version gives the same error: products
-//! with it are exact. Every array is decoded again before it is accepted.
+//! From nvcomp 5.2 on delta is rounded down to a power of two. Here it always is one, so that every
+//! version gives the same error: products with it are exact. Every array is decoded again before it
+//! is accepted.
 //!
-//! A payload is an exponent e, 8 bytes, and what Bitcomp wrote, unchanged; its size is in its own header. A value is 2^e times what Bitcomp
-//! decodes. On the host e is 0. Kernels know delta where the calls of Bitcomp want it from the host: they scale the values, and delta is 1.
+//! A payload is an exponent e, 8 bytes, and what Bitcomp wrote, unchanged; its size is in its own
+//! header. A value is 2^e times what Bitcomp decodes. On the host e is 0. Kernels know delta where
+//! the calls of Bitcomp want it from the host: they scale the values, and delta is 1.
 
 mod delta;
 mod library;
@@ -41,14 +43,20 @@ impl Bitcomp {
 
     fn with(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         let plan = Plan::new(library, shape, algorithm)?;
-        Ok(Bitcomp { shape, stream: filled(0, plan.most_words() + SLACK)?, plan, again: filled(0, shape.bytes().div_ceil(8))? })
+        Ok(Bitcomp {
+            shape,
+            stream: filled(0, plan.most_words() + SLACK)?,
+            plan,
+            again: filled(0, shape.bytes().div_ceil(8))?,
+        })
     }
 
     fn encode<T: Lane>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
             return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
         }
-        // The error is uniform in +-delta/2 as a rule, and then its rms is delta / sqrt(12); +-delta/2 always.
+        // The error is uniform in +-delta/2 as a rule, and then its rms is delta / sqrt(12);
+        // +-delta/2 always.
         let deltas = match bound {
             Bound::Max(bound) => [2.0 * bound, 0.0],
             Bound::Rms(bound) => [12f64.sqrt() * bound, 2.0 * bound],
@@ -62,7 +70,9 @@ impl Bitcomp {
             }
             if self.kept(x, bound)? {
                 // SAFETY: bytes of integers, no more than the vector has.
-                to[PREFIX..end].copy_from_slice(unsafe { std::slice::from_raw_parts(self.stream.as_ptr().cast(), bytes) });
+                to[PREFIX..end].copy_from_slice(unsafe {
+                    std::slice::from_raw_parts(self.stream.as_ptr().cast(), bytes)
+                });
                 to[..PREFIX].copy_from_slice(&0i64.to_le_bytes());
                 return Ok(Some(end));
             }
@@ -74,14 +84,23 @@ impl Bitcomp {
     fn quantised<T: Lane>(&mut self, x: &[T], delta: T) -> Result<usize> {
         let Plan { library, handle, .. } = self.plan;
         let mut bytes = 0;
-        // SAFETY: the plan is for as many values as `x` has, and `stream` has what Bitcomp says it needs at most.
+        // SAFETY: the plan is for as many values as `x` has, and `stream` has what Bitcomp says it
+        // needs at most.
         unsafe {
-            library.check(T::compress(library, handle, x.as_ptr(), self.stream.as_mut_ptr().cast(), delta), "bitcompHostCompressLossy")?;
-            library.check((library.host.compressed_size)(self.stream.as_ptr().cast(), &mut bytes), "bitcompGetCompressedSize")?;
+            library.check(
+                T::compress(library, handle, x.as_ptr(), self.stream.as_mut_ptr().cast(), delta),
+                "bitcompHostCompressLossy",
+            )?;
+            library.check(
+                (library.host.compressed_size)(self.stream.as_ptr().cast(), &mut bytes),
+                "bitcompGetCompressedSize",
+            )?;
         }
         match bytes <= (self.stream.len() - SLACK) * 8 {
             true => Ok(bytes),
-            false => fail!(Device, "bitcomp: {} wrote {bytes} bytes, more than it may", library.name),
+            false => {
+                fail!(Device, "bitcomp: {} wrote {bytes} bytes, more than it may", library.name)
+            }
         }
     }
 
@@ -89,9 +108,16 @@ impl Bitcomp {
     fn kept<T: Lane>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
         let Plan { library, handle, .. } = self.plan;
         // SAFETY: `stream` was just made by this plan; `again` has the bytes of the array.
-        let status = unsafe { (library.host.uncompress)(handle, self.stream.as_ptr().cast(), self.again.as_mut_ptr().cast()) };
+        let status = unsafe {
+            (library.host.uncompress)(
+                handle,
+                self.stream.as_ptr().cast(),
+                self.again.as_mut_ptr().cast(),
+            )
+        };
         library.check(status, "bitcompHostUncompress")?;
-        // SAFETY: `again` has room for the array, aligned for 8-byte values; every bit pattern is a value.
+        // SAFETY: `again` has room for the array, aligned for 8-byte values; every bit pattern is a
+        // value.
         let again = unsafe { std::slice::from_raw_parts(self.again.as_ptr().cast::<T>(), x.len()) };
         let error = |(x, y): (&T, &T)| match x.is_finite() {
             true => (x.to_f64() - y.to_f64()).abs(),
@@ -102,15 +128,29 @@ impl Bitcomp {
         Ok(match bound {
             // A comparison with NaN is false.
             Bound::Max(bound) => errors.fold(true, |kept, error| kept & (error <= bound)),
-            Bound::Rms(bound) => (errors.map(|error| (error / bound) * (error / bound)).sum::<f64>() / x.len() as f64).sqrt() <= 1.0,
+            Bound::Rms(bound) => {
+                (errors.map(|error| (error / bound) * (error / bound)).sum::<f64>()
+                    / x.len() as f64)
+                    .sqrt()
+                    <= 1.0
+            }
         })
     }
 
     fn decode<T: Lane>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
         let Plan { library, handle, .. } = self.plan;
         let most = (self.stream.len() - SLACK) * 8;
-        if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar || from.len() > PREFIX + most {
-            return fail!(Shape, "bitcomp: {} bytes for {} values do not fit {:?}", from.len(), x.len(), self.shape);
+        if x.len() != self.shape.values()
+            || T::SCALAR != self.shape.scalar
+            || from.len() > PREFIX + most
+        {
+            return fail!(
+                Shape,
+                "bitcomp: {} bytes for {} values do not fit {:?}",
+                from.len(),
+                x.len(),
+                self.shape
+            );
         }
         let Some((exponent, from)) = from.split_first_chunk::<PREFIX>() else {
             return fail!(Stream, "bitcomp: {} bytes are no payload", from.len());
@@ -121,21 +161,41 @@ impl Bitcomp {
         };
         let words = from.len() / 8;
         self.stream[words..words + SLACK].fill(0);
-        // SAFETY: the vector has more than `from.len()` bytes, and every byte is part of an integer.
-        let stream = unsafe { std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len()) };
+        // SAFETY: the vector has more than `from.len()` bytes, and every byte is part of an
+        // integer.
+        let stream = unsafe {
+            std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len())
+        };
         stream.copy_from_slice(from);
-        let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) = (from.len(), 0, -1, -1, -1);
+        let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) =
+            (from.len(), 0, -1, -1, -1);
         // SAFETY: `stream` holds a header's worth of bytes, and all pointers are written.
         let status = unsafe {
-            (library.host.compressed_info)(self.stream.as_ptr().cast(), &mut stored, &mut raw, &mut scalar, &mut mode, &mut algorithm)
+            (library.host.compressed_info)(
+                self.stream.as_ptr().cast(),
+                &mut stored,
+                &mut raw,
+                &mut scalar,
+                &mut mode,
+                &mut algorithm,
+            )
         };
         let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
         if status != 0 || (stored, raw, scalar, mode) != expected {
-            return fail!(Stream, "bitcomp: the {} bytes are not a stream of {} values", from.len(), x.len());
+            return fail!(
+                Stream,
+                "bitcomp: the {} bytes are not a stream of {} values",
+                from.len(),
+                x.len()
+            );
         }
         // SAFETY: the stream says that it decodes to what `x` has.
-        let status = unsafe { (library.host.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast()) };
-        library.check(status, "bitcompHostUncompress").map_err(|e| Error::new(Code::Stream, e.message))?;
+        let status = unsafe {
+            (library.host.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast())
+        };
+        library
+            .check(status, "bitcompHostUncompress")
+            .map_err(|e| Error::new(Code::Stream, e.message))?;
         if exponent != 0 {
             x.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = *x * unit);
         }
@@ -156,7 +216,8 @@ impl Coder for Bitcomp {
         }
     }
 
-    /// The bytes must be whole: behind its header Bitcomp checks nothing, and damaged bytes may end the process. A checksum goes first.
+    /// The bytes must be whole: behind its header Bitcomp checks nothing, and damaged bytes may end
+    /// the process. A checksum goes first.
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
         match x {
             ArrayMut::F32(x) => self.decode(from, x),
@@ -175,7 +236,13 @@ trait Lane: Real {
     ///
     /// # Safety
     /// As the plan says: values behind `x`, and room behind `to`.
-    unsafe fn compress(library: &Library, handle: Handle, x: *const Self, to: *mut c_void, delta: Self) -> c_int;
+    unsafe fn compress(
+        library: &Library,
+        handle: Handle,
+        x: *const Self,
+        to: *mut c_void,
+        delta: Self,
+    ) -> c_int;
 }
 
 macro_rules! lane {
@@ -187,11 +254,19 @@ macro_rules! lane {
             }
 
             fn delta(delta: f64) -> Option<Self> {
-                let power = f64::from_bits(delta.min($float::MAX as f64).to_bits() & f64::INFINITY.to_bits());
+                let power = f64::from_bits(
+                    delta.min($float::MAX as f64).to_bits() & f64::INFINITY.to_bits(),
+                );
                 (power >= $float::MIN_POSITIVE as f64).then_some(power as $float)
             }
 
-            unsafe fn compress(library: &Library, handle: Handle, x: *const Self, to: *mut c_void, delta: Self) -> c_int {
+            unsafe fn compress(
+                library: &Library,
+                handle: Handle,
+                x: *const Self,
+                to: *mut c_void,
+                delta: Self,
+            ) -> c_int {
                 // SAFETY: the caller's.
                 unsafe { (library.host.$compress)(handle, x, to, delta) }
             }

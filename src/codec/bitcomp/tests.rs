@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A stand-in: rounds to multiples of delta, `COARSE` times coarser, and stores their upper three bytes behind a header. Without
-/// `COARSE` it lacks a function.
+/// A stand-in: rounds to multiples of delta, `COARSE` times coarser, and stores their upper three
+/// bytes behind a header. Without `COARSE` it lacks a function.
 const STAND_IN: &str = r#"
     #include <math.h>
     #include <stdlib.h>
@@ -56,7 +56,13 @@ fn stand_in(name: &str, define: &str) -> Option<PathBuf> {
     let stem = std::env::temp_dir().join(format!("gpuzip-bitcomp-{}-{name}", std::process::id()));
     let (source, library) = (stem.with_extension("c"), stem.with_extension("so"));
     std::fs::write(&source, STAND_IN).unwrap();
-    let status = Command::new("cc").args(["-shared", "-fPIC", define]).arg(&source).arg("-o").arg(&library).arg("-lm").status();
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", define])
+        .arg(&source)
+        .arg("-o")
+        .arg(&library)
+        .arg("-lm")
+        .status();
     std::fs::remove_file(source).unwrap();
     if status.is_err() {
         println!("skipped: no C compiler");
@@ -79,9 +85,12 @@ fn shape<T: Real>(n: usize) -> Shape {
 
 #[test]
 fn a_missing_library_is_an_error_that_names_what_was_tried() {
-    let error = Library::open(&["/nowhere/libnvcomp.so.6", "libnvcomp-of-nobody.so", "a\0b"]).err().unwrap();
+    let error = Library::open(&["/nowhere/libnvcomp.so.6", "libnvcomp-of-nobody.so", "a\0b"])
+        .err()
+        .unwrap();
     assert_eq!(error.code, Code::Unsupported);
-    for part in ["/nowhere/libnvcomp.so.6", "libnvcomp-of-nobody.so", "a\\0b", PATH, "No such file"] {
+    for part in ["/nowhere/libnvcomp.so.6", "libnvcomp-of-nobody.so", "a\\0b", PATH, "No such file"]
+    {
         assert!(error.message.contains(part), "{part:?} is not in {:?}", error.message);
     }
 }
@@ -92,18 +101,29 @@ fn a_missing_function_is_an_error_that_names_it() {
     let error = Library::open(&[path.to_str().unwrap()]).err().unwrap();
     std::fs::remove_file(path).unwrap();
     assert_eq!(error.code, Code::Unsupported);
-    assert!(error.message.contains("bitcomp-") && error.message.contains("lacks bitcompGetCompressedInfo"), "{}", error.message);
+    assert!(
+        error.message.contains("bitcomp-")
+            && error.message.contains("lacks bitcompGetCompressedInfo"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]
 fn what_breaks_the_bound_is_not_given() {
-    let (Some(fine), Some(coarse)) = (opened("fine", "-DCOARSE=1"), opened("coarse", "-DCOARSE=2")) else { return };
+    let (Some(fine), Some(coarse)) = (opened("fine", "-DCOARSE=1"), opened("coarse", "-DCOARSE=2"))
+    else {
+        return;
+    };
     let mut x: Vec<f32> = (0..100).map(|i| (i as f32 / 5.0).sin()).collect();
     (x[3], x[4], x[5]) = (f32::NAN, f32::INFINITY, -0.0);
     let mut to = [0; 400];
     for bound in [Bound::Max(0.01), Bound::Rms(0.01)] {
         let mut coder = Bitcomp::with(coarse, shape::<f32>(100), 0).unwrap();
-        assert_eq!(coder.compress(Array::F32(&x), bound, &mut to).unwrap(), matches!(bound, Bound::Rms(_)).then_some(332));
+        assert_eq!(
+            coder.compress(Array::F32(&x), bound, &mut to).unwrap(),
+            matches!(bound, Bound::Rms(_)).then_some(332)
+        );
         let mut coder = Bitcomp::with(fine, shape::<f32>(100), 1).unwrap();
         assert_eq!(coder.compress(Array::F32(&x), bound, &mut to).unwrap(), Some(332));
     }
@@ -124,7 +144,9 @@ fn a_stream_of_something_else_is_refused() {
     let bytes = coder.compress(Array::F32(&[1.0; 100]), Bound::Max(0.1), &mut to).unwrap().unwrap();
     let mut x = [0.0; 100];
     assert!(coder.decompress(&to[..bytes], ArrayMut::F32(&mut x)).is_ok());
-    for from in [&to[..bytes - 1], &to[..bytes + 1], &to[..0], &to[..7], &[0; 332], &[1; 500], &[9; 409]] {
+    for from in
+        [&to[..bytes - 1], &to[..bytes + 1], &to[..0], &to[..7], &[0; 332], &[1; 500], &[9; 409]]
+    {
         assert!(coder.decompress(from, ArrayMut::F32(&mut x)).is_err());
     }
     assert!(coder.decompress(&to[..bytes], ArrayMut::F64(&mut [0.0; 100])).is_err());
@@ -134,19 +156,38 @@ fn a_stream_of_something_else_is_refused() {
 
 #[test]
 fn configured_deltas() {
-    for (mode, fraction, sigmas, delta) in
-        [(0, 0.0, 1.0, 1.0), (0, 1e3, 1.0, 1.0), (1, 0.1, 0.0, 1.0), (1, 0.0, 1.0, 1.0), (1, 0.1, f64::NAN, 1.0), (2, 0.1, 1.0, 0.0)]
-    {
-        assert_eq!(Delta::from_config(mode, fraction, sigmas, delta).unwrap_err().code, Code::Config);
+    for (mode, fraction, sigmas, delta) in [
+        (0, 0.0, 1.0, 1.0),
+        (0, 1e3, 1.0, 1.0),
+        (1, 0.1, 0.0, 1.0),
+        (1, 0.0, 1.0, 1.0),
+        (1, 0.1, f64::NAN, 1.0),
+        (2, 0.1, 1.0, 0.0),
+    ] {
+        assert_eq!(
+            Delta::from_config(mode, fraction, sigmas, delta).unwrap_err().code,
+            Code::Config
+        );
     }
     for delta in [f64::NAN, f64::INFINITY, -1e-8] {
-        assert!(Delta::from_config(2, 0.0, 0.0, delta).is_err() && Delta::from_config(0, delta, 0.0, 0.0).is_err());
+        assert!(
+            Delta::from_config(2, 0.0, 0.0, delta).is_err()
+                && Delta::from_config(0, delta, 0.0, 0.0).is_err()
+        );
     }
-    assert!(Delta::from_config(3, 0.1, 1.0, 1.0).is_err() && Delta::from_config(-1, 0.1, 1.0, 1.0).is_err());
+    assert!(
+        Delta::from_config(3, 0.1, 1.0, 1.0).is_err()
+            && Delta::from_config(-1, 0.1, 1.0, 1.0).is_err()
+    );
 
-    let [fraction, range, fixed] = [0, 1, 2].map(|mode| Delta::from_config(mode, 0.01, 3.0, 1e-8).unwrap());
-    let of = |x: &[f64]| [fraction, range, fixed].map(|delta| delta.of(&Statistics::of(Array::F64(x))));
-    assert_eq!(of(&[1.0, -4.0, 1.0, 2.0, f64::NAN, f64::INFINITY]), [0.04, 0.01 * 6.0 * (5.5f64).sqrt(), 1e-8]);
+    let [fraction, range, fixed] =
+        [0, 1, 2].map(|mode| Delta::from_config(mode, 0.01, 3.0, 1e-8).unwrap());
+    let of =
+        |x: &[f64]| [fraction, range, fixed].map(|delta| delta.of(&Statistics::of(Array::F64(x))));
+    assert_eq!(
+        of(&[1.0, -4.0, 1.0, 2.0, f64::NAN, f64::INFINITY]),
+        [0.04, 0.01 * 6.0 * (5.5f64).sqrt(), 1e-8]
+    );
     assert_eq!(of(&[7.0; 10]), [0.07, 0.07, 1e-8]);
     assert_eq!(of(&[0.0; 10]), [1.0, 1.0, 1e-8]);
     assert_eq!(of(&[f64::NAN]), [1.0, 1.0, 1e-8]);
@@ -158,9 +199,15 @@ fn configured_deltas() {
 
 #[test]
 fn deltas_are_powers_of_two() {
-    assert_eq!([1.0, 0.75, 3.9, 2f64.powi(-126)].map(f32::delta), [Some(1.0), Some(0.5), Some(2.0), Some(f32::MIN_POSITIVE)]);
+    assert_eq!(
+        [1.0, 0.75, 3.9, 2f64.powi(-126)].map(f32::delta),
+        [Some(1.0), Some(0.5), Some(2.0), Some(f32::MIN_POSITIVE)]
+    );
     assert_eq!((f32::delta(1e-45), f64::delta(5e-324), f64::delta(0.0)), (None, None, None));
-    assert_eq!((f32::delta(f64::MAX), f64::delta(f64::INFINITY)), (Some(2f32.powi(127)), Some(2f64.powi(1023))));
+    assert_eq!(
+        (f32::delta(f64::MAX), f64::delta(f64::INFINITY)),
+        (Some(2f32.powi(127)), Some(2f64.powi(1023)))
+    );
 }
 
 fn wanted() -> bool {
@@ -198,16 +245,25 @@ fn check<T: Lane>(x: &[T], bound: Bound) -> bool {
     if let Bound::Max(bound) = bound {
         let delta = T::delta(2.0 * bound).unwrap().to_f64();
         let scaled = by_unit(&mut coder, x, delta.log2() as i64);
-        assert!(y.iter().zip(&scaled).all(|(a, b)| a.to_bits() == b.to_bits()), "{y:?} became {scaled:?}");
+        assert!(
+            y.iter().zip(&scaled).all(|(a, b)| a.to_bits() == b.to_bits()),
+            "{y:?} became {scaled:?}"
+        );
     }
     let mut square = 0.0;
     for (x, y) in x.iter().zip(&y) {
         let error = (x.to_f64() - y.to_f64()).abs();
-        assert!(x.to_bits() == y.to_bits() || error <= bound.value() || matches!(bound, Bound::Rms(_)), "{x:?} became {y:?}");
+        assert!(
+            x.to_bits() == y.to_bits() || error <= bound.value() || matches!(bound, Bound::Rms(_)),
+            "{x:?} became {y:?}"
+        );
         square += if x.is_finite() { error * error } else { 0.0 };
     }
     assert!((square / x.len() as f64).sqrt() <= bound.value());
-    assert!(coder.decompress(&to[..bytes - 1], T::array_mut(&mut y)).is_err() && coder.decompress(&[0; 64], T::array_mut(&mut y)).is_err());
+    assert!(
+        coder.decompress(&to[..bytes - 1], T::array_mut(&mut y)).is_err()
+            && coder.decompress(&[0; 64], T::array_mut(&mut y)).is_err()
+    );
     true
 }
 
@@ -239,8 +295,10 @@ fn real_bitcomp_on_real_wavefields() {
     let Some(library) = real() else { return };
     println!("{}", library.name);
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
-    let Ok(bytes) = std::fs::read(shared.join("data/gempy2_3d_100x100x100_step0400_curr.f32")) else {
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
+    let Ok(bytes) = std::fs::read(shared.join("data/gempy2_3d_100x100x100_step0400_curr.f32"))
+    else {
         println!("skipped: no wavefields (set GPUZIP_SHARED)");
         return;
     };
@@ -248,7 +306,11 @@ fn real_bitcomp_on_real_wavefields() {
     let statistics = Statistics::of(Array::F32(&x));
     let mut coder = Bitcomp::with(library, Shape { n: [100; 3], scalar: f32::SCALAR }, 0).unwrap();
     let mut to = vec![0; coder.max_bytes()];
-    let deltas = [Delta::Fraction(2e-3), Delta::Range { fraction: 1e-3, sigmas: 3.0 }, Delta::Static(1e-3 * statistics.peak)];
+    let deltas = [
+        Delta::Fraction(2e-3),
+        Delta::Range { fraction: 1e-3, sigmas: 3.0 },
+        Delta::Static(1e-3 * statistics.peak),
+    ];
     for delta in deltas {
         let bound = Bound::Max(delta.of(&statistics) / 2.0);
         assert!(check(&x, bound));

@@ -63,8 +63,18 @@ const RATES: [Rate; 256] = {
     let mut rate = 1;
     while rate < 256 {
         if rate < 32 || rate >= 0x80 {
-            let (apart, planes) = if rate < 32 { (0, rate as u8) } else { (1 + (rate as u8 >> 5 & 3), rate as u8 & 31) };
-            rates[rate] = Rate { apart, signs: 4, planes, size: apart + 4 + 4 * planes, valid: [true, rate < 32] };
+            let (apart, planes) = if rate < 32 {
+                (0, rate as u8)
+            } else {
+                (1 + (rate as u8 >> 5 & 3), rate as u8 & 31)
+            };
+            rates[rate] = Rate {
+                apart,
+                signs: 4,
+                planes,
+                size: apart + 4 + 4 * planes,
+                valid: [true, rate < 32],
+            };
         }
         rate += 1;
     }
@@ -91,7 +101,8 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
             let mut valid = true;
             for (block, &rate) in rates.iter().enumerate() {
                 let as_is = (x.len() - LINE * block).min(LINE) * T::BYTES;
-                sizes[block] = if rate == AS_IS { as_is } else { RATES[rate as usize].size as usize };
+                sizes[block] =
+                    if rate == AS_IS { as_is } else { RATES[rate as usize].size as usize };
                 size += sizes[block];
                 valid &= RATES[rate as usize].valid[(mode == Mode::Plain) as usize];
                 for i in (0..LINE).step_by(64 / T::BYTES) {
@@ -121,7 +132,10 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
             for (block, &rate) in rates.iter().enumerate() {
                 if rate == AS_IS {
                     let end = x.len().min(LINE * (block + 1));
-                    for (x, from) in x[LINE * block..end].iter_mut().zip(work.stream[at..].chunks_exact(T::BYTES)) {
+                    for (x, from) in x[LINE * block..end]
+                        .iter_mut()
+                        .zip(work.stream[at..].chunks_exact(T::BYTES))
+                    {
                         *x = T::get(from);
                     }
                 }

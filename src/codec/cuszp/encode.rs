@@ -3,7 +3,9 @@
 // Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::quantize::{difference_back, put_word, to_rows, used_bytes, word, Quantised, Quantum, LINE, LINES, TILE};
+use super::super::quantize::{
+    difference_back, put_word, to_rows, used_bytes, word, Quantised, Quantum, LINE, LINES, TILE,
+};
 use super::super::simd::{prefetch, Kernel};
 use super::{Mode, Work, AS_IS};
 
@@ -52,7 +54,8 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
                     prefetch::<_, false>(all, TILE * (batch + 1) + LINE * block + i);
                 }
                 let good = good >> block & 1 != 0;
-                let (rate, next) = if good { work.put(block, slices, mode, size) } else { (AS_IS, size) };
+                let (rate, next) =
+                    if good { work.put(block, slices, mode, size) } else { (AS_IS, size) };
                 size = next;
                 if rate == AS_IS {
                     for x in x {
@@ -120,7 +123,10 @@ impl<T: Quantised> Work<T> {
             to_planes(rows, planes);
             for block in 0..LINES {
                 let row = LINE * block;
-                let (first, behind) = (word(rows, row), word(rows, row + 8) | word(rows, row + 16) | word(rows, row + 24));
+                let (first, behind) = (
+                    word(rows, row),
+                    word(rows, row + 8) | word(rows, row + 16) | word(rows, row + 24),
+                );
                 let (a, b) = (behind | first, behind | first & !FIRST_IN_ROWS);
                 all[block] = if a == 0 { all[block] } else { (8 * k + used_bytes(a)) as u8 };
                 others[block] = if b == 0 { others[block] } else { (8 * k + used_bytes(b)) as u8 };
@@ -142,7 +148,8 @@ impl<T: Quantised> Work<T> {
             let first = x[LINE * block].unsigned_abs();
             let apart = used_bytes(first as u64);
             if apart + 4 * others < 4 * all {
-                (rate, width, kept) = (0x80 | ((apart - 1) << 5 | others) as u8, others, !FIRST_IN_PLANES);
+                (rate, width, kept) =
+                    (0x80 | ((apart - 1) << 5 | others) as u8, others, !FIRST_IN_PLANES);
                 put_word(stream, at, first as u64);
                 at += apart;
             }

@@ -1,4 +1,6 @@
-use super::super::quantize::tests::{all_sizes, keeps_bounds, print, ratios, round_trip, survives_damage};
+use super::super::quantize::tests::{
+    all_sizes, keeps_bounds, print, ratios, round_trip, survives_damage,
+};
 use super::super::quantize::word;
 use super::*;
 
@@ -62,7 +64,8 @@ fn published(x: &[f64], step: f64, mode: Mode) -> Vec<u8> {
         let rate = bits(magnitudes.into_iter().max().unwrap_or(0));
         let others = bits(magnitudes[1..].iter().copied().max().unwrap_or(0));
         let apart = bits(magnitudes[0]).div_ceil(8);
-        let is_apart = mode == Mode::Outlier && if rate > 0 { 4 + 4 * rate } else { 0 } > 4 + apart + 4 * others;
+        let is_apart = mode == Mode::Outlier
+            && if rate > 0 { 4 + 4 * rate } else { 0 } > 4 + apart + 4 * others;
         let planes = if is_apart { others } else { rate };
         rates.push(if is_apart { 0x80 | (apart - 1) << 5 | others } else { rate } as u8);
         if is_apart {
@@ -90,7 +93,8 @@ fn the_layout_is_the_published_one() {
     for (amplitude, offset) in [(3.0, 0.0), (100.0, 1000.0), (1e5, -3e6)] {
         let x: Vec<f64> = (0..5000).map(|i| (i as f64 * 0.05).sin() * amplitude + offset).collect();
         for mode in [Mode::Plain, Mode::Outlier] {
-            let mut coder = Cuszp::new(&Shape { n: [5000, 1, 1], scalar: Scalar::F64 }, mode).unwrap();
+            let mut coder =
+                Cuszp::new(&Shape { n: [5000, 1, 1], scalar: Scalar::F64 }, mode).unwrap();
             let mut to = vec![0; coder.max_bytes()];
             let size = coder.compress(Array::F64(&x), Bound::Max(0.3), &mut to).unwrap().unwrap();
             let step = f64::from_bits(word(&to, 0));

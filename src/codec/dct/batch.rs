@@ -1,4 +1,5 @@
-//! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does not depend on the others.
+//! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does
+//! not depend on the others.
 
 use super::bits::{LONGEST, MORE};
 use super::grid::{mirror, Grid};
@@ -12,7 +13,8 @@ use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// What is added before the magnitude of a scaled coefficient is cut off: less than 1/2, as small magnitudes are the likelier ones.
+/// What is added before the magnitude of a scaled coefficient is cut off: less than 1/2, as small
+/// magnitudes are the likelier ones.
 const ROUND: f64 = 0.45;
 
 /// Values of a tile that are unpacked together: one or two rows.
@@ -97,7 +99,13 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 
     #[inline(always)]
-    fn encode_side<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
+    fn encode_side<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        x: &[T],
+        ids: &[usize; L],
+    ) {
         let values = grid.values();
         self.level = level();
         self.gather::<S>(grid, x, ids);
@@ -123,7 +131,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Are all values so small that all coefficients become zero? A short cut, which does not change what comes out.
+    /// Are all values so small that all coefficients become zero? A short cut, which does not
+    /// change what comes out.
     #[inline(always)]
     fn negligible(&self, grid: &Grid, q: &Quantiser<T>) -> bool {
         // No coefficient exceeds the sum of the values.
@@ -144,7 +153,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         true
     }
 
-    /// The transform along the last axis, the quantiser, and back. Returns along the first axis how many coefficients may not be zero.
+    /// The transform along the last axis, the quantiser, and back. Returns along the first axis how
+    /// many coefficients may not be zero.
     #[inline(always)]
     fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>) -> usize {
         let (columns, stride) = (grid.values() / S, grid.stride());
@@ -241,7 +251,9 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     let u = (o.0[l] - d.0[l]) * q.per_step;
                     let square = u * u;
                     let fits = square < T::from_i32(1 << 10);
-                    let unit = (if fits { square } else { T::default() } * T::from_f64(ENERGY)).trunc() as u32 + 1;
+                    let unit = (if fits { square } else { T::default() } * T::from_f64(ENERGY))
+                        .trunc() as u32
+                        + 1;
                     let counts = whole || within(grid, inside[l], p);
                     wild.0[l] |= u32::from(!fits & counts);
                     sums.0[l] += if counts { unit } else { 0 };
@@ -301,7 +313,9 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
         let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
         // Where the tiles begin that are inside and have lines.
-        let whole: [_; L] = std::array::from_fn(|l| (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0)));
+        let whole: [_; L] = std::array::from_fn(|l| {
+            (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0))
+        });
         let piece = S.min(L);
         for p in (0..grid.values()).step_by(L) {
             let mut rows = [Lanes([T::default(); L]); L];
@@ -344,13 +358,28 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Decodes up to `L` tiles, of which `bytes[l]` are the bits, `None` standing for zeros, into the tiles `ids` of `x`.
-    pub fn decode(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>], ids: &[usize], x: &mut [T]) -> Option<()> {
+    /// Decodes up to `L` tiles, of which `bytes[l]` are the bits, `None` standing for zeros, into
+    /// the tiles `ids` of `x`.
+    pub fn decode(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+        ids: &[usize],
+        x: &mut [T],
+    ) -> Option<()> {
         dispatch(Decode { batch: self, grid, q, bytes, ids, x })
     }
 
     #[inline(always)]
-    fn decode_here(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>], ids: &[usize], x: &mut [T]) -> Option<()> {
+    fn decode_here(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+        ids: &[usize],
+        x: &mut [T],
+    ) -> Option<()> {
         match grid.side {
             8 => self.decode_side::<8>(grid, q, bytes, ids, x),
             16 => self.decode_side::<16>(grid, q, bytes, ids, x),
@@ -369,7 +398,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
     ) -> Option<()> {
         let values = grid.values();
         self.level = level();
-        let end = if values == 4096 { self.read_rows::<16>(grid, q, bytes)? } else { self.read_rows::<8>(grid, q, bytes)? };
+        let end = if values == 4096 {
+            self.read_rows::<16>(grid, q, bytes)?
+        } else {
+            self.read_rows::<8>(grid, q, bytes)?
+        };
         let (columns, stride) = (values / S, grid.stride());
         let mut used = 0;
         for c in 0..columns {
@@ -404,9 +437,15 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Reads coefficients and corrections. Returns behind how many coefficients in the order of rows all are zero.
+    /// Reads coefficients and corrections. Returns behind how many coefficients in the order of
+    /// rows all are zero.
     #[inline(always)]
-    fn read_rows<const R: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, bytes: &[Option<&[u8]>]) -> Option<usize> {
+    fn read_rows<const R: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+    ) -> Option<usize> {
         let values = grid.values();
         let room = most_corrections(values);
         let mut tiles = [Opened::empty(); L];
@@ -459,7 +498,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         self.count = [0; L];
         for l in 0..L {
-            self.count[l] = tiles[l].corrections(values, &mut self.corrections[l * room..(l + 1) * room], &mut self.numbers)?;
+            self.count[l] = tiles[l].corrections(
+                values,
+                &mut self.corrections[l * room..(l + 1) * room],
+                &mut self.numbers,
+            )?;
         }
         Some(end * R)
     }
@@ -505,12 +548,18 @@ impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
 /// Is place `p` of a tile in the part that has these extents?
 #[inline(always)]
 fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
-    p % grid.t[0] < inside[0] && p / grid.t[0] % grid.t[1] < inside[1] && p / grid.t[0] / grid.t[1] < inside[2]
+    p % grid.t[0] < inside[0]
+        && p / grid.t[0] % grid.t[1] < inside[1]
+        && p / grid.t[0] / grid.t[1] < inside[2]
 }
 
 /// A line of the tiles.
 #[inline(always)]
-fn load<T: Number, const L: usize, const S: usize>(x: &[Lanes<T, L>], first: usize, stride: usize) -> [Lanes<T, L>; S] {
+fn load<T: Number, const L: usize, const S: usize>(
+    x: &[Lanes<T, L>],
+    first: usize,
+    stride: usize,
+) -> [Lanes<T, L>; S] {
     let mut line = [Lanes([T::default(); L]); S];
     for (i, to) in line.iter_mut().enumerate() {
         *to = x[first + i * stride];
@@ -520,7 +569,11 @@ fn load<T: Number, const L: usize, const S: usize>(x: &[Lanes<T, L>], first: usi
 
 /// Transforms along all axes but the last, the first one first.
 #[inline(always)]
-fn ahead<T: Number, const L: usize, const S: usize>(from: &[Lanes<T, L>], to: &mut [Lanes<T, L>], grid: &Grid) {
+fn ahead<T: Number, const L: usize, const S: usize>(
+    from: &[Lanes<T, L>],
+    to: &mut [Lanes<T, L>],
+    grid: &Grid,
+) {
     let (values, stride) = (grid.values(), grid.stride());
     if grid.dims == 1 {
         return to[..values].copy_from_slice(&from[..values]);
@@ -540,7 +593,11 @@ fn ahead<T: Number, const L: usize, const S: usize>(from: &[Lanes<T, L>], to: &m
 
 /// The inverse of `ahead`. Behind the first `used` coefficients along the first axis all are zero.
 #[inline(always)]
-fn back<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: &Grid, used: usize) {
+fn back<T: Number, const L: usize, const S: usize>(
+    x: &mut [Lanes<T, L>],
+    grid: &Grid,
+    used: usize,
+) {
     if grid.dims == 1 || used == 0 {
         return;
     }
@@ -560,7 +617,12 @@ fn back<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], grid: 
 
 /// The inverse of `load`.
 #[inline(always)]
-fn store<T: Number, const L: usize, const S: usize>(x: &mut [Lanes<T, L>], first: usize, stride: usize, line: &[Lanes<T, L>; S]) {
+fn store<T: Number, const L: usize, const S: usize>(
+    x: &mut [Lanes<T, L>],
+    first: usize,
+    stride: usize,
+    line: &[Lanes<T, L>; S],
+) {
     for (i, y) in line.iter().enumerate() {
         x[first + i * stride] = *y;
     }

@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
         self.peek()
     }
 
-    /// Reads `count` unary numbers into the first items of `to`, which has `MORE` items more. `None`: there are no so many ones any more,
-    /// or a number is `LONGEST` or more.
+    /// Reads `count` unary numbers into the first items of `to`, which has `MORE` items more.
+    /// `None`: there are no so many ones any more, or a number is `LONGEST` or more.
     #[inline(always)]
     pub fn unaries(&mut self, count: usize, to: &mut [u16]) -> Option<()> {
         let (mut found, mut zeros) = (0, 0);
@@ -155,7 +155,8 @@ impl<'a> Reader<'a> {
             let end = found + bits.count_ones() as usize;
             let mut next = found;
             for byte in bits.to_le_bytes().into_iter().take(WINDOW as usize / 8) {
-                let (numbers, to) = (UNARIES[byte as usize], to.get_mut(next..)?.first_chunk_mut::<8>()?);
+                let (numbers, to) =
+                    (UNARIES[byte as usize], to.get_mut(next..)?.first_chunk_mut::<8>()?);
                 *to = numbers.map(u16::from);
                 to[0] += zeros;
                 next += byte.count_ones() as usize;

@@ -9,13 +9,15 @@ use crate::fallible_vec;
 
 /// Bytes before the directory.
 pub(super) const HEADER: usize = 24;
-/// The step for a bound of 1 on every error: what is left beyond the bound is cheaper to correct than to avoid.
+/// The step for a bound of 1 on every error: what is left beyond the bound is cheaper to correct
+/// than to avoid.
 const STEP: f64 = 2.1;
 /// Unit of the corrections for a bound of 1.
 const UNIT: f64 = 1.25;
 /// A tile that is stored as it is, among lengths.
 const RAW: u32 = u32::MAX;
-/// Steps of the table, one sixteenth of an octave apart, that are tried for a bound on the mean square.
+/// Steps of the table, one sixteenth of an octave apart, that are tried for a bound on the mean
+/// square.
 const STEPS: usize = 16 * 16;
 /// 2^(i/16).
 #[rustfmt::skip]
@@ -79,9 +81,12 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.n.iter().product()
     }
 
-    /// Header, directory at its longest, values as they are, and what a writer may touch behind them.
+    /// Header, directory at its longest, values as they are, and what a writer may touch behind
+    /// them.
     pub fn max_bytes(&self) -> usize {
-        self.grids.iter().map(|grid| HEADER + self.longest_directory(grid)).max().unwrap_or(0) + self.values() * T::BYTES + 16
+        self.grids.iter().map(|grid| HEADER + self.longest_directory(grid)).max().unwrap_or(0)
+            + self.values() * T::BYTES
+            + 16
     }
 
     fn longest_directory(&self, grid: &Grid) -> usize {
@@ -93,7 +98,12 @@ impl<T: Number, const L: usize> Engine<T, L> {
             return fail!(Shape, "dct was made for {} values, not {}", self.values(), x.len());
         }
         if to.len() < self.max_bytes() {
-            return fail!(Argument, "dct needs room for {} bytes, not {}", self.max_bytes(), to.len());
+            return fail!(
+                Argument,
+                "dct needs room for {} bytes, not {}",
+                self.max_bytes(),
+                to.len()
+            );
         }
         if !(bound.value() > 0.0 && bound.value().is_finite()) {
             return Ok(None);
@@ -149,12 +159,15 @@ impl<T: Number, const L: usize> Engine<T, L> {
             } else {
                 end = index;
                 let enough = |by: usize| holds(total.energy, step / step_of(by), target, x.len());
-                index = (1..=index).find(|&by| enough(by)).map_or(index.checked_sub(1)?, |by| index - by);
+                index = (1..=index)
+                    .find(|&by| enough(by))
+                    .map_or(index.checked_sub(1)?, |by| index - by);
             }
         }
     }
 
-    /// The index of the largest step with which the sample keeps the target, and the bits that it takes then.
+    /// The index of the largest step with which the sample keeps the target, and the bits that it
+    /// takes then.
     fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
         let (mut low, mut high) = (0, STEPS);
         let mut bits = u64::MAX;
@@ -172,7 +185,15 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
-        Sample { large: &self.grids[0], grid: &self.grids[g], batch: &mut self.batch, spare: &mut self.spare, q, x }.run()
+        Sample {
+            large: &self.grids[0],
+            grid: &self.grids[g],
+            batch: &mut self.batch,
+            spare: &mut self.spare,
+            q,
+            x,
+        }
+        .run()
     }
 
     /// Codes all tiles to where the longest directory ends.
@@ -184,7 +205,14 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     /// Writes header and directory and moves the payload up to them.
-    fn finish(&self, g: usize, step: f64, unit: f64, payload: usize, to: &mut [u8]) -> Option<usize> {
+    fn finish(
+        &self,
+        g: usize,
+        step: f64,
+        unit: f64,
+        payload: usize,
+        to: &mut [u8],
+    ) -> Option<usize> {
         let grid = &self.grids[g];
         let lengths = &self.lengths[..grid.tiles()];
         let coded = || lengths.iter().filter(|&&l| l != 0);
@@ -219,7 +247,12 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
         match self.decode(from, x) {
             Some(()) => Ok(()),
-            None => fail!(Argument, "not what dct made of an array of {:?} values, or damaged: {} bytes", self.n, from.len()),
+            None => fail!(
+                Argument,
+                "not what dct made of an array of {:?} values, or damaged: {} bytes",
+                self.n,
+                from.len()
+            ),
         }
     }
 
@@ -229,7 +262,10 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let number = |at: usize| Some(f64::from_le_bytes(*header.get(at..)?.first_chunk::<8>()?));
         let (step, unit) = (number(8)?, number(16)?);
         let grid = self.grids.iter().find(|grid| grid.side == usize::from(side))?;
-        if !(step > 0.0 && unit > 0.0 && step.is_finite() && unit.is_finite()) || u32::from(width) > 24 || header[2..8] != [0; 6] {
+        if !(step > 0.0 && unit > 0.0 && step.is_finite() && unit.is_finite())
+            || u32::from(width) > 24
+            || header[2..8] != [0; 6]
+        {
             return None;
         }
         let q = Quantiser::new(grid, step, unit, None)?;
@@ -237,7 +273,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let (map, rest) = rest.split_at_checked(grid.tiles().div_ceil(8))?;
         let lengths = self.lengths.get_mut(..grid.tiles())?;
         let coded = (0..lengths.len()).filter(|&tile| map[tile / 8] >> (tile % 8) & 1 != 0).count();
-        let (table, payload) = rest.split_at_checked((coded as u64 * u64::from(width)).div_ceil(8) as usize)?;
+        let (table, payload) =
+            rest.split_at_checked((coded as u64 * u64::from(width)).div_ceil(8) as usize)?;
         let mut at = 0;
         for (tile, length) in lengths.iter_mut().enumerate() {
             *length = 0;
@@ -259,7 +296,8 @@ fn step_of(index: usize) -> f64 {
     (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
 }
 
-/// Is this the energy of errors whose mean square is within the target? A margin covers what rounding may have done to the sum.
+/// Is this the energy of errors whose mean square is within the target? A margin covers what
+/// rounding may have done to the sum.
 fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
     let relative = step / target;
     energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
@@ -304,8 +342,8 @@ struct Sampled {
     values: usize,
 }
 
-/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the largest tiles one in 32, at least 16,
-/// scattered; of smaller ones those that these contain.
+/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the
+/// largest tiles one in 32, at least 16, scattered; of smaller ones those that these contain.
 struct Sample<'a, T, const L: usize> {
     large: &'a Grid,
     grid: &'a Grid,
@@ -341,11 +379,12 @@ impl<T: Number, const L: usize> Sample<'_, T, L> {
                     let values = self.grid.values_inside(id);
                     sampled.values += values;
                     sampled.energy += self.batch.energy[l];
-                    sampled.bits += match self.batch.write(self.grid, l, self.spare, values * T::BYTES) {
-                        Coded::Empty => 1,
-                        Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
-                        Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
-                    };
+                    sampled.bits +=
+                        match self.batch.write(self.grid, l, self.spare, values * T::BYTES) {
+                            Coded::Empty => 1,
+                            Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
+                            Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
+                        };
                 }
                 filled = 0;
             }
@@ -396,7 +435,8 @@ impl<T: Number, const L: usize> Encode<'_, T, L> {
                     let mut at = 0;
                     lines(grid, first + l, |line| {
                         for x in &self.x[line] {
-                            to[at..at + T::BYTES].copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
+                            to[at..at + T::BYTES]
+                                .copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
                             at += T::BYTES;
                         }
                     });
@@ -443,7 +483,11 @@ impl<T: Number, const L: usize> Decode<'_, T, L> {
             let mut raw: [Option<&[u8]>; L] = [None; L];
             for l in 0..tiles {
                 let length = self.lengths[first + l];
-                let size = if length == RAW { grid.values_inside(first + l) * T::BYTES } else { length as usize };
+                let size = if length == RAW {
+                    grid.values_inside(first + l) * T::BYTES
+                } else {
+                    length as usize
+                };
                 if size > 0 {
                     let (tile, behind) = rest.split_at_checked(size)?;
                     rest = behind;

@@ -20,7 +20,8 @@ pub(crate) struct Grid {
     pub m: [usize; 3],
     /// Where the coefficients stand in memory, by falling importance.
     pub order: Vec<u32>,
-    /// The rank in that order of each coefficient that is constant along the last axis: of a column, the first.
+    /// The rank in that order of each coefficient that is constant along the last axis: of a
+    /// column, the first.
     pub rank: Vec<u32>,
 }
 
@@ -62,8 +63,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Distance in memory along the last axis. It is odd where it can be, or else all values of a column would compete for the same few
-    /// lines of the cache.
+    /// Distance in memory along the last axis. It is odd where it can be, or else all values of a
+    /// column would compete for the same few lines of the cache.
     #[inline(always)]
     pub fn stride(&self) -> usize {
         self.values() / self.side + usize::from(self.dims > 1)
@@ -72,7 +73,11 @@ impl Grid {
     /// Where the p-th value of a tile stands in memory.
     #[inline(always)]
     pub fn at(&self, p: usize) -> usize {
-        p + if self.dims > 1 { p >> (self.side.trailing_zeros() as usize * (self.dims - 1)) } else { 0 }
+        p + if self.dims > 1 {
+            p >> (self.side.trailing_zeros() as usize * (self.dims - 1))
+        } else {
+            0
+        }
     }
 
     /// Places in memory.
@@ -122,7 +127,8 @@ pub(crate) fn mirror(i: usize, n: usize) -> usize {
     i.min(2 * n - 1 - i)
 }
 
-/// The places of a tile by the sum of their frequencies, then by the sum of the squares, then in their order.
+/// The places of a tile by the sum of their frequencies, then by the sum of the squares, then in
+/// their order.
 pub(crate) fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
     let values = side.pow(dims as u32);
     let mut order = fallible_vec::with_room(values)?;

@@ -9,15 +9,26 @@ pub(super) struct Lanes<T, const L: usize>(pub [T; L]);
 
 /// Makes rows of columns.
 #[inline(always)]
-pub(super) fn transpose<T: Copy, const L: usize>(from: &[Lanes<T, L>; L], to: &mut [Lanes<T, L>; L], level: Level) {
+pub(super) fn transpose<T: Copy, const L: usize>(
+    from: &[Lanes<T, L>; L],
+    to: &mut [Lanes<T, L>; L],
+    level: Level,
+) {
     #[cfg(target_arch = "x86_64")]
     match (level, size_of::<T>(), L) {
-        // SAFETY: the machine has the instructions, and the squares are of 16 x 16 words of 4 bytes.
-        (Level::Avx512, 4, 16) => return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        // SAFETY: the machine has the instructions, and the squares are of 16 x 16 words of 4
+        // bytes.
+        (Level::Avx512, 4, 16) => {
+            return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+        }
         // SAFETY: as above, 8 x 8 words of 8 bytes.
-        (Level::Avx512, 8, 8) => return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        (Level::Avx512, 8, 8) => {
+            return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+        }
         // SAFETY: as above, 16 x 16 words of 4 bytes.
-        (Level::Avx2, 4, 16) => return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) },
+        (Level::Avx2, 4, 16) => {
+            return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+        }
         _ => {}
     }
     let _ = level;
@@ -39,7 +50,10 @@ pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[La
 
 /// `L` rows of a longer array.
 #[inline(always)]
-pub(super) fn square_mut<T, const L: usize>(x: &mut [Lanes<T, L>], first: usize) -> &mut [Lanes<T, L>; L] {
+pub(super) fn square_mut<T, const L: usize>(
+    x: &mut [Lanes<T, L>],
+    first: usize,
+) -> &mut [Lanes<T, L>; L] {
     match x[first..].first_chunk_mut() {
         Some(square) => square,
         None => unreachable!("tiles have multiples of {L} values"),
@@ -70,7 +84,8 @@ mod x86 {
         }
     }
 
-    /// The lanes and the rows whose numbers differ in this bit change places. (A bit that is known keeps the rows in registers.)
+    /// The lanes and the rows whose numbers differ in this bit change places. (A bit that is known
+    /// keeps the rows in registers.)
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn exchange_16<const BIT: usize>(a: &mut [__m512i; 16]) {
@@ -78,7 +93,8 @@ mod x86 {
         let bit = _mm512_set1_epi32(BIT as i32);
         let odd = _mm512_test_epi32_mask(index, bit);
         let low = _mm512_mask_add_epi32(index, odd, index, _mm512_set1_epi32(16 - BIT as i32));
-        let high = _mm512_mask_add_epi32(_mm512_add_epi32(index, bit), odd, index, _mm512_set1_epi32(16));
+        let high =
+            _mm512_mask_add_epi32(_mm512_add_epi32(index, bit), odd, index, _mm512_set1_epi32(16));
         for k in 0..8 {
             let i = k + (k & BIT.wrapping_neg());
             let (x, y) = (a[i], a[i + BIT]);
@@ -88,7 +104,8 @@ mod x86 {
     }
 
     /// # Safety
-    /// `from` and `to` have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine has AVX-512 F.
+    /// `from` and `to` have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine has
+    /// AVX-512 F.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub unsafe fn transpose_8(from: *const __m512i, to: *mut __m512i) {
@@ -114,7 +131,8 @@ mod x86 {
         let bit = _mm512_set1_epi64(BIT as i64);
         let odd = _mm512_test_epi64_mask(index, bit);
         let low = _mm512_mask_add_epi64(index, odd, index, _mm512_set1_epi64(8 - BIT as i64));
-        let high = _mm512_mask_add_epi64(_mm512_add_epi64(index, bit), odd, index, _mm512_set1_epi64(8));
+        let high =
+            _mm512_mask_add_epi64(_mm512_add_epi64(index, bit), odd, index, _mm512_set1_epi64(8));
         for k in 0..4 {
             let i = k + (k & BIT.wrapping_neg());
             let (x, y) = (a[i], a[i + BIT]);

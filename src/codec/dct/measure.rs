@@ -22,22 +22,26 @@ impl Clock {
     }
 }
 
-/// Prints them for the files in `GPUZIP_DCT_FILES` (`path[:n1,n2,n3]`, separated by spaces; raw FP32, cubic if not said otherwise), the
-/// bounds in `GPUZIP_DCT_BOUNDS` (`rel:` of the maximum, or `psnr:`) and every instruction set, or the one in `GPUZIP_DCT_LEVEL`.
+/// Prints them for the files in `GPUZIP_DCT_FILES` (`path[:n1,n2,n3]`, separated by spaces; raw
+/// FP32, cubic if not said otherwise), the bounds in `GPUZIP_DCT_BOUNDS` (`rel:` of the maximum, or
+/// `psnr:`) and every instruction set, or the one in `GPUZIP_DCT_LEVEL`.
 pub fn print() {
     let files = std::env::var("GPUZIP_DCT_FILES").unwrap_or_default();
     let bounds = std::env::var("GPUZIP_DCT_BOUNDS").unwrap_or("rel:1e-3 psnr:80 psnr:100".into());
     for file in files.split_whitespace() {
         let (path, dims) = file.split_once(':').map_or((file, None), |(p, d)| (p, Some(d)));
         let bytes = std::fs::read(PathBuf::from(path)).unwrap();
-        let x: Vec<f32> = bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let x: Vec<f32> =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         let side = (x.len() as f64).cbrt().round() as usize;
         let n = dims.map_or([side; 3], |d| {
             let d: Vec<usize> = d.split(',').map(|n| n.parse().unwrap()).collect();
             [d[0], d[1], d[2]]
         });
         let max = x.iter().fold(0f64, |m, &x| m.max(f64::from(x).abs()));
-        let (least, most) = x.iter().fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(f64::from(x)), b.max(f64::from(x))));
+        let (least, most) = x
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(f64::from(x)), b.max(f64::from(x))));
         let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let mut y = vec![0f32; x.len()];

@@ -51,7 +51,10 @@ pub(super) struct Room {
 impl Room {
     /// For tiles of up to so many values.
     pub fn new(values: usize) -> Result<Self> {
-        Ok(Room { heads: fallible_vec::filled(Head::default(), values / 8)?, numbers: fallible_vec::filled(0, values + MORE)? })
+        Ok(Room {
+            heads: fallible_vec::filled(Head::default(), values / 8)?,
+            numbers: fallible_vec::filled(0, values + MORE)?,
+        })
     }
 }
 
@@ -75,7 +78,16 @@ impl<'a> Opened<'a> {
     /// A tile of zeros.
     pub fn empty() -> Self {
         let nothing = Reader::new(&[], 0);
-        Opened { rows: 0, corrections: 0, bits: 0, heads: &[], numbers: &[], next: 0, fixed: nothing, signs: nothing }
+        Opened {
+            rows: 0,
+            corrections: 0,
+            bits: 0,
+            heads: &[],
+            numbers: &[],
+            next: 0,
+            fixed: nothing,
+            signs: nothing,
+        }
     }
 
     /// Begins to read a tile of `values` values. `None`: this is no tile.
@@ -101,7 +113,16 @@ impl<'a> Opened<'a> {
         let begin = head.at;
         head.unaries(count, numbers)?;
         let bits = 8 * from.len() as u64;
-        (head.at - begin < UNARY).then_some(Opened { rows, corrections, bits, heads, numbers, next: 0, fixed, signs: head })
+        (head.at - begin < UNARY).then_some(Opened {
+            rows,
+            corrections,
+            bits,
+            heads,
+            numbers,
+            next: 0,
+            fixed,
+            signs: head,
+        })
     }
 
     /// Reads the magnitudes of row `r`, which is the next one, into `row`.
@@ -141,9 +162,15 @@ impl<'a> Opened<'a> {
         self.signs.at += u64::from(count);
     }
 
-    /// Reads the corrections when all rows are read, and returns how many there are. What is behind the tile was read as zeros until here.
+    /// Reads the corrections when all rows are read, and returns how many there are. What is behind
+    /// the tile was read as zeros until here.
     #[inline(always)]
-    pub fn corrections(self, values: usize, to: &mut [Correction], numbers: &mut [u16]) -> Option<usize> {
+    pub fn corrections(
+        self,
+        values: usize,
+        to: &mut [Correction],
+        numbers: &mut [u16],
+    ) -> Option<usize> {
         let to = to.get_mut(..self.corrections)?;
         let end = read_corrections(values, self.signs, to, numbers)?;
         (end <= self.bits).then_some(to.len())
@@ -200,7 +227,12 @@ fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) 
 
 /// Returns the first bit behind them.
 #[inline(always)]
-fn read_corrections(values: usize, mut from: Reader<'_>, corrections: &mut [Correction], numbers: &mut [u16]) -> Option<u64> {
+fn read_corrections(
+    values: usize,
+    mut from: Reader<'_>,
+    corrections: &mut [Correction],
+    numbers: &mut [u16],
+) -> Option<u64> {
     if corrections.is_empty() {
         return Some(from.at);
     }

@@ -52,7 +52,8 @@ pub(super) struct Quantiser<T> {
 }
 
 impl<T: Number> Quantiser<T> {
-    /// For orthonormal coefficients quantised with `step`, and corrections by multiples of `unit`. `None`: they do not fit the type.
+    /// For orthonormal coefficients quantised with `step`, and corrections by multiples of `unit`.
+    /// `None`: they do not fit the type.
     pub fn new(grid: &Grid, step: f64, unit: f64, most: Option<f64>) -> Option<Self> {
         let scale = scale(grid);
         let q = Quantiser {

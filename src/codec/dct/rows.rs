@@ -1,5 +1,5 @@
-//! The bits of a tile: its integer coefficients by rows, then its corrections. The format is described in the module `dct`; what reads it
-//! is in `open`.
+//! The bits of a tile: its integer coefficients by rows, then its corrections. The format is
+//! described in the module `dct`; what reads it is in `open`.
 
 use super::bits::Writer;
 use super::lanes::Lanes;
@@ -55,10 +55,16 @@ pub(super) struct Strings<const L: usize> {
 impl<const L: usize> Strings<L> {
     /// Room for tiles of up to so many values.
     pub fn new(values: usize) -> Result<Self> {
-        Ok(Strings { bytes: fallible_vec::filled(0, L * Self::tile_bytes(values))?, values, pens: [[Pen::default(); 4]; L], rows: [0; L] })
+        Ok(Strings {
+            bytes: fallible_vec::filled(0, L * Self::tile_bytes(values))?,
+            values,
+            pens: [[Pen::default(); 4]; L],
+            rows: [0; L],
+        })
     }
 
-    /// Room for a tile: at most 63 bits a row for modes, 28 bits a value that are fixed, 5 unary, 1 sign.
+    /// Room for a tile: at most 63 bits a row for modes, 28 bits a value that are fixed, 5 unary, 1
+    /// sign.
     fn tile_bytes(values: usize) -> usize {
         8 * values + 4 * 64
     }
@@ -122,10 +128,15 @@ impl<const L: usize> Strings<L> {
         }
     }
 
-    /// Makes the strings of all tiles: `q` are their coefficients, `order` says in which order, and `sums` are those of the magnitudes of
-    /// rows.
+    /// Makes the strings of all tiles: `q` are their coefficients, `order` says in which order, and
+    /// `sums` are those of the magnitudes of rows.
     #[inline(always)]
-    pub fn make<const R: usize>(&mut self, q: &[Lanes<i32, L>], order: &[u32], sums: &[Lanes<u32, L>]) {
+    pub fn make<const R: usize>(
+        &mut self,
+        q: &[Lanes<i32, L>],
+        order: &[u32],
+        sums: &[Lanes<u32, L>],
+    ) {
         self.clear();
         for (r, sums) in sums.iter().enumerate() {
             for l in 0..L {
@@ -142,7 +153,14 @@ impl<const L: usize> Strings<L> {
     }
 
     #[inline(always)]
-    fn row<const R: usize>(&mut self, r: usize, q: &[Lanes<i32, L>], places: &[u32], sums: &Lanes<u32, L>, before: &mut Lanes<u32, L>) {
+    fn row<const R: usize>(
+        &mut self,
+        r: usize,
+        q: &[Lanes<i32, L>],
+        places: &[u32],
+        sums: &Lanes<u32, L>,
+        before: &mut Lanes<u32, L>,
+    ) {
         if sums.0 == [0; L] {
             for l in 0..L {
                 let mode = choose::<R>(0, 0, before.0[l], r == 0);
@@ -227,7 +245,12 @@ impl<const L: usize> Strings<L> {
                 }
                 _ => {
                     for q in &row {
-                        self.put(l, Part::Fixed, u64::from(q.0[l].unsigned_abs() & ((1 << k) - 1)), k);
+                        self.put(
+                            l,
+                            Part::Fixed,
+                            u64::from(q.0[l].unsigned_abs() & ((1 << k) - 1)),
+                            k,
+                        );
                     }
                 }
             }
@@ -245,9 +268,17 @@ impl<const L: usize> Strings<L> {
         *before = mode;
     }
 
-    /// Writes tile `l` with its corrections into `to`. Returns the number of bytes, or `None` if there are `most` or more.
+    /// Writes tile `l` with its corrections into `to`. Returns the number of bytes, or `None` if
+    /// there are `most` or more.
     #[inline(always)]
-    pub fn write<const R: usize>(&self, values: usize, l: usize, corrections: &[Correction], to: &mut [u8], most: usize) -> Option<usize> {
+    pub fn write<const R: usize>(
+        &self,
+        values: usize,
+        l: usize,
+        corrections: &[Correction],
+        to: &mut [u8],
+        most: usize,
+    ) -> Option<usize> {
         let mut head = Writer::new(to);
         head.put(self.rows[l] as u64, (values / R).ilog2() + 1);
         let count = corrections.len() as u64 + 4;
@@ -255,7 +286,10 @@ impl<const L: usize> Strings<L> {
         head.put(count & ((1 << count.ilog2()) - 1), count.ilog2());
         for part in [Part::Modes, Part::Fixed, Part::Unary, Part::Signs] {
             let pen = self.pens[l][part as usize];
-            head.append(&self.bytes[self.begin(l, part)..], 8 * pen.at as u64 + u64::from(pen.used));
+            head.append(
+                &self.bytes[self.begin(l, part)..],
+                8 * pen.at as u64 + u64::from(pen.used),
+            );
         }
         write_corrections(values, corrections, &mut head);
         let bytes = head.bits().div_ceil(8) as usize;
@@ -271,15 +305,17 @@ pub(super) fn fixed_bits<const R: usize>(mode: u32) -> u32 {
     rice + if mode == ONE || mode == GROUPS { few } else { 0 }
 }
 
-/// The number whose unary code says how the mode changes: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4, ...
+/// The number whose unary code says how the mode changes: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4,
+/// ...
 #[inline(always)]
 fn change(from: u32, to: u32) -> u32 {
     let up = to.wrapping_sub(from) as i32;
     ((2 * up) ^ (up >> 31)) as u32
 }
 
-/// The mode for a row whose magnitudes have this sum, `named` being its groups of four that are not zero: the one that would take least
-/// bits, the change from the mode before included, were the magnitudes spread geometrically.
+/// The mode for a row whose magnitudes have this sum, `named` being its groups of four that are not
+/// zero: the one that would take least bits, the change from the mode before included, were the
+/// magnitudes spread geometrically.
 #[inline(always)]
 fn choose<const R: usize>(sum: u32, named: u32, before: u32, first: bool) -> u32 {
     const NEVER: u32 = 1 << 20;
@@ -309,7 +345,8 @@ pub(super) fn distance_bits(values: usize, count: usize) -> u32 {
 #[inline(always)]
 fn write_corrections(values: usize, corrections: &[Correction], to: &mut Writer<'_>) {
     let k = distance_bits(values, corrections.len());
-    let distance = |i: usize| corrections[i].at - if i == 0 { 0 } else { corrections[i - 1].at + 1 };
+    let distance =
+        |i: usize| corrections[i].at - if i == 0 { 0 } else { corrections[i - 1].at + 1 };
     for i in 0..corrections.len() {
         to.put(u64::from(distance(i) & ((1 << k) - 1)), k);
     }

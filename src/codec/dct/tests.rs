@@ -27,7 +27,8 @@ enum Kind {
     Holes,
 }
 
-const KINDS: [Kind; 7] = [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
+const KINDS: [Kind; 7] =
+    [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
 
 /// An array of about this magnitude.
 fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
@@ -46,7 +47,9 @@ fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
                 Kind::Zero => 0.0,
                 Kind::Spikes => scale * if noise > 0.49 { 1.0 } else { 1e-5 * smooth },
                 Kind::Mixed => scale * noise * 2f64.powi((random(&mut state) * 60.0) as i32 - 30),
-                Kind::Holes if noise > 0.495 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(noise * 3e4) as usize % 3],
+                Kind::Holes if noise > 0.495 => {
+                    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][(noise * 3e4) as usize % 3]
+                }
                 Kind::Holes => scale * smooth,
             })
         })
@@ -172,7 +175,8 @@ proptest! {
 fn unary_numbers() {
     let mut state = 5;
     for count in [0, 1, 7, 8, 60, 500] {
-        let numbers: Vec<u16> = (0..count).map(|_| ((2.0 * random(&mut state)).powi(8) * 2000.0) as u16).collect();
+        let numbers: Vec<u16> =
+            (0..count).map(|_| ((2.0 * random(&mut state)).powi(8) * 2000.0) as u16).collect();
         let (mut bytes, mut to) = (vec![0; 1 << 17], vec![0; count + 1 + bits::MORE]);
         let mut writer = bits::Writer::new(&mut bytes);
         numbers.iter().for_each(|&n| writer.unary(n.into()));
@@ -204,7 +208,9 @@ fn random_tiles() {
     let (mut state, mut read) = (3, 0);
     let mut room = open::Room::new(512).unwrap();
     for _ in 0..20_000 {
-        let bytes: Vec<u8> = (0..(random(&mut state).abs() * 400.0) as usize).map(|_| (random(&mut state) * 255.9) as i32 as u8).collect();
+        let bytes: Vec<u8> = (0..(random(&mut state).abs() * 400.0) as usize)
+            .map(|_| (random(&mut state) * 255.9) as i32 as u8)
+            .collect();
         let mut all = || {
             let mut tile = open::Opened::new::<8>(512, &bytes, &mut room)?;
             for r in 0..tile.rows {
@@ -212,7 +218,11 @@ fn random_tiles() {
                 tile.row(r, &mut row)?;
                 tile.skip_signs(row.iter().filter(|&&a| a != 0).count() as u32);
             }
-            tile.corrections(512, &mut [rows::Correction::default(); 128], &mut [0; 128 + bits::MORE])
+            tile.corrections(
+                512,
+                &mut [rows::Correction::default(); 128],
+                &mut [0; 128 + bits::MORE],
+            )
         };
         read += usize::from(all().is_some());
     }
@@ -226,7 +236,9 @@ fn the_same_bits_at_every_level() {
         for n in [[70, 35, 33], [40, 17, 9], [100, 70, 1], [3, 60, 50], [1000, 1, 1]] {
             let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
             for kind in KINDS {
-                for bound in [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)] {
+                for bound in
+                    [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)]
+                {
                     let x = array::<V>(kind, n, 1.0, 11);
                     let stream = check(&mut coder, &x, bound);
                     let mut y = vec![V::from_f64(0.0); x.len()];
@@ -267,13 +279,19 @@ fn mean_square_near_the_target() {
 #[test]
 fn real_snapshots() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let shared = std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), PathBuf::from);
     for (step, least) in [("0400", 26.5), ("0800", 21.0)] {
-        let Ok(bytes) = std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32"))) else {
+        let Ok(bytes) =
+            std::fs::read(shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32")))
+        else {
             println!("skipped: no real snapshots (set GPUZIP_SHARED)");
             return;
         };
-        let x: Vec<f32> = bytes.chunks_exact(4).filter_map(|b| Some(f32::from_le_bytes(b.try_into().ok()?))).collect();
+        let x: Vec<f32> = bytes
+            .chunks_exact(4)
+            .filter_map(|b| Some(f32::from_le_bytes(b.try_into().ok()?)))
+            .collect();
         let mut coder = Dct::new(Shape { n: [100; 3], scalar: Scalar::F32 }).unwrap();
         let stream = check(&mut coder, &x, Bound::Max(1e-3 * largest(&x))).unwrap();
         let ratio = bytes.len() as f64 / stream.len() as f64;

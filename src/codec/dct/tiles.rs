@@ -17,7 +17,8 @@ pub(super) struct Tiles<const L: usize> {
 impl<const L: usize> Tiles<L> {
     #[inline(always)]
     pub fn new(grid: &Grid, ids: &[usize]) -> Self {
-        let mut tiles = Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
+        let mut tiles =
+            Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
         for (l, &id) in ids.iter().enumerate().take(L) {
             let (first, inside) = grid.inside(id);
             tiles.begin[l] = index(grid, first);
@@ -27,7 +28,8 @@ impl<const L: usize> Tiles<L> {
         tiles
     }
 
-    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its line holds up all that follow.
+    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its
+    /// line holds up all that follow.
     #[inline(always)]
     pub fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
         if !self.whole || p >= grid.values() {
@@ -43,7 +45,13 @@ impl<const L: usize> Tiles<L> {
 
     /// Stores values `p` to `p + L` of each tile.
     #[inline(always)]
-    pub fn store<T: Copy, const S: usize>(&self, grid: &Grid, p: usize, rows: &[Lanes<T, L>; L], x: &mut [T]) {
+    pub fn store<T: Copy, const S: usize>(
+        &self,
+        grid: &Grid,
+        p: usize,
+        rows: &[Lanes<T, L>; L],
+        x: &mut [T],
+    ) {
         let piece = S.min(L);
         if self.whole && grid.t[0] == S {
             for i in (0..L).step_by(piece) {

@@ -1,9 +1,10 @@
 //! The discrete cosine transform of one line of 8, 16 or 32 values, many lines at a time.
 //!
-//! Up to a factor sqrt(2/n) that the step of the quantiser takes in, the transforms are orthonormal. They recurse as in Plonka and
-//! Tasche, "Fast and numerically stable algorithms for discrete cosine transforms", Linear Algebra Appl. 394 (2005): sums and
-//! differences split a DCT-II into a DCT-II and a DCT-IV of half the length, rotations a DCT-IV into two DCT-II. Products and sums are
-//! made in the order written here and never fused.
+//! Up to a factor sqrt(2/n) that the step of the quantiser takes in, the transforms are
+//! orthonormal. They recurse as in Plonka and Tasche, "Fast and numerically stable algorithms for
+//! discrete cosine transforms", Linear Algebra Appl. 394 (2005): sums and differences split a
+//! DCT-II into a DCT-II and a DCT-IV of half the length, rotations a DCT-IV into two DCT-II.
+//! Products and sums are made in the order written here and never fused.
 
 use super::lanes::Lanes;
 use crate::scalar::Real;
@@ -87,19 +88,28 @@ macro_rules! dct2 {
         fn $dct3<T: Real>(x: [T; $n]) -> [T; $n] {
             let even: [T; $h] = $half3(std::array::from_fn(|i| x[2 * i]));
             let odd: [T; $h] = $half4(std::array::from_fn(|i| x[2 * i + 1]));
-            std::array::from_fn(|n| if n < $h { even[n] + odd[n] } else { even[$n - 1 - n] - odd[$n - 1 - n] })
+            std::array::from_fn(|n| {
+                if n < $h {
+                    even[n] + odd[n]
+                } else {
+                    even[$n - 1 - n] - odd[$n - 1 - n]
+                }
+            })
         }
     };
 }
 
-/// A DCT-IV of length $n from DCT-IIs of half the length $h. With t_n = pi (2n+1) / 4N, X_2m = P_m - Q_m and X_2m-1 = P_m + Q_m, where P
-/// is the DCT-II of x_n cos t_n + x_N-1-n sin t_n and Q, backwards, that of (x_n sin t_n - x_N-1-n cos t_n) (-1)^n.
+/// A DCT-IV of length $n from DCT-IIs of half the length $h. With t_n = pi (2n+1) / 4N, X_2m = P_m
+/// - Q_m and X_2m-1 = P_m + Q_m, where P is the DCT-II of x_n cos t_n + x_N-1-n sin t_n and Q,
+/// backwards, that of (x_n sin t_n - x_N-1-n cos t_n) (-1)^n.
 macro_rules! dct4 {
     ($n:literal, $h:literal, $dct4:ident, $half2:ident) => {
         #[inline(always)]
         fn $dct4<T: Real>(x: [T; $n]) -> [T; $n] {
             let angle = |i: usize| (2 * i + 1) * (16 / $n);
-            let p: [T; $h] = $half2(std::array::from_fn(|i| x[i] * cos(angle(i)) + x[$n - 1 - i] * cos(32 - angle(i))));
+            let p: [T; $h] = $half2(std::array::from_fn(|i| {
+                x[i] * cos(angle(i)) + x[$n - 1 - i] * cos(32 - angle(i))
+            }));
             let q: [T; $h] = $half2(std::array::from_fn(|i| {
                 let (a, b) = (x[i] * cos(32 - angle(i)), x[$n - 1 - i] * cos(angle(i)));
                 if i % 2 == 0 {
@@ -139,9 +149,12 @@ fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] 
     y
 }
 
-/// The orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` its inverse, times sqrt(S/2).
+/// The orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` its inverse, times
+/// sqrt(S/2).
 #[inline(always)]
-pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(line: &Line<T, L, S>) -> Line<T, L, S> {
+pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(
+    line: &Line<T, L, S>,
+) -> Line<T, L, S> {
     let mut out = [Lanes([T::default(); L]); S];
     for l in 0..L {
         let mut x = [T::default(); S];

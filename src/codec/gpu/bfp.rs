@@ -34,10 +34,22 @@ impl Bfp {
 
 impl GpuCoder for Bfp {
     fn compress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
-        queue.launch(self.encode, blocks(self.values, THREADS, EACH), THREADS, 0, &[&x.x, &x.later, &self.values, &job])
+        queue.launch(
+            self.encode,
+            blocks(self.values, THREADS, EACH),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values, &job],
+        )
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
-        queue.launch(self.decode, blocks(self.values, THREADS, EACH), THREADS, 0, &[&x.x, &x.later, &self.values, &job])
+        queue.launch(
+            self.decode,
+            blocks(self.values, THREADS, EACH),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values, &job],
+        )
     }
 }

@@ -8,20 +8,24 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
-/// Values that a thread of a pass over an array looks at, and most blocks of a pass: each has a sum.
+/// Values that a thread of a pass over an array looks at, and most blocks of a pass: each has a
+/// sum.
 const EACH: u64 = 8;
 const BLOCKS: u64 = 4096;
-/// The beginning of the scratch memory: the bytes of a stream, behind them the sums, behind those an array of values.
+/// The beginning of the scratch memory: the bytes of a stream, behind them the sums, behind those
+/// an array of values.
 const SUMS: u64 = 256;
 const ARRAY: u64 = SUMS + 8 * BLOCKS;
 
 pub(super) fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 2] = [COMMON, ("bitcomp.cu", include_str!("../../../kernels/bitcomp.cu"))];
+    const PARTS: [(&str, &str); 2] =
+        [COMMON, ("bitcomp.cu", include_str!("../../../kernels/bitcomp.cu"))];
     Source { name: "bitcomp", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-/// Nobody on the host knows whether there is something to code or to decode: Bitcomp does it in any case, with what its array and its stream
-/// hold then. The stream is that of the array before until a payload without damage replaces it.
+/// Nobody on the host knows whether there is something to code or to decode: Bitcomp does it in any
+/// case, with what its array and its stream hold then. The stream is that of the array before until
+/// a payload without damage replaces it.
 pub(super) struct Bitcomp {
     shape: Shape,
     /// Bounds are on the mean square.
@@ -64,11 +68,32 @@ impl Bitcomp {
         blocks(self.values(), THREADS, EACH).min(BLOCKS)
     }
 
-    /// Finds out whether the bound is kept: by the array `y` that came back in `bytes`, or, both being 0, by values that are only rounded.
-    fn check(&self, queue: &Queue, x: Values, y: u64, bytes: u64, job: u64, scratch: u64) -> Result<()> {
+    /// Finds out whether the bound is kept: by the array `y` that came back in `bytes`, or, both
+    /// being 0, by values that are only rounded.
+    fn check(
+        &self,
+        queue: &Queue,
+        x: Values,
+        y: u64,
+        bytes: u64,
+        job: u64,
+        scratch: u64,
+    ) -> Result<()> {
         let (values, sums) = (self.values(), scratch + SUMS);
-        queue.launch(self.errors, self.blocks(), THREADS, 0, &[&x.x, &x.later, &values, &y, &job, &sums])?;
-        queue.launch(self.judge, 1, THREADS, 0, &[&job, &values, &sums, &(self.blocks() as u32), &bytes])
+        queue.launch(
+            self.errors,
+            self.blocks(),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &values, &y, &job, &sums],
+        )?;
+        queue.launch(
+            self.judge,
+            1,
+            THREADS,
+            0,
+            &[&job, &values, &sums, &(self.blocks() as u32), &bytes],
+        )
     }
 }
 
@@ -95,7 +120,13 @@ impl GpuCoder for Bitcomp {
         if self.rms {
             self.check(queue, x, 0, 0, job, scratch)?;
         }
-        queue.launch(self.scale, self.blocks(), THREADS, 0, &[&x.x, &x.later, &self.values(), &array, &job])?;
+        queue.launch(
+            self.scale,
+            self.blocks(),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values(), &array, &job],
+        )?;
         self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
         self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
         self.check(queue, x, array, scratch, job, scratch)?;
@@ -106,6 +137,12 @@ impl GpuCoder for Bitcomp {
         let (array, most) = (scratch + ARRAY, 8 * self.plan.most_words() as u64);
         queue.launch(self.give, self.blocks(), THREADS, 0, &[&job, &self.stream, &most])?;
         self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
-        queue.launch(self.store, self.blocks(), THREADS, 0, &[&x.x, &x.later, &self.values(), &array, &job])
+        queue.launch(
+            self.store,
+            self.blocks(),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values(), &array, &job],
+        )
     }
 }

@@ -10,7 +10,8 @@ use crate::scalar::Scalar;
 const THREADS: u32 = 256;
 
 pub(super) fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 3] = [COMMON, QUANTIZE, ("cuszp.cu", include_str!("../../../kernels/cuszp.cu"))];
+    const PARTS: [(&str, &str); 3] =
+        [COMMON, QUANTIZE, ("cuszp.cu", include_str!("../../../kernels/cuszp.cu"))];
     Source { name: "cuszp", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
@@ -30,7 +31,11 @@ impl Cuszp {
         let values = shape.values() as u64;
         let tiles = values.div_ceil(TILE);
         if u32::try_from(tiles).is_err() {
-            return fail!(Shape, "an array of {:?} values is too large for cuszp on a GPU", shape.n);
+            return fail!(
+                Shape,
+                "an array of {:?} values is too large for cuszp on a GPU",
+                shape.n
+            );
         }
         Ok(Cuszp {
             values,
@@ -53,7 +58,8 @@ impl GpuCoder for Cuszp {
         self.prepare.enqueue(queue, x, job, scratch)?;
         let status = scratch + QUANTA;
         for (_, blocks) in parts(self.tiles) {
-            let arguments: [&dyn crate::device::cuda::Argument; 7] = [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
+            let arguments: [&dyn crate::device::cuda::Argument; 7] =
+                [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
             queue.launch(self.encode, blocks, THREADS, 0, &arguments)?;
         }
         Ok(())
@@ -62,7 +68,13 @@ impl GpuCoder for Cuszp {
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         queue.fill(scratch, 0, 8 * self.tiles)?;
         for (_, blocks) in parts(self.tiles) {
-            queue.launch(self.decode, blocks, THREADS, 0, &[&x.x, &x.later, &self.values, &self.outlier, &job, &scratch])?;
+            queue.launch(
+                self.decode,
+                blocks,
+                THREADS,
+                0,
+                &[&x.x, &x.later, &self.values, &self.outlier, &job, &scratch],
+            )?;
         }
         Ok(())
     }

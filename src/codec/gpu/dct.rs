@@ -18,7 +18,8 @@ const PORTION: u64 = 1024;
 const AT_ONCE: u64 = 1 << 20;
 /// Blocks that move bytes until none are left.
 const MOVING: u64 = 1024;
-/// Passes over the array that are enqueued to find the step that keeps a bound on the mean square, before a single block goes on alone.
+/// Passes over the array that are enqueued to find the step that keeps a bound on the mean square,
+/// before a single block goes on alone.
 const PASSES: u32 = 8;
 /// Where there are no more pieces a single block does it all: launches take longer than it does.
 const FEW: u64 = 4;
@@ -56,14 +57,26 @@ macro_rules! parts {
 type Parts = &'static [(&'static str, &'static str)];
 /// Of the modules that compress and that decompress, by the axes that are transformed.
 const PARTS: [[Parts; 2]; 3] = parts!(1 2 3);
-const NAMES: [[&str; 2]; 3] = [["dct-1-encode", "dct-1-decode"], ["dct-2-encode", "dct-2-decode"], ["dct-3-encode", "dct-3-decode"]];
+const NAMES: [[&str; 2]; 3] = [
+    ["dct-1-encode", "dct-1-decode"],
+    ["dct-2-encode", "dct-2-decode"],
+    ["dct-3-encode", "dct-3-decode"],
+];
 
 fn source(dims: usize, direction: usize, scalar: Scalar) -> Source {
-    Source { name: NAMES[dims - 1][direction], parts: PARTS[dims - 1][direction], double: scalar == Scalar::F64 }
+    Source {
+        name: NAMES[dims - 1][direction],
+        parts: PARTS[dims - 1][direction],
+        double: scalar == Scalar::F64,
+    }
 }
 
 pub(super) fn sources() -> Vec<Source> {
-    let of = |dims| [Scalar::F32, Scalar::F64].into_iter().flat_map(move |scalar| [0, 1].map(|direction| source(dims, direction, scalar)));
+    let of = |dims| {
+        [Scalar::F32, Scalar::F64]
+            .into_iter()
+            .flat_map(move |scalar| [0, 1].map(|direction| source(dims, direction, scalar)))
+    };
     (1..=3).flat_map(of).collect()
 }
 
@@ -95,9 +108,14 @@ struct Places {
 impl Dct {
     pub fn new(shape: Shape, rms: bool, modules: &mut Modules) -> Result<Self> {
         let dims = axes(shape.n).into_iter().filter(|&a| a).count();
-        let grids = sides(dims).iter().map(|&side| Grid::new(shape.n, side)).collect::<Result<Vec<_>>>()?;
+        let grids =
+            sides(dims).iter().map(|&side| Grid::new(shape.n, side)).collect::<Result<Vec<_>>>()?;
         if grids.iter().any(|grid| grid.tiles() >= 1 << 31) {
-            return fail!(Unsupported, "dct on CUDA numbers tiles with 31 bits: an array of {:?} values has more", shape.n);
+            return fail!(
+                Unsupported,
+                "dct on CUDA numbers tiles with 31 bits: an array of {:?} values has more",
+                shape.n
+            );
         }
         let (encode, decode) = (source(dims, 0, shape.scalar), source(dims, 1, shape.scalar));
         Ok(Dct {
@@ -121,7 +139,11 @@ impl Dct {
 
     /// Most pieces of the array, or of `part` of its tiles.
     fn pieces(&self, tiles: impl Fn(&Grid) -> usize) -> u64 {
-        self.grids.iter().map(|grid| (tiles(grid) as u64).div_ceil(PIECE / grid.values() as u64)).max().unwrap_or(0)
+        self.grids
+            .iter()
+            .map(|grid| (tiles(grid) as u64).div_ceil(PIECE / grid.values() as u64))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Blocks that look at the sample with all sides.
@@ -145,7 +167,14 @@ impl Dct {
     fn decompressing(&self, at: u64) -> Places {
         let status = at + CONTROL;
         let zeros = (status + 16 * self.tiles().div_ceil(PORTION)).next_multiple_of(256);
-        Places { status, loaded: 0, zeros, lengths: zeros, table: 0, end: zeros + 8 * (self.tiles() + 1) }
+        Places {
+            status,
+            loaded: 0,
+            zeros,
+            lengths: zeros,
+            table: 0,
+            end: zeros + 8 * (self.tiles() + 1),
+        }
     }
 
     fn threads(&self) -> u32 {
@@ -178,7 +207,14 @@ impl Dct {
         let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
         let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
         let words = [self.describe(large), self.describe(small)].concat();
-        let rest = [parts[0], parts[1], parts[2], sample_tiles(large) as u64, self.shape.values() as u64, 0];
+        let rest = [
+            parts[0],
+            parts[1],
+            parts[2],
+            sample_tiles(large) as u64,
+            self.shape.values() as u64,
+            0,
+        ];
         let mut text: Vec<u8> = words.into_iter().chain(rest).flat_map(u64::to_le_bytes).collect();
         // Where they are in shared memory: `at` of that file.
         for grid in [large, small] {
@@ -211,13 +247,22 @@ impl GpuCoder for Dct {
 
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let Places { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
-        let (threads, pieces, sample) = (self.threads(), self.pieces(Grid::tiles), self.sample_blocks());
+        let (threads, pieces, sample) =
+            (self.threads(), self.pieces(Grid::tiles), self.sample_blocks());
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
-        let mean =
-            |round: u32, blocks: u64| queue.launch(self.mean, blocks, threads, 0, &[&x.x, &x.later, &tables, &job, &scratch, &round]);
+        let mean = |round: u32, blocks: u64| {
+            queue.launch(
+                self.mean,
+                blocks,
+                threads,
+                0,
+                &[&x.x, &x.later, &tables, &job, &scratch, &round],
+            )
+        };
         let encode = |of_sample: u32, blocks: u64| {
-            let arguments: [&dyn Argument; 9] = [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table, &of_sample];
+            let arguments: [&dyn Argument; 9] =
+                [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table, &of_sample];
             queue.launch(self.encode, blocks, threads, 0, &arguments)
         };
         if self.rms {
@@ -233,18 +278,37 @@ impl GpuCoder for Dct {
         }
         parts(pieces).try_for_each(|first| encode(0, (pieces - first as u64).min(AT_ONCE)))?;
         let moves = (self.shape.bytes() as u64 / CHUNK + 2).min(MOVING);
-        queue.launch(self.finish, moves, MOVERS, 0, &[&tables, &job, &scratch, &lengths, &table, &loaded])
+        queue.launch(
+            self.finish,
+            moves,
+            MOVERS,
+            0,
+            &[&tables, &job, &scratch, &lengths, &table, &loaded],
+        )
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let Places { status, zeros, lengths, .. } = self.decompressing(scratch);
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
-        queue.launch(self.open, self.tiles().div_ceil(PORTION), MOVERS, 0, &[&tables, &job, &scratch, &status, &lengths])?;
+        queue.launch(
+            self.open,
+            self.tiles().div_ceil(PORTION),
+            MOVERS,
+            0,
+            &[&tables, &job, &scratch, &status, &lengths],
+        )?;
         let pieces = self.pieces(Grid::tiles);
         for first in parts(pieces) {
-            let arguments: [&dyn Argument; 7] = [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];
-            queue.launch(self.decode, (pieces - first as u64).min(AT_ONCE), self.threads(), 0, &arguments)?;
+            let arguments: [&dyn Argument; 7] =
+                [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];
+            queue.launch(
+                self.decode,
+                (pieces - first as u64).min(AT_ONCE),
+                self.threads(),
+                0,
+                &arguments,
+            )?;
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use crate::scalar::Scalar;
 const THREADS: u32 = 256;
 
 pub(super) fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 2] = [COMMON, ("half.cu", include_str!("../../../kernels/half.cu"))];
+    const PARTS: [(&str, &str); 2] =
+        [COMMON, ("half.cu", include_str!("../../../kernels/half.cu"))];
     Source { name: "half", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
@@ -32,10 +33,22 @@ impl Half {
 
 impl GpuCoder for Half {
     fn compress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
-        queue.launch(self.encode, blocks(self.values, THREADS, 4), THREADS, 0, &[&x.x, &x.later, &self.values, &job])
+        queue.launch(
+            self.encode,
+            blocks(self.values, THREADS, 4),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values, &job],
+        )
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
-        queue.launch(self.decode, blocks(self.values, THREADS, 4), THREADS, 0, &[&x.x, &x.later, &self.values, &job])
+        queue.launch(
+            self.decode,
+            blocks(self.values, THREADS, 4),
+            THREADS,
+            0,
+            &[&x.x, &x.later, &self.values, &job],
+        )
     }
 }

@@ -11,7 +11,8 @@ use crate::scalar::Scalar;
 const THREADS: u32 = 256;
 
 pub(super) fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 3] = [COMMON, QUANTIZE, ("lorenzo.cu", include_str!("../../../kernels/lorenzo.cu"))];
+    const PARTS: [(&str, &str); 3] =
+        [COMMON, QUANTIZE, ("lorenzo.cu", include_str!("../../../kernels/lorenzo.cu"))];
     Source { name: "lorenzo", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
@@ -30,7 +31,11 @@ impl Lorenzo {
         let Grid { n, tiles, .. } = Grid::new(&shape);
         let count = tiles.iter().fold(1u64, |count, &tiles| count.saturating_mul(tiles as u64));
         if u32::try_from(count).is_err() {
-            return fail!(Shape, "an array of {:?} values has too many tiles for lorenzo on a GPU", shape.n);
+            return fail!(
+                Shape,
+                "an array of {:?} values has too many tiles for lorenzo on a GPU",
+                shape.n
+            );
         }
         let [n1, n2, n3] = n.map(|n| n as u64);
         let [t1, t2, t3] = tiles.map(|tiles| tiles as u64);
@@ -55,14 +60,26 @@ impl GpuCoder for Lorenzo {
         let status = scratch + QUANTA;
         let sizes = status + 8 * self.tiles;
         for (_, blocks) in parts(self.tiles) {
-            queue.launch(self.encode, blocks, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes])?;
+            queue.launch(
+                self.encode,
+                blocks,
+                THREADS,
+                0,
+                &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes],
+            )?;
         }
         Ok(())
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
         for (first, blocks) in parts(self.tiles) {
-            queue.launch(self.decode, blocks, THREADS, 0, &[&x.x, &x.later, &self.grid, &job, &first])?;
+            queue.launch(
+                self.decode,
+                blocks,
+                THREADS,
+                0,
+                &[&x.x, &x.later, &self.grid, &job, &first],
+            )?;
         }
         Ok(())
     }

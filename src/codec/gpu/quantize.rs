@@ -1,4 +1,5 @@
-//! What the codecs that quantise before they predict share: the quantum that keeps a bound, by kernels/quantize.cuh.
+//! What the codecs that quantise before they predict share: the quantum that keeps a bound, by
+//! kernels/quantize.cuh.
 
 use super::{blocks, Modules, Values};
 use crate::codec::Shape;
@@ -6,7 +7,8 @@ use crate::device::cuda::{Function, Queue, Source};
 use crate::error::Result;
 
 /// Part of their sources.
-pub(super) const QUANTIZE: (&str, &str) = ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
+pub(super) const QUANTIZE: (&str, &str) =
+    ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
 /// Bytes that the quanta have at the beginning of the scratch memory.
 pub(super) const QUANTA: u64 = 128;
 
@@ -27,7 +29,11 @@ pub(super) struct Prepare {
 impl Prepare {
     /// With this many words of zeros.
     pub fn new(shape: Shape, zeros: u64, source: &Source, modules: &mut Modules) -> Result<Self> {
-        Ok(Prepare { values: shape.values() as u64, zeros, prepare: modules.kernel(source, c"quantize_prepare")? })
+        Ok(Prepare {
+            values: shape.values() as u64,
+            zeros,
+            prepare: modules.kernel(source, c"quantize_prepare")?,
+        })
     }
 
     /// Bytes of scratch memory.
@@ -37,15 +43,23 @@ impl Prepare {
 
     pub fn enqueue(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let zeros = scratch + QUANTA;
-        let arguments: [&dyn crate::device::cuda::Argument; 7] = [&x.x, &x.later, &self.values, &job, &scratch, &zeros, &self.zeros];
-        queue.launch(self.prepare, blocks(self.values, THREADS, 16).min(BLOCKS), THREADS, 0, &arguments)
+        let arguments: [&dyn crate::device::cuda::Argument; 7] =
+            [&x.x, &x.later, &self.values, &job, &scratch, &zeros, &self.zeros];
+        queue.launch(
+            self.prepare,
+            blocks(self.values, THREADS, 16).min(BLOCKS),
+            THREADS,
+            0,
+            &arguments,
+        )
     }
 }
 
 /// One launch takes so many blocks at most.
 const LAUNCH: u64 = 1 << 20;
 
-/// The launches of a kernel with a block per tile: the first tile, and how many. `tiles` is below 2^32.
+/// The launches of a kernel with a block per tile: the first tile, and how many. `tiles` is below
+/// 2^32.
 pub(super) fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
     (0..tiles).step_by(LAUNCH as usize).map(move |first| (first as u32, LAUNCH.min(tiles - first)))
 }

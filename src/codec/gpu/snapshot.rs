@@ -23,7 +23,8 @@ const SETTINGS: usize = 48;
 const SUMS: u64 = 1024;
 
 pub(super) fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 2] = [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
+    const PARTS: [(&str, &str); 2] =
+        [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
     Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
@@ -44,7 +45,12 @@ impl Report {
     pub fn check(&self) -> Result<u64> {
         match self.error {
             0 => Ok(self.bytes),
-            1 => fail!(Values, "field {} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)", self.field, self.count),
+            1 => fail!(
+                Values,
+                "field {} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)",
+                self.field,
+                self.count
+            ),
             _ => fail!(Stream, "the stream of field {} of a snapshot is damaged", self.field),
         }
     }
@@ -70,7 +76,8 @@ struct Stream {
     coder: usize,
 }
 
-/// Codes the snapshots of one layout on one device. All memory that it needs is allocated when it is made.
+/// Codes the snapshots of one layout on one device. All memory that it needs is allocated when it
+/// is made.
 pub struct GpuCodec {
     /// The bound depends on standard deviations.
     statistical: bool,
@@ -137,9 +144,14 @@ impl Places {
 }
 
 impl GpuCodec {
-    /// A codec for snapshots of `layout` on a device of this architecture, in the current context, with `queue` for what it has to copy
-    /// there; it waits for nothing.
-    pub fn new(settings: &Settings, layout: &Layout, architecture: u32, queue: &Queue) -> Result<Self> {
+    /// A codec for snapshots of `layout` on a device of this architecture, in the current context,
+    /// with `queue` for what it has to copy there; it waits for nothing.
+    pub fn new(
+        settings: &Settings,
+        layout: &Layout,
+        architecture: u32,
+        queue: &Queue,
+    ) -> Result<Self> {
         let mut modules = Modules::new(architecture);
         let (order, groups) = groups_of(layout);
         let (shapes, coders) = coders_of(settings, layout, &mut modules)?;
@@ -155,7 +167,8 @@ impl GpuCodec {
                 fill: modules.kernel(&source, c"snapshot_fill")?,
                 spread: modules.kernel(&source, c"snapshot_spread")?,
             };
-            let later = of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
+            let later =
+                of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
             streams.push(Stream { field, shape, later, typed, coder });
         }
         let statistical = is_statistical(settings);
@@ -223,7 +236,8 @@ impl GpuCodec {
         self.at.state
     }
 
-    /// Copies to the device what the kernels have to know of settings and layout. The memory is pageable: it is read before this returns.
+    /// Copies to the device what the kernels have to know of settings and layout. The memory is
+    /// pageable: it is read before this returns.
     fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
         let (mode, value, sigmas) = match settings.bound {
             ErrorBound::OfMax(part) => (0u32, part, 0.0),
@@ -236,7 +250,13 @@ impl GpuCodec {
         };
         let method = &settings.method;
         let mut text = Vec::new();
-        let words = [method.number() as u32, method.parameter(), method.is_bounded() as u32, settings.reject_nonfinite as u32, mode];
+        let words = [
+            method.number() as u32,
+            method.parameter(),
+            method.is_bounded() as u32,
+            settings.reject_nonfinite as u32,
+            mode,
+        ];
         put(&mut text, &words);
         put(&mut text, &[self.streams.len() as u32, self.groups.len() as u32, 0]);
         text.extend([value, sigmas].into_iter().flat_map(f64::to_le_bytes));
@@ -248,7 +268,15 @@ impl GpuCodec {
                 text.extend(n.to_le_bytes());
             }
             let group = self.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
-            put(&mut text, &[stream.shape.scalar as u32, stream.later.map_or(0, |j| j as u32 + 1), group as u32, stream.field as u32]);
+            put(
+                &mut text,
+                &[
+                    stream.shape.scalar as u32,
+                    stream.later.map_or(0, |j| j as u32 + 1),
+                    group as u32,
+                    stream.field as u32,
+                ],
+            );
         }
         send(queue, self.at.fields, &text)?;
         let mut text = Vec::new();
@@ -262,16 +290,29 @@ impl GpuCodec {
         self.at.jobs + k as u64 * JOB
     }
 
-    /// Enqueues the making of a snapshot of the fields at `stage`, a multiple of 64 with `room` bytes.
+    /// Enqueues the making of a snapshot of the fields at `stage`, a multiple of 64 with `room`
+    /// bytes.
     pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64) -> Result<()> {
         let count = self.streams.len();
-        queue.launch(self.prepare, 1, 32, 0, &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage])?;
+        queue.launch(
+            self.prepare,
+            1,
+            32,
+            0,
+            &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage],
+        )?;
         self.survey(queue, fields)?;
         if self.statistical {
             self.deviations(queue, fields)?;
         }
         let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
-        queue.launch(self.decide, 1, 32, 0, &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state])?;
+        queue.launch(
+            self.decide,
+            1,
+            32,
+            0,
+            &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state],
+        )?;
         let parts = self.parts();
         for (i, &(k, apart)) in parts.iter().enumerate() {
             let next = parts.get(i + 1).map_or(u32::MAX, |&(k, apart)| 2 * k as u32 + apart as u32);
@@ -280,7 +321,8 @@ impl GpuCodec {
         Ok(())
     }
 
-    /// The streams that there may be, in the order in which they are made: a group as differences, then each field of it apart.
+    /// The streams that there may be, in the order in which they are made: a group as differences,
+    /// then each field of it apart.
     fn parts(&self) -> Vec<(usize, bool)> {
         let of = |group: &Range<usize>| {
             let apart = if group.len() > 1 { group.clone() } else { 0..0 };
@@ -296,7 +338,10 @@ impl GpuCodec {
         // A time level is looked at together with the first that precedes it.
         for (k, stream) in self.streams.iter().enumerate().rev() {
             let (later, of_later) = match stream.later {
-                Some(j) => (fields[self.streams[j].field], if std::mem::replace(&mut seen[j], true) { 0 } else { place(j) }),
+                Some(j) => (
+                    fields[self.streams[j].field],
+                    if std::mem::replace(&mut seen[j], true) { 0 } else { place(j) },
+                ),
                 None if seen[k] => continue,
                 None => (0, 0),
             };
@@ -304,7 +349,13 @@ impl GpuCodec {
             let values = stream.shape.values() as u64;
             let arguments: [&dyn crate::device::cuda::Argument; 6] =
                 [&fields[stream.field], &later, &values, &own, &of_later, &place(count + k)];
-            queue.launch(stream.typed.survey, blocks(values, THREADS, EACH), THREADS, 0, &arguments)?;
+            queue.launch(
+                stream.typed.survey,
+                blocks(values, THREADS, EACH),
+                THREADS,
+                0,
+                &arguments,
+            )?;
         }
         Ok(())
     }
@@ -312,47 +363,97 @@ impl GpuCodec {
     /// Standard deviations of the fields, and of the differences.
     fn deviations(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
         let arrays = |(k, stream): (usize, &Stream)| {
-            let difference = stream.later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
+            let difference =
+                stream.later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
             [Some((k, 0)), difference].into_iter().flatten().map(move |(at, later)| (k, at, later))
         };
         for (k, at, later) in self.streams.iter().enumerate().flat_map(arrays) {
             let Stream { field, shape, typed, .. } = &self.streams[k];
-            let (values, survey, sums) = (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
+            let (values, survey, sums) =
+                (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
             let count = blocks(values, THREADS, EACH).min(SUMS);
             for round in [0u32, 1] {
-                queue.launch(typed.moments, count, THREADS, 0, &[&fields[*field], &later, &values, &survey, &sums, &round])?;
-                queue.launch(self.sigma, 1, THREADS, 0, &[&survey, &values, &sums, &(count as u32), &round])?;
+                queue.launch(
+                    typed.moments,
+                    count,
+                    THREADS,
+                    0,
+                    &[&fields[*field], &later, &values, &survey, &sums, &round],
+                )?;
+                queue.launch(
+                    self.sigma,
+                    1,
+                    THREADS,
+                    0,
+                    &[&survey, &values, &sums, &(count as u32), &round],
+                )?;
             }
         }
         Ok(())
     }
 
-    fn stream(&self, queue: &Queue, fields: &[u64], k: usize, apart: bool, next: u32) -> Result<()> {
+    fn stream(
+        &self,
+        queue: &Queue,
+        fields: &[u64],
+        k: usize,
+        apart: bool,
+        next: u32,
+    ) -> Result<()> {
         let stream = &self.streams[k];
         let (x, values) = (fields[stream.field], stream.shape.values() as u64);
         let later = stream.later.filter(|_| !apart).map_or(0, |j| fields[self.streams[j].field]);
         let number = 2 * k as u32 + apart as u32;
         let job = self.job(number as usize);
         self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
-        queue.launch(stream.typed.fill, blocks(values, THREADS, EACH), THREADS, 0, &[&x, &values, &job])?;
+        queue.launch(
+            stream.typed.fill,
+            blocks(values, THREADS, EACH),
+            THREADS,
+            0,
+            &[&x, &values, &job],
+        )?;
         let Places { settings, fields: infos, groups, jobs, state, .. } = self.at;
-        queue.launch(self.seal, 1, 32, 0, &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state])
+        queue.launch(
+            self.seal,
+            1,
+            32,
+            0,
+            &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state],
+        )
     }
 
-    /// Enqueues the decoding of the snapshot at `from`, a multiple of 64, into the fields. Where it is damaged they are left in any state,
-    /// and the report says so.
+    /// Enqueues the decoding of the snapshot at `from`, a multiple of 64, into the fields. Where it
+    /// is damaged they are left in any state, and the report says so.
     pub fn decompress(&self, queue: &Queue, from: u64, bytes: u64, fields: &[u64]) -> Result<()> {
         let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
         queue.launch(self.open, 1, 32, 0, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
         for k in 0..self.streams.len() {
-            queue.launch(self.verify, blocks(bytes / 8, THREADS, EACH), THREADS, 0, &[&self.job(k)])?;
+            queue.launch(
+                self.verify,
+                blocks(bytes / 8, THREADS, EACH),
+                THREADS,
+                0,
+                &[&self.job(k)],
+            )?;
         }
         queue.launch(self.judge, 1, 32, 0, &[&settings, &infos, &jobs, &state])?;
         for (k, stream) in self.streams.iter().enumerate() {
             let (x, values) = (fields[stream.field], stream.shape.values() as u64);
             let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
-            self.coders[stream.coder].decompress(queue, Values { x, later }, self.job(k), scratch)?;
-            queue.launch(stream.typed.spread, blocks(values, THREADS, EACH), THREADS, 0, &[&x, &later, &values, &self.job(k)])?;
+            self.coders[stream.coder].decompress(
+                queue,
+                Values { x, later },
+                self.job(k),
+                scratch,
+            )?;
+            queue.launch(
+                stream.typed.spread,
+                blocks(values, THREADS, EACH),
+                THREADS,
+                0,
+                &[&x, &later, &values, &self.job(k)],
+            )?;
         }
         queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
     }
@@ -377,7 +478,11 @@ fn shape_of(field: &Field) -> Shape {
 type Coders = Vec<Box<dyn GpuCoder>>;
 
 /// The shapes that fields have, and a coder for each.
-fn coders_of(settings: &Settings, layout: &Layout, modules: &mut Modules) -> Result<(Vec<Shape>, Coders)> {
+fn coders_of(
+    settings: &Settings,
+    layout: &Layout,
+    modules: &mut Modules,
+) -> Result<(Vec<Shape>, Coders)> {
     let (mut shapes, mut coders) = (Vec::new(), Vec::new());
     for (i, shape) in layout.fields.iter().map(shape_of).enumerate() {
         if !shape.scalar.is_coded() {

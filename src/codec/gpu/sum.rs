@@ -7,7 +7,8 @@ use crate::error::Result;
 const THREADS: u32 = 256;
 
 pub(super) fn source() -> Source {
-    const PARTS: [(&str, &str); 2] = [COMMON, ("levels.cu", include_str!("../../../kernels/levels.cu"))];
+    const PARTS: [(&str, &str); 2] =
+        [COMMON, ("levels.cu", include_str!("../../../kernels/levels.cu"))];
     Source { name: "levels", parts: &PARTS, double: false }
 }
 
@@ -27,11 +28,25 @@ impl FieldSum {
         Ok(FieldSum { sum: modules.kernel(&source(), c"level_sum")?, modules })
     }
 
-    /// Enqueues the checksum of `bytes` bytes, a multiple of 4, at `field`; all addresses are device memory, of words of 64 bits. It is put
-    /// to `to` if that is not 0. If `with` is not 0 and something else is there, `verdict` becomes `name` unless it is something already.
-    pub fn enqueue(&self, queue: &Queue, field: u64, bytes: u64, work: u64, [to, with, verdict, name]: [u64; 4]) -> Result<()> {
+    /// Enqueues the checksum of `bytes` bytes, a multiple of 4, at `field`; all addresses are
+    /// device memory, of words of 64 bits. It is put to `to` if that is not 0. If `with` is not
+    /// 0 and something else is there, `verdict` becomes `name` unless it is something already.
+    pub fn enqueue(
+        &self,
+        queue: &Queue,
+        field: u64,
+        bytes: u64,
+        work: u64,
+        [to, with, verdict, name]: [u64; 4],
+    ) -> Result<()> {
         let words = bytes / 4;
-        queue.launch(self.sum, blocks(words, THREADS, 16), THREADS, 0, &[&field, &words, &work, &[to, with, verdict, name]])
+        queue.launch(
+            self.sum,
+            blocks(words, THREADS, 16),
+            THREADS,
+            0,
+            &[&field, &words, &work, &[to, with, verdict, name]],
+        )
     }
 
     /// Leaves it to the process that owns it.

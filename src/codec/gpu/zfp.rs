@@ -37,11 +37,24 @@ impl Zfp {
         let threads = if host.dims() == 3 && shape.scalar == Scalar::F64 { 64 } else { 128 };
         let source = source(shape.scalar);
         let (encode, decode) = (modules.kernel(&source, encode)?, modules.kernel(&source, decode)?);
-        Ok(Zfp { n, blocks: host.blocks() as u64, bits: host.block_bits(), threads, encode, decode })
+        Ok(Zfp {
+            n,
+            blocks: host.blocks() as u64,
+            bits: host.block_bits(),
+            threads,
+            encode,
+            decode,
+        })
     }
 
     fn launch(&self, queue: &Queue, kernel: Function, x: Values, job: u64) -> Result<()> {
-        queue.launch(kernel, blocks(self.blocks, self.threads, 1), self.threads, 0, &[&x.x, &x.later, &self.n, &self.bits, &job])
+        queue.launch(
+            kernel,
+            blocks(self.blocks, self.threads, 1),
+            self.threads,
+            0,
+            &[&x.x, &x.later, &self.n, &self.bits, &job],
+        )
     }
 }
 

@@ -3,7 +3,9 @@
 // Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::quantize::{low_bytes, put_word, transposed, word, Quantised, Quantum, LINE, LINES, ROWS, TILE};
+use super::super::quantize::{
+    low_bytes, put_word, transposed, word, Quantised, Quantum, LINE, LINES, ROWS, TILE,
+};
 use super::super::simd::{prefetch, Kernel, Level};
 use super::encode::fetch;
 use super::grid::{Grid, Place};
@@ -42,14 +44,20 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
         let mut next = grid.place(0);
         for group in 0..grid.groups() {
             let begin = usize::try_from(word(head, 16 + 16 * group)).ok()?;
-            let end = if group + 1 < grid.groups() { usize::try_from(word(head, 32 + 16 * group)).ok()? } else { body.len() };
+            let end = if group + 1 < grid.groups() {
+                usize::try_from(word(head, 32 + 16 * group)).ok()?
+            } else {
+                body.len()
+            };
             let group_bytes = body.get(begin..end)?;
             let stored = word(head, 8 + 16 * group);
             let tiles = GROUP.min(grid.count() - group * GROUP);
             if stored.leading_zeros() < (GROUP - tiles) as u32 {
                 return None;
             }
-            let (mut left, sizes) = group_bytes.split_at_checked(group_bytes.len().checked_sub(2 * stored.count_ones() as usize)?)?;
+            let (mut left, sizes) = group_bytes.split_at_checked(
+                group_bytes.len().checked_sub(2 * stored.count_ones() as usize)?,
+            )?;
             let mut sizes = sizes.chunks_exact(2);
             for t in 0..tiles {
                 let place = next;
@@ -59,7 +67,8 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                     continue;
                 }
                 let size = sizes.next()?;
-                let (tile, rest) = left.split_at_checked(u16::from_le_bytes([size[0], size[1]]) as usize)?;
+                let (tile, rest) =
+                    left.split_at_checked(u16::from_le_bytes([size[0], size[1]]) as usize)?;
                 left = rest;
                 // What the next tile will be made of.
                 for at in (0..AHEAD).step_by(64) {

@@ -39,7 +39,11 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
             for t in 0..GROUP.min(grid.count() - group * GROUP) {
                 let place = next;
                 next = grid.place((group * GROUP + t + 1).min(grid.count() - 1));
-                let Some(size) = encode(work, x, &quanta[..choice.levels], grid, [&place, &next], level) else { continue };
+                let Some(size) =
+                    encode(work, x, &quanta[..choice.levels], grid, [&place, &next], level)
+                else {
+                    continue;
+                };
                 let as_is = 1 + place.values() * T::BYTES;
                 let size = if size < as_is {
                     to[at..at + size].copy_from_slice(&work.bytes[..size]);
@@ -63,7 +67,8 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
     }
 }
 
-/// Codes a tile into `work.bytes` and gives its size, or `usize::MAX` if it cannot be coded; nothing for an empty one.
+/// Codes a tile into `work.bytes` and gives its size, or `usize::MAX` if it cannot be coded;
+/// nothing for an empty one.
 #[inline(always)]
 fn encode<T: Quantised>(
     work: &mut Work<T>,
@@ -98,7 +103,9 @@ fn encode<T: Quantised>(
         let mut at = best;
         for &along in &grid.differences[taken..tried] {
             let next = if at == best { (best + 1) % 3 } else { 3 - best - at };
-            let Ok([from, to]) = numbers.get_disjoint_mut([at, next]) else { return Some(usize::MAX) };
+            let Ok([from, to]) = numbers.get_disjoint_mut([at, next]) else {
+                return Some(usize::MAX);
+            };
             difference(from, to, along, place);
             at = next;
         }
@@ -122,12 +129,14 @@ fn encode<T: Quantised>(
     Some(rows.put(bytes, slices, taken | step << 3, level))
 }
 
-/// Asks for a quarter of a tile, to be read or with `WRITE` written: a little at a time, while others are worked on.
+/// Asks for a quarter of a tile, to be read or with `WRITE` written: a little at a time, while
+/// others are worked on.
 #[inline(always)]
 pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &Place, quarter: usize) {
     for r in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
         let first = place.line(r).0;
-        // The last value, too: where it begins between two of them, a line is in one more of the cache's.
+        // The last value, too: where it begins between two of them, a line is in one more of the
+        // cache's.
         for i in (0..LINE).step_by(64 / size_of::<T>()).chain([LINE - 1]) {
             prefetch::<_, WRITE>(x, first + i);
         }
@@ -160,7 +169,8 @@ fn put_as_is<T: Quantised>(x: &[T], place: &Place, to: &mut [u8]) {
     let mut to = to[1..].chunks_exact_mut(T::BYTES);
     for r in 0..LINES {
         let (first, len) = place.line(r);
-        // The values first: a zip takes an item of its first part before it finds the second one at its end.
+        // The values first: a zip takes an item of its first part before it finds the second one at
+        // its end.
         for (x, to) in x[first.min(x.len())..][..len].iter().zip(&mut to) {
             x.put(to);
         }

@@ -80,7 +80,13 @@ impl Grid {
         if self.tile[0] == TILE {
             Place { first, strides: [LINE, 0], extent, height: LINES, chain: true }
         } else {
-            Place { first, strides: [self.n[0], self.n[0] * self.n[1]], extent, height: self.tile[1], chain: false }
+            Place {
+                first,
+                strides: [self.n[0], self.n[0] * self.n[1]],
+                extent,
+                height: self.tile[1],
+                chain: false,
+            }
         }
     }
 }

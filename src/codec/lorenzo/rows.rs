@@ -3,7 +3,9 @@
 // Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::quantize::{low_bytes, put_word, to_bytes, to_rows, transposed, used_bytes, word, Numbers, ROWS, TILE};
+use super::super::quantize::{
+    low_bytes, put_word, to_bytes, to_rows, transposed, used_bytes, word, Numbers, ROWS, TILE,
+};
 use super::super::simd::Level;
 
 /// Bytes of a coded tile, at most, and room behind them for whole words.
@@ -35,9 +37,16 @@ fn any(mut row: u64) -> u8 {
 }
 
 impl Rows {
-    pub(super) const NEW: Self = Rows { slices: [[0; TILE]; 4], signs: [0; ROWS], used: [0; ROWS], widths: [0; ROWS], bytes: [0; TILE] };
+    pub(super) const NEW: Self = Rows {
+        slices: [[0; TILE]; 4],
+        signs: [0; ROWS],
+        used: [0; ROWS],
+        widths: [0; ROWS],
+        bytes: [0; TILE],
+    };
 
-    /// Splits residuals into rows. `slices` bytes hold the magnitudes; `narrow`: seven bits do, and the sign goes with them.
+    /// Splits residuals into rows. `slices` bytes hold the magnitudes; `narrow`: seven bits do, and
+    /// the sign goes with them.
     #[inline(always)]
     pub(super) fn fill(&mut self, x: &Numbers, slices: usize, narrow: bool) {
         let Rows { slices: rows, signs, used, widths, bytes } = self;
@@ -78,7 +87,13 @@ impl Rows {
 
     /// Writes a tile and gives its size.
     #[inline(always)]
-    pub(super) fn put(&self, to: &mut [u8; ROOM], slices: usize, how: usize, level: Level) -> usize {
+    pub(super) fn put(
+        &self,
+        to: &mut [u8; ROOM],
+        slices: usize,
+        how: usize,
+        level: Level,
+    ) -> usize {
         let (mut least, mut most) = (31, 0);
         for j in 0..ROWS {
             least = least.min(self.widths[j]);
@@ -123,9 +138,18 @@ impl Rows {
         at + len.div_ceil(8) as usize
     }
 
-    /// Reads a tile into residuals, `most` being its largest width and `sum` the sum of all; gives where it ends.
+    /// Reads a tile into residuals, `most` being its largest width and `sum` the sum of all; gives
+    /// where it ends.
     #[inline(always)]
-    pub(super) fn get(&mut self, from: &[u8; ROOM], mut at: usize, sum: usize, most: usize, x: &mut Numbers, level: Level) -> usize {
+    pub(super) fn get(
+        &mut self,
+        from: &[u8; ROOM],
+        mut at: usize,
+        sum: usize,
+        most: usize,
+        x: &mut Numbers,
+        level: Level,
+    ) -> usize {
         let Rows { slices: rows, signs, used, widths, bytes } = self;
         let mut signs_at = 8 * (at + sum);
         let slices = most.div_ceil(8).max(1);
@@ -136,7 +160,11 @@ impl Rows {
                 put_word(&mut rows[0], 8 * j, word(from, at) & ((1 << (8 * width)) - 1));
             } else {
                 for (k, rows) in rows[..slices].iter_mut().enumerate() {
-                    put_word(rows, 8 * j, low_bytes(word(from, at + 8 * k), width.saturating_sub(8 * k)));
+                    put_word(
+                        rows,
+                        8 * j,
+                        low_bytes(word(from, at + 8 * k), width.saturating_sub(8 * k)),
+                    );
                 }
             }
             at += width;
@@ -197,7 +225,8 @@ fn used_bits(x: u8) -> usize {
     8 - x.leading_zeros() as usize
 }
 
-/// One step of `gather`, which moves bits by a power of two: bits to be moved, the mask after it, and what comes to its next step.
+/// One step of `gather`, which moves bits by a power of two: bits to be moved, the mask after it,
+/// and what comes to its next step.
 #[inline(always)]
 fn step(mask: u64, zeros: u64, by: u32) -> (u64, u64, u64) {
     let mut odd = zeros ^ zeros << 1;
@@ -210,8 +239,9 @@ fn step(mask: u64, zeros: u64, by: u32) -> (u64, u64, u64) {
     (moved, (mask ^ moved) | moved >> by, zeros & !odd)
 }
 
-/// The bits of a word where the mask has ones, one after the other from the lowest on: bit k of the number of zeros below each moves it by
-/// 2^k (Warren, "Hacker's Delight", compress). Instructions for this exist, but some processors with AVX2 are slower with them.
+/// The bits of a word where the mask has ones, one after the other from the lowest on: bit k of the
+/// number of zeros below each moves it by 2^k (Warren, "Hacker's Delight", compress). Instructions
+/// for this exist, but some processors with AVX2 are slower with them.
 #[inline(always)]
 fn gather(bits: u64, mask: u64) -> u64 {
     let (mut bits, mut mask, mut zeros) = (bits & mask, mask, !mask << 1);

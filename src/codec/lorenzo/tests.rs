@@ -1,4 +1,6 @@
-use super::super::quantize::tests::{all_sizes, field, keeps_bounds, print, ratios, round_trip, survives_damage, Tested};
+use super::super::quantize::tests::{
+    all_sizes, field, keeps_bounds, print, ratios, round_trip, survives_damage, Tested,
+};
 use super::super::quantize::word;
 use super::*;
 
@@ -63,7 +65,8 @@ fn a_stream_by_hand() {
     let mut coder = Lorenzo::new(&Shape { n: [32, 8, 8], scalar: Scalar::F32 }).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let size = coder.compress(Array::F32(&x), Bound::Max(0.25), &mut to).unwrap().unwrap();
-    // q = 4 in the second line, at 5: two differences, the fewest, are +4 -4 there and -4 +4 in the line behind it.
+    // q = 4 in the second line, at 5: two differences, the fewest, are +4 -4 there and -4 +4 in the
+    // line behind it.
     let tile = &to[24..size - 2];
     assert_eq!(to[..8], 0.5f64.to_le_bytes());
     assert_eq!((word(&to, 8), word(&to, 16)), (1, 0));
@@ -86,7 +89,8 @@ fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -
     };
     let n = if n.is_empty() { vec![1] } else { n };
     let tiles: Vec<usize> = n.iter().zip(tile).map(|(n, tile)| n.div_ceil(*tile)).collect();
-    let (count, groups) = (tiles.iter().product::<usize>(), tiles.iter().product::<usize>().div_ceil(64));
+    let (count, groups) =
+        (tiles.iter().product::<usize>(), tiles.iter().product::<usize>().div_ceil(64));
     let mut x = vec![T::default(); n.iter().product()];
     let unit = f64::from_le_bytes(from[..8].try_into().unwrap());
     let mut end_of_last = 0;
@@ -94,15 +98,21 @@ fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -
         let stored = word(from, 8 + 16 * group);
         let mut at = word(from, 16 + 16 * group) as usize + 8 + 16 * groups;
         assert!(group == 0 || at == end_of_last);
-        let end = if group + 1 < groups { word(from, 32 + 16 * group) as usize + 8 + 16 * groups } else { from.len() };
+        let end = if group + 1 < groups {
+            word(from, 32 + 16 * group) as usize + 8 + 16 * groups
+        } else {
+            from.len()
+        };
         end_of_last = end;
         let sizes = end - 2 * stored.count_ones() as usize;
         for (rank, t) in (0..64).filter(|t| stored >> t & 1 != 0).enumerate() {
             assert!(64 * group + t < count);
-            let size = u16::from_le_bytes([from[sizes + 2 * rank], from[sizes + 2 * rank + 1]]) as usize;
+            let size =
+                u16::from_le_bytes([from[sizes + 2 * rank], from[sizes + 2 * rank + 1]]) as usize;
             // Where the numbers of the tile are in the array.
             let mut number = 64 * group + t;
-            let corner: Vec<usize> = (0..n.len()).map(|d| (number % tiles[d], number /= tiles[d]).0 * tile[d]).collect();
+            let corner: Vec<usize> =
+                (0..n.len()).map(|d| (number % tiles[d], number /= tiles[d]).0 * tile[d]).collect();
             let place = |mut i: usize| {
                 let (mut place, mut stride) = (0, 1);
                 for d in 0..n.len() {
@@ -124,10 +134,14 @@ fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -
                 }
                 continue;
             }
-            let row = |at: usize, width: usize, i: usize| (0..width).map(|j| (bytes[at + j] as u32 >> i & 1) << j).sum::<u32>();
-            let (least, k, taken, level) = (bytes[0] & 31, bytes[0] as usize >> 5, bytes[1] as usize & 7, bytes[1] >> 3);
+            let row = |at: usize, width: usize, i: usize| {
+                (0..width).map(|j| (bytes[at + j] as u32 >> i & 1) << j).sum::<u32>()
+            };
+            let (least, k, taken, level) =
+                (bytes[0] & 31, bytes[0] as usize >> 5, bytes[1] as usize & 7, bytes[1] >> 3);
             coded[taken] += 1;
-            let widths: Vec<usize> = (0..256).map(|j| least as usize + row(2 + j / 8 * k, k, j % 8) as usize).collect();
+            let widths: Vec<usize> =
+                (0..256).map(|j| least as usize + row(2 + j / 8 * k, k, j % 8) as usize).collect();
             let mut at = 2 + 32 * k;
             let mut signs = 8 * (at + widths.iter().sum::<usize>());
             let mut q = Vec::new();
@@ -169,14 +183,29 @@ fn the_stream_is_as_described() {
         let x: Vec<T> = field(n, kind, 3, if n[0] & 1 == 0 { 0 } else { 1500 }, 5);
         let mut coder = Lorenzo::new(&Shape { n, scalar: T::SCALAR }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
-        let Some(size) = coder.compress(T::array(&x), Bound::Max(2f64.powi(-bits)), &mut to).unwrap() else { return };
+        let Some(size) =
+            coder.compress(T::array(&x), Bound::Max(2f64.powi(-bits)), &mut to).unwrap()
+        else {
+            return;
+        };
         let mut y = x.clone();
         coder.decompress(&to[..size], T::array_mut(&mut y)).unwrap();
         let z: Vec<T> = described(n, &to[..size], coded);
-        assert!(y.iter().zip(&z).all(|(y, z)| y.to_bits() == z.to_bits()), "{n:?} kind {kind} bits {bits}");
+        assert!(
+            y.iter().zip(&z).all(|(y, z)| y.to_bits() == z.to_bits()),
+            "{n:?} kind {kind} bits {bits}"
+        );
     }
     let mut coded = [0; 8];
-    for n in [[100, 20, 40], [77, 9, 9], [64, 200, 1], [45, 1, 130], [5001, 1, 1], [150_000, 1, 1], [1, 1, 1]] {
+    for n in [
+        [100, 20, 40],
+        [77, 9, 9],
+        [64, 200, 1],
+        [45, 1, 130],
+        [5001, 1, 1],
+        [150_000, 1, 1],
+        [1, 1, 1],
+    ] {
         for (kind, bits) in [(0, 5), (0, 14), (0, 20), (1, 8), (4, 12), (6, 9)] {
             one::<f32>(n, kind, bits, &mut coded);
             one::<f64>(n, kind, bits, &mut coded);

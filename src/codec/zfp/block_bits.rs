@@ -1,8 +1,10 @@
-//! The bits of blocks: how many there are of what, where each block has its planes, and how they are read and written.
+//! The bits of blocks: how many there are of what, where each block has its planes, and how they
+//! are read and written.
 
 use super::planes::Matrix;
 
-/// Words of a batch's bits: at most 512, and room for what a block writes beyond its end before it is cut.
+/// Words of a batch's bits: at most 512, and room for what a block writes beyond its end before it
+/// is cut.
 pub const WORDS: usize = 1024;
 
 /// How the blocks of an array are coded.
@@ -65,7 +67,11 @@ impl Head {
         let begin = block as u32 * spec.bits;
         let head = peek(words, begin);
         let coded = head as u32 & 1;
-        Head { exponent: coded * (head >> 1 & low(spec.exponent)) as u32, at: begin + 1 + spec.exponent, left: coded * spec.left() }
+        Head {
+            exponent: coded * (head >> 1 & low(spec.exponent)) as u32,
+            at: begin + 1 + spec.exponent,
+            left: coded * spec.left(),
+        }
     }
 }
 
@@ -99,7 +105,8 @@ pub trait Tests {
     /// The bits of a 32-bit number, each 1 twice.
     fn doubled(x: u64) -> u64;
 
-    /// Reads the group tests of a plane from coefficient `n` on, `n` < `size`, that begin at bit `at` < `end`.
+    /// Reads the group tests of a plane from coefficient `n` on, `n` < `size`, that begin at bit
+    /// `at` < `end`.
     fn read(from: &[u64; WORDS], at: u32, end: u32, n: u32, size: u32) -> Tested;
 }
 

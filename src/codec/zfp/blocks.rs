@@ -1,4 +1,5 @@
-//! Blocks of an array: 4^d values each, x fastest, then y, then z; those that reach beyond the array are padded.
+//! Blocks of an array: 4^d values each, x fastest, then y, then z; those that reach beyond the
+//! array are padded.
 
 use super::lanes::Batch;
 use super::value::Value;
@@ -40,7 +41,9 @@ impl Grid {
     /// Whether the next `count` blocks are whole and side by side in x.
     fn whole(&self, at: SharedSchedule, count: usize) -> bool {
         let SharedSchedule([x, y, z]) = at;
-        4 * (x + count) <= self.n[0] && (y + 1) * self.block[1] <= self.n[1] && (z + 1) * self.block[2] <= self.n[2]
+        4 * (x + count) <= self.n[0]
+            && (y + 1) * self.block[1] <= self.n[1]
+            && (z + 1) * self.block[2] <= self.n[2]
     }
 
     fn index(&self, x: usize, y: usize, z: usize) -> usize {
@@ -68,7 +71,9 @@ impl Grid {
 
     /// Rows of a block: each its number and how far its first value is from the block's.
     fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..self.block[2]).flat_map(move |z| (0..self.block[1]).map(move |y| (y + self.block[1] * z, self.index(0, y, z))))
+        (0..self.block[2]).flat_map(move |z| {
+            (0..self.block[1]).map(move |y| (y + self.block[1] * z, self.index(0, y, z)))
+        })
     }
 
     /// The extents of a block within the array.
@@ -77,7 +82,8 @@ impl Grid {
     }
 }
 
-/// The value that stands for value `i` of a row of 4 of which the array has `n`: 0, 1 or 2 of them and the last one, then the first.
+/// The value that stands for value `i` of a row of 4 of which the array has `n`: 0, 1 or 2 of them
+/// and the last one, then the first.
 fn padded(i: usize, n: usize) -> usize {
     match i {
         _ if i < n => i,
@@ -95,7 +101,13 @@ fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
 }
 
 /// Takes the next `count` blocks of `from` into a batch; the lanes that are left become 0.
-pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut SharedSchedule, count: usize, batch: &mut Batch<T, N>) {
+pub fn gather<T: Value<N>, const N: usize>(
+    grid: &Grid,
+    from: &[T],
+    at: &mut SharedSchedule,
+    count: usize,
+    batch: &mut Batch<T, N>,
+) {
     let rows_of = grid.block[1] * grid.block[2];
     for (group, rows) in batch.rows.chunks_exact_mut(rows_of).enumerate() {
         let lanes = count.saturating_sub(N * group).min(N);
@@ -116,7 +128,13 @@ pub fn gather<T: Value<N>, const N: usize>(grid: &Grid, from: &[T], at: &mut Sha
     }
 }
 
-fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: SharedSchedule, rows: &mut [[[T; 4]; N]], lane: usize) {
+fn gather_block<T: Copy, const N: usize>(
+    grid: &Grid,
+    from: &[T],
+    at: SharedSchedule,
+    rows: &mut [[[T; 4]; N]],
+    lane: usize,
+) {
     let origin = grid.origin(at);
     if grid.whole(at, 1) {
         for (row, offset) in grid.rows() {
@@ -133,7 +151,13 @@ fn gather_block<T: Copy, const N: usize>(grid: &Grid, from: &[T], at: SharedSche
 }
 
 /// Puts the first `count` blocks of a batch where the next ones of `to` are.
-pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at: &mut SharedSchedule, count: usize, to: &mut [T]) {
+pub fn scatter<T: Value<N>, const N: usize>(
+    grid: &Grid,
+    batch: &Batch<T, N>,
+    at: &mut SharedSchedule,
+    count: usize,
+    to: &mut [T],
+) {
     let rows_of = grid.block[1] * grid.block[2];
     for (group, rows) in batch.rows.chunks_exact(rows_of).enumerate() {
         let lanes = count.saturating_sub(N * group).min(N);
@@ -153,7 +177,13 @@ pub fn scatter<T: Value<N>, const N: usize>(grid: &Grid, batch: &Batch<T, N>, at
     }
 }
 
-fn scatter_block<T: Copy, const N: usize>(grid: &Grid, rows: &[[[T; 4]; N]], lane: usize, at: SharedSchedule, to: &mut [T]) {
+fn scatter_block<T: Copy, const N: usize>(
+    grid: &Grid,
+    rows: &[[[T; 4]; N]],
+    lane: usize,
+    at: SharedSchedule,
+    to: &mut [T],
+) {
     let origin = grid.origin(at);
     let [nx, ny, nz] = grid.extents(at);
     for (row, offset) in grid.rows() {

@@ -3,7 +3,8 @@
 use super::block_bits::{low, peek, Tested, Tests, WORDS};
 use core::arch::x86_64::{_pdep_u64, _pext_u64};
 
-/// For machines with BMI1, BMI2, LZCNT and POPCNT. Its functions must be inlined into ones that are compiled for them.
+/// For machines with BMI1, BMI2, LZCNT and POPCNT. Its functions must be inlined into ones that are
+/// compiled for them.
 pub struct Bmi;
 
 /// 0101...
@@ -19,7 +20,8 @@ impl Tests for Bmi {
         }
     }
 
-    /// A flag is the second 1 of a pair, or the 0 behind an odd number of ones: that one ends the tests.
+    /// A flag is the second 1 of a pair, or the 0 behind an odd number of ones: that one ends the
+    /// tests.
     #[inline(always)]
     fn read(from: &[u64; WORDS], mut at: u32, end: u32, mut n: u32, size: u32) -> Tested {
         let mut tested = 0;
@@ -30,7 +32,8 @@ impl Tests for Bmi {
         loop {
             let bits = peek(from, at);
             let starts = bits & !(bits << 1);
-            let (behind_even, behind_odd) = (bits.wrapping_add(starts & EVEN), bits.wrapping_add(starts & !EVEN));
+            let (behind_even, behind_odd) =
+                (bits.wrapping_add(starts & EVEN), bits.wrapping_add(starts & !EVEN));
             let from_even = bits & !behind_even;
             let flags = (from_even & !EVEN) | (bits & !from_even & EVEN);
             let last = (!bits & ((behind_even & !EVEN) | (behind_odd & EVEN))).trailing_zeros();

@@ -1,8 +1,10 @@
 //! Embedded coding: the bit planes of a block, from the top, until its bits are used up.
 //!
-//! Of each plane the bits of the coefficients that are known to count, 0 to n - 1, come first as they are. With r the bits from
-//! coefficient n on, the group tests follow: 0 if r = 0; otherwise 1 and the bits of r up to its last 1, each 1 followed by a flag: 1 if
-//! another 1 follows, 0 if not. The block's last coefficient needs neither its bit nor a flag. n then is the first one not tested.
+//! Of each plane the bits of the coefficients that are known to count, 0 to n - 1, come first as
+//! they are. With r the bits from coefficient n on, the group tests follow: 0 if r = 0; otherwise 1
+//! and the bits of r up to its last 1, each 1 followed by a flag: 1 if another 1 follows, 0 if not.
+//! The block's last coefficient needs neither its bit nor a flag. n then is the first one not
+//! tested.
 
 use super::block_bits::{low, peek, Lane, Spec, Tested, Tests, Writer, WORDS};
 use super::planes::Matrix;
@@ -23,7 +25,8 @@ struct Short {
 /// Bits of group tests that are looked at.
 const TEST_BITS: u32 = 10;
 
-/// By the bits that are next, group tests that end there before the block and its coefficients do: nearly all, and without a branch.
+/// By the bits that are next, group tests that end there before the block and its coefficients do:
+/// nearly all, and without a branch.
 static TESTS: [Short; 1 << TEST_BITS] = {
     let mut table = [Short { bits: 0, n: 0, count: 0 }; 1 << TEST_BITS];
     let mut code = 0;
@@ -87,7 +90,8 @@ impl Tests for Portable {
             if bits & 1 == 0 {
                 break;
             }
-            // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1 is not there.
+            // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1 is
+            // not there.
             let most = (size - 1 - n).min(end - at);
             let zeros = (bits >> 1).trailing_zeros().min(most);
             at += zeros + u32::from(zeros < most);
@@ -107,7 +111,9 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
         let end = out.position() + spec.bits;
         match exponent {
             0 => out.put(0, 1),
-            _ if spec.size == 4 && spec.width == 32 => short::put_block::<32>(spec, m, block, exponent, &mut out),
+            _ if spec.size == 4 && spec.width == 32 => {
+                short::put_block::<32>(spec, m, block, exponent, &mut out)
+            }
             _ if spec.size == 4 => short::put_block::<64>(spec, m, block, exponent, &mut out),
             _ => put_block::<T>(spec, m, spec.lane(block), exponent, end, &mut out),
         }
@@ -116,7 +122,14 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
 }
 
 #[inline(always)]
-fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: u32, out: &mut Writer<'_>) {
+fn put_block<T: Tests>(
+    spec: &Spec,
+    m: &Matrix,
+    lane: Lane,
+    exponent: u32,
+    end: u32,
+    out: &mut Writer<'_>,
+) {
     out.put(1 | u64::from(exponent) << 1, 1 + spec.exponent);
     let mut n = 0;
     for plane in (spec.lowest(exponent)..spec.width).rev() {
@@ -136,12 +149,14 @@ fn put_block<T: Tests>(spec: &Spec, m: &Matrix, lane: Lane, exponent: u32, end: 
     }
 }
 
-/// Writes the group tests of `left` bits, not all 0, behind the first 1. Returns how many coefficients they make known.
+/// Writes the group tests of `left` bits, not all 0, behind the first 1. Returns how many
+/// coefficients they make known.
 #[inline(always)]
 fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
     let known = 64 - rest.leading_zeros();
     let doubled = known + rest.count_ones();
-    let (count, kept) = if known == left { (doubled - 2, doubled - 2) } else { (doubled, doubled - 1) };
+    let (count, kept) =
+        if known == left { (doubled - 2, doubled - 2) } else { (doubled, doubled - 1) };
     if known <= 32 {
         out.put(T::doubled(rest) & low(kept), count);
     } else {
@@ -152,7 +167,8 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
     known
 }
 
-/// Reads the blocks of a batch: their biased exponents and bit planes. Behind the last block are zeros.
+/// Reads the blocks of a batch: their biased exponents and bit planes. Behind the last block are
+/// zeros.
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
@@ -170,7 +186,13 @@ pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32]
 }
 
 #[inline(always)]
-fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut Matrix, lane: Lane) -> u32 {
+fn get_block<T: Tests>(
+    spec: &Spec,
+    words: &[u64; WORDS],
+    mut at: u32,
+    m: &mut Matrix,
+    lane: Lane,
+) -> u32 {
     let head = peek(words, at);
     if head & 1 == 0 {
         return 0;
@@ -191,7 +213,10 @@ fn get_block<T: Tests>(spec: &Spec, words: &[u64; WORDS], mut at: u32, m: &mut M
             // Mostly in what was looked at already.
             let next = if known <= 64 - TEST_BITS { from >> known } else { peek(words, at) };
             let short = TESTS[next as usize % TESTS.len()];
-            if short.count > 0 && at + u32::from(short.count) <= end && n + u32::from(short.n) < spec.size {
+            if short.count > 0
+                && at + u32::from(short.count) <= end
+                && n + u32::from(short.n) < spec.size
+            {
                 bits |= u64::from(short.bits) << n;
                 n += u32::from(short.n);
                 at += u32::from(short.count);

@@ -43,7 +43,11 @@ impl Kernel for Encode<'_> {
             }
             for plane in (0..spec.width).rev() {
                 for l in 0..STEP {
-                    codes.end[l] = if plane < lowest[l] { codes.end[l].min(codes.at[l]) } else { codes.end[l] };
+                    codes.end[l] = if plane < lowest[l] {
+                        codes.end[l].min(codes.at[l])
+                    } else {
+                        codes.end[l]
+                    };
                 }
                 if (0..STEP).all(|l| codes.at[l] >= codes.end[l]) {
                     break;
@@ -52,7 +56,10 @@ impl Kernel for Encode<'_> {
             }
             for (l, &exponent) in exponents.iter().enumerate() {
                 let head = u64::from(exponent != 0) | u64::from(exponent) << 1;
-                out.put(head | (u64::from(codes.bits[l]) & low(codes.end[l])) << (1 + spec.exponent), spec.bits);
+                out.put(
+                    head | (u64::from(codes.bits[l]) & low(codes.end[l])) << (1 + spec.exponent),
+                    spec.bits,
+                );
             }
         }
     }
@@ -121,7 +128,8 @@ impl Kernel for Decode<'_> {
         *planes = [[0; 8]; 64];
         for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
             // Blocks behind the last one are decoded, too, and not used.
-            let (mut blocks, mut lowest) = (Blocks { bits: [0; STEP], left: [0; STEP], n: [0; STEP] }, [0; STEP]);
+            let (mut blocks, mut lowest) =
+                (Blocks { bits: [0; STEP], left: [0; STEP], n: [0; STEP] }, [0; STEP]);
             for l in 0..STEP {
                 let head = Head::read(spec, words, STEP * step + l);
                 blocks.bits[l] = (peek(words, head.at) & low(head.left)) as u32;
@@ -151,7 +159,8 @@ fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] 
     let mut x = [0; STEP];
     if spec.width == 32 {
         for k in 0..8 {
-            let (even, odd) = (m[plane % 32][k] >> (32 * step % 64), m[plane % 32 + 32][k] >> (32 * step % 64));
+            let (even, odd) =
+                (m[plane % 32][k] >> (32 * step % 64), m[plane % 32 + 32][k] >> (32 * step % 64));
             x[2 * k] = even as u32 & 0xffff;
             x[2 * k + 1] = odd as u32 & 0xffff;
             x[2 * k + 16] = even as u32 >> 16;
@@ -175,11 +184,13 @@ fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; S
     if spec.width == 32 {
         for k in 0..8 {
             m[plane % 32][k] |= u64::from(x[2 * k] | x[16 + 2 * k] << 16) << (32 * step % 64);
-            m[plane % 32 + 32][k] |= u64::from(x[2 * k + 1] | x[17 + 2 * k] << 16) << (32 * step % 64);
+            m[plane % 32 + 32][k] |=
+                u64::from(x[2 * k + 1] | x[17 + 2 * k] << 16) << (32 * step % 64);
         }
     } else {
         for k in 0..8 {
-            m[plane % 64][k] |= u64::from(x[k] | x[8 + k] << 16) | u64::from(x[16 + k] | x[24 + k] << 16) << 32;
+            m[plane % 64][k] |=
+                u64::from(x[k] | x[8 + k] << 16) | u64::from(x[16 + k] | x[24 + k] << 16) << 32;
         }
     }
 }
@@ -195,7 +206,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Goes behind the planes that are zero in all blocks, and returns how many there are: at the top some always are.
+    /// Goes behind the planes that are zero in all blocks, and returns how many there are: at the
+    /// top some always are.
     #[inline(always)]
     fn skip_zeros(&mut self) -> u32 {
         let any = self.bits.iter().fold(0, |any, bits| any | bits);
@@ -224,7 +236,8 @@ impl Blocks {
                 let test = bits[l] & open[l];
                 bits[l] >>= open[l];
                 left[l] -= open[l];
-                // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1 is not there.
+                // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1
+                // is not there.
                 let most = (SIZE - 1).wrapping_sub(n[l]).min(left[l]);
                 let zeros = trailing_zeros(bits[l]).min(most);
                 let taken = zeros + u32::from(zeros < most);
@@ -240,8 +253,8 @@ impl Blocks {
     }
 }
 
-/// Those of `x`, or a large number if there is no one. The exponent of a number tells, as it does on machines that count no zeros of
-/// several numbers at once.
+/// Those of `x`, or a large number if there is no one. The exponent of a number tells, as it does
+/// on machines that count no zeros of several numbers at once.
 #[inline(always)]
 fn trailing_zeros(x: u32) -> u32 {
     let lowest = (x & x.wrapping_neg()) as i32;

@@ -1,10 +1,12 @@
-//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. One lane is one block.
+//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. One
+//! lane is one block.
 
 use super::planes::{join, join_short, split, split_short, Matrix};
 use super::value::{Int, Value};
 use crate::codec::simd::Kernel;
 
-/// Does a step for 0 to 15, unrolled: loops over lanes must have long bodies, since a short one is unrolled, and then not vectorised.
+/// Does a step for 0 to 15, unrolled: loops over lanes must have long bodies, since a short one is
+/// unrolled, and then not vectorised.
 macro_rules! sixteen {
     ($i:ident: $step:expr) => {
         sixteen!($i: $step; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -26,7 +28,8 @@ const ORDER_3: [u8; 64] = [
     41, 38, 26, 23, 29, 53, 11, 35, 44, 14, 50, 56, 42, 27, 39, 45, 30, 54, 57, 60, 51, 15, 43, 46, 58, 61, 55, 31, 62, 59, 47, 63,
 ];
 
-/// A batch of blocks: `N` lanes of 64 / 4^d groups. Row j, lane l of `rows` are values 4j to 4j + 3 of lane l, a group being 4^d of them.
+/// A batch of blocks: `N` lanes of 64 / 4^d groups. Row j, lane l of `rows` are values 4j to 4j + 3
+/// of lane l, a group being 4^d of them.
 #[derive(Clone)]
 pub struct Batch<T: Value<N>, const N: usize> {
     /// The values.
@@ -44,7 +47,13 @@ impl<T: Value<N>, const N: usize> Batch<T, N> {
     pub fn new() -> Self {
         let zero = T::default();
         let (planes, coefficients) = ([[0; 8]; 64], [[0; 8]; 64]);
-        Batch { rows: [[[zero; 4]; N]; 16], planes, exponents: [0; 256], work: [[T::Int::default(); N]; 64], coefficients }
+        Batch {
+            rows: [[[zero; 4]; N]; 16],
+            planes,
+            exponents: [0; 256],
+            work: [[T::Int::default(); N]; 64],
+            coefficients,
+        }
     }
 }
 
@@ -81,7 +90,8 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
         let rows_of = order.len() / 4;
         for group in 0..16 / rows_of {
             let work = &mut work[4 * rows_of * group..][..4 * rows_of];
-            let exponents: &mut [u32; N] = (&mut exponents[N * group..][..N]).try_into().expect("N exponents");
+            let exponents: &mut [u32; N] =
+                (&mut exponents[N * group..][..N]).try_into().expect("N exponents");
             if !quantize::<T, N>(work, exponents) {
                 return false;
             }
@@ -106,9 +116,13 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
     }
 }
 
-/// Turns the values of one group, given as bits, into fixed point relative to the exponent of each block. False: not finite.
+/// Turns the values of one group, given as bits, into fixed point relative to the exponent of each
+/// block. False: not finite.
 #[inline(always)]
-fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: &mut [u32; N]) -> bool {
+fn quantize<T: Value<N>, const N: usize>(
+    values: &mut [[T::Int; N]],
+    exponents: &mut [u32; N],
+) -> bool {
     let mut largest = [T::Int::default(); N];
     for four in values.as_chunks::<4>().0 {
         for l in 0..N {
@@ -120,7 +134,8 @@ fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: 
     let mut scale = [T::default(); N];
     let (mut highest, mut tiny) = (0, false);
     for l in 0..N {
-        let exponent = if largest[l] == T::Int::default() { 0 } else { largest[l].above(T::DIGITS - 1) + 1 };
+        let exponent =
+            if largest[l] == T::Int::default() { 0 } else { largest[l].above(T::DIGITS - 1) + 1 };
         exponents[l] = exponent;
         highest = highest.max(exponent);
         tiny |= exponent != 0 && exponent < least::<T, N>();
@@ -138,7 +153,8 @@ fn quantize<T: Value<N>, const N: usize>(values: &mut [[T::Int; N]], exponents: 
         }
     }
     if tiny {
-        // The factor 2^(width - 2 - e) overflows: libzfp converts infinities and NaN, of which every machine makes this number.
+        // The factor 2^(width - 2 - e) overflows: libzfp converts infinities and NaN, of which
+        // every machine makes this number.
         for l in (0..N).filter(|&l| exponents[l] != 0 && exponents[l] < least::<T, N>()) {
             values.iter_mut().for_each(|row| row[l] = T::Int::LEAST);
         }
@@ -210,7 +226,8 @@ fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
 /// 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2), by lifting.
 #[inline(always)]
 fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
-    let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
+    let [mut x, mut y, mut z, mut w] =
+        [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
     x = x.plus(w).half();
     w = w.minus(x);
     z = z.plus(y).half();
@@ -227,7 +244,8 @@ fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l:
 /// 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1), by lifting.
 #[inline(always)]
 fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
-    let [mut x, mut y, mut z, mut w] = [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
+    let [mut x, mut y, mut z, mut w] =
+        [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
     y = y.plus(w.half());
     w = w.minus(y.half());
     y = y.plus(w);

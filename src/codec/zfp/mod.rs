@@ -1,11 +1,14 @@
-//! zfp at a fixed rate: the stream of libzfp 1.0 (codec 5), bit for bit, of 1-D to 3-D arrays of FP32 and FP64.
+//! zfp at a fixed rate: the stream of libzfp 1.0 (codec 5), bit for bit, of 1-D to 3-D arrays of
+//! FP32 and FP64.
 //!
-//! Own implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20 (2014), as the zfp documentation
-//! describes it today. Extents of 1 do not count, so that d is 1 to 3. There is no header and no bound on the error.
+//! Own implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20
+//! (2014), as the zfp documentation describes it today. Extents of 1 do not count, so that d is 1
+//! to 3. There is no header and no bound on the error.
 //!
 //! # Stream
-//! With W the bits of a value and E those of its exponent (32 and 8, 64 and 11), the array is cut into blocks of 4^d values, x fastest,
-//! then y, then z; so are the values of a block. Of every block the stream has B = max(rate 4^d, 1 + E) bits, a pure function of it:
+//! With W the bits of a value and E those of its exponent (32 and 8, 64 and 11), the array is cut
+//! into blocks of 4^d values, x fastest, then y, then z; so are the values of a block. Of every
+//! block the stream has B = max(rate 4^d, 1 + E) bits, a pure function of it:
 //!
 //! | bits | what |
 //! |---|---|
@@ -14,27 +17,32 @@
 //! | B b + E + 1 ... B (b + 1) - 1 | bit planes, cut or followed by zeros |
 //! | B blocks ... | zeros, to a multiple of 64 |
 //!
-//! Bit i is bit i % 8 of byte i / 8. libzfp may end the stream with its last bit's byte; both lengths are decoded.
+//! Bit i is bit i % 8 of byte i / 8. libzfp may end the stream with its last bit's byte; both
+//! lengths are decoded.
 //!
-//! 1. Padding: of a row of 4 that has n values in the array, value i >= n is value n - 1, but value 3 is value 0; along x, then y, then z.
-//! 2. e is 1 + the biased exponent of the block's largest magnitude, 1 if that is denormal. It is x = f 2^(e - bias), |f| < 1, for every
-//!    value, bias = 2^(E - 1) - 1.
-//! 3. Fixed point: the integer part of f 2^(W - 2), but -2^(W - 1) for every value where e < W - 2, since there libzfp's scale factor
-//!    overflows: arrays of numbers below 2^-98 (2^-962) should be scaled. From here on arithmetic is that of W-bit integers and wraps.
+//! 1. Padding: of a row of 4 that has n values in the array, value i >= n is value n - 1, but value
+//!    3 is value 0; along x, then y, then z.
+//! 2. e is 1 + the biased exponent of the block's largest magnitude, 1 if that is denormal. It is x
+//!    = f 2^(e - bias), |f| < 1, for every value, bias = 2^(E - 1) - 1.
+//! 3. Fixed point: the integer part of f 2^(W - 2), but -2^(W - 1) for every value where e < W - 2,
+//!    since there libzfp's scale factor overflows: arrays of numbers below 2^-98 (2^-962) should be
+//!    scaled. From here on arithmetic is that of W-bit integers and wraps.
 //! 4. Transform along x, then y, then z: `lanes::lift` on every row of 4.
 //! 5. Order: `lanes::ORDER_1`, `ORDER_2`, `ORDER_3`, place x + 4y + 16z of each coefficient.
 //! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
 //! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as `embed` says.
 //!
-//! The decoder undoes 7 to 3. A plane that was cut has zeros behind, except that where a group test said 1 and its 1 is cut off, that 1
-//! is the next coefficient's. A value is the W-bit integer, rounded to nearest even to the type of the array, times 2^(e - bias - W + 2),
-//! a denormal number or 0 where that must be, the product rounded to nearest even: `__fmul_rn(__int2float_rn(i), s)`.
+//! The decoder undoes 7 to 3. A plane that was cut has zeros behind, except that where a group test
+//! said 1 and its 1 is cut off, that 1 is the next coefficient's. A value is the W-bit integer,
+//! rounded to nearest even to the type of the array, times 2^(e - bias - W + 2), a denormal number
+//! or 0 where that must be, the product rounded to nearest even: `__fmul_rn(__int2float_rn(i), s)`.
 //!
 //! # Here
-//! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4 such vectors: 16 (8) blocks of 3-D, four
-//! times as many of 2-D. A batch's coefficients become bit planes by one transposition of 64 x 512 bits, those of 1-D strings of nibbles.
-//! 2-D blocks of few bits are coded 32 in step, and of 1-D ones that are no more than their exponents no planes are made. Every batch begins
-//! at a whole word of the stream, since it is 1024 (512) values.
+//! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4
+//! such vectors: 16 (8) blocks of 3-D, four times as many of 2-D. A batch's coefficients become bit
+//! planes by one transposition of 64 x 512 bits, those of 1-D strings of nibbles. 2-D blocks of few
+//! bits are coded 32 in step, and of 1-D ones that are no more than their exponents no planes are
+//! made. Every batch begins at a whole word of the stream, since it is 1024 (512) values.
 
 #[cfg(target_arch = "x86_64")]
 mod block_bits;
@@ -92,7 +100,8 @@ impl<T: Value<N>, const N: usize> Room<T, N> {
 }
 
 impl Zfp {
-    /// For arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 64). Extents of 1 do not count as dimensions.
+    /// For arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 64). Extents of 1 do not
+    /// count as dimensions.
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
         let (most, exponent, width) = match shape.scalar {
             Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
@@ -106,9 +115,16 @@ impl Zfp {
         let grid = Grid::new(&dims);
         let d = dims.len().max(1) as u32;
         let size = 1 << (2 * d);
-        // As libzfp: a block has at least its exponent, and bit planes down to 2^-1074 and 2 (d + 1) more for the transform.
+        // As libzfp: a block has at least its exponent, and bit planes down to 2^-1074 and 2 (d +
+        // 1) more for the transform.
         let bits = (size * rate).max(1 + exponent);
-        let spec = Spec { size, bits, width, exponent, planes: 1074 + 2 * (d + 1) - ((1 << (exponent - 1)) - 1) };
+        let spec = Spec {
+            size,
+            bits,
+            width,
+            exponent,
+            planes: 1074 + 2 * (d + 1) - ((1 << (exponent - 1)) - 1),
+        };
         let Some((values, bits)) = sizes(&shape, &grid, bits) else {
             return fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n);
         };
@@ -116,13 +132,26 @@ impl Zfp {
             Scalar::F32 => Work::F32(Room::new()?),
             _ => Work::F64(Room::new()?),
         };
-        Ok(Zfp { shape, values, grid, dims: d, spec, bytes: bits.div_ceil(64) * 8, used: bits.div_ceil(8), work })
+        Ok(Zfp {
+            shape,
+            values,
+            grid,
+            dims: d,
+            spec,
+            bytes: bits.div_ceil(64) * 8,
+            used: bits.div_ceil(8),
+            work,
+        })
     }
 }
 
 /// Values of an array and bits of its stream, unless it is empty or beyond the address space.
 fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> {
-    let values = shape.n.iter().try_fold(1usize, |product, &n| product.checked_mul(n)).filter(|&values| values > 0)?;
+    let values = shape
+        .n
+        .iter()
+        .try_fold(1usize, |product, &n| product.checked_mul(n))
+        .filter(|&values| values > 0)?;
     values.checked_mul(shape.scalar.bytes() as usize)?;
     // No more blocks than values.
     Some((values, grid.blocks().checked_mul(block_bits as usize)?))
@@ -147,11 +176,20 @@ impl Job {
     }
 
     /// False: a value is not finite.
-    fn compress<T: Value<N>, const N: usize>(&self, x: &[T], room: &mut Room<T, N>, to: &mut [u8]) -> bool {
+    fn compress<T: Value<N>, const N: usize>(
+        &self,
+        x: &[T],
+        room: &mut Room<T, N>,
+        to: &mut [u8],
+    ) -> bool {
         let (mut at, mut begin) = (SharedSchedule::default(), 0);
         for count in self.batches() {
             gather(&self.grid, x, &mut at, count, &mut room.batch);
-            if !simd::dispatch(Forward { batch: &mut room.batch, dims: self.dims, coded: self.spec.left() > 0 }) {
+            if !simd::dispatch(Forward {
+                batch: &mut room.batch,
+                dims: self.dims,
+                coded: self.spec.left() > 0,
+            }) {
                 return false;
             }
             let Batch { planes, exponents, .. } = &room.batch;
@@ -165,7 +203,12 @@ impl Job {
         true
     }
 
-    fn decompress<T: Value<N>, const N: usize>(&self, from: &[u8], room: &mut Room<T, N>, x: &mut [T]) {
+    fn decompress<T: Value<N>, const N: usize>(
+        &self,
+        from: &[u8],
+        room: &mut Room<T, N>,
+        x: &mut [T],
+    ) {
         if self.spec.left() == 0 {
             // Blocks are their exponents, and coefficients without bits are zeros.
             return x.fill(T::default());
@@ -178,7 +221,8 @@ impl Job {
             for (word, from) in room.words.iter_mut().zip(words) {
                 *word = u64::from_le_bytes(from.try_into().expect("8 bytes"));
             }
-            room.words[whole] = tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            room.words[whole] =
+                tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
             let Batch { planes, exponents, .. } = &mut room.batch;
             self.decode(&room.words, &mut exponents[..count], planes);
             simd::dispatch(Inverse { batch: &mut room.batch, dims: self.dims });
@@ -246,8 +290,8 @@ impl Zfp {
         self.spec.bits
     }
 
-    /// Codes `x` into `to`, which has `max_bytes` bytes, all of which it fills, be they fewer than the array has or not. False: a value is
-    /// NaN or infinite, which zfp has no code for.
+    /// Codes `x` into `to`, which has `max_bytes` bytes, all of which it fills, be they fewer than
+    /// the array has or not. False: a value is NaN or infinite, which zfp has no code for.
     pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
         let job = self.job();
         let len = match x {
@@ -255,7 +299,12 @@ impl Zfp {
             Array::F64(x) => x.len(),
         };
         if len != self.values || to.len() < self.bytes {
-            return fail!(Shape, "zfp: {len} values into {} bytes do not fit {:?}", to.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "zfp: {len} values into {} bytes do not fit {:?}",
+                to.len(),
+                self.shape.n
+            );
         }
         match (&mut self.work, x) {
             (Work::F32(room), Array::F32(x)) => Ok(job.compress(x, &mut room[0], to)),
@@ -285,7 +334,12 @@ impl Coder for Zfp {
             ArrayMut::F64(x) => x.len(),
         };
         if len != self.values || !(self.used..=self.bytes).contains(&from.len()) {
-            return fail!(Shape, "zfp: {} bytes do not hold {len} values of {:?}", from.len(), self.shape.n);
+            return fail!(
+                Shape,
+                "zfp: {} bytes do not hold {len} values of {:?}",
+                from.len(),
+                self.shape.n
+            );
         }
         match (&mut self.work, x) {
             (Work::F32(room), ArrayMut::F32(x)) => job.decompress(from, &mut room[0], x),

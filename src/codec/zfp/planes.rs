@@ -1,7 +1,8 @@
 //! A batch of coefficients as bit planes: a 64 x 512 bit matrix, transposed.
 
-/// 64 rows of 64 bytes. As coefficients: row i is coefficient i, word k of it the lanes that lie in these 8 bytes. As bit planes: row
-/// 8c + b is bit b of byte c of every word, bit i of its word k being that of coefficient i. Blocks of 4 are nibbles: see `split_short`.
+/// 64 rows of 64 bytes. As coefficients: row i is coefficient i, word k of it the lanes that lie in
+/// these 8 bytes. As bit planes: row 8c + b is bit b of byte c of every word, bit i of its word k
+/// being that of coefficient i. Blocks of 4 are nibbles: see `split_short`.
 pub type Matrix = [[u64; 8]; 64];
 
 /// Coefficients to bit planes. The coefficients are lost.
@@ -46,14 +47,16 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
     }
 }
 
-/// Coefficients of blocks of 4 to strings of nibbles: of rows 4g to 4g + 3, nibble 15 - j of word k of row 4g + i is bit 16i + j of the four
-/// words k. A row's words are the nibbles of 16 planes, the top one lowest.
+/// Coefficients of blocks of 4 to strings of nibbles: of rows 4g to 4g + 3, nibble 15 - j of word k
+/// of row 4g + i is bit 16i + j of the four words k. A row's words are the nibbles of 16 planes,
+/// the top one lowest.
 #[inline(always)]
 pub fn split_short(from: &Matrix, to: &mut Matrix) {
     for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
         for k in 0..8 {
             let [a, b, c, d] = swap_quarters([from[0][k], from[1][k], from[2][k], from[3][k]]);
-            [to[0][k], to[1][k], to[2][k], to[3][k]] = [to_nibbles(a), to_nibbles(b), to_nibbles(c), to_nibbles(d)];
+            [to[0][k], to[1][k], to[2][k], to[3][k]] =
+                [to_nibbles(a), to_nibbles(b), to_nibbles(c), to_nibbles(d)];
         }
     }
 }
@@ -140,13 +143,17 @@ fn store(m: &mut Matrix, at: usize, step: usize, k: usize, rows: [u64; 8]) {
 /// Transposes 8 x 8 bytes: byte i of row r becomes byte r of row i.
 #[inline(always)]
 fn swap_bytes([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
-    let [(a, e), (b, f), (c, g), (d, h)] = [exchange::<4>(a, e), exchange::<4>(b, f), exchange::<4>(c, g), exchange::<4>(d, h)];
-    let [(a, c), (b, d), (e, g), (f, h)] = [exchange::<2>(a, c), exchange::<2>(b, d), exchange::<2>(e, g), exchange::<2>(f, h)];
-    let [(a, b), (c, d), (e, f), (g, h)] = [exchange::<1>(a, b), exchange::<1>(c, d), exchange::<1>(e, f), exchange::<1>(g, h)];
+    let [(a, e), (b, f), (c, g), (d, h)] =
+        [exchange::<4>(a, e), exchange::<4>(b, f), exchange::<4>(c, g), exchange::<4>(d, h)];
+    let [(a, c), (b, d), (e, g), (f, h)] =
+        [exchange::<2>(a, c), exchange::<2>(b, d), exchange::<2>(e, g), exchange::<2>(f, h)];
+    let [(a, b), (c, d), (e, f), (g, h)] =
+        [exchange::<1>(a, b), exchange::<1>(c, d), exchange::<1>(e, f), exchange::<1>(g, h)];
     [a, b, c, d, e, f, g, h]
 }
 
-/// Swaps every other group of `BYTES` bytes of `a`, from the second on, with those of `b`, from the first on.
+/// Swaps every other group of `BYTES` bytes of `a`, from the second on, with those of `b`, from the
+/// first on.
 #[inline(always)]
 fn exchange<const BYTES: u32>(a: u64, b: u64) -> (u64, u64) {
     let mask = match BYTES {
@@ -179,7 +186,8 @@ mod tests {
         let mut state = 1u64;
         std::array::from_fn(|_| {
             std::array::from_fn(|_| {
-                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                state =
+                    state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 state ^ (state >> 29)
             })
         })
@@ -208,7 +216,8 @@ mod tests {
         for byte in 0..8 {
             for bit in 0..8 {
                 for k in 0..8 {
-                    let plane = (0..64).fold(0, |plane, i| plane | ((m[i][k] >> (8 * byte + bit) & 1) << i));
+                    let plane = (0..64)
+                        .fold(0, |plane, i| plane | ((m[i][k] >> (8 * byte + bit) & 1) << i));
                     assert_eq!(planes[8 * byte + bit][k], plane);
                 }
             }

@@ -1,5 +1,6 @@
-//! Blocks of 4 values: few enough for tables of all planes, and so short that 4 blocks are decoded in step, each plane of all at once.
-//! The planes of a block are nibbles, 16 to a word, which are the stream itself once all 4 coefficients count.
+//! Blocks of 4 values: few enough for tables of all planes, and so short that 4 blocks are decoded
+//! in step, each plane of all at once. The planes of a block are nibbles, 16 to a word, which are
+//! the stream itself once all 4 coefficients count.
 
 use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
@@ -10,7 +11,8 @@ const STEP: usize = 4;
 /// Planes that 64 bits of the stream suffice for.
 const CHUNK: u32 = 8;
 
-/// The words of a block's `W` planes: where the lowest one is in a matrix; the next ones are below it.
+/// The words of a block's `W` planes: where the lowest one is in a matrix; the next ones are below
+/// it.
 #[inline(always)]
 fn place<const W: usize>(block: usize) -> (usize, usize) {
     let lanes = 512 / W;
@@ -26,13 +28,20 @@ fn above(nibbles: u64, lowest: u32, word: u32) -> u64 {
 
 /// Writes a block with this exponent, not 0.
 #[inline(always)]
-pub fn put_block<const W: usize>(spec: &Spec, m: &Matrix, block: usize, exponent: u32, out: &mut Writer<'_>) {
+pub fn put_block<const W: usize>(
+    spec: &Spec,
+    m: &Matrix,
+    block: usize,
+    exponent: u32,
+    out: &mut Writer<'_>,
+) {
     let (mut bits, mut count) = (1 | u64::from(exponent) << 1, 1 + spec.exponent);
     let (mut n, mut left) = (0, spec.bits - count);
     let (row, column) = place::<W>(block);
     for word in (0..W as u32 / 16).rev() {
         // What is below the lowest plane becomes zeros, as the rest of the block is.
-        let mut nibbles = above(m[(row + word as usize) % 64][column % 8], spec.lowest(exponent), word);
+        let mut nibbles =
+            above(m[(row + word as usize) % 64][column % 8], spec.lowest(exponent), word);
         let mut planes = 16;
         while planes > 0 && left > 0 && n < 4 {
             if count > 64 - 2 * MOST {
@@ -61,7 +70,12 @@ pub fn put_block<const W: usize>(spec: &Spec, m: &Matrix, block: usize, exponent
 
 /// `embed::decode`; the matrix must be 0.
 #[inline(always)]
-pub fn decode<const W: usize>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
+pub fn decode<const W: usize>(
+    spec: &Spec,
+    words: &[u64; WORDS],
+    exponents: &mut [u32],
+    m: &mut Matrix,
+) {
     for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
         // Blocks behind the last one are decoded, too, and not used.
         let (mut at, mut end, mut lowest, mut n) = ([0; STEP], [0; STEP], [0; STEP], [0u8; STEP]);
@@ -99,7 +113,12 @@ pub fn decode<const W: usize>(spec: &Spec, words: &[u64; WORDS], exponents: &mut
 
 /// `decode` where a block has at most `MOST` bits behind its exponent.
 #[inline(always)]
-pub fn decode_few<const W: usize>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
+pub fn decode_few<const W: usize>(
+    spec: &Spec,
+    words: &[u64; WORDS],
+    exponents: &mut [u32],
+    m: &mut Matrix,
+) {
     for (block, exponent) in exponents.iter_mut().enumerate() {
         let head = Head::read(spec, words, block);
         *exponent = head.exponent;
@@ -111,7 +130,13 @@ pub fn decode_few<const W: usize>(spec: &Spec, words: &[u64; WORDS], exponents: 
 
 /// Takes `CHUNK` planes of blocks all coefficients of which count. False: all blocks are done.
 #[inline(always)]
-fn copy_planes(from: [u64; STEP], at: &mut [u32; STEP], end: &[u32; STEP], shift: u32, nibbles: &mut [u64; STEP]) -> bool {
+fn copy_planes(
+    from: [u64; STEP],
+    at: &mut [u32; STEP],
+    end: &[u32; STEP],
+    shift: u32,
+    nibbles: &mut [u64; STEP],
+) -> bool {
     let mut open = false;
     for i in 0..STEP {
         let count = (end[i] - at[i]).min(4 * CHUNK);
@@ -138,7 +163,8 @@ fn get_planes(
             // A block that is done has no bits left, which the table knows.
             let left = (end[i] - at[i]).min(MOST);
             open |= left;
-            let coded = PLANES[left as usize % 8][n[i] as usize % 5][from[i] as usize % (1 << MOST)];
+            let coded =
+                PLANES[left as usize % 8][n[i] as usize % 5][from[i] as usize % (1 << MOST)];
             nibbles[i] |= u64::from(coded.bits) << (shift + 4 * plane);
             from[i] >>= coded.count;
             at[i] += u32::from(coded.count);
@@ -209,7 +235,8 @@ pub static FEW: [[u32; 1 << MOST]; MOST as usize + 1] = {
     table
 };
 
-/// By the bits that are left, `MOST` for more, the coefficients known to count, and the bits that are next: the plane.
+/// By the bits that are left, `MOST` for more, the coefficients known to count, and the bits that
+/// are next: the plane.
 pub static PLANES: [[[Short; 1 << MOST]; 5]; MOST as usize + 1] = {
     let mut table = [[[Short { bits: 0, count: 0, n: 0 }; 1 << MOST]; 5]; MOST as usize + 1];
     let mut i = 0;

@@ -74,12 +74,14 @@ macro_rules! value {
             #[inline(always)]
             fn words(lanes: [$int; $lanes]) -> [u64; 8] {
                 // SAFETY: 64 bytes each, of which all values are valid.
-                unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes.map($int::to_le)) }.map(u64::from_le)
+                unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes.map($int::to_le)) }
+                    .map(u64::from_le)
             }
             #[inline(always)]
             fn lanes(words: [u64; 8]) -> [$int; $lanes] {
                 // SAFETY: 64 bytes each, of which all values are valid.
-                unsafe { std::mem::transmute::<[u64; 8], [$int; $lanes]>(words.map(u64::to_le)) }.map($int::from_le)
+                unsafe { std::mem::transmute::<[u64; 8], [$int; $lanes]>(words.map(u64::to_le)) }
+                    .map($int::from_le)
             }
         }
 

@@ -1,4 +1,5 @@
-//! The CUDA driver, called with care: present or an error, every result checked, the caller's context always restored.
+//! The CUDA driver, called with care: present or an error, every result checked, the caller's
+//! context always restored.
 
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 /// The oldest driver that has all we use: CUDA 12.0's.
 const OLDEST_DRIVER: i32 = 12000;
 
-/// Every function that this library calls. A driver that lacks one is refused before the first call.
+/// Every function that this library calls. A driver that lacks one is refused before the first
+/// call.
 const FUNCTIONS: [&CStr; 37] = [
     c"cuInit",
     c"cuDriverGetVersion",
@@ -50,11 +52,13 @@ const FUNCTIONS: [&CStr; 37] = [
     c"cuLaunchKernel",
 ];
 
-/// The driver's library, by the name that CUDA programs have it loaded by, and by the one that they link with.
+/// The driver's library, by the name that CUDA programs have it loaded by, and by the one that they
+/// link with.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that is not in it would be undefined behaviour:
-/// its declarations give us the arguments, and the result is a number.
+/// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that
+/// is not in it would be undefined behaviour: its declarations give us the arguments, and the
+/// result is a number.
 pub type Status = i32;
 
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
@@ -91,7 +95,8 @@ pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_voi
 /// The function of this name, looked up once: `found` is where it is.
 ///
 /// # Safety
-/// The library has been found, `F` is a pointer to a function, the one of that name, and `found` is used for no other.
+/// The library has been found, `F` is a pointer to a function, the one of that name, and `found` is
+/// used for no other.
 unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
     if found.load(Ordering::Relaxed).is_null() {
         let symbol = CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name));
@@ -146,17 +151,19 @@ pub fn check(result: Status, call: &str) -> Result<()> {
     Err(Error::new(code, format!("{call}: {name}")))
 }
 
-/// Twice the number of the process that has begun to initialise the driver, and 1 more once the driver is initialised there. 0: no process has
-/// begun, or the last attempt failed.
+/// Twice the number of the process that has begun to initialise the driver, and 1 more once the
+/// driver is initialised there. 0: no process has begun, or the last attempt failed.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether this process was forked from one that had begun to initialise the driver: CUDA does not work in such a child.
+/// Whether this process was forked from one that had begun to initialise the driver: CUDA does not
+/// work in such a child.
 pub fn is_parents() -> bool {
     let begun = BEGUN.load(Ordering::Acquire);
     begun != 0 && begun / 2 != Process::current().number()
 }
 
-/// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so the next call tries again.
+/// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so
+/// the next call tries again.
 pub fn load() -> Result<()> {
     if is_parents() {
         return fail!(
@@ -180,12 +187,21 @@ pub fn load() -> Result<()> {
 
 fn try_load() -> Result<()> {
     if let Some(name) = FUNCTIONS.iter().find(|name| !has(name)) {
-        return fail!(Device, "the CUDA driver lacks {}: install a driver for CUDA 12 or newer", name.to_string_lossy());
+        return fail!(
+            Device,
+            "the CUDA driver lacks {}: install a driver for CUDA 12 or newer",
+            name.to_string_lossy()
+        );
     }
     let mut version = 0;
     cu!(cuDriverGetVersion(&mut version))?;
     if version < OLDEST_DRIVER {
-        return fail!(Device, "the CUDA driver supports CUDA {}.{}: install one for CUDA 12 or newer", version / 1000, version % 1000 / 10);
+        return fail!(
+            Device,
+            "the CUDA driver supports CUDA {}.{}: install one for CUDA 12 or newer",
+            version / 1000,
+            version % 1000 / 10
+        );
     }
     cu!(cuInit(0))
 }
@@ -199,7 +215,8 @@ pub fn library() -> Result<()> {
         return Ok(());
     }
     // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
-    let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let open =
+        |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let found = NAMES.into_iter().map(open).find(|library| !library.is_null());
     let Some(library) = found else {
         return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
@@ -219,8 +236,8 @@ pub fn has(name: &CStr) -> bool {
     !symbol(name).is_null()
 }
 
-/// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's. Looks at the list of loaded libraries
-/// when that has grown, else at a number.
+/// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's.
+/// Looks at the list of loaded libraries when that has grown, else at a number.
 pub fn is_in_process() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     /// Libraries loaded up to the last look that found none.
@@ -234,8 +251,11 @@ pub fn is_in_process() -> bool {
             return 2;
         }
         // SAFETY: the name is a string, or NULL.
-        let named =
-            !info.dlpi_name.is_null() && unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes().windows(10).any(|w| w == b"libcuda.so");
+        let named = !info.dlpi_name.is_null()
+            && unsafe { CStr::from_ptr(info.dlpi_name) }
+                .to_bytes()
+                .windows(10)
+                .any(|w| w == b"libcuda.so");
         if named {
             return 1;
         }
@@ -281,7 +301,11 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
         cu!(cuDeviceTotalMem_v2(&mut memory_bytes, device))?;
         // SAFETY: the driver wrote a string that is shorter than the buffer.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        Ok(DeviceInfo { name, memory_bytes: memory_bytes as u64, architecture: architecture(device)? })
+        Ok(DeviceInfo {
+            name,
+            memory_bytes: memory_bytes as u64,
+            architecture: architecture(device)?,
+        })
     };
     (0..device_count()?).map(info).collect()
 }
@@ -293,7 +317,8 @@ pub fn current_device() -> Option<i32> {
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
 }
 
-/// Devices, if the application or this library has started CUDA in this process. CUDA is not started to find out.
+/// Devices, if the application or this library has started CUDA in this process. CUDA is not
+/// started to find out.
 fn count_if_started() -> Option<i32> {
     if !is_in_process() || is_parents() || library().is_err() || !has(c"cuDeviceGetCount") {
         return None;
@@ -307,11 +332,13 @@ pub fn is_started() -> bool {
     count_if_started().is_some()
 }
 
-/// Files of which one is there where a driver of NVIDIA's serves devices: the kernel module's two, that of Windows' Linux, and Tegra's two.
-const DEVICE_FILES: [&str; 5] = ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];
+/// Files of which one is there where a driver of NVIDIA's serves devices: the kernel module's two,
+/// that of Windows' Linux, and Tegra's two.
+const DEVICE_FILES: [&str; 5] =
+    ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];
 
-/// Whether memory of this process may be a CUDA device's, now or later. CUDA is not started to find out: that takes device memory, and CUDA
-/// does not work in a child that is forked afterwards.
+/// Whether memory of this process may be a CUDA device's, now or later. CUDA is not started to find
+/// out: that takes device memory, and CUDA does not work in a child that is forked afterwards.
 pub fn may_have_device() -> bool {
     may_have_device_by(&DEVICE_FILES)
 }
@@ -327,7 +354,8 @@ fn may_have_device_by(files: &[&str]) -> bool {
     }
 }
 
-/// Bytes of a device that nobody has taken. Without a current context on it, its primary one is made for the question.
+/// Bytes of a device that nobody has taken. Without a current context on it, its primary one is
+/// made for the question.
 pub fn free_memory(ordinal: i32) -> Result<u64> {
     if current_device() == Some(ordinal) {
         return free_here();
@@ -353,17 +381,22 @@ fn free_here() -> Result<u64> {
 
 /// Whether a session can be on a CUDA device here; an error says what is missing and what to do.
 pub fn require_device() -> Result<()> {
-    let remedy = "install NVIDIA's driver or put its folder on LD_LIBRARY_PATH, or use backend = 1 (host)";
+    let remedy =
+        "install NVIDIA's driver or put its folder on LD_LIBRARY_PATH, or use backend = 1 (host)";
     match device_count() {
         Ok(1..) => Ok(()),
-        Ok(_) => fail!(Device, "backend = 2 (CUDA): the CUDA driver finds no device on this machine; {remedy}"),
+        Ok(_) => fail!(
+            Device,
+            "backend = 2 (CUDA): the CUDA driver finds no device on this machine; {remedy}"
+        ),
         Err(error) if error.code == Code::Forked => Err(error.within("backend = 2 (CUDA)")),
         Err(error) => fail!(Device, "backend = 2 (CUDA): {error}; {remedy}"),
     }
 }
 
-/// Streams of another context cannot be ordered with ours. The default streams are those of the context that is current: if that is another one
-/// on the same device, what the application means by them is not what we would.
+/// Streams of another context cannot be ordered with ours. The default streams are those of the
+/// context that is current: if that is another one on the same device, what the application means
+/// by them is not what we would.
 pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
     /// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
     const DEFAULT_STREAMS: usize = 3;

@@ -1,11 +1,13 @@
 //! Compiled kernels: made once per source, architecture and compiler, and kept on disk.
 //!
-//! The folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME` or `~/.cache`. A file appears whole or not at all, and says itself
-//! whether it is; a folder that cannot be written is none. Ranks that start together wait for the one of a node that compiles. Where
-//! there is no NVRTC, an image that any version of it made will do: `gpuzip kernels --prebuild` makes them.
+//! The folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME` or `~/.cache`. A file
+//! appears whole or not at all, and says itself whether it is; a folder that cannot be written is
+//! none. Ranks that start together wait for the one of a node that compiles. Where there is no
+//! NVRTC, an image that any version of it made will do: `gpuzip kernels --prebuild` makes them.
 //!
-//! An image is machine code, so that the folder, which is made with mode 0700, and the files in it are used only if they are this user's, or
-//! root's, and nobody else may write to them. Or else kernels are compiled, kept nowhere, and a warning says what to do.
+//! An image is machine code, so that the folder, which is made with mode 0700, and the files in it
+//! are used only if they are this user's, or root's, and nobody else may write to them. Or else
+//! kernels are compiled, kept nowhere, and a warning says what to do.
 
 use super::nvrtc;
 use crate::error::{Code, Error, Result};
@@ -33,7 +35,8 @@ pub struct Source {
 }
 
 /// Products and sums are rounded one by one, and nothing is flushed: as on the host.
-const OPTIONS: [&str; 5] = ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
+const OPTIONS: [&str; 5] =
+    ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
 impl Source {
     /// The text that is compiled.
@@ -43,7 +46,10 @@ impl Source {
 
     /// How it is compiled.
     pub fn options(&self, architecture: u32) -> Vec<String> {
-        let own = [format!("-DFP64={}", self.double as u32), format!("--gpu-architecture=sm_{architecture}")];
+        let own = [
+            format!("-DFP64={}", self.double as u32),
+            format!("--gpu-architecture=sm_{architecture}"),
+        ];
         OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
 
@@ -72,7 +78,11 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     let stem = source.stem(architecture);
     let (major, minor) = match nvrtc::version() {
         Ok(version) => version,
-        Err(missing) => return folder.and_then(|path| any(&opened(Folder::trusted(path), path)?, path, &stem)).ok_or(missing),
+        Err(missing) => {
+            return folder
+                .and_then(|path| any(&opened(Folder::trusted(path), path)?, path, &stem))
+                .ok_or(missing)
+        }
     };
     let cache = folder.and_then(|path| opened(Folder::trusted_or_new(path), path));
     let (Some(cache), Some(path)) = (cache, folder) else { return source.compile(architecture) };
@@ -80,7 +90,12 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     if let Some(image) = read(&cache, name.as_ref()) {
         return Ok(image);
     }
-    let _lock = lock(&cache).inspect_err(|e| log::info!("{}/{LOCK}: {e}: kernels are compiled without waiting for others", path.display()));
+    let _lock = lock(&cache).inspect_err(|e| {
+        log::info!(
+            "{}/{LOCK}: {e}: kernels are compiled without waiting for others",
+            path.display()
+        )
+    });
     if let Some(image) = read(&cache, name.as_ref()) {
         return Ok(image);
     }
@@ -101,7 +116,8 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     let text =
         format!("compiled kernels are not kept in {}: {why}; let GPUZIP_CACHE_DIR name a folder that is yours alone", path.display());
     match why.kind() {
-        // What `Folder` found out; all else is what the system says of a folder that is not there or not ours to make.
+        // What `Folder` found out; all else is what the system says of a folder that is not there
+        // or not ours to make.
         io::ErrorKind::Other if SAID.swap(true, Ordering::Relaxed) => {}
         io::ErrorKind::Other => log::warn!("{text}"),
         _ => log::info!("{text}"),
@@ -140,25 +156,38 @@ impl Image {
     }
 }
 
-/// The images in a folder; `sources` are those that are current. A folder that is not there has none; one that others may write to is an error.
+/// The images in a folder; `sources` are those that are current. A folder that is not there has
+/// none; one that others may write to is an error.
 pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
     let folder = match Folder::trusted(path) {
         Ok(folder) => folder,
-        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new())
+        }
         Err(e) => return Err(Error::new(Code::Io, format!("{}: {e}", path.display()))),
     };
     let image = |name: &String| {
         let architecture = name.split("-sm").nth(1)?.split('-').next()?.parse().ok()?;
         let bytes = fs::symlink_metadata(path.join(name)).ok()?.len();
-        let image = Image { name: name.clone(), architecture, bytes, is_whole: read(&folder, name.as_ref()).is_some(), is_current: false };
-        Some(Image { is_current: sources.iter().any(|source| image.is_of(source, architecture)), ..image })
+        let image = Image {
+            name: name.clone(),
+            architecture,
+            bytes,
+            is_whole: read(&folder, name.as_ref()).is_some(),
+            is_current: false,
+        };
+        Some(Image {
+            is_current: sources.iter().any(|source| image.is_of(source, architecture)),
+            ..image
+        })
     };
     Ok(names(path, "").iter().filter_map(image).collect())
 }
 
 /// Where images are kept if nobody says otherwise.
 pub fn folder() -> Option<PathBuf> {
-    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let of =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     of("GPUZIP_CACHE_DIR")
         .or_else(|| of("XDG_CACHE_HOME").map(|dir| dir.join("gpuzip")))
         .or_else(|| of("HOME").map(|dir| dir.join(".cache/gpuzip")))
@@ -168,7 +197,8 @@ pub fn folder() -> Option<PathBuf> {
 fn names(folder: &Path, stem: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(stem) && name.ends_with(".cubin")).collect();
+    let mut names: Vec<String> =
+        names.filter(|name| name.starts_with(stem) && name.ends_with(".cubin")).collect();
     names.sort();
     names
 }
@@ -186,7 +216,8 @@ fn lock(folder: &Folder) -> io::Result<File> {
     Ok(file)
 }
 
-/// The image of a file that is whole: its hash stands before it. The hash tells damage, not intent; of that the owner and the mode tell.
+/// The image of a file that is whole: its hash stands before it. The hash tells damage, not intent;
+/// of that the owner and the mode tell.
 fn read(folder: &Folder, name: &OsStr) -> Option<Vec<u8>> {
     let mut bytes = folder.read(name, files::LARGEST_IMAGE).ok()?;
     let (sum, image) = bytes.split_first_chunk::<8>()?;
@@ -232,7 +263,8 @@ impl Hasher for Fnv {
 mod tests {
     use super::*;
 
-    const KERNEL: Source = Source { name: "a", parts: &[("a.cu", "one"), ("b.cu", "two")], double: false };
+    const KERNEL: Source =
+        Source { name: "a", parts: &[("a.cu", "one"), ("b.cu", "two")], double: false };
 
     #[test]
     fn a_name_tells_sources_types_and_architectures_apart() {
@@ -243,9 +275,16 @@ mod tests {
             Source { parts: &[("a.cu", "one"), ("c.cu", "two")], ..KERNEL },
             Source { parts: &[("a.cu", "on"), ("b.cu", "etwo")], ..KERNEL },
         ];
-        let mut stems: Vec<String> = others.iter().map(|other| other.stem(80)).chain([KERNEL.stem(80), KERNEL.stem(90)]).collect();
+        let mut stems: Vec<String> = others
+            .iter()
+            .map(|other| other.stem(80))
+            .chain([KERNEL.stem(80), KERNEL.stem(90)])
+            .collect();
         assert_eq!(stems.len(), 7);
-        assert!(KERNEL.stem(80) == KERNEL.clone().stem(80) && KERNEL.stem(80).starts_with("a-f32-sm80-"));
+        assert!(
+            KERNEL.stem(80) == KERNEL.clone().stem(80)
+                && KERNEL.stem(80).starts_with("a-f32-sm80-")
+        );
         stems.sort();
         stems.dedup();
         assert_eq!(stems.len(), 7);
@@ -265,7 +304,13 @@ mod tests {
         write(&folder, name, b"an image").unwrap();
         assert_eq!(read(&folder, name).unwrap(), b"an image");
         let found = images(&[KERNEL]);
-        assert!(found.len() == 1 && found[0].is_whole && found[0].is_current && found[0].architecture == 80 && found[0].bytes == 16);
+        assert!(
+            found.len() == 1
+                && found[0].is_whole
+                && found[0].is_current
+                && found[0].architecture == 80
+                && found[0].bytes == 16
+        );
         assert!(!images(&[])[0].is_current && !found[0].is_of(&KERNEL, 90));
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {

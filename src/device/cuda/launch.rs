@@ -7,7 +7,8 @@ use crate::error::{fail, Result};
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
-/// Most threads of a launch in one dimension are far more than this; kernels stride over what is left.
+/// Most threads of a launch in one dimension are far more than this; kernels stride over what is
+/// left.
 const MOST_BLOCKS: u64 = 1 << 20;
 
 /// An image that is loaded in a context.
@@ -17,7 +18,8 @@ pub struct Module(CUmodule);
 unsafe impl Send for Module {}
 
 impl Module {
-    /// Loads a cubin, or what else the driver takes, in the current context; `None` if it does not take this one.
+    /// Loads a cubin, or what else the driver takes, in the current context; `None` if it does not
+    /// take this one.
     fn load(image: &[u8]) -> Result<Option<Self>> {
         let mut module = std::ptr::null_mut();
         match status!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>())) {
@@ -26,7 +28,8 @@ impl Module {
         }
     }
 
-    /// The module of a source: an image that the driver does not take, which another version of it left, is made anew.
+    /// The module of a source: an image that the driver does not take, which another version of it
+    /// left, is made anew.
     pub fn of(source: &Source, architecture: u32) -> Result<Self> {
         if let Some(module) = Self::load(&images::image(source, architecture)?)? {
             return Ok(module);
@@ -34,14 +37,19 @@ impl Module {
         images::forget(source, architecture);
         match Self::load(&images::image(source, architecture)?)? {
             Some(module) => Ok(module),
-            None => fail!(Device, "the driver does not take the kernels {} that NVRTC made for sm_{architecture}", source.name),
+            None => fail!(
+                Device,
+                "the driver does not take the kernels {} that NVRTC made for sm_{architecture}",
+                source.name
+            ),
         }
     }
 
     /// A kernel of it, by its name.
     pub fn function(&self, name: &CStr) -> Result<Function> {
         let mut function = std::ptr::null_mut();
-        cu!(cuModuleGetFunction(&mut function, self.0, name.as_ptr())).map_err(|e| e.within(format_args!("kernel {name:?}")))?;
+        cu!(cuModuleGetFunction(&mut function, self.0, name.as_ptr()))
+            .map_err(|e| e.within(format_args!("kernel {name:?}")))?;
         Ok(Function(function))
     }
 
@@ -103,9 +111,17 @@ impl Queue {
         Stream(self.0.cast())
     }
 
-    /// Enqueues a kernel of `blocks` blocks, at least one, of `threads` threads, with so many bytes of dynamic shared memory. The arguments
-    /// must be those that the kernel declares, in number and type.
-    pub fn launch(&self, function: Function, blocks: u64, threads: u32, shared: u32, arguments: &[&dyn Argument]) -> Result<()> {
+    /// Enqueues a kernel of `blocks` blocks, at least one, of `threads` threads, with so many bytes
+    /// of dynamic shared memory. The arguments must be those that the kernel declares, in
+    /// number and type.
+    pub fn launch(
+        &self,
+        function: Function,
+        blocks: u64,
+        threads: u32,
+        shared: u32,
+        arguments: &[&dyn Argument],
+    ) -> Result<()> {
         let mut addresses = [std::ptr::null_mut(); 16];
         for (address, argument) in addresses.iter_mut().zip(arguments) {
             *address = argument.address();

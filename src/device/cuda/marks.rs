@@ -21,7 +21,8 @@ pub struct Marks {
     spare: Vec<CUevent>,
 }
 
-/// Actions between two marks: few enough to wait for little more than has to be, and no event for every action.
+/// Actions between two marks: few enough to wait for little more than has to be, and no event for
+/// every action.
 fn spacing(ahead: i64) -> i64 {
     (ahead / 4).max(1)
 }
@@ -36,11 +37,14 @@ impl Marks {
         self.open.back().is_none_or(|last| it - last.it >= spacing(ahead))
     }
 
-    /// Before action `it`: sets a mark on the stream if one is due, and waits until all actions up to `it - ahead` have ended. Returns the
-    /// seconds that this took.
+    /// Before action `it`: sets a mark on the stream if one is due, and waits until all actions up
+    /// to `it - ahead` have ended. Returns the seconds that this took.
     pub fn keep_up(&mut self, it: i64, ahead: i64, stream: CUstream) -> Result<f64> {
         if self.must_set(it, ahead) {
-            let event = self.spare.pop().map_or_else(|| new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING), Ok)?;
+            let event = self
+                .spare
+                .pop()
+                .map_or_else(|| new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING), Ok)?;
             if let Err(error) = cu!(cuEventRecord(event, stream)) {
                 self.spare.push(event);
                 return Err(error);
@@ -70,7 +74,8 @@ impl Marks {
     }
 }
 
-/// Whether the mark is at most the first one behind action `it - ahead`: no later one is needed to know that that action has ended.
+/// Whether the mark is at most the first one behind action `it - ahead`: no later one is needed to
+/// know that that action has ended.
 fn must_pass(mark: &Mark, it: i64, ahead: i64) -> bool {
     mark.it - spacing(ahead) <= it - ahead
 }

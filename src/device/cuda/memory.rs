@@ -18,8 +18,9 @@ pub enum Location {
     Managed(i32),
 }
 
-/// Finds out whose memory it is, without initialising CUDA: a process without a driver, one that has not initialised it, or a child that was
-/// forked since, has host memory only. That the driver cannot tell is an error: to take device memory for host memory would be the end of the process.
+/// Finds out whose memory it is, without initialising CUDA: a process without a driver, one that
+/// has not initialised it, or a child that was forked since, has host memory only. That the driver
+/// cannot tell is an error: to take device memory for host memory would be the end of the process.
 pub fn locate(memory: AppMemory) -> Result<Location> {
     if !driver::is_in_process() || driver::is_parents() {
         return Ok(Location::Host);
@@ -34,9 +35,15 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
     ];
-    let mut values = [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
+    let mut values =
+        [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
     // As many attributes as places, each of its attribute's size.
-    let result = status!(cuPointerGetAttributes(3, attributes.as_mut_ptr(), values.as_mut_ptr(), memory.address as u64));
+    let result = status!(cuPointerGetAttributes(
+        3,
+        attributes.as_mut_ptr(),
+        values.as_mut_ptr(),
+        memory.address as u64
+    ));
     if result == driver::NOT_INITIALIZED {
         return Ok(Location::Host);
     }
@@ -106,7 +113,8 @@ pub enum HostSlab {
 unsafe impl Send for HostSlab {}
 
 impl HostSlab {
-    /// In the current context. Memory that cannot be page-locked is used as it is: the driver stages its copies.
+    /// In the current context. Memory that cannot be page-locked is used as it is: the driver
+    /// stages its copies.
     pub fn new(bytes: u64) -> Result<Self> {
         if bytes == 0 {
             return Ok(HostSlab::None);

@@ -1,7 +1,9 @@
-//! The CUDA backend: the primary context of one device, one stream per transfer direction, events for every hand-over.
+//! The CUDA backend: the primary context of one device, one stream per transfer direction, events
+//! for every hand-over.
 //!
-//! Nothing here waits on the host but `synchronize`, `finish`, `finish_calls`, `finish_spans` and `keep_up`. The application's lane is the stream that it gives in
-//! each call; when it gives another one than before, that one first waits for the end of the call before.
+//! Nothing here waits on the host but `synchronize`, `finish`, `finish_calls`, `finish_spans` and
+//! `keep_up`. The application's lane is the stream that it gives in each call; when it gives
+//! another one than before, that one first waits for the end of the call before.
 
 mod driver;
 mod images;
@@ -25,7 +27,9 @@ use std::ffi::c_void;
 use timers::{Pair, Pairs, Timers};
 
 use driver::device_count;
-pub use driver::{current_device, devices, free_memory, is_started, may_have_device, require_device, DeviceInfo};
+pub use driver::{
+    current_device, devices, free_memory, is_started, may_have_device, require_device, DeviceInfo,
+};
 pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
 pub use launch::{Argument, Function, Module, Queue};
 pub use memory::{locate, Location};
@@ -53,7 +57,8 @@ pub struct CudaDevice {
     upload: CUstream,
     download: CUstream,
     events: Vec<CUevent>,
-    /// The application's stream of the current call or the last one of this sweep; it stays valid until the next.
+    /// The application's stream of the current call or the last one of this sweep; it stays valid
+    /// until the next.
     app: Option<CUstream>,
     /// What the application does there between its calls.
     marks: Marks,
@@ -70,7 +75,8 @@ pub struct CudaDevice {
     traffic: Traffic,
 }
 
-// SAFETY: handles of the driver may be used from any thread; the session uses the device from one at a time.
+// SAFETY: handles of the driver may be used from any thread; the session uses the device from one
+// at a time.
 unsafe impl Send for CudaDevice {}
 
 impl CudaDevice {
@@ -78,7 +84,10 @@ impl CudaDevice {
     pub fn new(ordinal: i32) -> Result<Self> {
         let count = device_count()?;
         if !(0..count).contains(&ordinal) {
-            return fail!(Config, "CUDA device {ordinal}: this machine has {count}, numbered from 0");
+            return fail!(
+                Config,
+                "CUDA device {ordinal}: this machine has {count}, numbered from 0"
+            );
         }
         let (mut handle, mut context) = (0, std::ptr::null_mut());
         cu!(cuDeviceGet(&mut handle, ordinal))?;
@@ -133,8 +142,8 @@ impl CudaDevice {
         Ok(base + offset)
     }
 
-    /// Adds up the times of the calls that have ended, and takes them off the list; the last of them stays, for the next call to wait for, and
-    /// to measure what is between the two.
+    /// Adds up the times of the calls that have ended, and takes them off the list; the last of
+    /// them stays, for the next call to wait for, and to measure what is between the two.
     fn harvest(&mut self) -> Result<()> {
         let (mut ended, mut before) = (0usize, None);
         for call in &mut self.calls {
@@ -145,7 +154,10 @@ impl CudaDevice {
                 let seconds = call.pair.seconds()?;
                 self.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
-                    fallible_vec::push(gaps, before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?)?;
+                    fallible_vec::push(
+                        gaps,
+                        before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?,
+                    )?;
                 }
                 self.timers.called(&mut call.pair, call.label, seconds)?;
                 call.timed = true;
@@ -158,7 +170,8 @@ impl CudaDevice {
         self.timers.harvest(&mut self.pairs)
     }
 
-    /// The stream waits for the call before, which may have been on another one: handles do not tell, since they are used again.
+    /// The stream waits for the call before, which may have been on another one: handles do not
+    /// tell, since they are used again.
     fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
@@ -229,7 +242,10 @@ impl Device for CudaDevice {
     }
 
     fn owns(&self, field: AppMemory) -> bool {
-        let slabs = [(self.device.address(), self.device.bytes()), (self.host.address(), self.host.bytes())];
+        let slabs = [
+            (self.device.address(), self.device.bytes()),
+            (self.host.address(), self.host.bytes()),
+        ];
         slabs.into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
@@ -250,7 +266,13 @@ impl Device for CudaDevice {
         }
         let crossing = self.traffic.count(to, from, bytes);
         match timer {
-            Some(pair) => self.timers.end(&mut self.pairs, pair, lane, stream, self.timers.subject.copy(lane, &crossing, bytes)),
+            Some(pair) => self.timers.end(
+                &mut self.pairs,
+                pair,
+                lane,
+                stream,
+                self.timers.subject.copy(lane, &crossing, bytes),
+            ),
             None => Ok(()),
         }
     }
@@ -365,7 +387,8 @@ impl Device for CudaDevice {
         self.timers.keep_spans(self.upload)
     }
 
-    /// Before the first call of a sweep nobody knows the application's stream: an idle one tells when the host came by.
+    /// Before the first call of a sweep nobody knows the application's stream: an idle one tells
+    /// when the host came by.
     fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
         if !self.timers.keeps_spans() {
             return Ok(());
@@ -406,18 +429,26 @@ impl Drop for CudaDevice {
             std::mem::take(&mut self.host).forget();
             return;
         }
-        // Nobody can be told of an error here, and a driver that is shutting down answers nothing else.
+        // Nobody can be told of an error here, and a driver that is shutting down answers nothing
+        // else.
         if let Ok(_current) = Current::new(self.context) {
             if let Some(call) = self.calls.back() {
                 let _ = cu!(cuEventSynchronize(call.pair.end));
             }
-            for stream in [self.upload, self.download].into_iter().filter(|stream| !stream.is_null()) {
+            for stream in
+                [self.upload, self.download].into_iter().filter(|stream| !stream.is_null())
+            {
                 let _ = cu!(cuStreamSynchronize(stream));
                 let _ = cu!(cuStreamDestroy_v2(stream));
             }
             self.calls.drain(..).for_each(|call| self.pairs.give(call.pair));
-            let timed = std::mem::take(&mut self.pairs).into_events().chain(std::mem::take(&mut self.timers).into_events());
-            for event in timed.chain(self.events.drain(..)).chain(std::mem::take(&mut self.marks).into_events()) {
+            let timed = std::mem::take(&mut self.pairs)
+                .into_events()
+                .chain(std::mem::take(&mut self.timers).into_events());
+            for event in timed
+                .chain(self.events.drain(..))
+                .chain(std::mem::take(&mut self.marks).into_events())
+            {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
             self.device = DeviceSlab::default();

@@ -7,13 +7,21 @@ use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
 
 type Program = *mut c_void;
-/// NVRTC's results are numbers here, as the driver's are: those of a newer version are no undefined behaviour.
+/// NVRTC's results are numbers here, as the driver's are: those of a newer version are no undefined
+/// behaviour.
 type Status = i32;
 
 /// Its functions.
 struct Nvrtc {
     version: unsafe extern "C" fn(*mut i32, *mut i32) -> Status,
-    create: unsafe extern "C" fn(*mut Program, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char) -> Status,
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        i32,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Status,
     compile: unsafe extern "C" fn(Program, i32, *const *const c_char) -> Status,
     cubin_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
@@ -37,7 +45,8 @@ fn nvrtc() -> Result<&'static Nvrtc> {
 }
 
 fn find() -> Option<Nvrtc> {
-    // SAFETY: loading the library runs its initialisers, as for every program that uses it; the types are those of nvrtc.h.
+    // SAFETY: loading the library runs its initialisers, as for every program that uses it; the
+    // types are those of nvrtc.h.
     unsafe {
         if !sys::is_culib_present() {
             return None;
@@ -93,15 +102,26 @@ pub fn version() -> Result<(i32, i32)> {
 pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
     let nvrtc = nvrtc()?;
     let text = |text: &str| {
-        let bytes = fallible_vec::copied(text.as_bytes()).and_then(|mut bytes| fallible_vec::push(&mut bytes, 0).map(|()| bytes))?;
-        CString::from_vec_with_nul(bytes).map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")))
+        let bytes = fallible_vec::copied(text.as_bytes())
+            .and_then(|mut bytes| fallible_vec::push(&mut bytes, 0).map(|()| bytes))?;
+        CString::from_vec_with_nul(bytes)
+            .map_err(|e| Error::new(Code::Argument, format!("{name}: {e}")))
     };
     let (source, file) = (text(source)?, text(name)?);
     let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
     // SAFETY: strings that outlive the program, and no headers.
-    let created = unsafe { (nvrtc.create)(&mut program, source.as_ptr(), file.as_ptr(), 0, std::ptr::null(), std::ptr::null()) };
+    let created = unsafe {
+        (nvrtc.create)(
+            &mut program,
+            source.as_ptr(),
+            file.as_ptr(),
+            0,
+            std::ptr::null(),
+            std::ptr::null(),
+        )
+    };
     nvrtc.check(created, "nvrtcCreateProgram")?;
     // SAFETY: a program that lives, and as many options as said.
     let compiled = unsafe { (nvrtc.compile)(program, options.len() as i32, options.as_ptr()) };
@@ -109,7 +129,10 @@ pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> 
         Ok(()) => read(nvrtc, program, nvrtc.cubin_size, nvrtc.cubin),
         Err(error) => {
             let log = read(nvrtc, program, nvrtc.log_size, nvrtc.log).unwrap_or_default();
-            Err(error.within(format_args!("{name}: {}", String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']))))
+            Err(error.within(format_args!(
+                "{name}: {}",
+                String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n'])
+            )))
         }
     };
     // SAFETY: a program that lives until here.

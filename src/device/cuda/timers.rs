@@ -1,4 +1,5 @@
-//! What takes how long on the device: pairs of timed events around work on a stream, looked at once they have passed. Nobody waits for them.
+//! What takes how long on the device: pairs of timed events around work on a stream, looked at once
+//! they have passed. Nobody waits for them.
 
 use super::driver::cu;
 use super::{is_done, new_event};
@@ -10,7 +11,8 @@ use crate::trace::{Label, Row, Span, Spans};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 
-/// Seconds between two positions of the clock: short enough for the driver's 32-bit milliseconds to tell microseconds apart.
+/// Seconds between two positions of the clock: short enough for the driver's 32-bit milliseconds to
+/// tell microseconds apart.
 const TURN: f64 = 0.25;
 
 /// Two timed events.
@@ -26,7 +28,8 @@ impl Pair {
         elapsed(self.begin, self.end)
     }
 
-    /// Whether both have passed: they may be on streams of the application that know nothing of each other.
+    /// Whether both have passed: they may be on streams of the application that know nothing of
+    /// each other.
     fn is_done(self) -> Result<bool> {
         Ok(is_done(self.end)? && is_done(self.begin)?)
     }
@@ -92,7 +95,8 @@ struct Timer {
     coding: Option<Coding>,
 }
 
-/// An event that has passed, and its time; it is followed by others, since the driver's times between distant events are coarse.
+/// An event that has passed, and its time; it is followed by others, since the driver's times
+/// between distant events are coarse.
 struct Clock {
     event: CUevent,
     at: f64,
@@ -126,7 +130,8 @@ impl Timers {
     /// Keeps spans from now on, which is when `stream`, an idle one, gets here.
     pub fn keep_spans(&mut self, stream: CUstream) -> Result<()> {
         let event = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
-        let recorded = cu!(cuEventRecord(event, stream)).and_then(|()| cu!(cuEventSynchronize(event)));
+        let recorded =
+            cu!(cuEventRecord(event, stream)).and_then(|()| cu!(cuEventSynchronize(event)));
         self.clock = Some(Clock { event, at: 0.0 });
         recorded
     }
@@ -142,7 +147,14 @@ impl Timers {
     }
 
     /// Ends it. Fields of a snapshot that the application's stream copies one by one are one span.
-    pub fn end(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label) -> Result<()> {
+    pub fn end(
+        &mut self,
+        pairs: &mut Pairs,
+        pair: Pair,
+        lane: Lane,
+        stream: CUstream,
+        label: Label,
+    ) -> Result<()> {
         match self.open[lane as usize].back_mut() {
             Some(last) if lane == Lane::App && last.label.goes_on_with(&label) => {
                 pairs.give(pair);
@@ -153,9 +165,18 @@ impl Timers {
         }
     }
 
-    fn close(&mut self, pairs: &mut Pairs, pair: Pair, lane: Lane, stream: CUstream, label: Label, coding: Option<Coding>) -> Result<()> {
+    fn close(
+        &mut self,
+        pairs: &mut Pairs,
+        pair: Pair,
+        lane: Lane,
+        stream: CUstream,
+        label: Label,
+        coding: Option<Coding>,
+    ) -> Result<()> {
         let open = &mut self.open[lane as usize];
-        let recorded = fallible_vec::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
+        let recorded =
+            fallible_vec::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
         match recorded {
             Ok(()) => open.push_back(Timer { pair, label, coding }),
             Err(_) => pairs.give(pair),
@@ -164,7 +185,12 @@ impl Timers {
     }
 
     /// The application's stream codes from here on.
-    pub fn begin_coding(&mut self, pairs: &mut Pairs, coding: Coding, stream: CUstream) -> Result<()> {
+    pub fn begin_coding(
+        &mut self,
+        pairs: &mut Pairs,
+        coding: Coding,
+        stream: CUstream,
+    ) -> Result<()> {
         let pair = pairs.begun(stream)?;
         if let Some((_, left)) = self.coding.replace((coding, pair)) {
             pairs.give(left);
@@ -179,9 +205,15 @@ impl Timers {
         self.close(pairs, pair, Lane::App, stream, label, Some(coding))
     }
 
-    /// The application's stream gets to an action of the application. What it computed before ends there; before a save or a restore, that
-    /// is only when it calls, perhaps on another stream.
-    pub fn begin_action(&mut self, pairs: &mut Pairs, action: Option<Label>, stream: CUstream) -> Result<()> {
+    /// The application's stream gets to an action of the application. What it computed before ends
+    /// there; before a save or a restore, that is only when it calls, perhaps on another
+    /// stream.
+    pub fn begin_action(
+        &mut self,
+        pairs: &mut Pairs,
+        action: Option<Label>,
+        stream: CUstream,
+    ) -> Result<()> {
         let Some(action) = action else { return self.stop(pairs, stream).map(|_| ()) };
         self.subject.action = action;
         if action.row == Row::Compute {
@@ -213,7 +245,8 @@ impl Timers {
         Ok(())
     }
 
-    /// Keeps the span of a call that has ended, if spans are kept. Now and then its begin becomes the clock's event.
+    /// Keeps the span of a call that has ended, if spans are kept. Now and then its begin becomes
+    /// the clock's event.
     pub fn called(&mut self, pair: &mut Pair, label: Label, seconds: f64) -> Result<()> {
         let Some(clock) = &mut self.clock else { return Ok(()) };
         let begin = clock.time(pair.begin)?;
@@ -273,7 +306,11 @@ impl Timers {
     /// Gives all events away.
     pub fn into_events(self) -> impl Iterator<Item = CUevent> {
         let open = self.open.into_iter().flatten().map(|timer| timer.pair);
-        let current = self.coding.map(|(_, pair)| pair).into_iter().chain(self.computing.map(|(_, pair)| pair));
+        let current = self
+            .coding
+            .map(|(_, pair)| pair)
+            .into_iter()
+            .chain(self.computing.map(|(_, pair)| pair));
         let pairs = open.chain(current).flat_map(|pair| [pair.begin, pair.end]);
         pairs.chain(self.clock.map(|clock| clock.event))
     }

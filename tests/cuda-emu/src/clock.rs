@@ -1,4 +1,5 @@
-//! Virtual time: when each operation would start and end if copies took their bytes over the bandwidth of their direction.
+//! Virtual time: when each operation would start and end if copies took their bytes over the
+//! bandwidth of their direction.
 
 use std::collections::VecDeque;
 
@@ -38,7 +39,8 @@ impl Clock {
     }
 }
 
-/// Which operations have run, and when they ended. Operations are numbered from 1 in the order of the calls; 0 stands for none.
+/// Which operations have run, and when they ended. Operations are numbered from 1 in the order of
+/// the calls; 0 stands for none.
 pub struct Log {
     first: u64,
     ends: VecDeque<f64>,

@@ -2,7 +2,9 @@
 
 use crate::clock::Engines;
 use crate::driver::Driver;
-use crate::status::{Result, Status, CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE};
+use crate::status::{
+    Result, Status, CONTEXT_IS_DESTROYED, INVALID_CONTEXT, INVALID_DEVICE, INVALID_VALUE,
+};
 use crate::stream::Point;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +26,8 @@ pub struct Device {
 pub struct Context {
     /// Ordinal of its device.
     pub device: usize,
-    /// Not destroyed. A primary context keeps its handle, and lives again when it is retained again.
+    /// Not destroyed. A primary context keeps its handle, and lives again when it is retained
+    /// again.
     pub alive: bool,
     /// The error that every call returns from now on.
     pub sticky: Option<Status>,
@@ -38,7 +41,14 @@ pub struct Context {
 
 impl Context {
     fn new(device: usize) -> Self {
-        Self { device, alive: true, sticky: None, streams: Vec::new(), legacy: None, per_thread: Vec::new() }
+        Self {
+            device,
+            alive: true,
+            sticky: None,
+            streams: Vec::new(),
+            legacy: None,
+            per_thread: Vec::new(),
+        }
     }
 }
 
@@ -107,7 +117,10 @@ impl Driver {
 
     /// The ordinal that a `CUdevice` stands for.
     pub fn device(&self, device: i32) -> Result<usize> {
-        usize::try_from(device).ok().filter(|ordinal| *ordinal < self.devices.len()).ok_or(INVALID_DEVICE)
+        usize::try_from(device)
+            .ok()
+            .filter(|ordinal| *ordinal < self.devices.len())
+            .ok_or(INVALID_DEVICE)
     }
 
     /// `cuDevicePrimaryCtxRetain`
@@ -171,16 +184,28 @@ impl Driver {
             self.release_region(base);
             self.counters.totals.abandoned += 1;
         }
-        let modules: Vec<usize> = self.modules.iter().filter(|(_, module)| module.context == index).map(|found| found.0).collect();
+        let modules: Vec<usize> = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.context == index)
+            .map(|found| found.0)
+            .collect();
         modules.into_iter().for_each(|module| self.forget_module(module));
-        let events: Vec<usize> = self.events.iter().filter(|(_, event)| event.context == index).map(|(event, _)| event).collect();
+        let events: Vec<usize> = self
+            .events
+            .iter()
+            .filter(|(_, event)| event.context == index)
+            .map(|(event, _)| event)
+            .collect();
         for event in events {
             self.events.remove(event);
             self.counters.totals.events -= 1;
             self.counters.totals.abandoned += 1;
         }
         for stream in std::mem::take(&mut self.contexts[index].streams) {
-            if let Some(stream) = self.streams.remove(stream).filter(|stream| !stream.default && !stream.destroyed) {
+            if let Some(stream) =
+                self.streams.remove(stream).filter(|stream| !stream.default && !stream.destroyed)
+            {
                 debug_assert!(stream.queue.is_empty());
                 self.counters.totals.streams -= 1;
                 self.counters.totals.abandoned += 1;

@@ -77,7 +77,8 @@ impl Driver {
         driver
     }
 
-    /// Starts again with other settings. Nothing may be alive: the number of live objects otherwise.
+    /// Starts again with other settings. Nothing may be alive: the number of live objects
+    /// otherwise.
     pub(crate) fn reset(&mut self, settings: Settings) -> u64 {
         let alive = self.counters.alive() + self.counters.totals.pending;
         if alive == 0 {
@@ -96,11 +97,14 @@ impl Driver {
         self.counters.totals.calls += 1;
         self.counters.calls[call as usize] += 1;
         match call {
-            // Asked for the name of an error, they are no calls of their own: "*" does not mean them.
+            // Asked for the name of an error, they are no calls of their own: "*" does not mean
+            // them.
             Call::cuGetErrorName | Call::cuGetErrorString => return self.faults.call_by_name(call),
             _ => self.faults.call(call)?,
         }
-        (self.initialised || matches!(call, Call::cuInit | Call::cuDriverGetVersion)).then_some(()).ok_or(NOT_INITIALIZED)
+        (self.initialised || matches!(call, Call::cuInit | Call::cuDriverGetVersion))
+            .then_some(())
+            .ok_or(NOT_INITIALIZED)
     }
 
     /// Forgets a region, in the counters too.
@@ -155,7 +159,10 @@ pub(crate) fn call_and_wait<T>(
 }
 
 /// Waits until all targets have run.
-fn wait_for(mut driver: MutexGuard<'static, Driver>, targets: &[Point]) -> MutexGuard<'static, Driver> {
+fn wait_for(
+    mut driver: MutexGuard<'static, Driver>,
+    targets: &[Point],
+) -> MutexGuard<'static, Driver> {
     driver.note_sync(targets);
     for target in targets {
         let mut progress = (driver.counters.totals.executed, Instant::now());

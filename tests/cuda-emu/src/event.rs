@@ -29,9 +29,18 @@ impl Driver {
         if flags > 7 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
             return Err(INVALID_VALUE);
         }
-        let index = self.events.insert(Event { context, timing: flags & DISABLE_TIMING == 0, record: None, time: 0.0 });
+        let index = self.events.insert(Event {
+            context,
+            timing: flags & DISABLE_TIMING == 0,
+            record: None,
+            time: 0.0,
+        });
         self.counters.totals.events += 1;
-        self.note(Entry { kind: Kind::Event, event: self.events.handle(index) as u64, ..Entry::default() });
+        self.note(Entry {
+            kind: Kind::Event,
+            event: self.events.handle(index) as u64,
+            ..Entry::default()
+        });
         Ok(self.events.handle(index))
     }
 
@@ -83,7 +92,9 @@ impl Driver {
     pub fn event_elapsed(&self, start: usize, end: usize) -> Result<f32> {
         self.current()?;
         let (start, end) = (&self.events[self.event(start)?], &self.events[self.event(end)?]);
-        let (Some(first), Some(last)) = (start.record, end.record) else { return Err(INVALID_HANDLE) };
+        let (Some(first), Some(last)) = (start.record, end.record) else {
+            return Err(INVALID_HANDLE);
+        };
         if !start.timing || !end.timing || start.context != end.context {
             return Err(INVALID_HANDLE);
         }

@@ -87,7 +87,8 @@ impl Driver {
             Action::Launch(launch) => return self.launch_piece(launch),
             Action::Set(address, value, len) => {
                 self.check(*address, *len)?;
-                // SAFETY: the range was just found inside a live region of ours, which is mapped and writable.
+                // SAFETY: the range was just found inside a live region of ours, which is mapped
+                // and writable.
                 unsafe { std::ptr::write_bytes(*address as *mut u8, *value, *len) };
             }
             Action::Host(function, data) => {
@@ -110,8 +111,9 @@ impl Driver {
         let torn = self.settings.mode == Mode::Random && rest > 1 && self.rng.below(2) == 1;
         let piece = if torn { 1 + self.rng.below(rest - 1) } else { rest };
         let offset = if copy.backwards { rest - piece } else { copy.done };
-        // SAFETY: a known side was just found inside a live region; a pageable one is memory that the caller of a driver function vouched
-        // for and cannot touch before that function returns; staged bytes are `len` long.
+        // SAFETY: a known side was just found inside a live region; a pageable one is memory that
+        // the caller of a driver function vouched for and cannot touch before that function
+        // returns; staged bytes are `len` long.
         unsafe { std::ptr::copy((from + offset) as *const u8, (to + offset) as *mut u8, piece) };
         copy.done += piece;
         Ok(if copy.done == copy.len { Progress::Finished } else { Progress::Partial })
@@ -136,7 +138,8 @@ impl Driver {
     /// The engine that an operation takes on a device, and for how long.
     fn engine(&self, stream: usize, action: &Action) -> Option<(usize, Engine, f64)> {
         let device = self.contexts[self.streams[stream].context].device;
-        let seconds = |engine: Engine, bytes: usize| bytes as f64 / self.clock.bandwidth[engine as usize];
+        let seconds =
+            |engine: Engine, bytes: usize| bytes as f64 / self.clock.bandwidth[engine as usize];
         match action {
             Action::Copy(copy) => {
                 let engine = match copy.direction {
@@ -147,18 +150,23 @@ impl Driver {
                 };
                 Some((copy.device, engine, seconds(engine, copy.len)))
             }
-            Action::Set(_, _, len) => Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len))),
+            Action::Set(_, _, len) => {
+                Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len)))
+            }
             Action::Launch(_) => Some((device, Engine::Compute, self.clock.launch)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
             Action::Record(_) | Action::Wait | Action::Host(..) => None,
         }
     }
 
-    /// When an operation at the head of its stream can start: what its stream allows, what it waits for too, and its engine too.
+    /// When an operation at the head of its stream can start: what its stream allows, what it waits
+    /// for too, and its engine too.
     pub fn start_times(&self, stream: usize, op: &Op) -> (f64, f64, f64) {
         let own = op.enqueued.max(self.streams[stream].end);
         let ready = op.after.iter().fold(own, |time, point| time.max(self.log.end(point.op)));
-        let engine = self.engine(stream, &op.action).map_or(0.0, |(device, engine, _)| self.devices[device].engines[engine as usize]);
+        let engine = self
+            .engine(stream, &op.action)
+            .map_or(0.0, |(device, engine, _)| self.devices[device].engines[engine as usize]);
         (own, ready, ready.max(engine))
     }
 
@@ -174,7 +182,11 @@ impl Driver {
         target.stall += ready - own;
         target.end = end;
         if let Action::Record(event) = op.action {
-            if let Some(event) = self.events.get_mut(event).filter(|event| event.record.is_some_and(|record| record.op == op.id)) {
+            if let Some(event) = self
+                .events
+                .get_mut(event)
+                .filter(|event| event.record.is_some_and(|record| record.op == op.id))
+            {
                 event.time = end;
             }
         }

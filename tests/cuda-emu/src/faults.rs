@@ -47,13 +47,19 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the `|k|`-th on; 0: none any more.
+    /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the
+    /// `|k|`-th on; 0: none any more.
     pub fn add(&mut self, name: &str, k: i64, code: Status) -> bool {
         let known = name == "*" || name == EXECUTION || name == KERNEL || NAMES.contains(&name);
         if known && k == 0 {
             self.faults.retain(|fault| fault.name != name);
         } else if known {
-            self.faults.push(Fault { name: name.into(), left: k.unsigned_abs(), forever: k < 0, code });
+            self.faults.push(Fault {
+                name: name.into(),
+                left: k.unsigned_abs(),
+                forever: k < 0,
+                code,
+            });
         }
         known
     }

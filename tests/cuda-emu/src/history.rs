@@ -70,12 +70,23 @@ impl Driver {
         let (kind, to, from, bytes, event) = match action {
             // A wait is noted whether it has to be queued or not.
             Action::Wait => return,
-            Action::Copy(copy) => (Kind::Copy, address(&copy.to), address(&copy.from), copy.len as u64, 0),
+            Action::Copy(copy) => {
+                (Kind::Copy, address(&copy.to), address(&copy.from), copy.len as u64, 0)
+            }
             Action::Set(to, _, len) => (Kind::Set, *to as u64, 0, *len as u64, 0),
             Action::Record(event) => (Kind::Record, 0, 0, 0, self.events.handle(*event) as u64),
             Action::Host(..) | Action::Launch(_) | Action::Work(_) => (Kind::Other, 0, 0, 0, 0),
         };
-        self.note(Entry { kind, stream: stream as u32, operation, after: 0, event, to, from, bytes });
+        self.note(Entry {
+            kind,
+            stream: stream as u32,
+            operation,
+            after: 0,
+            event,
+            to,
+            from,
+            bytes,
+        });
     }
 
     /// What a kernel was given.
@@ -97,7 +108,12 @@ impl Driver {
     /// The host waits for operations.
     pub fn note_sync(&mut self, targets: &[Point]) {
         for target in targets {
-            self.note(Entry { kind: Kind::Sync, stream: target.stream as u32, after: target.op, ..Entry::default() });
+            self.note(Entry {
+                kind: Kind::Sync,
+                stream: target.stream as u32,
+                after: target.op,
+                ..Entry::default()
+            });
         }
     }
 }

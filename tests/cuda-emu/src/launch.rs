@@ -1,10 +1,14 @@
-//! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], a launch runs its grid block by block.
+//! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], a
+//! launch runs its grid block by block.
 
 use crate::driver::Driver;
 use crate::execute::{Action, Progress};
 use crate::nvrtc;
 use crate::settings::Mode;
-use crate::status::{Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND, OPERATING_SYSTEM};
+use crate::status::{
+    Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND,
+    OPERATING_SYSTEM,
+};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -23,7 +27,8 @@ struct Words {
     at: [u64; 32],
 }
 
-/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells what the arguments are.
+/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells
+/// what the arguments are.
 type Entry = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
 /// `emu_run_block` of `kernel.h`.
 type RunBlock = unsafe extern "C" fn(Entry, *mut c_void, *const u32, u32, u64) -> *const c_char;
@@ -34,7 +39,8 @@ struct Library {
     run_block: RunBlock,
 }
 
-// SAFETY: the handle of a library and the addresses in it are valid in every thread; the driver's lock lets one thread run its kernels.
+// SAFETY: the handle of a library and the addresses in it are valid in every thread; the driver's
+// lock lets one thread run its kernels.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
@@ -50,18 +56,26 @@ impl Library {
     /// Loads the bytes of a shared library, which are a library of their own each time.
     fn open(bytes: &[u8]) -> Result<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("cuda-emu-{}-{}.so", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name =
+            format!("cuda-emu-{}-{}.so", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, bytes).map_err(|_| OPERATING_SYSTEM)?;
-        let text = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| OPERATING_SYSTEM)?;
-        // SAFETY: a C string; the library was compiled from kernels, and has no constructors of ours.
+        let text =
+            CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| OPERATING_SYSTEM)?;
+        // SAFETY: a C string; the library was compiled from kernels, and has no constructors of
+        // ours.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let _ = std::fs::remove_file(&path);
         if handle.is_null() {
             return Err(INVALID_IMAGE);
         }
         // SAFETY: an open library, which `kernel.h` gave a function of this name and type.
-        let run_block = unsafe { std::mem::transmute::<*mut c_void, Option<RunBlock>>(libc::dlsym(handle, c"emu_run_block".as_ptr())) };
+        let run_block = unsafe {
+            std::mem::transmute::<*mut c_void, Option<RunBlock>>(libc::dlsym(
+                handle,
+                c"emu_run_block".as_ptr(),
+            ))
+        };
         let Some(run_block) = run_block else {
             // SAFETY: opened just now.
             unsafe { libc::dlclose(handle) };
@@ -163,7 +177,12 @@ impl Driver {
     /// Forgets a module and its kernels.
     pub fn forget_module(&mut self, index: usize) {
         self.modules.remove(index);
-        let functions: Vec<usize> = self.functions.iter().filter(|(_, function)| function.module == index).map(|found| found.0).collect();
+        let functions: Vec<usize> = self
+            .functions
+            .iter()
+            .filter(|(_, function)| function.module == index)
+            .map(|found| found.0)
+            .collect();
         for function in functions {
             self.functions.remove(function);
         }
@@ -174,7 +193,8 @@ impl Driver {
         self.current()?;
         let module = self.modules.find(module).ok_or(INVALID_HANDLE)?;
         let entry = self.modules[module].library.kernel(name).ok_or(NOT_FOUND)?;
-        let index = self.functions.insert(Function { module, entry, name: fnv(name), shared: SHARED });
+        let index =
+            self.functions.insert(Function { module, entry, name: fnv(name), shared: SHARED });
         Ok(self.functions.handle(index))
     }
 
@@ -192,7 +212,12 @@ impl Driver {
     }
 
     /// `cuFuncSetAttribute`: dynamic shared memory; the carveout is ignored.
-    pub fn set_function_attribute(&mut self, function: usize, attribute: i32, value: i32) -> Result {
+    pub fn set_function_attribute(
+        &mut self,
+        function: usize,
+        attribute: i32,
+        value: i32,
+    ) -> Result {
         let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
         match (attribute, u32::try_from(value)) {
             (8, Ok(bytes)) if bytes <= MOST_SHARED => self.functions[function].shared = bytes,
@@ -205,7 +230,8 @@ impl Driver {
     /// `cuLaunchKernel`
     ///
     /// # Safety
-    /// `parameters` must point to a pointer to each argument of the kernel; it may be null if there are none.
+    /// `parameters` must point to a pointer to each argument of the kernel; it may be null if there
+    /// are none.
     pub unsafe fn launch(
         &mut self,
         function: usize,
@@ -230,7 +256,8 @@ impl Driver {
         // SAFETY: promised by the caller; the module is loaded.
         let arguments = unsafe { entry(0, parameters.cast()) };
         let library = Arc::clone(&self.modules[module].library);
-        let mut launch = Launch { library, entry, arguments, grid, block, shared, done: 0, first: 0, stride: 1 };
+        let mut launch =
+            Launch { library, entry, arguments, grid, block, shared, done: 0, first: 0, stride: 1 };
         if self.settings.mode == Mode::Random {
             let blocks = launch.blocks();
             launch.first = self.rng.below(blocks);
@@ -257,8 +284,13 @@ impl Driver {
         let torn = self.settings.mode == Mode::Random && rest > 1 && self.rng.below(2) == 1;
         let end = launch.done + if torn { 1 + self.rng.below(rest - 1) } else { rest };
         while launch.done < end {
-            let index = ((launch.first as u128 + launch.done as u128 * launch.stride as u128) % blocks as u128) as usize;
-            let seed = if self.settings.mode == Mode::Random { self.rng.next() } else { self.settings.seed };
+            let index = ((launch.first as u128 + launch.done as u128 * launch.stride as u128)
+                % blocks as u128) as usize;
+            let seed = if self.settings.mode == Mode::Random {
+                self.rng.next()
+            } else {
+                self.settings.seed
+            };
             run_block(launch, index, seed)?;
             launch.done += 1;
         }
@@ -269,11 +301,21 @@ impl Driver {
 fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
     let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
     let (columns, rows) = (x as usize, y as usize);
-    let [i, j, k] = [index % columns, index / columns % rows, index / columns / rows].map(|part| part as u32);
+    let [i, j, k] =
+        [index % columns, index / columns % rows, index / columns / rows].map(|part| part as u32);
     let geometry = [x, y, z, a, b, c, i, j, k];
-    // SAFETY: the library is open and made the entry and the arguments; the driver's lock is held, so nothing else of the library runs.
-    // What the kernel itself touches is its author's promise, as on a device.
-    let failure = unsafe { (launch.library.run_block)(launch.entry, launch.arguments, geometry.as_ptr(), launch.shared, seed) };
+    // SAFETY: the library is open and made the entry and the arguments; the driver's lock is held,
+    // so nothing else of the library runs. What the kernel itself touches is its author's
+    // promise, as on a device.
+    let failure = unsafe {
+        (launch.library.run_block)(
+            launch.entry,
+            launch.arguments,
+            geometry.as_ptr(),
+            launch.shared,
+            seed,
+        )
+    };
     if failure.is_null() {
         return Ok(());
     }
@@ -285,7 +327,9 @@ fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
 
 /// FNV-1a of 64 bits.
 fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 fn common_divisor(a: usize, b: usize) -> usize {

@@ -1,5 +1,5 @@
-//! The ranges that the driver knows: device, managed and page-locked memory. Addresses are not reused before a reset, so that a use after
-//! free is always seen.
+//! The ranges that the driver knows: device, managed and page-locked memory. Addresses are not
+//! reused before a reset, so that a use after free is always seen.
 
 use crate::status::{Result, OPERATING_SYSTEM};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,7 +75,13 @@ pub struct Memory {
 
 impl Memory {
     /// Makes a poisoned region.
-    pub fn allocate(&mut self, size: usize, kind: Kind, context: usize, device: usize) -> Result<usize> {
+    pub fn allocate(
+        &mut self,
+        size: usize,
+        kind: Kind,
+        context: usize,
+        device: usize,
+    ) -> Result<usize> {
         let base = self.carve(size)?;
         // SAFETY: `carve` gives `size` mapped, writable bytes that no live region holds.
         unsafe { std::ptr::write_bytes(base as *mut u8, POISON, size) };
@@ -98,7 +104,9 @@ impl Memory {
     pub fn place(&self, address: usize, len: usize) -> Place {
         let end = address.saturating_add(len.max(1));
         match self.regions.range(..end).next_back() {
-            Some((_, region)) if region.base <= address && end <= region.base + region.size => Place::Inside(*region),
+            Some((_, region)) if region.base <= address && end <= region.base + region.size => {
+                Place::Inside(*region)
+            }
             Some((_, region)) if region.base + region.size > address => Place::Across,
             _ => Place::Elsewhere,
         }
@@ -119,7 +127,11 @@ impl Memory {
 
     /// The live regions of a context.
     pub fn of_context(&self, context: usize) -> Vec<usize> {
-        self.regions.values().filter(|region| region.context == context).map(|region| region.base).collect()
+        self.regions
+            .values()
+            .filter(|region| region.context == context)
+            .map(|region| region.base)
+            .collect()
     }
 
     /// Starts again at the first address. No region may be live.
@@ -130,8 +142,12 @@ impl Memory {
 
     /// Fresh address space for `size` bytes and a gap.
     fn carve(&mut self, size: usize) -> Result<usize> {
-        let step = size.checked_next_multiple_of(ALIGN).and_then(|size| size.checked_add(ALIGN)).ok_or(OPERATING_SYSTEM)?;
-        while self.arenas.get(self.arena).is_some_and(|(_, capacity)| capacity - self.offset < step) {
+        let step = size
+            .checked_next_multiple_of(ALIGN)
+            .and_then(|size| size.checked_add(ALIGN))
+            .ok_or(OPERATING_SYSTEM)?;
+        while self.arenas.get(self.arena).is_some_and(|(_, capacity)| capacity - self.offset < step)
+        {
             self.arena += 1;
             self.offset = 0;
         }
@@ -151,8 +167,11 @@ impl Memory {
             self.quarantined -= size;
             let (first, last) = (base.next_multiple_of(PAGE), (base + size) / PAGE * PAGE);
             if last > first {
-                // SAFETY: these pages lie in a freed region of our own mapping, and hold nothing but poison.
-                unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DONTNEED) };
+                // SAFETY: these pages lie in a freed region of our own mapping, and hold nothing
+                // but poison.
+                unsafe {
+                    libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DONTNEED)
+                };
             }
         }
     }
@@ -162,7 +181,9 @@ impl Memory {
 fn reserve(capacity: usize) -> Result<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: an anonymous mapping at an address of the system's choice touches no existing memory.
-    let base = unsafe { libc::mmap(std::ptr::null_mut(), capacity, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let base = unsafe {
+        libc::mmap(std::ptr::null_mut(), capacity, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
     if base == libc::MAP_FAILED {
         return Err(OPERATING_SYSTEM);
     }

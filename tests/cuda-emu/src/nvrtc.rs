@@ -1,5 +1,5 @@
-//! The software NVRTC: the machine's C++ compiler makes a shared library of a kernel source, and the library's bytes, in hexadecimal, are
-//! the "PTX" and the "CUBIN" that the driver loads.
+//! The software NVRTC: the machine's C++ compiler makes a shared library of a kernel source, and
+//! the library's bytes, in hexadecimal, are the "PTX" and the "CUBIN" that the driver loads.
 
 use std::ffi::{c_char, CStr};
 use std::fmt::Write;
@@ -12,8 +12,10 @@ const MAGIC: &str = "// cuda-emu kernels\n";
 /// The beginning of the names that name expressions are lowered to.
 pub const LOWERED: &str = "emu_name_";
 /// The headers that give CUDA's words their meaning.
-const HEADERS: [(&str, &str); 2] =
-    [("kernel.h", include_str!("../kernel.h")), ("kernel_intrinsics.h", include_str!("../kernel_intrinsics.h"))];
+const HEADERS: [(&str, &str); 2] = [
+    ("kernel.h", include_str!("../kernel.h")),
+    ("kernel_intrinsics.h", include_str!("../kernel_intrinsics.h")),
+];
 
 /// The minor version of the compiler: a sum of what is compiled with every kernel.
 pub const MINOR: i32 = {
@@ -89,7 +91,11 @@ impl Program {
 
     fn library(&self, options: &[String]) -> std::io::Result<(String, Option<Vec<u8>>)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("cuda-emu-{}-nvrtc-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "cuda-emu-{}-nvrtc-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let folder = Folder(std::env::temp_dir().join(name));
         std::fs::create_dir_all(&folder.0)?;
         let own = HEADERS.map(|(name, text)| (name.to_owned(), text.to_owned()));
@@ -99,22 +105,41 @@ impl Program {
         write(&folder.0.join("program.cpp"), &self.text())?;
         let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
         let mut command = Command::new(compiler);
-        command.args(FLAGS).arg("-I").arg(&folder.0).args(translate(options)).arg("-include").arg(folder.0.join("kernel.h"));
-        let output = command.arg(folder.0.join("program.cpp")).arg("-o").arg(folder.0.join("program.so")).output()?;
+        command
+            .args(FLAGS)
+            .arg("-I")
+            .arg(&folder.0)
+            .args(translate(options))
+            .arg("-include")
+            .arg(folder.0.join("kernel.h"));
+        let output = command
+            .arg(folder.0.join("program.cpp"))
+            .arg("-o")
+            .arg(folder.0.join("program.so"))
+            .output()?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        let bytes = output.status.success().then(|| std::fs::read(folder.0.join("program.so"))).transpose()?;
+        let bytes = output
+            .status
+            .success()
+            .then(|| std::fs::read(folder.0.join("program.so")))
+            .transpose()?;
         Ok((log, bytes))
     }
 
     /// The source with a trampoline for each kernel behind it.
     fn text(&self) -> String {
         let source = dynamic_shared(&self.source);
-        let mut text = format!("#line 1 \"{}\"\n{source}\n#line 1 \"trampolines\"\n", self.name.replace(['"', '\\', '\n'], "_"));
+        let mut text = format!(
+            "#line 1 \"{}\"\n{source}\n#line 1 \"trampolines\"\n",
+            self.name.replace(['"', '\\', '\n'], "_")
+        );
         let mut trampoline = |name: &str, kernel: &str| {
             let _ = writeln!(text, "extern \"C\" void *emu_kernel_{name}(int what, void *p) {{ return emu_kernel({kernel}, what, p); }}");
         };
         kernels(&self.source).iter().for_each(|name| trampoline(name, name));
-        self.expressions.iter().for_each(|(expression, name)| trampoline(&name.to_string_lossy(), expression));
+        self.expressions
+            .iter()
+            .for_each(|(expression, name)| trampoline(&name.to_string_lossy(), expression));
         text
     }
 }
@@ -124,22 +149,34 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// The options that mean the same to a C++ compiler: definitions and folders. The others are ignored.
+/// The options that mean the same to a C++ compiler: definitions and folders. The others are
+/// ignored.
 fn translate(options: &[String]) -> Vec<String> {
-    let prefixes =
-        [("--define-macro=", "-D"), ("--undefine-macro=", "-U"), ("--include-path=", "-I"), ("-D", "-D"), ("-U", "-U"), ("-I", "-I")];
+    let prefixes = [
+        ("--define-macro=", "-D"),
+        ("--undefine-macro=", "-U"),
+        ("--include-path=", "-I"),
+        ("-D", "-D"),
+        ("-U", "-U"),
+        ("-I", "-I"),
+    ];
     let mut result = Vec::new();
     let mut rest = options.iter();
     while let Some(option) = rest.next() {
-        let Some((prefix, short)) = prefixes.iter().find(|(prefix, _)| option.starts_with(prefix)) else { continue };
+        let Some((prefix, short)) = prefixes.iter().find(|(prefix, _)| option.starts_with(prefix))
+        else {
+            continue;
+        };
         let value = option[prefix.len()..].trim();
-        let value = if value.is_empty() { rest.next().map_or("", |next| next.as_str()) } else { value };
+        let value =
+            if value.is_empty() { rest.next().map_or("", |next| next.as_str()) } else { value };
         result.push(format!("{short}{value}"));
     }
     result
 }
 
-/// The names of the kernels at global scope that are no templates: the words before the parameters that follow each `__global__`.
+/// The names of the kernels at global scope that are no templates: the words before the parameters
+/// that follow each `__global__`.
 fn kernels(source: &str) -> Vec<String> {
     let text = without_comments(source);
     let mut names: Vec<String> = Vec::new();
@@ -149,9 +186,16 @@ fn kernels(source: &str) -> Vec<String> {
         end = at + word.len();
         let mut rest = &text[end..];
         while let Some(open) = rest.find('(') {
-            let name = rest[..open].trim_end().rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
+            let name = rest[..open]
+                .trim_end()
+                .rsplit(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .next()
+                .unwrap_or("");
             if name != "__launch_bounds__" {
-                if !name.is_empty() && !before.contains("template") && !names.iter().any(|known| known == name) {
+                if !name.is_empty()
+                    && !before.contains("template")
+                    && !names.iter().any(|known| known == name)
+                {
                     names.push(name.to_owned());
                 }
                 break;
@@ -215,7 +259,10 @@ pub unsafe fn decode(image: *const c_char) -> Option<Vec<u8>> {
     // SAFETY: it is one of ours, thus a C string.
     let digits = &unsafe { CStr::from_ptr(image) }.to_bytes()[MAGIC.len()..];
     let digit = |byte: u8| (byte as char).to_digit(16);
-    digits.chunks_exact(2).map(|pair| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
+    digits
+        .chunks_exact(2)
+        .map(|pair| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8))
+        .collect()
 }
 
 #[cfg(test)]
@@ -232,7 +279,9 @@ mod tests {
 
     #[test]
     fn dynamic_shared_memory_is_a_pointer() {
-        let text = dynamic_shared("x; extern __shared__ __align__(16) unsigned char s[]; y; extern __shared__ float f[];");
+        let text = dynamic_shared(
+            "x; extern __shared__ __align__(16) unsigned char s[]; y; extern __shared__ float f[];",
+        );
         let pointers = "x; unsigned char *const s = (unsigned char *)emu_dynamic_shared; y; float *const f = (float *)emu_dynamic_shared;";
         assert_eq!(text, pointers);
     }

@@ -1,5 +1,5 @@
-//! Which operation runs next. The rules: a stream runs in order, and an operation runs after all that it was enqueued behind. Within them,
-//! the mode and the dice decide.
+//! Which operation runs next. The rules: a stream runs in order, and an operation runs after all
+//! that it was enqueued behind. Within them, the mode and the dice decide.
 
 use crate::driver::{fatal, Driver};
 use crate::execute::Progress;
@@ -57,7 +57,13 @@ impl Driver {
 
     /// A stream that can run, drawn by weight.
     fn draw(&mut self) -> Option<usize> {
-        let weight = |driver: &Self, stream: usize| if driver.ready(stream) { driver.streams[stream].weight } else { 0 };
+        let weight = |driver: &Self, stream: usize| {
+            if driver.ready(stream) {
+                driver.streams[stream].weight
+            } else {
+                0
+            }
+        };
         let total: usize = self.active.iter().map(|stream| weight(self, *stream)).sum();
         if total == 0 {
             return None;
@@ -76,7 +82,11 @@ impl Driver {
     /// Whether the head of a stream can run.
     fn ready(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
-        !stream.in_flight && stream.queue.front().is_some_and(|op| op.after.iter().all(|point| self.log.done(point.op)))
+        !stream.in_flight
+            && stream
+                .queue
+                .front()
+                .is_some_and(|op| op.after.iter().all(|point| self.log.done(point.op)))
     }
 
     /// The first step towards an operation that has not run.
@@ -104,7 +114,9 @@ impl Driver {
             let needed = match self.next(target) {
                 Next::Run(stream) => stream,
                 Next::Host => return false,
-                Next::Never => fatal("deadlock: the host waits for an operation that can never run"),
+                Next::Never => {
+                    fatal("deadlock: the host waits for an operation that can never run")
+                }
             };
             let stream = match self.settings.mode {
                 Mode::Timed => self.earliest(f64::INFINITY),
@@ -127,7 +139,8 @@ impl Driver {
 
     /// Whether the host can know that an operation is complete.
     pub fn complete(&self, target: Point) -> bool {
-        self.log.done(target.op) && (self.settings.mode != Mode::Timed || self.log.end(target.op) <= self.clock.host)
+        self.log.done(target.op)
+            && (self.settings.mode != Mode::Timed || self.log.end(target.op) <= self.clock.host)
     }
 
     /// A query: asked often enough, it makes its operation run.
@@ -172,14 +185,20 @@ impl Driver {
             let (_, ready, start) = self.start_times(stream, head);
             (start <= limit).then_some((start, ready, head.id, stream))
         });
-        timed.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2))).map(|best| best.3)
+        timed
+            .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)))
+            .map(|best| best.3)
     }
 
     /// Runs the head of a stream, or a part of it.
     fn run(&mut self, stream: usize) {
         let mut op = self.streams[stream].queue.pop_front().expect("an operation to run");
         let context = self.streams[stream].context;
-        let progress = if self.contexts[context].sticky.is_some() { Ok(Progress::Finished) } else { self.execute(&mut op) };
+        let progress = if self.contexts[context].sticky.is_some() {
+            Ok(Progress::Finished)
+        } else {
+            self.execute(&mut op)
+        };
         let progress = progress.unwrap_or_else(|code| {
             self.contexts[context].sticky = Some(code);
             Progress::Finished
@@ -212,7 +231,8 @@ impl Driver {
             return;
         }
         for id in host_thread::collect() {
-            let head = |stream: &usize| self.streams[*stream].queue.front().is_some_and(|op| op.id == id);
+            let head =
+                |stream: &usize| self.streams[*stream].queue.front().is_some_and(|op| op.id == id);
             let Some(stream) = self.active.iter().copied().find(head) else { continue };
             self.streams[stream].in_flight = false;
             let op = self.streams[stream].queue.pop_front().expect("a host function");
@@ -234,7 +254,8 @@ mod tests {
         (driver, a, b)
     }
 
-    /// The API cannot make a cycle, since a wait captures a record of the past; the guard must see one all the same.
+    /// The API cannot make a cycle, since a wait captures a record of the past; the guard must see
+    /// one all the same.
     #[test]
     fn a_cycle_of_waits_is_never_run() {
         let (mut driver, a, b) = driver(Mode::Late);

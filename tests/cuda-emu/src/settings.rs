@@ -18,7 +18,9 @@ pub enum Mode {
 impl Mode {
     /// The mode with this number in the header.
     pub fn from_number(number: i32) -> Option<Self> {
-        [Self::Random, Self::Late, Self::Early, Self::Timed].into_iter().find(|mode| *mode as i32 == number)
+        [Self::Random, Self::Late, Self::Early, Self::Timed]
+            .into_iter()
+            .find(|mode| *mode as i32 == number)
     }
 
     fn from_name(name: &str) -> Option<Self> {
@@ -48,7 +50,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The choices of the environment. A malformed variable is fatal: a test must not run with another setup than it asked for.
+    /// The choices of the environment. A malformed variable is fatal: a test must not run with
+    /// another setup than it asked for.
     pub fn from_env() -> Self {
         Self {
             seed: read("CUDA_EMU_SEED", 1, |text| text.parse().ok()),
@@ -64,7 +67,8 @@ impl Settings {
 pub fn read<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
     match var(name) {
         Err(_) => default,
-        Ok(text) => parse(&text).unwrap_or_else(|| crate::driver::fatal(&format!("{name}={text}: not understood"))),
+        Ok(text) => parse(&text)
+            .unwrap_or_else(|| crate::driver::fatal(&format!("{name}={text}: not understood"))),
     }
 }
 
@@ -85,7 +89,10 @@ mod tests {
 
     #[test]
     fn sizes_have_suffixes() {
-        assert_eq!([bytes("3"), bytes("2K"), bytes("5M"), bytes("1G")], [Some(3), Some(2048), Some(5 << 20), Some(1 << 30)]);
+        assert_eq!(
+            [bytes("3"), bytes("2K"), bytes("5M"), bytes("1G")],
+            [Some(3), Some(2048), Some(5 << 20), Some(1 << 30)]
+        );
         assert_eq!([bytes(""), bytes("G"), bytes("-1"), bytes("99999999999G")], [None; 4]);
     }
 }

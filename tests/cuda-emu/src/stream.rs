@@ -64,7 +64,18 @@ impl Driver {
         // Some streams starve until something waits for them, some race ahead.
         let weight = [0, 1, 1, 4][self.rng.below(4)];
         let (queue, tail, end) = (VecDeque::new(), 0, 0.0);
-        let stream = Stream { context, blocking, destroyed: false, default, queue, tail, in_flight: false, weight, end, stall: 0.0 };
+        let stream = Stream {
+            context,
+            blocking,
+            destroyed: false,
+            default,
+            queue,
+            tail,
+            in_flight: false,
+            weight,
+            end,
+            stall: 0.0,
+        };
         let index = self.streams.insert(stream);
         self.contexts[context].streams.push(index);
         index
@@ -104,13 +115,18 @@ impl Driver {
         }
     }
 
-    /// The stream that a handle names for this thread, with its context and the current one in order.
+    /// The stream that a handle names for this thread, with its context and the current one in
+    /// order.
     pub fn stream(&mut self, handle: usize) -> Result<usize> {
         let current = self.current()?;
         let index = match handle {
             NULL | LEGACY => self.legacy_stream(current),
             PER_THREAD => self.thread_stream(current),
-            _ => self.streams.find(handle).filter(|index| !self.streams[*index].destroyed).ok_or(INVALID_HANDLE)?,
+            _ => self
+                .streams
+                .find(handle)
+                .filter(|index| !self.streams[*index].destroyed)
+                .ok_or(INVALID_HANDLE)?,
         };
         self.healthy(self.streams[index].context)?;
         Ok(index)
@@ -127,7 +143,9 @@ impl Driver {
 
     fn thread_stream(&mut self, context: usize) -> usize {
         let thread = thread_number();
-        if let Some((_, index)) = self.contexts[context].per_thread.iter().find(|(owner, _)| *owner == thread) {
+        if let Some((_, index)) =
+            self.contexts[context].per_thread.iter().find(|(owner, _)| *owner == thread)
+        {
             return *index;
         }
         let index = self.new_stream(context, true, true);
@@ -135,11 +153,15 @@ impl Driver {
         index
     }
 
-    /// Puts an operation at the end of a stream, behind `after` too and behind what the rules of the default stream demand.
+    /// Puts an operation at the end of a stream, behind `after` too and behind what the rules of
+    /// the default stream demand.
     pub fn enqueue(&mut self, stream: usize, action: Action, mut after: Vec<Point>) -> u64 {
         let context = &self.contexts[self.streams[stream].context];
         if context.legacy == Some(stream) {
-            let others = context.streams.iter().filter(|other| **other != stream && self.streams[**other].blocking);
+            let others = context
+                .streams
+                .iter()
+                .filter(|other| **other != stream && self.streams[**other].blocking);
             after.extend(others.map(|other| self.last(*other)));
         } else if let Some(legacy) = context.legacy.filter(|_| self.streams[stream].blocking) {
             after.push(self.last(legacy));

@@ -1,5 +1,6 @@
-//! Handles: objects of one kind, found by an opaque handle or by their index. Indices are not reused before a reset, so that a stale handle
-//! is always recognised, and the same calls get the same handles after each reset.
+//! Handles: objects of one kind, found by an opaque handle or by their index. Indices are not
+//! reused before a reset, so that a stale handle is always recognised, and the same calls get the
+//! same handles after each reset.
 
 use std::ops::{Index, IndexMut};
 

@@ -32,9 +32,16 @@ fn each_thread_has_a_stack() {
     let mut popped = 0;
     ok(cuCtxPopCurrent_v2(Out::from(&mut popped)));
     assert_eq!((popped, current()), (session.context, own));
-    assert_eq!(cuCtxDestroy_v2(session.context), INVALID_CONTEXT, "a primary context is released, not destroyed");
+    assert_eq!(
+        cuCtxDestroy_v2(session.context),
+        INVALID_CONTEXT,
+        "a primary context is released, not destroyed"
+    );
     ok(cuCtxDestroy_v2(own));
-    assert_eq!((current(), cuCtxDestroy_v2(own), cuCtxSetCurrent(own)), (session.context, INVALID_CONTEXT, INVALID_CONTEXT));
+    assert_eq!(
+        (current(), cuCtxDestroy_v2(own), cuCtxSetCurrent(own)),
+        (session.context, INVALID_CONTEXT, INVALID_CONTEXT)
+    );
 }
 
 #[test]
@@ -77,7 +84,10 @@ fn streams_and_events_belong_to_their_context() {
     ok(cuDevicePrimaryCtxRelease_v2(1));
     ok(cuStreamDestroy_v2(s0));
     ok(cuEventDestroy_v2(e0));
-    assert_eq!([cuStreamDestroy_v2(0), cuEventDestroy_v2(0), cuEventRecord(0, 0)], [INVALID_HANDLE; 3]);
+    assert_eq!(
+        [cuStreamDestroy_v2(0), cuEventDestroy_v2(0), cuEventRecord(0, 0)],
+        [INVALID_HANDLE; 3]
+    );
 }
 
 #[test]
@@ -89,7 +99,10 @@ fn devices_and_errors_have_names() {
     ok(cuDeviceGetAttribute(Out::from(&mut value), 75, device));
     ok(cuDeviceTotalMem_v2(Out::from(&mut bytes), device));
     assert_eq!((count, device, value, bytes as u64), (2, 1, 8, CAPACITY));
-    assert_eq!([cuDeviceGet(Out::from(&mut device), 2), cuDeviceGet(Out::from(&mut device), -1)], [INVALID_DEVICE; 2]);
+    assert_eq!(
+        [cuDeviceGet(Out::from(&mut device), 2), cuDeviceGet(Out::from(&mut device), -1)],
+        [INVALID_DEVICE; 2]
+    );
     let mut text = std::ptr::null();
     ok(cuGetErrorName(ILLEGAL_ADDRESS, Out::from(&mut text)));
     // SAFETY: the driver gave a C string.

@@ -26,7 +26,10 @@ fn the_kth_call_fails() {
     ok(cuMemFree_v2(b));
     ok(cuMemFreeHost(host));
     // SAFETY: a C string, and a null pointer.
-    assert_eq!(unsafe { [emu_fail(c"cuNonsense".as_ptr(), 1, 1), emu_fail(std::ptr::null(), 1, 1)] }, [INVALID_VALUE; 2]);
+    assert_eq!(
+        unsafe { [emu_fail(c"cuNonsense".as_ptr(), 1, 1), emu_fail(std::ptr::null(), 1, 1)] },
+        [INVALID_VALUE; 2]
+    );
 }
 
 #[test]
@@ -60,7 +63,10 @@ fn host_functions_run_in_order_and_may_not_call_the_driver() {
         ok(cuEventRecord(e, a));
         ok(cuStreamWaitEvent(b, e, 0));
         ok(cuStreamSynchronize(b));
-        assert_eq!((CALLS.load(Ordering::SeqCst), STATUS.load(Ordering::SeqCst)), (3, NOT_PERMITTED));
+        assert_eq!(
+            (CALLS.load(Ordering::SeqCst), STATUS.load(Ordering::SeqCst)),
+            (3, NOT_PERMITTED)
+        );
         ok(cuStreamDestroy_v2(a));
         ok(cuStreamDestroy_v2(b));
         ok(cuEventDestroy_v2(e));
@@ -77,7 +83,8 @@ extern "C" fn wait_for_release(_: *mut c_void) {
 fn a_host_function_that_waits_stops_only_its_stream() {
     let _session = Session::new(0, Mode::Early);
     CALLS.store(0, Ordering::SeqCst);
-    let (a, b, device, host) = (stream(NON_BLOCKING), stream(NON_BLOCKING), device_memory(10), pinned(10));
+    let (a, b, device, host) =
+        (stream(NON_BLOCKING), stream(NON_BLOCKING), device_memory(10), pinned(10));
     ok(cuLaunchHostFunc(a, Some(wait_for_release), std::ptr::null_mut()));
     ok(cuMemcpyHtoDAsync_v2(device, host, 10, b));
     ok(cuStreamSynchronize(b));
@@ -96,10 +103,16 @@ fn a_deadlock_ends_the_process() {
     const CHILD: &str = "CUDA_EMU_TEST_CHILD";
     if std::env::var_os(CHILD).is_none() {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "a_deadlock_ends_the_process", "--nocapture"]).env(CHILD, "1").env("CUDA_EMU_DEADLOCK_SECONDS", "0");
+        child
+            .args(["--exact", "a_deadlock_ends_the_process", "--nocapture"])
+            .env(CHILD, "1")
+            .env("CUDA_EMU_DEADLOCK_SECONDS", "0");
         let output = child.output().unwrap();
         assert!(!output.status.success());
-        assert!(String::from_utf8_lossy(&output.stderr).contains("cuda-emu: deadlock"), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains("cuda-emu: deadlock"),
+            "{output:?}"
+        );
         return;
     }
     let _session = Session::new(0, Mode::Random);
@@ -113,9 +126,17 @@ fn the_environment_gives_the_defaults() {
     const CHILD: &str = "CUDA_EMU_TEST_ENV_CHILD";
     if std::env::var_os(CHILD).is_none() {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "the_environment_gives_the_defaults", "--nocapture"]).env(CHILD, "1");
-        child.env("CUDA_EMU_DEVICES", "3").env("CUDA_EMU_MEMORY", "2M").env("CUDA_EMU_DRIVER_VERSION", "10020");
-        child.env("CUDA_EMU_FAIL", "cuDeviceGetCount:2:999,cuDeviceGet:1+:101").env("CUDA_EMU_MODE", "late").env("CUDA_EMU_SEED", "5");
+        child
+            .args(["--exact", "the_environment_gives_the_defaults", "--nocapture"])
+            .env(CHILD, "1");
+        child
+            .env("CUDA_EMU_DEVICES", "3")
+            .env("CUDA_EMU_MEMORY", "2M")
+            .env("CUDA_EMU_DRIVER_VERSION", "10020");
+        child
+            .env("CUDA_EMU_FAIL", "cuDeviceGetCount:2:999,cuDeviceGet:1+:101")
+            .env("CUDA_EMU_MODE", "late")
+            .env("CUDA_EMU_SEED", "5");
         let output = child.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;

@@ -37,8 +37,18 @@ fn the_header_describes_the_library() {
     }
     for (compiler, language, standard) in [("gcc", "c", "c99"), ("g++", "c++", "c++11")] {
         let mut command = Command::new(compiler);
-        command.args(["-x", language, &format!("-std={standard}"), "-pedantic-errors", "-Wall", "-Werror", "-fsyntax-only", "-I"]);
-        let mut child = command.arg(env!("CARGO_MANIFEST_DIR")).arg("-").stdin(Stdio::piped()).spawn().unwrap();
+        command.args([
+            "-x",
+            language,
+            &format!("-std={standard}"),
+            "-pedantic-errors",
+            "-Wall",
+            "-Werror",
+            "-fsyntax-only",
+            "-I",
+        ]);
+        let mut child =
+            command.arg(env!("CARGO_MANIFEST_DIR")).arg("-").stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(program.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success(), "{compiler}");
     }

@@ -19,15 +19,39 @@ fn compile(source: &str, options: &[&str], expressions: &[&str]) -> (i32, CStrin
     // SAFETY: C strings, and buffers of the sizes that were asked for.
     unsafe {
         let null = std::ptr::null();
-        assert_eq!(nvrtcCreateProgram(Out::from(&mut program), source.as_ptr(), c"test.cu".as_ptr(), 0, null, null), 0);
-        expressions.iter().for_each(|expression| assert_eq!(nvrtcAddNameExpression(program, c(expression).as_ptr()), 0));
+        assert_eq!(
+            nvrtcCreateProgram(
+                Out::from(&mut program),
+                source.as_ptr(),
+                c"test.cu".as_ptr(),
+                0,
+                null,
+                null
+            ),
+            0
+        );
+        expressions.iter().for_each(|expression| {
+            assert_eq!(nvrtcAddNameExpression(program, c(expression).as_ptr()), 0)
+        });
         let status = nvrtcCompileProgram(program, pointers.len() as i32, pointers.as_ptr());
         let (mut size, mut log_size) = (0, 0);
-        assert_eq!(nvrtcGetPTXSize(program, Out::from(&mut size)) + nvrtcGetProgramLogSize(program, Out::from(&mut log_size)), 0);
+        assert_eq!(
+            nvrtcGetPTXSize(program, Out::from(&mut size))
+                + nvrtcGetProgramLogSize(program, Out::from(&mut log_size)),
+            0
+        );
         let (mut image, mut log) = (vec![0_u8; size], vec![0_u8; log_size]);
-        assert_eq!(nvrtcGetPTX(program, image.as_mut_ptr().cast()) + nvrtcGetProgramLog(program, log.as_mut_ptr().cast()), 0);
+        assert_eq!(
+            nvrtcGetPTX(program, image.as_mut_ptr().cast())
+                + nvrtcGetProgramLog(program, log.as_mut_ptr().cast()),
+            0
+        );
         assert_eq!(nvrtcDestroyProgram(Out::from(&mut program)), 0);
-        (status, CString::from_vec_with_nul(image).unwrap(), CString::from_vec_with_nul(log).unwrap().into_string().unwrap())
+        (
+            status,
+            CString::from_vec_with_nul(image).unwrap(),
+            CString::from_vec_with_nul(log).unwrap().into_string().unwrap(),
+        )
     }
 }
 
@@ -48,16 +72,39 @@ fn kernel(name: &str) -> Handle {
     static IMAGES: Mutex<Option<HashMap<(), CString>>> = Mutex::new(None);
     let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let image = images.get_or_insert_default().entry(()).or_insert_with(|| {
-        let (status, image, log) = compile(SOURCE, &["--gpu-architecture=sm_80", "-D", "uint3_or_dim3=uint4"], &["scale<3>"]);
+        let (status, image, log) = compile(
+            SOURCE,
+            &["--gpu-architecture=sm_80", "-D", "uint3_or_dim3=uint4"],
+            &["scale<3>"],
+        );
         assert_eq!(status, 0, "{log}");
         image
     });
     function(load(image), name)
 }
 
-fn launch(function: Handle, grid: [u32; 3], block: u32, shared: u32, stream: Handle, arguments: &[*const c_void]) -> Status {
+fn launch(
+    function: Handle,
+    grid: [u32; 3],
+    block: u32,
+    shared: u32,
+    stream: Handle,
+    arguments: &[*const c_void],
+) -> Status {
     let [x, y, z] = grid;
-    cuLaunchKernel(function, x, y, z, block, 1, 1, shared, stream, arguments.as_ptr() as *mut *mut c_void, null_mut())
+    cuLaunchKernel(
+        function,
+        x,
+        y,
+        z,
+        block,
+        1,
+        1,
+        shared,
+        stream,
+        arguments.as_ptr() as *mut *mut c_void,
+        null_mut(),
+    )
 }
 
 fn p<T>(argument: &T) -> *const c_void {
@@ -99,7 +146,8 @@ fn a_block_reduces_through_shared_memory() {
         let (v, sums) = (device(&input), device(&[0_u32; 4]));
         ok(launch(kernel("reduce"), [4, 1, 1], 256, 1024, 0, &[p(&sums), p(&v)]));
         ok(cuCtxSynchronize());
-        let expected: Vec<u32> = input.chunks(256).map(|part| part.iter().sum::<u32>() + 1).collect();
+        let expected: Vec<u32> =
+            input.chunks(256).map(|part| part.iter().sum::<u32>() + 1).collect();
         assert_eq!(values::<u32>(sums, 4), expected);
     }
 }
@@ -112,10 +160,20 @@ fn warps_vote_and_shuffle() {
     ok(cuCtxSynchronize());
     for (t, lane) in values::<u32>(out, 64 * 5).chunks(5).enumerate() {
         let (first, t) = (t as u32 / 32 * 32, t as u32);
-        let ballot = (0..32).filter(|lane| (first + lane) % 3 == 0).fold(0, |mask, lane| mask | 1 << lane);
+        let ballot =
+            (0..32).filter(|lane| (first + lane) % 3 == 0).fold(0, |mask, lane| mask | 1 << lane);
         let sum = (first..first + 32).sum();
         let votes = first + 31 + if first == 0 { 1000 } else { 100 };
-        assert_eq!(lane, [ballot, sum, if t == first { t } else { t - 1 }, votes, ((t / 8 * 8 + 4) as f32).to_bits()]);
+        assert_eq!(
+            lane,
+            [
+                ballot,
+                sum,
+                if t == first { t } else { t - 1 },
+                votes,
+                ((t / 8 * 8 + 4) as f32).to_bits()
+            ]
+        );
     }
 }
 
@@ -167,7 +225,8 @@ fn kernel_then_copy(wait: bool) -> bool {
 #[test]
 fn a_kernel_is_ordered_by_events_only() {
     assert_eq!(seeds(60, Mode::Random, || kernel_then_copy(true)), [true; 60]);
-    let right = seeds(60, Mode::Random, || kernel_then_copy(false)).iter().filter(|right| **right).count();
+    let right =
+        seeds(60, Mode::Random, || kernel_then_copy(false)).iter().filter(|right| **right).count();
     assert!((5..55).contains(&right), "{right}");
 }
 
@@ -224,7 +283,10 @@ fn launches_are_checked() {
     let _session = Session::new(0, Mode::Random);
     let (f, out) = (kernel("trap"), device(&[0_u32; 4]));
     let with = |grid, block, shared| launch(f, grid, block, shared, 0, &[p(&out)]);
-    assert_eq!([with([1; 3], 1025, 0), with([1; 3], 0, 0), with([1, 0, 1], 1, 0), with([1; 3], 1, 50_000)], [INVALID_VALUE; 4]);
+    assert_eq!(
+        [with([1; 3], 1025, 0), with([1; 3], 0, 0), with([1, 0, 1], 1, 0), with([1; 3], 1, 50_000)],
+        [INVALID_VALUE; 4]
+    );
     assert_eq!(launch(f, [1; 3], 1, 0, 77, &[p(&out)]), INVALID_HANDLE);
     assert_eq!(launch(f + 1, [1; 3], 1, 0, 0, &[p(&out)]), INVALID_HANDLE);
     ok(cuFuncSetAttribute(f, 8, 60_000));
@@ -237,7 +299,11 @@ fn launches_are_checked() {
 #[test]
 fn a_module_may_go_while_its_kernel_is_queued() {
     let _session = Session::new(0, Mode::Late);
-    let (status, image, log) = compile("extern \"C\" __global__ void one(int *p) { *p = 1; } __global__ void two() {}", &[], &[]);
+    let (status, image, log) = compile(
+        "extern \"C\" __global__ void one(int *p) { *p = 1; } __global__ void two() {}",
+        &[],
+        &[],
+    );
     assert_eq!(status, 0, "{log}");
     let (module, out) = (load(&image), device(&[0_u32]));
     let one = function(module, "one");
@@ -245,7 +311,10 @@ fn a_module_may_go_while_its_kernel_is_queued() {
     // As with the real compiler, only `extern "C"` keeps a name.
     assert_eq!(cuModuleGetFunction(Out::from(&mut 0), module, c"two".as_ptr()), NOT_FOUND);
     ok(cuModuleUnload(module));
-    assert_eq!([cuModuleUnload(module), launch(one, [1; 3], 1, 0, 0, &[p(&out)])], [INVALID_HANDLE; 2]);
+    assert_eq!(
+        [cuModuleUnload(module), launch(one, [1; 3], 1, 0, 0, &[p(&out)])],
+        [INVALID_HANDLE; 2]
+    );
     ok(cuCtxSynchronize());
     assert_eq!(values::<u32>(out, 1), [1]);
     assert_eq!(cuModuleLoadData(Out::from(&mut 0), c".version 8.0".as_ptr().cast()), INVALID_IMAGE);
@@ -261,7 +330,8 @@ fn an_instance_of_a_template_has_a_lowered_name() {
 
 #[test]
 fn an_error_is_in_the_log() {
-    let (status, image, log) = compile("\nextern \"C\" __global__ void f() { nonsense; }", &[], &[]);
+    let (status, image, log) =
+        compile("\nextern \"C\" __global__ void f() { nonsense; }", &[], &[]);
     assert_eq!((status, image.as_bytes()), (6, &b""[..]));
     assert!(log.contains("test.cu:2:") && log.contains("nonsense"), "{log}");
 }

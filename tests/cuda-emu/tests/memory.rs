@@ -83,7 +83,10 @@ fn a_copy_from_freed_pinned_memory_is_an_error_that_sticks() {
     assert_eq!(cuStreamSynchronize(s), ILLEGAL_ADDRESS);
     let mut handle = 0;
     assert_eq!(cuStreamCreate(Out::from(&mut handle), 0), ILLEGAL_ADDRESS);
-    assert_eq!([cuStreamQuery(s), cuCtxSynchronize(), cuMemFree_v2(device), cuStreamDestroy_v2(s)], [ILLEGAL_ADDRESS; 4]);
+    assert_eq!(
+        [cuStreamQuery(s), cuCtxSynchronize(), cuMemFree_v2(device), cuStreamDestroy_v2(s)],
+        [ILLEGAL_ADDRESS; 4]
+    );
     assert_eq!((totals().streams, totals().allocations), (1, 1));
     // The end of the context frees everything, and the next one is healthy.
     ok(cuDevicePrimaryCtxRelease_v2(0));
@@ -127,7 +130,9 @@ fn pointers_have_attributes() {
     let (device, host, ordinary) = (device_memory(100), pinned(100), [0_u8; 8]);
     let mut managed = 0;
     ok(cuMemAllocManaged(Out::from(&mut managed), 100, 1));
-    let of = |address| (attribute(address, 2, 0_u32), attribute(address, 8, 9_u32), attribute(address, 9, 9_i32));
+    let of = |address| {
+        (attribute(address, 2, 0_u32), attribute(address, 8, 9_u32), attribute(address, 9, 9_i32))
+    };
     assert_eq!(of(device + 99), (Ok(2), Ok(0), Ok(0)));
     assert_eq!(of(host), (Ok(1), Ok(0), Ok(0)));
     assert_eq!(of(managed), (Ok(2), Ok(1), Ok(0)));
@@ -139,7 +144,9 @@ fn pointers_have_attributes() {
     let (mut kind, mut ordinal) = (9_u32, 9_i32);
     let places = [(&raw mut kind).cast::<c_void>(), (&raw mut ordinal).cast::<c_void>()];
     // SAFETY: two attributes of 4 bytes and two places for them.
-    ok(unsafe { cuPointerGetAttributes(2, [2, 9].as_ptr(), places.as_ptr(), ordinary.as_ptr() as usize) });
+    ok(unsafe {
+        cuPointerGetAttributes(2, [2, 9].as_ptr(), places.as_ptr(), ordinary.as_ptr() as usize)
+    });
     assert_eq!((kind, ordinal), (0, -2));
     ok(cuMemFree_v2(device));
     ok(cuMemFree_v2(managed));
@@ -151,7 +158,10 @@ fn what_is_alive_is_counted() {
     let _session = Session::new(0, Mode::Random);
     let (s, e, device, host) = (stream(0), event(0), device_memory(10), pinned(10));
     let t = totals();
-    assert_eq!((t.streams, t.events, t.allocations, t.host_allocations, t.retained, t.contexts), (1, 1, 1, 1, 1, 0));
+    assert_eq!(
+        (t.streams, t.events, t.allocations, t.host_allocations, t.retained, t.contexts),
+        (1, 1, 1, 1, 1, 0)
+    );
     assert_eq!(emu_reset(0, 0, 1, 1), 5);
     assert_eq!(totals(), t, "a refused reset changes nothing");
     ok(cuStreamDestroy_v2(s));
@@ -159,6 +169,12 @@ fn what_is_alive_is_counted() {
     ok(cuMemFree_v2(device));
     ok(cuMemFreeHost(host));
     let t = totals();
-    assert_eq!((t.streams, t.events, t.allocations, t.host_allocations, t.device_bytes), (0, 0, 0, 0, 0));
-    assert_eq!((calls("cuStreamCreate"), calls("cuMemAlloc_v2"), calls("cuNonsense")), (1, 1, u64::MAX));
+    assert_eq!(
+        (t.streams, t.events, t.allocations, t.host_allocations, t.device_bytes),
+        (0, 0, 0, 0, 0)
+    );
+    assert_eq!(
+        (calls("cuStreamCreate"), calls("cuMemAlloc_v2"), calls("cuNonsense")),
+        (1, 1, u64::MAX)
+    );
 }

@@ -1,4 +1,5 @@
-//! What may run before what: every order that the rules allow is found by some seed, and no other by any.
+//! What may run before what: every order that the rules allow is found by some seed, and no other
+//! by any.
 
 mod common;
 
@@ -29,7 +30,8 @@ impl Drop for Buffers {
     }
 }
 
-/// Copies to the device in one stream and back in another, with what `between` puts between; the bytes that come back.
+/// Copies to the device in one stream and back in another, with what `between` puts between; the
+/// bytes that come back.
 fn round_trip(flags: u32, between: impl Fn(Handle, Handle)) -> Vec<u8> {
     let (a, b, buffers) = (stream(flags), stream(flags), Buffers::new());
     ok(cuMemcpyHtoDAsync_v2(buffers.device, buffers.input, N, a));
@@ -50,13 +52,15 @@ fn with_wait(a: Handle, b: Handle) {
 
 /// How many results are as they should be, all poison, or torn.
 fn sort(results: &[Vec<u8>]) -> (usize, usize, usize) {
-    let whole = |value: u8| results.iter().filter(|bytes| bytes.iter().all(|byte| *byte == value)).count();
+    let whole =
+        |value: u8| results.iter().filter(|bytes| bytes.iter().all(|byte| *byte == value)).count();
     (whole(1), whole(POISON), results.len() - whole(1) - whole(POISON))
 }
 
 #[test]
 fn a_missing_wait_is_seen() {
-    let (right, poison, torn) = sort(&seeds(300, Mode::Random, || round_trip(NON_BLOCKING, |_, _| {})));
+    let (right, poison, torn) =
+        sort(&seeds(300, Mode::Random, || round_trip(NON_BLOCKING, |_, _| {})));
     assert!(right > 20 && poison > 20 && torn > 5, "{right} {poison} {torn}");
 }
 
@@ -106,7 +110,8 @@ fn early_runs_at_once() {
 
 #[test]
 fn a_wait_captures_the_record_of_its_time() {
-    // The event is recorded again, behind work of the waiting stream itself: if the wait moved with it, this would be a deadlock.
+    // The event is recorded again, behind work of the waiting stream itself: if the wait moved with
+    // it, this would be a deadlock.
     let between = |a: Handle, b: Handle| {
         let e = event(2);
         ok(cuEventRecord(e, a));
@@ -157,8 +162,13 @@ fn the_default_stream_orders_blocking_streams_only() {
         }
     };
     for default in [0, 1] {
-        assert_eq!(sort(&seeds(200, Mode::Random, || round_trip(0, through(default)))), (200, 0, 0));
-        assert!(sort(&seeds(200, Mode::Random, || round_trip(NON_BLOCKING, through(default)))).0 < 200);
+        assert_eq!(
+            sort(&seeds(200, Mode::Random, || round_trip(0, through(default)))),
+            (200, 0, 0)
+        );
+        assert!(
+            sort(&seeds(200, Mode::Random, || round_trip(NON_BLOCKING, through(default)))).0 < 200
+        );
     }
     // The per-thread default stream is an ordinary blocking stream.
     assert!(sort(&seeds(200, Mode::Random, || round_trip(0, through(2)))).0 < 200);
@@ -226,7 +236,10 @@ fn the_history_says_what_waits_for_what() {
     use Kind::{Copy, Event, Record, Stream, Sync, Wait};
     assert_eq!(kinds, [Stream, Stream, Stream, Event, Copy, Record, Wait, Copy, Sync]);
     let [copy, record, wait, back, sync] = entries[4..] else { panic!() };
-    assert_eq!((copy.to, copy.from, copy.bytes), (buffers.device as u64, buffers.input as u64, N as u64));
+    assert_eq!(
+        (copy.to, copy.from, copy.bytes),
+        (buffers.device as u64, buffers.input as u64, N as u64)
+    );
     assert_eq!((record.event, record.stream), (mark as u64, copy.stream));
     assert_eq!((wait.event, wait.after, wait.stream), (mark as u64, record.operation, back.stream));
     assert_eq!(sync.after, back.operation);

@@ -1,5 +1,5 @@
-//! A double-buffered pipeline as a checkpointing library runs it: right under every seed, and wrong under some seed as soon as it loses any
-//! one of its waits.
+//! A double-buffered pipeline as a checkpointing library runs it: right under every seed, and wrong
+//! under some seed as soon as it loses any one of its waits.
 
 mod common;
 
@@ -34,7 +34,8 @@ impl Drop for Slot {
     }
 }
 
-/// Computes states 1, 2, ... in one stream, saves each through a slot and another stream; whether every state arrived whole.
+/// Computes states 1, 2, ... in one stream, saves each through a slot and another stream; whether
+/// every state arrived whole.
 fn run() -> bool {
     let (compute, copy, state) = (stream(NON_BLOCKING), stream(NON_BLOCKING), device_memory(N));
     let slots: [Slot; SLOTS] = std::array::from_fn(|_| Slot::new());
@@ -83,7 +84,8 @@ fn noticed(kind: &str, k: u64) -> usize {
 
 #[test]
 fn every_lost_wait_of_the_copy_stream_is_noticed() {
-    // Waits alternate: the compute stream's, which the host's wait makes redundant, and the copy stream's.
+    // Waits alternate: the compute stream's, which the host's wait makes redundant, and the copy
+    // stream's.
     for step in 1..=u64::from(STEPS) {
         assert_eq!(noticed("wait", 2 * step - 1), 0);
         let seeds = noticed("wait", 2 * step);
@@ -120,5 +122,8 @@ fn threads_share_the_driver() {
         }
     });
     let t = totals();
-    assert_eq!((t.streams, t.events, t.allocations, t.host_allocations, t.pending), (0, 0, 0, 0, 0));
+    assert_eq!(
+        (t.streams, t.events, t.allocations, t.host_allocations, t.pending),
+        (0, 0, 0, 0, 0)
+    );
 }

@@ -23,7 +23,13 @@ impl Machine {
     fn new(mode: Mode) -> Self {
         let _session = Session::new(0, mode);
         ok(emu_bandwidth(1e3, 1e3, 1e4));
-        Self { _session, a: stream(NON_BLOCKING), b: stream(NON_BLOCKING), device: device_memory(N), host: pinned(N) }
+        Self {
+            _session,
+            a: stream(NON_BLOCKING),
+            b: stream(NON_BLOCKING),
+            device: device_memory(N),
+            host: pinned(N),
+        }
     }
 
     fn upload(&self, stream: Handle) {

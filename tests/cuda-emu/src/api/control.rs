@@ -11,17 +11,27 @@ use crate::settings::{Mode, Settings};
 use crate::status::{Status, INVALID_VALUE, SUCCESS};
 use std::ffi::{c_char, CStr};
 
-/// Starts again. 0, or -1 for an unknown mode, or the number of objects and operations that are still alive; then nothing changes.
+/// Starts again. 0, or -1 for an unknown mode, or the number of objects and operations that are
+/// still alive; then nothing changes.
 #[no_mangle]
 pub extern "C" fn emu_reset(seed: u64, mode: i32, devices: i32, bytes_per_device: u64) -> i32 {
-    let (Some(mode), Ok(devices)) = (Mode::from_number(mode), usize::try_from(devices)) else { return -1 };
+    let (Some(mode), Ok(devices)) = (Mode::from_number(mode), usize::try_from(devices)) else {
+        return -1;
+    };
     let mut driver = lock();
     driver.run_all();
-    let settings = Settings { seed, mode, devices, memory: bytes_per_device, version: driver.settings.version };
+    let settings = Settings {
+        seed,
+        mode,
+        devices,
+        memory: bytes_per_device,
+        version: driver.settings.version,
+    };
     i32::try_from(driver.reset(settings)).unwrap_or(i32::MAX)
 }
 
-/// Runs everything that is queued and can run, as if the devices had all the time they need; the host's clock stands still.
+/// Runs everything that is queued and can run, as if the devices had all the time they need; the
+/// host's clock stands still.
 #[no_mangle]
 pub extern "C" fn emu_run_all() {
     lock().run_all();
@@ -60,13 +70,21 @@ pub unsafe extern "C" fn emu_history(entries: *mut Entry, room: u64) -> u64 {
     let history = driver.history.as_deref().unwrap_or_default();
     if !entries.is_null() {
         // SAFETY: promised by the caller; the history is this library's own.
-        unsafe { std::ptr::copy_nonoverlapping(history.as_ptr(), entries, history.len().min(room as usize)) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                history.as_ptr(),
+                entries,
+                history.len().min(room as usize),
+            )
+        };
     }
     history.len() as u64
 }
 
-/// Makes the `k`-th call of `name` from now return `code`, without doing anything else; a negative `k` means every call from the `|k|`-th
-/// on, 0 none any more. `*` is any call; `exec` is the execution of an asynchronous copy and `kernel` that of a kernel, whose errors stick to the context.
+/// Makes the `k`-th call of `name` from now return `code`, without doing anything else; a negative
+/// `k` means every call from the `|k|`-th on, 0 none any more. `*` is any call; `exec` is the
+/// execution of an asynchronous copy and `kernel` that of a kernel, whose errors stick to the
+/// context.
 ///
 /// # Safety
 /// `name` must be null or a C string.
@@ -131,7 +149,9 @@ pub extern "C" fn emu_work(stream: Handle, seconds: f64) -> Status {
         return INVALID_VALUE;
     }
     let mut driver = lock();
-    let queued = driver.stream(stream).map(|stream| driver.enqueue(stream, Action::Work(seconds), Vec::new()));
+    let queued = driver
+        .stream(stream)
+        .map(|stream| driver.enqueue(stream, Action::Work(seconds), Vec::new()));
     driver.tick();
     queued.err().unwrap_or(SUCCESS)
 }

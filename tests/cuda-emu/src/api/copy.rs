@@ -88,8 +88,9 @@ exports! {
     fn cuMemsetD8_v2(to: Address, value: u8, len: usize) |driver| driver.set_bytes(to, value, len, LEGACY);
 }
 
-/// Page-locked memory is read and written when the copy runs. Pageable memory is read into a staging buffer before the call returns, after
-/// the stream has been worked off; and written before the call returns.
+/// Page-locked memory is read and written when the copy runs. Pageable memory is read into a
+/// staging buffer before the call returns, after the stream has been worked off; and written before
+/// the call returns.
 fn copy(call: Call, request: Request) -> Status {
     let begin = |driver: &mut Driver| {
         let Some(checked) = driver.check_copy(request)? else { return Ok((Vec::new(), None)) };
@@ -121,8 +122,10 @@ impl Driver {
         if request.len == 0 {
             return Ok(None);
         }
-        let (to, from) = (self.known(request.to, request.len)?, self.known(request.from, request.len)?);
-        let on_device = |region: &Option<Region>| region.is_some_and(|region| region.kind.is_device());
+        let (to, from) =
+            (self.known(request.to, request.len)?, self.known(request.from, request.len)?);
+        let on_device =
+            |region: &Option<Region>| region.is_some_and(|region| region.kind.is_device());
         let direction = match (on_device(&from), on_device(&to)) {
             (false, true) => Direction::HostToDevice,
             (true, false) => Direction::DeviceToHost,
@@ -161,10 +164,15 @@ impl Driver {
             (false, _) => Side::Known(from),
             (true, false) => Side::Pageable(from),
             // SAFETY: the caller says that these bytes may be read until its call returns.
-            (true, true) => Side::Staged(unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec()),
+            (true, true) => {
+                Side::Staged(unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec())
+            }
         };
         let (direction, device) = (checked.direction, checked.device);
-        self.enqueue_copy(checked.stream, Copy { to, from, len, done: 0, backwards: false, direction, device })
+        self.enqueue_copy(
+            checked.stream,
+            Copy { to, from, len, done: 0, backwards: false, direction, device },
+        )
     }
 
     fn set_bytes(&mut self, to: Address, value: u8, len: usize, stream: Handle) -> Result {

@@ -59,25 +59,27 @@ fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Re
     text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// A `CUdevice_attribute`; those of an ordinary device of compute capability 8.0, and 0 for what this driver does not do.
+/// A `CUdevice_attribute`; those of an ordinary device of compute capability 8.0, and 0 for what
+/// this driver does not do.
 fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
     let known = match attribute {
-        1..=3 => 1024,                         // threads per block, block dimensions x and y
-        4 => 64,                               // block dimension z
-        5 => i32::MAX,                         // grid dimension x
-        6 | 7 => 65_535,                       // grid dimensions y and z
-        8 => 48 << 10,                         // shared memory per block
-        10 => 32,                              // warp size
-        13 | 36 => 1_400_000,                  // clock and memory clock, kHz
-        16 => 108,                             // multiprocessors
-        33 => device + 1,                      // PCI bus
-        15 | 19 | 31 | 41 | 78 | 83 | 99 => 1, // overlap, map, concurrency, unified addressing, priorities, managed, register
-        37 => 5120,                            // bus width, bits
-        38 => 40 << 20,                        // L2
-        39 => 2048,                            // threads per multiprocessor
-        40 => 2,                               // copy engines
-        75 => 8,                               // compute capability
-        81 | 97 => 163 << 10,                  // shared memory per multiprocessor, and opt-in per block
+        1..=3 => 1024,        // threads per block, block dimensions x and y
+        4 => 64,              // block dimension z
+        5 => i32::MAX,        // grid dimension x
+        6 | 7 => 65_535,      // grid dimensions y and z
+        8 => 48 << 10,        // shared memory per block
+        10 => 32,             // warp size
+        13 | 36 => 1_400_000, // clock and memory clock, kHz
+        16 => 108,            // multiprocessors
+        33 => device + 1,     // PCI bus
+        // overlap, map, concurrency, unified addressing, priorities, managed, register
+        15 | 19 | 31 | 41 | 78 | 83 | 99 => 1,
+        37 => 5120,           // bus width, bits
+        38 => 40 << 20,       // L2
+        39 => 2048,           // threads per multiprocessor
+        40 => 2,              // copy engines
+        75 => 8,              // compute capability
+        81 | 97 => 163 << 10, // shared memory per multiprocessor, and opt-in per block
         _ => 0,
     };
     (1..=160).contains(&attribute).then_some(known)

@@ -4,7 +4,10 @@ use super::{exports, Address, Out};
 use crate::call::Call;
 use crate::driver::{call_and_wait, Driver};
 use crate::memory::{Kind, Place};
-use crate::status::{Result, Status, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::status::{
+    Result, Status, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE,
+    OUT_OF_MEMORY,
+};
 
 /// Portable, device map, write combined.
 const HOST_ALLOC_FLAGS: u32 = 7;
@@ -95,7 +98,11 @@ exports! {
 pub extern "C" fn cuMemFree_v2(address: Address) -> Status {
     let begin = |driver: &mut Driver| {
         driver.current()?;
-        let region = *driver.memory.at(address).filter(|region| region.kind.is_device()).ok_or(INVALID_VALUE)?;
+        let region = *driver
+            .memory
+            .at(address)
+            .filter(|region| region.kind.is_device())
+            .ok_or(INVALID_VALUE)?;
         driver.healthy(region.context)?;
         driver.counters.totals.host_syncs += 1;
         Ok((driver.all_work(region.context), region.context))
@@ -113,9 +120,11 @@ impl Driver {
             return Err(INVALID_VALUE);
         }
         let device = self.contexts[context].device;
-        let address = self.memory.allocate(bytes, kind, context, device).map_err(|_| OUT_OF_MEMORY)?;
+        let address =
+            self.memory.allocate(bytes, kind, context, device).map_err(|_| OUT_OF_MEMORY)?;
         let totals = &mut self.counters.totals;
-        *(if kind.is_device() { &mut totals.allocations } else { &mut totals.host_allocations }) += 1;
+        *(if kind.is_device() { &mut totals.allocations } else { &mut totals.host_allocations }) +=
+            1;
         Ok(address)
     }
 }

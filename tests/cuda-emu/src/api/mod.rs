@@ -1,4 +1,5 @@
-//! The C functions, in one file per subject. Each is named like the driver's; the CUDA driver API documents what they mean.
+//! The C functions, in one file per subject. Each is named like the driver's; the CUDA driver API
+//! documents what they mean.
 
 pub mod context;
 pub mod control;

@@ -1,6 +1,9 @@
 //! Modules and kernels.
 
-#![allow(clippy::not_unsafe_ptr_arg_deref, reason = "safe to declare, like the other entry points; the caller is C")]
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "safe to declare, like the other entry points; the caller is C"
+)]
 
 use super::{exports, Handle, Out};
 use crate::call::Call;
@@ -42,7 +45,8 @@ exports! {
     fn cuFuncSetAttribute(function: Handle, attribute: i32, value: i32) |driver| driver.set_function_attribute(function, attribute, value);
 }
 
-/// Queues a kernel. The arguments are copied; their number and types are not checked, and `extra` is not supported.
+/// Queues a kernel. The arguments are copied; their number and types are not checked, and `extra`
+/// is not supported.
 #[no_mangle]
 #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's signature")]
 pub extern "C" fn cuLaunchKernel(

@@ -16,13 +16,15 @@ const NO_LOWERED_NAMES_BEFORE_COMPILATION: i32 = 9;
 const EXPRESSION_NOT_VALID: i32 = 10;
 
 fn programs() -> MutexGuard<'static, Table<Program>> {
-    static PROGRAMS: LazyLock<Mutex<Table<Program>>> = LazyLock::new(|| Mutex::new(Table::new(0x60_0000_0000)));
+    static PROGRAMS: LazyLock<Mutex<Table<Program>>> =
+        LazyLock::new(|| Mutex::new(Table::new(0x60_0000_0000)));
     PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn with(program: Handle, body: impl FnOnce(&mut Program) -> Result) -> i32 {
     let mut programs = programs();
-    let result = programs.find(program).ok_or(INVALID_PROGRAM).and_then(|index| body(&mut programs[index]));
+    let result =
+        programs.find(program).ok_or(INVALID_PROGRAM).and_then(|index| body(&mut programs[index]));
     result.err().unwrap_or(0)
 }
 

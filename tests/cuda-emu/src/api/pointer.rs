@@ -19,7 +19,11 @@ enum Value {
 /// `data` must be null or the place for that attribute.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
-pub unsafe extern "C" fn cuPointerGetAttribute(data: *mut c_void, attribute: u32, address: Address) -> Status {
+pub unsafe extern "C" fn cuPointerGetAttribute(
+    data: *mut c_void,
+    attribute: u32,
+    address: Address,
+) -> Status {
     call(Call::cuPointerGetAttribute, |driver| {
         let region = find(driver, address).ok_or(INVALID_VALUE)?;
         let value = value(driver, attribute, address, &region)?;
@@ -31,10 +35,16 @@ pub unsafe extern "C" fn cuPointerGetAttribute(data: *mut c_void, attribute: u32
 /// Several attributes; those of ordinary memory are zero, its device is -2.
 ///
 /// # Safety
-/// `attributes` and `data` must be null or `count` long, and each element of `data` the place for its attribute.
+/// `attributes` and `data` must be null or `count` long, and each element of `data` the place for
+/// its attribute.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
-pub unsafe extern "C" fn cuPointerGetAttributes(count: u32, attributes: *const u32, data: *const *mut c_void, address: Address) -> Status {
+pub unsafe extern "C" fn cuPointerGetAttributes(
+    count: u32,
+    attributes: *const u32,
+    data: *const *mut c_void,
+    address: Address,
+) -> Status {
     call(Call::cuPointerGetAttributes, |driver| {
         if count == 0 || attributes.is_null() || data.is_null() {
             return Err(INVALID_VALUE);

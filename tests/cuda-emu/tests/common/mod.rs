@@ -1,8 +1,12 @@
-//! One driver per process, so one test at a time; and the driver's calls as functions that panic instead of returning a status.
+//! One driver per process, so one test at a time; and the driver's calls as functions that panic
+//! instead of returning a status.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its share")]
 
-pub use cuda_emu::api::{context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, nvrtc::*, pointer::*, stream::*};
+pub use cuda_emu::api::{
+    context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, nvrtc::*,
+    pointer::*, stream::*,
+};
 pub use cuda_emu::api::{Address, Handle, Out};
 pub use cuda_emu::{status::*, Entry, Kind, Mode, Totals};
 use std::ffi::CString;
@@ -40,7 +44,11 @@ impl Drop for Session {
 pub fn exclusive(seed: u64, mode: Mode, devices: i32) -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    assert_eq!(emu_reset(seed, mode as i32, devices, CAPACITY), 0, "something of the last test is alive");
+    assert_eq!(
+        emu_reset(seed, mode as i32, devices, CAPACITY),
+        0,
+        "something of the last test is alive"
+    );
     if devices > 0 {
         ok(cuInit(0));
     }
