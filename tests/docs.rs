@@ -613,12 +613,27 @@ fn every_make_target_and_command_exists() {
 #[test]
 fn the_architecture_page_has_the_floors() {
     let test = fs::read_to_string(root().join("tests/floors.rs")).unwrap();
-    let list = test.split_once("const FLOORS").unwrap().1.split_once("= [").unwrap().1.split_once("];").unwrap().0;
-    let floors: Vec<&str> = list.split('"').skip(1).step_by(2).filter(|name| *name != "lib").collect();
+    let list = test
+        .split_once("const FLOORS")
+        .unwrap()
+        .1
+        .split_once("= [")
+        .unwrap()
+        .1
+        .split_once("];")
+        .unwrap()
+        .0;
+    let floors: Vec<&str> =
+        list.split('"').skip(1).step_by(2).filter(|name| *name != "lib").collect();
     let above = floors.iter().position(|name| *name == "schedule").unwrap();
     let blocks = page("docs/architecture.md").blocks();
     let drawn = blocks.iter().find(|block| block.language == "text").unwrap();
-    let drawn: Vec<&str> = drawn.text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
+    let drawn: Vec<&str> = drawn
+        .text
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
     let expected: Vec<&str> = floors[above..].iter().rev().copied().collect();
     assert_eq!(drawn, expected, "docs/architecture.md and tests/floors.rs");
 }
