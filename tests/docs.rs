@@ -639,6 +639,15 @@ fn the_architecture_page_has_the_floors() {
 }
 
 #[test]
+fn the_citation_has_the_version() {
+    let citation = page("CITATION.cff").text;
+    assert!(
+        citation.contains(concat!("\nversion: ", env!("CARGO_PKG_VERSION"), "\n")),
+        "{citation}"
+    );
+}
+
+#[test]
 fn make_help_names_every_target() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).unwrap();

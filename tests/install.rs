@@ -184,6 +184,7 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
         "share/cmake/gpuzip/gpuzipConfig.cmake",
         "share/doc/gpuzip/LICENSE",
         "share/doc/gpuzip/README.md",
+        "share/doc/gpuzip/docs/README.md",
         &so,
         &links[0],
         &links[1],
