@@ -1,57 +1,63 @@
-//! `bfp`: block floating point. 33 bytes for 32 FP32 values (34 for 32 FP64 values), known before
-//! the data are.
+//! `bfp`: block floating point. 32 FP32 values take 33 bytes, 32 FP64 values take 34 bytes; the
+//! size depends on the shape of the array alone.
 //!
-//! Each block of 32 consecutive values, the last one perhaps shorter, has an exponent E and
-//! integers q = x 2^-k rounded to nearest, ties to even, |q| <= 127, and comes back as q 2^k:
+//! The array is cut into blocks of 32 consecutive values; the last block may be shorter. A block
+//! has one exponent E. A value x becomes the integer q = x 2^-k, rounded to nearest, ties to even,
+//! |q| <= 127, and comes back as q 2^k, where B is the bias of the IEEE format, 127 (FP64: 1023),
+//! and
 //!
-//! k = E - B - 6, E = max(8, biased exponent of (128 / 127.5) max |x| over the block), B = 127
-//! (FP64: 1023)
+//!   k = E - B - 6
+//!   E = max(8, biased exponent of (128 / 127.5) max |x| over the block)
 //!
-//! The biased exponent is that of the IEEE format; the factor is the addition of 2^-7 of a binade
-//! to the bits of max |x|: where 127.5 2^k and above would round to 128, E is one more. With E >= 8
-//! denormals become 0 and no decoded value is one, so that the result does not depend on whether
-//! the processor flushes denormals.
+//! The encoder applies the factor 128 / 127.5 by adding 2^-7 of a binade to the bits of max |x|: E
+//! is one larger where max |x| >= 127.5 2^k would round to 128. E >= 8 makes denormals 0 and every
+//! decoded value normal or 0, so that the result does not depend on whether the processor flushes
+//! denormals.
 //!
-//! Error: |x - decoded x| <= 2^(k-1), hence <= max(max |x| over the block / 127, 2^-126) (FP64:
-//! 2^-1022). -0 becomes 0. The caller's bound is not looked at. Blocks know nothing of each other:
-//! one pass, one thread or one warp per block.
+//! Error:
 //!
-//! Not coded, and left to be stored raw: arrays with NaN, infinities or values of (2 - 2^-7) 2^127
-//! (FP64: 2^1023) and above.
+//!   |x - decoded x| <= 2^(k-1) <= max(max |x| over the block / 127, 2^-126)   (FP64: 2^-1022)
 //!
-//! n values, N = ceil(n / 32) blocks:
+//! -0 becomes 0. The codec ignores the caller's error bound. Blocks are independent of each other:
+//! one pass over the array suffices, with one thread or one warp per block.
 //!
-//! | byte | what (little-endian) |
+//! The codec refuses an array that contains NaN, an infinity or a magnitude of (2 - 2^-7) 2^127
+//! (FP64: 2^1023) or more; the caller then stores the array raw.
+//!
+//! Layout of the payload for n values in N = ceil(n / 32) blocks:
+//!
+//! | byte | contents (little-endian) |
 //! |---|---|
-//! | 0 | u8 each (FP64: u16): E of the blocks, 8..=254 (FP64: 2046) |
-//! | N (FP64: 2 N) | 0 up to the next multiple of 16 |
-//! | that | i8 each: q, in the order of the array; -128 does not occur |
+//! | 0 | exponents E of the N blocks, 8..=254 (FP64: 2046), u8 each (FP64: u16) |
+//! | N (FP64: 2 N) | zeros up to the next multiple of 16 |
+//! | that multiple of 16 | integers q of the n values in the order of the array, i8 each; -128 does not occur |
 
 use super::coder::{Bound, Coder, Shape};
 use super::simd::{dispatch, Kernel};
 use crate::error::{fail, Result};
 use crate::scalar::{Array, ArrayMut, Real};
 
-/// Values of a block.
+/// Values per block.
 const BLOCK: usize = 32;
-/// The integers begin at a multiple of this.
+/// The integers begin at a multiple of this number of bytes.
 const ALIGN: usize = 16;
-/// The smallest E: of blocks with nothing but zeros and denormals, too.
+/// The smallest E. Blocks that contain only zeros and denormals have it, too.
 const LEAST: u16 = 8;
 
-/// The blocks of a field; the shape is all that it keeps.
+/// Coder for arrays of one shape. It keeps no data between calls.
 #[derive(Debug)]
 pub struct Bfp {
     shape: Shape,
-    /// Bytes of the exponents.
+    /// Size of the exponents, in bytes.
     exponents: usize,
-    /// Where the integers begin.
+    /// Offset of the integers in the payload, in bytes.
     integers: usize,
+    /// Size of the payload, in bytes.
     bytes: usize,
 }
 
 impl Bfp {
-    /// For arrays of this shape.
+    /// Makes a coder for arrays of this shape. Fails if the number of values overflows.
     pub fn new(shape: Shape) -> Result<Self> {
         let Some(values) = shape
             .n
@@ -128,23 +134,23 @@ impl Coder for Bfp {
     }
 }
 
-/// What a block of values becomes.
+/// Arithmetic of the format for one type of value.
 trait Lane: Real {
-    /// The exponent of infinities and NaNs.
+    /// The biased exponent that infinities and NaNs have in the IEEE format.
     const INFINITE: u16;
-    /// E, `INFINITE` where there is none.
+    /// Returns E of a block, or at least `INFINITE` if the block cannot be coded.
     fn exponent(x: &[Self; BLOCK]) -> u16;
-    /// 2^-k of E in `LEAST..INFINITE`.
+    /// Returns 2^-k for an exponent E in `LEAST..INFINITE`.
     fn scale(exponent: u16) -> Self;
-    /// 2^k.
+    /// Returns 2^k for an exponent E in `LEAST..INFINITE`.
     fn step(exponent: u16) -> Self;
-    /// x scale, rounded.
+    /// Writes each x * scale, rounded to an integer, to `q`.
     fn integers(x: &[Self], scale: Self, q: &mut [u8]);
-    /// q step.
+    /// Writes each q * step to `x`.
     fn values(q: &[u8], step: Self, x: &mut [Self]);
-    /// Stores an exponent.
+    /// Stores the exponent of a block.
     fn put(exponents: &mut [u8], block: usize, exponent: u16);
-    /// Loads one.
+    /// Loads the exponent of a block.
     fn get(exponents: &[u8], block: usize) -> u16;
 }
 
@@ -156,7 +162,7 @@ macro_rules! lane {
             #[inline(always)]
             fn exponent(x: &[Self; BLOCK]) -> u16 {
                 const DIGITS: u32 = $float::MANTISSA_DIGITS - 1;
-                // Finite values, infinities and NaNs, in this order, are ordered as their bits are.
+                // The bits of magnitudes, as integers, have the order finite < infinite < NaN.
                 let mut peaks = [(LEAST as $signed) << DIGITS; 8];
                 for x in x.as_chunks::<8>().0 {
                     for (peak, x) in peaks.iter_mut().zip(x) {
@@ -182,8 +188,8 @@ macro_rules! lane {
 
             #[inline(always)]
             fn integers(x: &[Self], scale: Self, q: &mut [u8]) {
-                // In a sum with 1.5 2^DIGITS the last bit weighs 1: one rounding, to even, and the
-                // low byte is q.
+                // The last bit of x * scale + 1.5 2^DIGITS weighs 1: the sum is rounded once, ties
+                // to even, and its low byte is q.
                 const MAGIC: $float = (3u64 << ($float::MANTISSA_DIGITS - 2)) as $float;
                 for (q, x) in q.iter_mut().zip(x) {
                     *q = $float::to_bits(x * scale + MAGIC) as u8;
@@ -219,14 +225,14 @@ macro_rules! lane {
 lane!(f32, u32, i32, 127, u8);
 lane!(f64, u64, i64, 1023, u16);
 
-/// `BLOCK`, hidden from the compiler: loops of a length that it knows it unrolls first, and then
-/// fails to vectorise.
+/// Returns `BLOCK` in a way that the compiler cannot see through. The compiler would unroll a loop
+/// of known length first and then fail to vectorise it.
 #[inline(always)]
 fn length() -> usize {
     std::hint::black_box(BLOCK).min(BLOCK)
 }
 
-/// One block: the integers, and E if there is one.
+/// Codes one block: writes its integers and returns E, or `None` if the block cannot be coded.
 #[inline(always)]
 fn encode<T: Lane>(x: &[T; BLOCK], q: &mut [u8; BLOCK]) -> Option<u16> {
     let exponent = T::exponent(x);
@@ -239,7 +245,7 @@ fn encode<T: Lane>(x: &[T; BLOCK], q: &mut [u8; BLOCK]) -> Option<u16> {
     Some(exponent)
 }
 
-/// Whether all blocks can be coded.
+/// Codes all blocks; the output says whether every block could be coded.
 struct Encode<'a, T> {
     x: &'a [T],
     exponents: &'a mut [u8],
@@ -254,7 +260,8 @@ impl<T: Lane> Kernel for Encode<'_, T> {
         let (x, x_rest) = self.x.as_chunks();
         let (q, q_rest) = self.q.as_chunks_mut();
         let blocks = x.len();
-        // To leave early is what keeps compilers from taking a lane per block, with gathers.
+        // The early return keeps compilers from assigning one block to each SIMD lane, which would
+        // need gather instructions.
         for (block, (x, q)) in x.iter().zip(q).enumerate() {
             let Some(exponent) = encode(x, q) else { return false };
             T::put(self.exponents, block, exponent);
@@ -270,7 +277,7 @@ impl<T: Lane> Kernel for Encode<'_, T> {
     }
 }
 
-/// Whether all exponents are possible.
+/// Decodes all blocks; the output says whether every exponent is in range.
 struct Decode<'a, T> {
     exponents: &'a [u8],
     q: &'a [u8],
@@ -316,7 +323,7 @@ mod tests {
         Shape { n: [n, 1, 1], scalar: T::SCALAR }
     }
 
-    /// The stream; every level must give the same.
+    /// Returns the payload, which must be equal at every instruction set.
     fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
         let mut coder = Bfp::new(line::<T>(x.len())).unwrap();
         let streams = levels().into_iter().map(|level| {
@@ -345,8 +352,8 @@ mod tests {
         Ok(arrays.into_iter().next().unwrap())
     }
 
-    /// Codes as the module's text says, by division and rounding in double precision, one value at
-    /// a time. FP32 only: there all is exact.
+    /// Codes as the module's documentation says, by division and rounding in double precision, one
+    /// value at a time. FP32 only, because double precision is exact for FP32 values.
     fn by_the_text(x: &[f32]) -> Vec<u8> {
         let exponents = x.chunks(BLOCK).map(|block| {
             let peak = block.iter().fold(0f32, |peak, x| peak.max(x.abs())) as f64;
@@ -386,7 +393,8 @@ mod tests {
         Ok(())
     }
 
-    /// Smooth, noisy, sparse, constant or of mixed magnitudes, about 2^scale.
+    /// Fields that are smooth, noisy, sparse, constant or of mixed magnitudes, with a power of two
+    /// that scales them.
     fn fields() -> impl Strategy<Value = (Vec<f64>, i32)> {
         let values = (1..300usize, 0..5, any::<u64>()).prop_map(|(n, kind, seed)| {
             let mut state = seed;
@@ -470,7 +478,7 @@ mod tests {
         assert!(coder.decompress(&[8; 26], ArrayMut::F32(&mut [0.0; 10])).is_err());
     }
 
-    /// GemPy's wavefields, where they are. `GPUZIP_SHARED` says where, or `../shared`.
+    /// Codes GemPy's wavefields if the folder `GPUZIP_SHARED` (default: `../shared`) has them.
     #[test]
     fn real_wavefields() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,54 +1,55 @@
-//! The checksum of streams, profiles and shared time levels: a sum over 64-bit words, mod 2^64,
-//! which may be added up in any order and in any pieces, so that a kernel sums a stream while it
-//! writes.
+//! The checksum of streams, profiles and shared time levels: a sum over 64-bit words, mod 2^64. The
+//! terms can be added in any order and in any pieces, so that a kernel can compute the checksum of
+//! a stream while the kernel writes the stream.
 //!
-//! Word number i, of value w, adds `weight(i / RUN) * t(w ^ KEYS[i % RUN])`. Keys and weights are
-//! pseudo-random (splitmix64); weights are odd. With x = 2^32 b + a, a and b the halves of 32 bits,
+//! A word w with index i contributes `weight(i / RUN) * t(w ^ KEYS[i % RUN])`. Keys and weights are
+//! pseudo-random (splitmix64); weights are odd. With x = 2^32 b + a, where a and b are the low and
+//! the high 32 bits of x,
 //!
 //!   t(x) = x + a b = (a + 2^32)(b + 1) - 2^32  mod 2^64,
 //!
-//! which is NH (Black et al. 1999) with the word itself added, as XXH3 adds it, since a product
-//! alone is blind to one half where the other half is zero. What it notices:
+//! which is NH (Black et al. 1999) with the word itself added, as in XXH3, because a product alone
+//! does not see a change of one half of a word while the other half is zero. The checksum detects:
 //!
-//! - A change within one half of a word, always. With b fixed, a change da moves t by (b + 1) da,
-//!   and 0 < |(b + 1) da| < 2^64. With a fixed, a change db moves t by (a + 2^32) db, and 0 < |(a +
-//!   2^32) db| < 2^65: it is 0 mod 2^64 only if it is 2^64 itself, so a + 2^32 would have to be a
-//!   power of two, hence 2^32, and |db| = 2^32, which is too large. An odd weight keeps what is not
-//!   0 mod 2^64 so.
-//! - Words replaced by random ones: all but about one in 2^61.
-//! - Any fixed pattern of flipped bits in words of random content: all but one in 2^32 at worst,
-//!   which is where only the highest bits of halves flip (the signs of FP32 values, say), since
-//!   such a change moves the sum by multiples of 2^31. The tests count this exactly for words of
-//!   few bits.
+//! - Every change within one half of one word. With b fixed, a change da moves t by (b + 1) da, and
+//!   0 < |(b + 1) da| < 2^64. With a fixed, a change db moves t by (a + 2^32) db, and 0 < |(a +
+//!   2^32) db| < 2^65: this product is 0 mod 2^64 only if its magnitude is 2^64. Then a + 2^32
+//!   would have to be a power of two, hence 2^32, and |db| would have to be 2^32, which is too
+//!   large. Multiplication by an odd weight keeps a number different from 0 mod 2^64.
+//! - Words replaced by random words: all replacements but about one in 2^61.
+//! - Any fixed pattern of flipped bits in words of random content: all contents but one in 2^32 at
+//!   worst. The worst patterns flip only the highest bits of halves (for example the signs of FP32
+//!   values), because such a change moves the sum by multiples of 2^31. The tests count the
+//!   undetected contents exactly for words of few bits.
 //!
-//! Keys in an arithmetic progression would be cheaper and would cancel in patterns that data have,
-//! such as two pulses that move apart by one word each. Nothing here resists someone who chooses
-//! the damage: the constants are public.
+//! Keys in an arithmetic progression would be cheaper, but their terms would cancel for patterns
+//! that real data have, for example two pulses that move apart by one word each. The checksum gives
+//! no protection against deliberate damage: the constants are public.
 
-// Lanes are counted.
+// Loops over SIMD lanes use an index.
 #![allow(clippy::needless_range_loop)]
 
 use super::simd::{dispatch, prefetch, Kernel};
 
-/// The checksum of `bytes`, the last word filled up with zeros, whose first word is number `first`
-/// of the stream.
+/// Returns the part of the checksum that `bytes` contribute. The first word of `bytes` has index
+/// `first` in the stream; the last word is filled up with zeros.
 pub fn checksum(bytes: &[u8], first: u64) -> u64 {
     dispatch(Sum(bytes, first))
 }
 
 struct Sum<'a>(&'a [u8], u64);
 
-/// Words that have a weight in common and a key each.
+/// Number of consecutive words that share a weight and have one key each.
 const RUN: usize = 256;
-/// The keys of a run of words.
+/// Keys of the words of a run.
 static KEYS: [u64; RUN] = keys();
 
-/// Words that are added up side by side, in vectors.
+/// Number of words that are added side by side, in vectors.
 const LANES: usize = 16;
-/// Bytes of these words.
+/// Bytes of `LANES` words.
 const BLOCK: usize = 8 * LANES;
-/// How many bytes ahead memory is asked for: there is little to do for each word, and the checksum
-/// would wait for most of them.
+/// How many bytes ahead of the words in work the loop prefetches. The arithmetic per word is short,
+/// so that without prefetching the loop would wait for memory.
 const AHEAD: usize = 16 * BLOCK;
 
 impl Kernel for Sum<'_> {
@@ -77,7 +78,8 @@ impl Kernel for Sum<'_> {
     }
 }
 
-/// The sums of t over the words of a whole run, by lanes. It stands at `bytes[at..]`.
+/// Returns the sums of t over the words of a whole run, one sum per lane. The run begins at
+/// `bytes[at]`.
 #[inline(always)]
 fn sums_of_run(run: &[u8; 8 * RUN], bytes: &[u8], at: usize) -> [u64; LANES] {
     let mut sums = [0u64; LANES];
@@ -95,7 +97,8 @@ fn sums_of_run(run: &[u8; 8 * RUN], bytes: &[u8], at: usize) -> [u64; LANES] {
     sums
 }
 
-/// The sum of t over the words of a part of a run, whose keys are the first ones of `keys`.
+/// Returns the sum of t over the words of a part of a run; `keys` begins with the key of the first
+/// of these words.
 #[inline(always)]
 fn sum_of_piece(bytes: &[u8], keys: &[u64]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -111,13 +114,13 @@ fn sum_of_piece(bytes: &[u8], keys: &[u64]) -> u64 {
     }
 }
 
-/// What a word adds, its key applied, before its weight.
+/// Returns the term of a word, before its weight; `x` is the word XOR its key.
 #[inline(always)]
 fn t(x: u64) -> u64 {
     x.wrapping_add((x & 0xFFFF_FFFF).wrapping_mul(x >> 32))
 }
 
-/// The weight of all words of run number `run`.
+/// Returns the weight of all words of run number `run`.
 #[inline(always)]
 fn weight(run: u64) -> u64 {
     splitmix64(!run) | 1
@@ -133,8 +136,8 @@ const fn keys() -> [u64; RUN] {
     keys
 }
 
-/// Number `i` of the sequence of Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014, from seed 0.
+/// Returns number `i` of the sequence of Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", 2014, with seed 0.
 #[inline(always)]
 const fn splitmix64(i: u64) -> u64 {
     let x = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -154,7 +157,7 @@ mod tests {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 
-    /// The definition, without lanes and runs.
+    /// Computes the checksum by its definition, without lanes and runs.
     fn plain(bytes: &[u8], first: u64) -> u64 {
         let term = |(k, piece): (usize, &[u8])| {
             let (mut word, index) = ([0; 8], first + k as u64);
@@ -167,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every level gives what the definition does, from any word on; pieces add up.
+        /// The checksum equals its definition at every instruction set and for every index of the
+        /// first word; the checksums of pieces add up.
         #[test]
         fn is_what_it_is_defined_to_be(
             words in prop::collection::vec(any::<u64>(), 0..900), cut in 0..8usize, at in any::<prop::sample::Index>(),
@@ -184,7 +188,8 @@ mod tests {
             }
         }
 
-        /// A changed half of a word, whatever the word, its place and the change, zeros behind the end, and a swap of words are noticed.
+        /// The checksum detects a changed half of a word (for any word, any index and any change),
+        /// an appended word of zero, and two swapped words.
         #[test]
         fn notices(
             words in prop::collection::vec(any::<u64>(), 2..80), at in any::<prop::sample::Index>(), change in 1..=u32::MAX, first in any::<u32>(),
@@ -203,15 +208,15 @@ mod tests {
         }
     }
 
-    /// No word hides a change of its own half: not those that the key makes 0 or extreme, nor those
-    /// that a product of halves plus multiples of the word's number would hide, up to words far
-    /// beyond 2^32.
+    /// No word hides a change of its own half: neither words that the key makes 0 or extreme, nor
+    /// words that a weaker checksum (a product of halves plus multiples of the index) would not
+    /// see, up to indices far beyond 2^32.
     #[test]
     fn no_word_is_blind() {
         const SPECIAL: [u32; 8] =
             [0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFE, 0xFFFF_FFFF];
-        // 110066197: in FP32 values, [2 * 110066197 + 1] was invisible where the value before it
-        // was 0.
+        // At index 110066197 such a weaker checksum does not see FP32 value [2 * 110066197 + 1]
+        // where the FP32 value before it is 0.
         let places = (0..2 * RUN as u64).chain([
             110_066_197,
             110_066_205,
@@ -252,15 +257,16 @@ mod tests {
         }
     }
 
-    /// The same sum with words of 2 w bits, exactly: of all patterns of flipped bits in one word,
-    /// and in two words, none stays unnoticed in more than 2^-w of all contents; within one
-    /// half, none at all.
+    /// Counts exactly, for the checksum with words of 2 w bits: of all patterns of flipped bits in
+    /// one word and in two words, every pattern stays undetected in at most 2^-w of all contents,
+    /// and a pattern within one half of a word is always detected.
     #[test]
     fn small_words_are_counted_out() {
         for w in 2..=5 {
             let (words, half) = (1usize << (2 * w), (1usize << w) - 1);
             let t: Vec<usize> = (0..words).map(|x| (x + (x & half) * (x >> w)) % words).collect();
-            // How often a pattern of flipped bits moves t by how much.
+            // moves[pattern][d]: the number of contents for which flipping the bits of the pattern
+            // moves t by d.
             let moves: Vec<Vec<u64>> = (0..words)
                 .map(|flipped| {
                     let mut moves = vec![0; words];
@@ -290,8 +296,8 @@ mod tests {
         }
     }
 
-    /// Patterns that data have, on fields of zeros, of one value and of smooth values: all have
-    /// different sums.
+    /// Changes with the patterns that real data have, on fields of zeros, of one value and of
+    /// smooth values: every change gives a different sum.
     #[test]
     fn structured_changes_are_told_apart() {
         const WORDS: usize = 520;
@@ -308,12 +314,12 @@ mod tests {
             let mut is_new = |sum: u64, what: &str, at: usize| {
                 assert!(seen.insert(sum), "field {number}: {what}, {at}")
             };
-            // By how much the sum moves where word i becomes another one.
+            // Returns by how much the sum moves where word i becomes `to`.
             let moved = |i: usize, to: u64| {
                 let term = |word: u64| checksum(&word.to_le_bytes(), 8 + i as u64);
                 term(to).wrapping_sub(term(words[i]))
             };
-            // Two pulses anywhere: moving them apart, together, or in step changes the sum.
+            // Every pair of places for two pulses gives a sum of its own.
             for pulse in [
                 single(-1.37),
                 single(0.1) << 32,
@@ -331,7 +337,7 @@ mod tests {
                     });
                 }
             }
-            // All words of a stretch changed, from any word to any other.
+            // All words from any word to any later word are changed.
             let changes: [(&str, &dyn Fn(usize) -> u64); 3] = [
                 ("NaN", &|_| u64::MAX),
                 ("bits counted up", &|i| words[i].wrapping_add(0x1_0000_0001)),
@@ -346,7 +352,7 @@ mod tests {
                     }
                 }
             }
-            // Lengths, and the whole in another place.
+            // The field is cut at every length, and the whole field begins at another index.
             (1..WORDS).for_each(|end| is_new(checksum(&bytes(&words[..end]), 8), "cut", end));
             (9..4000).for_each(|first| {
                 is_new(checksum(&bytes(&words), first), "in another place", first as usize)
@@ -354,7 +360,7 @@ mod tests {
         }
     }
 
-    /// Words that change places, across runs and across 2^32 words, change the sum.
+    /// Two words that swap places change the sum, also across runs and across 2^32 words.
     #[test]
     fn places_differ() {
         let pair = [1.0f32, 1.5].map(|x| u64::from(x.to_bits()));
@@ -371,7 +377,7 @@ mod tests {
         }
     }
 
-    /// A sum that is kept somewhere stays what it is.
+    /// The checksum of given words never changes from version to version: files contain checksums.
     #[test]
     fn stays_the_same() {
         let words: Vec<u64> = (0..1000).map(|i| splitmix64(i + 5)).collect();

@@ -1,27 +1,27 @@
-//! What a codec does with one array.
+//! The interface of a codec that codes one array: [`Coder`], [`Bound`] and [`Shape`].
 
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
 
-/// What the error of an array must not exceed.
+/// Upper bound of the error of a coded array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// |x - decoded x| <= this, for every finite value.
+    /// |x - decoded x| is at most this value, for every finite x.
     Max(f64),
-    /// The root of the mean of (x - decoded x)^2 over the array.
+    /// The root mean square of x - decoded x over the array is at most this value.
     Rms(f64),
 }
 
 impl Bound {
-    /// Its number.
+    /// Returns the value of the bound.
     pub fn value(self) -> f64 {
         match self {
             Bound::Max(value) | Bound::Rms(value) => value,
         }
     }
 
-    /// The same kind of bound, with this number if it is less.
+    /// Returns a bound of the same kind: the smaller one of this bound and `value`.
     pub fn at_most(self, value: f64) -> Self {
         match self {
             Bound::Max(b) => Bound::Max(b.min(value)),
@@ -30,31 +30,32 @@ impl Bound {
     }
 }
 
-/// Codes arrays of one shape and type. What it needs for that it allocates when it is made, never
-/// later.
+/// Codes arrays of one shape and type. A coder allocates all the memory it needs when it is made,
+/// and none later.
 ///
-/// What `compress` gives is a pure function of its arguments, whatever instruction set runs it and
-/// whatever was coded before, and every part of it can be made in parallel: kernels must give the
-/// same bytes.
+/// The output of `compress` is a pure function of its arguments: it depends neither on the
+/// instruction set nor on earlier calls. Every part of the output can be computed in parallel,
+/// because the kernels must give the same bytes.
 ///
-/// A bounded coder may rely on what its caller checks: the bound b is positive, every finite |x| <=
-/// 2^28 b, and 2^-100 <= max |x| <= 2^120 (FP64: 2^-900, 2^1000). NaN and infinities may stand
-/// anywhere and must come back with the same bits.
+/// A coder that keeps a bound b may rely on what its caller checks: b is positive, every finite x
+/// has |x| <= 2^28 b, and 2^-100 <= max |x| <= 2^120 (FP64: 2^-900 <= max |x| <= 2^1000). NaN and
+/// infinities may occur at any place and must come back with the same bits.
 pub trait Coder: Send {
-    /// Most bytes that `compress` gives.
+    /// Returns the largest number of bytes that `compress` writes.
     fn max_bytes(&self) -> usize;
 
-    /// Codes `x` into the beginning of `to`, which has `max_bytes` bytes, and returns how many it
-    /// took. What is behind them in `to` is undefined afterwards. `None`: it cannot code this
-    /// array, or needs more bytes than the array has.
+    /// Codes `x` into the beginning of `to`, which has `max_bytes` bytes, and returns the number of
+    /// bytes written. The content of `to` behind these bytes is undefined afterwards. Returns
+    /// `None` if the coder cannot code this array or would need more bytes than the array has.
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
 
-    /// Decodes all of `from` into `x`, every value of which is written. Whatever the bytes are, it
-    /// neither panics nor reads beyond them.
+    /// Decodes `from`, which holds exactly one payload, into `x`, and writes every value of `x`.
+    /// For any bytes in `from` the function neither panics nor reads beyond them; a damaged payload
+    /// is an error.
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()>;
 }
 
-/// The shape that a coder is made for: extents, n1 fastest, and type.
+/// Shape of the arrays that a coder codes: extents, n1 fastest, and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Extents; 1 where a dimension is not used.
@@ -64,17 +65,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Values of an array.
+    /// Returns the number of values of an array.
     pub fn values(&self) -> usize {
         self.n[0] * self.n[1] * self.n[2]
     }
 
-    /// Bytes of an array.
+    /// Returns the number of bytes of an array.
     pub fn bytes(&self) -> usize {
         self.values() * self.scalar.bytes() as usize
     }
 
-    /// The extents other than 1, in their order: a plane is a plane however it is declared.
+    /// Returns the extents other than 1, in their order, so that a plane has two extents in
+    /// whichever dimensions it is declared.
     pub fn dims(&self) -> Vec<usize> {
         self.n.into_iter().filter(|&n| n > 1).collect()
     }

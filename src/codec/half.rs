@@ -1,46 +1,51 @@
-//! `fp16`: scaled half precision. Half the bytes of FP32, a quarter of FP64's, known before the
-//! data are.
+//! `fp16`: scaled half precision. The payload has half the bytes of FP32 or a quarter of the bytes
+//! of FP64; the size depends on the shape of the array alone.
 //!
-//! An array becomes h(x 2^s), h the nearest IEEE binary16 value, ties to even, and comes back as h
-//! 2^-s. One s for the array brings its largest value just below the largest half: with m = max
-//! |x|,
+//! A value x becomes h(x 2^s), where h rounds to the nearest IEEE 754 binary16 value (a half), ties
+//! to even, and comes back as h 2^-s. The array has one s, which brings its largest magnitude m =
+//! max |x| just below the largest half:
 //!
-//! s = min(S, 15 - floor(log2(m))), one less where m 2^s >= 65520 would round to infinity; m = 0: s
-//! = 0
+//!   s = min(S, 15 - floor(log2(m)))    one less where m 2^s >= 65520 would round to infinity
+//!   s = 0                              where m = 0
 //!
-//! S is 101 for FP32 and 997 for FP64: with it neither the values that matter nor the decoded ones
-//! are denormal, so that the result does not depend on whether the processor flushes denormals.
-//! Subnormal halves are kept.
+//! S is 101 for FP32 and 997 for FP64. With this S, neither the values that matter nor the decoded
+//! values are denormal in the type of the array, so that the result does not depend on whether the
+//! processor flushes denormals. Subnormal halves are kept.
 //!
-//! Error: |x - decoded x| <= max(2^-11 |x|, 2^(-25-s)), hence <= 2^-11 m. The sign of zero is kept.
-//! The caller's bound is not looked at.
+//! Error:
 //!
-//! Not coded, and left to be stored raw: arrays with NaN or infinities, those with 0 < m <
-//! 2^(-14-S), and those whose largest value would round to 2^128 (FP64: 2^1024).
+//!   |x - decoded x| <= max(2^-11 |x|, 2^(-25-s)) <= 2^-11 m
 //!
-//! | byte | what (little-endian) |
+//! The sign of zero is kept. The codec ignores the caller's error bound.
+//!
+//! The codec refuses an array that contains NaN or an infinity, an array with 0 < m < 2^(-14-S),
+//! and an array whose largest magnitude would round to 2^128 (FP64: 2^1024); the caller then stores
+//! the array raw.
+//!
+//! | byte | contents (little-endian) |
 //! |---|---|
-//! | 0 | i32: s, -112..=101 (FP64: -1008..=997) |
-//! | 4 | 12 bytes: 0 |
-//! | 16 | u16 each: the halves, in the order of the array |
+//! | 0 | s, -112..=101 (FP64: -1008..=997), i32 |
+//! | 4 | 12 bytes of 0 |
+//! | 16 | halves in the order of the array, u16 each |
 
 use super::coder::{Bound, Coder, Shape};
 use super::simd::{dispatch, Kernel};
 use crate::error::{fail, Result};
 use crate::scalar::{Array, ArrayMut, Real};
 
-/// Bytes before the halves: they begin aligned for vectors.
+/// Bytes before the halves: a multiple of 16, so that vectors of halves are aligned.
 const HEAD: usize = 16;
 
-/// The halves of a field; the shape is all that it keeps.
+/// Coder for arrays of one shape. It keeps no data between calls.
 #[derive(Debug)]
 pub struct Half {
     shape: Shape,
+    /// Size of the payload, in bytes.
     bytes: usize,
 }
 
 impl Half {
-    /// For arrays of this shape.
+    /// Makes a coder for arrays of this shape. Fails if the size of the payload overflows.
     pub fn new(shape: Shape) -> Result<Self> {
         match shape
             .n
@@ -113,7 +118,8 @@ impl Coder for Half {
     }
 }
 
-/// s of an array whose largest |x| has these bits; `None`: it is not coded.
+/// Returns s of an array whose largest |x| has the bits `peak`, or `None` if the array cannot be
+/// coded.
 fn exponent<T: Lane>(peak: u64) -> Option<i32> {
     if peak == 0 {
         return Some(0);
@@ -121,26 +127,29 @@ fn exponent<T: Lane>(peak: u64) -> Option<i32> {
     let digits = T::DIGITS - 1;
     let finite = peak < T::from_f64(f64::INFINITY).to_bits();
     let least = T::power(-14 - T::MOST).to_bits();
-    // 65520 = (2 - 2^-11) 2^15 and above become the next power of two by this sum.
+    // The sum raises magnitudes of 65520 = (2 - 2^-11) 2^15 and above, relative to their binade, to
+    // the next power of two.
     let power = ((peak + (1 << (digits - 11))) >> digits) as i32 - T::BIAS;
     (finite && power <= T::BIAS && peak >= least).then(|| T::MOST.min(15 - power))
 }
 
-/// What a value becomes.
+/// Arithmetic of the format for one type of value.
 trait Lane: Real {
-    /// Bias of its exponent.
+    /// Bias of the exponent of the IEEE format.
     const BIAS: i32;
-    /// The smallest s, that of the largest value.
+    /// The smallest s: the exponent for arrays that contain the largest magnitude that can be
+    /// coded.
     const LEAST: i32;
     /// The largest s.
     const MOST: i32;
-    /// 2^k for a normal number.
+    /// Returns 2^k, which must be a normal number.
     fn power(k: i32) -> Self;
-    /// The larger |x|, as bits.
+    /// Returns the larger of `peak` and |x|, compared as bits.
     fn larger(peak: Self, x: Self) -> Self;
-    /// The half of x scale.
+    /// Returns the bits of the half nearest to self * scale.
     fn half(self, scale: Self) -> u16;
-    /// The value of a half, times step. The exponent of infinities is that of one more binade.
+    /// Returns the value of a half times `step`. The exponent of infinite halves counts as one more
+    /// binade of finite values.
     fn of_half(half: u16, step: Self) -> Self;
 }
 
@@ -158,7 +167,7 @@ macro_rules! lane {
 
             #[inline(always)]
             fn larger(peak: Self, x: Self) -> Self {
-                // Finite values, infinities and NaNs, in this order, are ordered as their bits are.
+                // The bits of magnitudes, as integers, have the order finite < infinite < NaN.
                 let (a, b) =
                     ($float::to_bits(peak) as $signed, $float::to_bits($float::abs(x)) as $signed);
                 $float::from_bits(if a > b { a } else { b } as $bits)
@@ -169,7 +178,8 @@ macro_rules! lane {
                 const DIGITS: u32 = $float::MANTISSA_DIGITS - 1;
                 let scaled = self * scale;
                 let sign = ($float::to_bits(scaled) >> ($bits::BITS - 16)) as u16 & 0x8000;
-                // 2^e: the binade of the value, or that of the smallest normal half.
+                // 2^e: the binade of the scaled value, or 2^-14, the binade of the smallest normal
+                // half, if that is larger.
                 let binade = $float::from_bits(
                     $float::to_bits(scaled) & (((1 << ($bits::BITS - 1 - DIGITS)) - 1) << DIGITS),
                 );
@@ -178,11 +188,12 @@ macro_rules! lane {
                 } else {
                     Self::power(-14)
                 });
-                // In the sum with 2^(e + DIGITS - 10) the last bit weighs 2^(e - 10), as it does in
-                // the half: one rounding, to even.
+                // The last bit of |scaled| + 2^(e + DIGITS - 10) weighs 2^(e - 10), as the last bit
+                // of the half does: the sum is rounded once, ties to even.
                 let magic = binade + ((DIGITS as $bits - 10) << DIGITS);
                 let sum = $float::to_bits($float::abs(scaled) + $float::from_bits(magic));
-                // The leading bit of a normal half's significand counts as one binade.
+                // The leading bit of the significand of a normal half adds one to its exponent
+                // field.
                 let binades = (binade >> (DIGITS - 10)) as u16;
                 (sum as u16)
                     .wrapping_sub(magic as u16)
@@ -208,7 +219,7 @@ macro_rules! lane {
 lane!(f32, u32, i32, 127, -112, 101);
 lane!(f64, u64, i64, 1023, -1008, 997);
 
-/// The bits of max |x|; NaN counts as larger than infinity.
+/// Finds the bits of max |x|; NaN counts as larger than infinity.
 struct Peak<'a, T>(&'a [T]);
 
 impl<T: Lane> Kernel for Peak<'_, T> {
@@ -273,7 +284,7 @@ mod tests {
         Shape { n: [n, 1, 1], scalar: T::SCALAR }
     }
 
-    /// The stream; every level must give the same.
+    /// Returns the payload, which must be equal at every instruction set.
     fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
         let mut coder = Half::new(line::<T>(x.len())).unwrap();
         let streams = levels().into_iter().map(|level| {
@@ -302,7 +313,7 @@ mod tests {
         Ok(arrays.into_iter().next().unwrap())
     }
 
-    /// The half of a value by division and rounding in double precision.
+    /// Computes the bits of the half of a value by division and rounding in double precision.
     fn by_the_text(scaled: f64) -> u16 {
         let sign = if scaled.is_sign_negative() { 0x8000 } else { 0 };
         let mut exponent = -14;
@@ -340,7 +351,8 @@ mod tests {
         Ok(())
     }
 
-    /// Smooth, noisy, sparse, constant or of mixed magnitudes, about 2^scale.
+    /// Fields that are smooth, noisy, sparse, constant or of mixed magnitudes, with a power of two
+    /// that scales them.
     fn fields() -> impl Strategy<Value = (Vec<f64>, i32)> {
         let values = (1..300usize, 0..5, any::<u64>()).prop_map(|(n, kind, seed)| {
             let mut state = seed;
@@ -435,7 +447,8 @@ mod tests {
         }
     }
 
-    /// What would come back as infinity is not coded; the value below comes back exactly.
+    /// An array that would come back with an infinity is refused; the largest value below that
+    /// limit comes back exactly.
     #[test]
     fn the_largest_values_come_back_finite() {
         let (single, double) =
@@ -461,7 +474,7 @@ mod tests {
         assert!(coder.decompress(&[102; 36], ArrayMut::F32(&mut [0.0; 10])).is_err());
     }
 
-    /// GemPy's wavefields, where they are. `GPUZIP_SHARED` says where, or `../shared`.
+    /// Codes GemPy's wavefields if the folder `GPUZIP_SHARED` (default: `../shared`) has them.
     #[test]
     fn real_wavefields() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,8 +1,9 @@
-//! Codecs: how the fields of a state become the bytes of a snapshot and back.
+//! Codecs: how the fields of a state become the bytes of a snapshot, and how these bytes become
+//! fields again.
 //!
-//! A [`Coder`] codes one array; a [`SnapshotCodec`] makes the arrays of a state into streams with
-//! headers, within the bounds asked for. Everything here but `gpu` runs on the host, and says what
-//! kernels must do, bit for bit.
+//! A [`Coder`] codes one array; a [`SnapshotCodec`] codes all fields of a state as streams with
+//! headers, within the error bounds asked for. Everything in this module but `gpu` runs on the host
+//! and defines the bytes that the kernels must produce.
 
 mod bfp;
 mod bitcomp;

@@ -1,10 +1,10 @@
-//! Codecs of the application's own.
+//! Registry of the codecs that the application brings.
 
 use super::coder::{Coder, Shape};
 use crate::error::{fail, Result};
 use once_cell::race::OnceBox;
 
-/// Makes coders for arrays of a shape.
+/// Makes a coder for arrays of a shape.
 pub type Factory = Box<dyn Fn(Shape) -> Result<Box<dyn Coder>> + Send + Sync>;
 
 struct Plugin {
@@ -12,16 +12,16 @@ struct Plugin {
     factory: Factory,
 }
 
-/// The number of the first one; those below are gpuzip's.
+/// Number of the first registered codec; gpuzip's own codecs have smaller numbers.
 pub const FIRST: u8 = 64;
 
-/// By their numbers, from `FIRST` on, without gaps. Without a lock: a forked child has those of its
-/// parent.
+/// The registered codecs: element k has number `FIRST` + k, without gaps. The array needs no lock,
+/// so that a forked child process can use the codecs of its parent.
 static PLUGINS: [OnceBox<Plugin>; u8::MAX as usize + 1 - FIRST as usize] =
     [const { OnceBox::new() }; u8::MAX as usize + 1 - FIRST as usize];
 
-/// Adds a codec to those of this process, for good, and returns its number: 64, 65, ... in the
-/// order of registration.
+/// Registers a codec until the process ends and returns its number: 64, 65, ... in the order of
+/// registration. Fails if the name is empty or taken, or if no number is left.
 pub fn register(name: &str, factory: Factory) -> Result<u8> {
     let mut plugin = Box::new(Plugin { name: name.into(), factory });
     for (number, place) in (FIRST..=u8::MAX).zip(&PLUGINS) {
@@ -40,12 +40,12 @@ fn of(number: u8) -> Option<&'static Plugin> {
     number.checked_sub(FIRST).and_then(|k| PLUGINS.get(k as usize)?.get())
 }
 
-/// Whether there is one with this number.
+/// Returns whether a codec is registered with this number.
 pub fn is_registered(number: u8) -> bool {
     of(number).is_some()
 }
 
-/// A coder of the codec with this number.
+/// Makes a coder of the codec with this number, for arrays of this shape.
 pub fn coder(number: u8, shape: Shape) -> Result<Box<dyn Coder>> {
     match of(number) {
         Some(plugin) => (plugin.factory)(shape),
