@@ -1,23 +1,27 @@
-//! What the codecs that quantise before they predict share: the quantiser, and whole numbers as bit
-//! planes.
+//! Shared by the codecs that quantise values before they predict them (lorenzo, cuszp): the
+//! quantiser, and integers as bit planes.
 //!
-//! A value x becomes q = round(x / s) and comes back as x^ = q s, s being the quantum. All
-//! arithmetic is that of the array's type, one rounding per operation, to nearest even
-//! (`__fmul_rn`, `__fadd_rn`, `__int2float_rn` and their double counterparts): q = bits(x * (1 / s)
-//! + M) - bits(M) as 32-bit words, with M = 1.5 * 2^23 (FP64: 1.5 * 2^52, low words), which rounds
-//! half to even. A value is coded so only where |x - x^| <= bound was found to hold in the
-//! arithmetic of the decoder; what that takes out (NaN, infinities, |q| >= 2^22 in FP32, an unlucky
-//! rounding) the codecs store as it is.
+//! A value x becomes the integer q = round(x / s) and comes back as x^ = q s; s is the quantum. All
+//! arithmetic is in the type of the array, with one rounding per operation, to nearest even
+//! (`__fmul_rn`, `__fadd_rn`, `__int2float_rn` and their double counterparts). In 32-bit words,
 //!
-//! The quantum is a little less than twice the bound, so that roundings of x^ stay within it:
-//! `unit`, which is twice the bound, times 511/512, 31/32 or 3/4 in FP64, rounded towards zero to
-//! the type. Likewise, what |x - x^| is compared with is the bound times 1 - 2^-20.
+//!   q = bits(x * (1 / s) + M) - bits(M),   M = 1.5 * 2^23   (FP64: M = 1.5 * 2^52, low words)
 //!
-//! The bound of a mean square, t, is not one of single errors. Where s = sqrt(12) t is measured to
-//! keep it, that is the unit, only the first quantum is used, and |x - x^| may be up to `unit`;
-//! otherwise t is the bound of every value.
+//! which rounds half to even. A value is coded as q only if |x - x^| <= bound holds in the
+//! arithmetic of the decoder. The codecs store the other values as they are: NaN, infinities, |q|
+//! >= 2^22 in FP32, and values with an unlucky rounding.
+//!
+//! The quantum is a little less than twice the bound, so that the roundings of x^ stay within the
+//! bound. It is the unit, which is twice the bound, times 511/512, 31/32 or 3/4, computed in FP64
+//! and rounded towards zero to the type of the array. For the same reason |x - x^| is compared with
+//! the bound times 1 - 2^-20.
+//!
+//! A bound t of the root mean square does not limit single errors. The encoder first measures
+//! whether the unit s = sqrt(12) t keeps the root mean square. If so, only the first quantum of
+//! this unit is used, and |x - x^| may be as large as the unit; if not, t becomes the bound of
+//! every single value.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::coder::{Bound, Shape};
@@ -25,32 +29,35 @@ use super::simd::{dispatch, Kernel, Level};
 use crate::error::{fail, Result};
 use crate::scalar::{Array, Real};
 
-/// Values of a line.
+/// Number of values of a line.
 pub(super) const LINE: usize = 32;
-/// Lines that are worked on at a time, so that loops are long enough to be vectorised.
+/// Number of lines that are processed together, so that loops are long enough to be vectorised.
 pub(super) const LINES: usize = 64;
-/// Their numbers, line by line.
+/// Number of values of `LINES` lines.
 pub(super) const TILE: usize = LINES * LINE;
-/// Rows of eight numbers among them.
+/// Number of rows of eight values in a tile.
 pub(super) const ROWS: usize = TILE / 8;
+/// The integers of a tile, line by line.
 pub(super) type Numbers = [i32; TILE];
 
-/// A type that can be quantised.
+/// A type whose values can be quantised.
 pub(super) trait Quantised: Real {
-    /// Rounds what is added to it: its last place is 1.
+    /// A value added to `MAGIC` is rounded to an integer, because the last place of the sum weighs
+    /// 1.
     const MAGIC: Self;
-    /// Largest and smallest bound that is used; a larger one is cut, a smaller one not coded.
+    /// Smallest and largest bound: a larger bound is reduced to the largest; with a smaller bound
+    /// the array is not coded.
     const BOUNDS: [f64; 2];
-    /// The whole number in the sum of it and `MAGIC`.
+    /// Returns the integer that was added to `MAGIC` to give `sum`.
     fn whole(sum: Self) -> i32;
-    /// The nearest value.
+    /// Returns the value nearest to `q`.
     fn from_i32(q: i32) -> Self;
-    /// Appends the bits of a value, little-endian.
+    /// Writes the bits of the value to `to`, which has the bytes of one value, little-endian.
     fn put(self, to: &mut [u8]);
-    /// The value of `BYTES` bytes.
+    /// Reads the value from the `BYTES` bytes of `from`, little-endian.
     fn get(from: &[u8]) -> Self;
 
-    /// Rounds towards zero.
+    /// Rounds a positive `x` towards zero to this type.
     fn down(x: f64) -> Self {
         let near = Self::from_f64(x);
         if near.to_f64() > x {
@@ -88,7 +95,7 @@ macro_rules! quantised {
     };
 }
 
-/// 2^n.
+/// Returns 2^n.
 const fn power(n: i64) -> f64 {
     f64::from_bits(((1023 + n) as u64) << 52)
 }
@@ -99,22 +106,25 @@ quantised!(f32, 12_582_912.0, [power(-128), power(121)], |sum| f32::to_bits(sum)
 quantised!(f64, 6_755_399_441_055_744.0, [power(-930), power(1001)], |sum| f64::to_bits(sum)
     as i32);
 
-/// Quantum / unit, exact.
+/// The ratios quantum / unit, exact in FP64. The index is the level of a quantum.
 const LEVELS: [f64; 3] = [511.0 / 512.0, 31.0 / 32.0, 3.0 / 4.0];
 
-/// A quantum and what it must keep.
+/// A quantum and the bound that its quantised values must keep.
 #[derive(Clone, Copy)]
 pub(super) struct Quantum<T> {
+    /// The quantum s.
     pub step: T,
+    /// 1 / s, rounded.
     inverse: T,
-    /// Largest |x - x^|.
+    /// Largest |x - x^| of a value that is coded.
     bound: T,
 }
 
 impl<T: Quantised> Quantum<T> {
-    /// The quanta of a unit.
+    /// Returns the quanta of a unit, one per level, all with the same bound.
     pub fn levels(unit: f64, bound: f64) -> [Self; 3] {
-        // A difference rounded to this is, unrounded, still within the bound.
+        // If the rounded difference is at most this value, the exact difference is within the
+        // bound.
         let bound = T::down(bound * (1.0 - power(-20)));
         LEVELS.map(|level| {
             let step = T::down(unit * level);
@@ -122,38 +132,40 @@ impl<T: Quantised> Quantum<T> {
         })
     }
 
-    /// Quantises values; false if one of them does not come back within the bound.
+    /// Quantises the values; returns false if one of them does not come back within the bound.
     #[inline(always)]
     pub fn quantise<const N: usize>(&self, x: &[T; N], q: &mut [i32; N]) -> bool {
         let mut good = 1;
         for i in 0..N {
             q[i] = T::whole(x[i] * self.inverse + T::MAGIC);
             let error = (x[i] - T::from_i32(q[i]) * self.step).abs();
-            // False for NaN.
+            // The comparison is false for NaN.
             good &= (error <= self.bound) as i32;
         }
         good != 0
     }
 }
 
-/// What a coder quantises with.
+/// The unit and the bound with which a coder quantises an array.
 #[derive(Clone, Copy)]
 pub(super) struct Choice {
-    /// Goes into the stream.
+    /// The unit that the encoder writes to the stream.
     pub unit: f64,
-    /// What a single value must keep.
+    /// Largest |x - x^| of a value that is coded.
     pub bound: f64,
-    /// How many of the levels may be tried.
+    /// Number of levels that the encoder may try, from the first on.
     pub levels: usize,
 }
 
-/// `Rms(t)`: the errors of a quantum s spread evenly over +-s/2 unless the field is special, so
-/// that s = sqrt(12) t should do. Whether it does is found out by measuring; if not, every single
-/// error is kept below t. `None`: not a bound to code with.
+/// Chooses the unit and the bound for an array. Returns `None` if the bound is NaN or too small.
+///
+/// With `Rms(t)`, the errors of a quantum s are usually spread evenly over +-s/2, which gives s =
+/// sqrt(12) t. The function measures whether this s keeps the root mean square; if it does not,
+/// every single error is bounded by t.
 pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     const SQRT_12: f64 = 3.464_101_615_137_754_6;
     let [least, most] = T::BOUNDS;
-    // None for NaN.
+    // The filter gives `None` for NaN.
     let value = Some(bound.value()).filter(|&value| value >= least)?.min(most);
     if let Bound::Rms(target) = bound {
         if target <= most / 4.0 {
@@ -166,9 +178,10 @@ pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     Some(Choice { unit: 2.0 * value, bound: value, levels: LEVELS.len() })
 }
 
-/// Whether the mean square of the errors is at most target^2. They are summed as whole numbers, |x
-/// - x^| / s * 2^12 rounded up: in any order, the sum is the same. Values that the quantum cannot
-/// code count as 0, as they will be stored as they are, and are left out of the mean.
+/// Computes whether the mean square of the errors is at most target^2. Errors are summed as the
+/// integers |x - x^| / s * 2^12, rounded up, so that the sum does not depend on the order. Values
+/// that the quantum cannot code are left out of the mean, because the codec stores them as they
+/// are.
 struct MeanSquare<'a, T> {
     x: &'a [T],
     quantum: Quantum<T>,
@@ -184,10 +197,10 @@ impl<T: Quantised> Kernel for MeanSquare<'_, T> {
         let Quantum { step, inverse, bound } = self.quantum;
         let (mut sum, mut count) = (0u64, 0u64);
         for part in self.x.chunks(TILE) {
-            // What is not there is not coded.
+            // Infinities fill the places behind the last value: they are not counted as coded.
             let mut x = [T::from_f64(f64::INFINITY); TILE];
             x[..part.len()].copy_from_slice(part);
-            // Squares below 2^25, 64 for a lane.
+            // A lane sums 64 squares below 2^25 each: no overflow.
             let (mut sums, mut counts) = ([0u32; LINE], [0u32; LINE]);
             for line in x.as_chunks::<LINE>().0 {
                 for i in 0..LINE {
@@ -195,7 +208,7 @@ impl<T: Quantised> Kernel for MeanSquare<'_, T> {
                         - T::from_i32(T::whole(line[i] * inverse + T::MAGIC)) * step)
                         .abs();
                     let coded = (error <= bound) as u32;
-                    // Rounded to nearest: with 1 more it is an upper bound.
+                    // The product is rounded to nearest; 1 more makes it an upper bound.
                     let error = T::whole(error * inverse * T::from_i32(SCALE) + T::MAGIC)
                         .wrapping_add(1) as u32;
                     sums[i] += error.wrapping_mul(error) & coded.wrapping_neg();
@@ -207,14 +220,14 @@ impl<T: Quantised> Kernel for MeanSquare<'_, T> {
                 count += counts[i] as u64;
             }
         }
-        // The whole numbers may be off by the roundings of `inverse` and of the product, 2^-22 of
-        // them at most.
+        // The integers may be too small by the roundings of `inverse` and of the product,
+        // relatively 2^-22 at most.
         let unit = step.to_f64() / self.target / SCALE as f64 * (1.0 + power(-20));
         sum as f64 * unit * unit <= count as f64
     }
 }
 
-/// An 8 x 8 matrix of bits transposed: bit j of byte i becomes bit i of byte j.
+/// Returns a transposed 8 x 8 matrix of bits: bit j of byte i becomes bit i of byte j.
 #[inline(always)]
 pub(super) fn transposed(mut bits: u64) -> u64 {
     let swap = (bits ^ (bits >> 7)) & 0x00AA_00AA_00AA_00AA;
@@ -225,8 +238,8 @@ pub(super) fn transposed(mut bits: u64) -> u64 {
     bits ^ swap ^ (swap << 28)
 }
 
-/// Bytes, eight at a time, as rows of eight bits: bit i of byte j of a row is bit j of byte i, or
-/// of byte 7 - i if they are taken `BACKWARDS`.
+/// Transposes the bits of every eight bytes into a row: bit i of byte j of the row is bit j of byte
+/// i, or, with `BACKWARDS`, bit j of byte 7 - i.
 #[inline(always)]
 pub(super) fn to_rows<const BACKWARDS: bool>(bytes: &[u8; TILE], rows: &mut [u8; TILE]) {
     for j in 0..ROWS {
@@ -235,7 +248,7 @@ pub(super) fn to_rows<const BACKWARDS: bool>(bytes: &[u8; TILE], rows: &mut [u8;
     }
 }
 
-/// The inverse of `to_rows`.
+/// Transposes rows back into bytes: the inverse of `to_rows`.
 #[inline(always)]
 pub(super) fn to_bytes<const BACKWARDS: bool>(rows: &[u8; TILE], bytes: &mut [u8; TILE]) {
     for j in 0..ROWS {
@@ -244,7 +257,7 @@ pub(super) fn to_bytes<const BACKWARDS: bool>(rows: &[u8; TILE], bytes: &mut [u8
     }
 }
 
-/// The low `bytes` bytes of a word, all of it if it has no more.
+/// Returns the low `bytes` bytes of a word, or the whole word if `bytes` is 8 or more.
 #[inline(always)]
 pub(super) fn low_bytes(word: u64, bytes: usize) -> u64 {
     if bytes >= 8 {
@@ -254,13 +267,13 @@ pub(super) fn low_bytes(word: u64, bytes: usize) -> u64 {
     }
 }
 
-/// How many bytes from the lowest on hold all bits of a word.
+/// Returns how many bytes, from the lowest on, hold all bits of a word that are set.
 #[inline(always)]
 pub(super) fn used_bytes(word: u64) -> usize {
     (71 - word.leading_zeros() as usize) / 8
 }
 
-/// Eight bytes as a word. `at + 8` must be within the slice.
+/// Reads eight bytes as a little-endian word. `at + 8` must be within the slice.
 #[inline(always)]
 pub(super) fn word(from: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
@@ -268,14 +281,15 @@ pub(super) fn word(from: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Writes a word.
+/// Writes a word as eight little-endian bytes. `at + 8` must be within the slice.
 #[inline(always)]
 pub(super) fn put_word(to: &mut [u8], at: usize, word: u64) {
     to[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Takes from every number the one `BACK` places before it, save the first ones. Loops go over as
-/// much as they can and know how far, as the compiler vectorises those best.
+/// Subtracts from every number the number `BACK` places before it; the first `BACK` numbers stay as
+/// they are. The loops run over the whole array and have a constant length, because the compiler
+/// vectorises such loops best.
 #[inline(always)]
 pub(super) fn difference_back<const BACK: usize, const LEN: usize>(
     from: &[i32; LEN],
@@ -287,14 +301,15 @@ pub(super) fn difference_back<const BACK: usize, const LEN: usize>(
     }
 }
 
-/// Sums along lines of 32, each for itself unless they `chain`.
+/// Replaces every number by the sum of the numbers up to it in its line of 32; with `chain`, in the
+/// whole tile.
 #[inline(always)]
 pub(super) fn scan(x: &mut Numbers, chain: bool, level: Level) {
     #[cfg(target_arch = "x86_64")]
     match level {
-        // SAFETY: the level is one that the machine has.
+        // SAFETY: `level` is an instruction set that the machine has.
         Level::Avx512 => return unsafe { scan_avx512(x, chain) },
-        // SAFETY: as above.
+        // SAFETY: `level` is an instruction set that the machine has.
         Level::Avx2 => return unsafe { scan_avx2(x, chain) },
         Level::Portable => {}
     }
@@ -321,14 +336,14 @@ fn scan_avx2(x: &mut Numbers, chain: bool) {
         if !chain && i % 4 == 0 {
             carry = _mm256_setzero_si256();
         }
-        // SAFETY: these are 8 numbers.
+        // SAFETY: `x` has 8 numbers, as many as the vector.
         let mut sum = unsafe { _mm256_loadu_si256(x.as_ptr().cast()) };
         sum = _mm256_add_epi32(sum, _mm256_slli_si256::<4>(sum));
         sum = _mm256_add_epi32(sum, _mm256_slli_si256::<8>(sum));
-        // The sum of the low half, for the high half.
+        // The total of the low half of the vector, to be added to the high half.
         let low = _mm256_permute2x128_si256::<0x08>(sum, sum);
         sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32::<0xFF>(low));
-        // SAFETY: as above.
+        // SAFETY: `x` has 8 numbers, as many as the vector.
         unsafe { _mm256_storeu_si256(x.as_mut_ptr().cast(), _mm256_add_epi32(sum, carry)) };
         carry = _mm256_add_epi32(carry, _mm256_permutevar8x32_epi32(sum, last));
     }
@@ -345,19 +360,20 @@ fn scan_avx512(x: &mut Numbers, chain: bool) {
         if !chain && i % 2 == 0 {
             carry = zero;
         }
-        // SAFETY: these are 16 numbers.
+        // SAFETY: `x` has 16 numbers, as many as the vector.
         let mut sum = unsafe { _mm512_loadu_si512(x.as_ptr().cast()) };
         sum = _mm512_add_epi32(sum, _mm512_alignr_epi32::<15>(sum, zero));
         sum = _mm512_add_epi32(sum, _mm512_alignr_epi32::<14>(sum, zero));
         sum = _mm512_add_epi32(sum, _mm512_alignr_epi32::<12>(sum, zero));
         sum = _mm512_add_epi32(sum, _mm512_alignr_epi32::<8>(sum, zero));
-        // SAFETY: as above.
+        // SAFETY: `x` has 16 numbers, as many as the vector.
         unsafe { _mm512_storeu_si512(x.as_mut_ptr().cast(), _mm512_add_epi32(sum, carry)) };
         carry = _mm512_add_epi32(carry, _mm512_permutexvar_epi32(last, sum));
     }
 }
 
-/// Refuses arrays that no memory holds: sizes of streams are computed from here on without looking.
+/// Fails for arrays that no memory can hold: the codecs compute sizes of streams without checks for
+/// overflow.
 pub(super) fn check_size(shape: &Shape) -> Result<()> {
     let values = shape.n.into_iter().try_fold(1usize, usize::checked_mul);
     match values.filter(|&values| values <= usize::MAX / 32) {
@@ -366,7 +382,7 @@ pub(super) fn check_size(shape: &Shape) -> Result<()> {
     }
 }
 
-/// The array as one of a type, of the length that it must have.
+/// Returns the values of the array if it has type `T` and `len` values.
 pub(super) fn values<'a, T: Real>(array: Array<'a>, len: usize) -> Option<&'a [T]> {
     T::of(array).filter(|values| values.len() == len)
 }

@@ -1,4 +1,4 @@
-//! What the tests of the codecs that quantise share.
+//! Shared by the tests of the codecs that quantise values.
 
 use super::*;
 use crate::codec::{simd, Coder};
@@ -7,15 +7,15 @@ use crate::scalar::Scalar;
 use proptest::prelude::*;
 use std::path::PathBuf;
 
-/// Makes the coder to be tested.
+/// Makes the coder to be tested, for arrays of a shape.
 pub(crate) type Make = fn(&Shape) -> Result<Box<dyn Coder>>;
 
-/// A value that no decoder gives.
+/// Bits of a NaN that no decoder produces: it marks values that were not written.
 const UNTOUCHED: u64 = 0x7FF5_5A5A_7FA5_5A5A;
 
-/// What a test needs of a type.
+/// A type of values with the range that the tests use.
 pub(crate) trait Tested: Quantised {
-    /// Exponents of the least and the largest maximum.
+    /// Exponents of the least and the largest maximum of a test array, to the base 2.
     const EXPONENTS: [i32; 2];
 }
 
@@ -29,13 +29,14 @@ macro_rules! tested {
 tested!(f32, [-100, 120]);
 tested!(f64, [-900, 1000]);
 
-/// Largest finite magnitude.
+/// Returns the largest finite magnitude.
 fn maximum<T: Real>(x: &[T]) -> f64 {
     x.iter().filter(|x| x.is_finite()).fold(0.0, |max, x| max.max(x.abs().to_f64()))
 }
 
-/// Codes and decodes at every level: the bytes must be the same, and so must the values, which keep
-/// the bound. The size, if it was coded.
+/// Codes and decodes an array at every instruction set. The bytes must be equal, and so must the
+/// decoded values, which must keep the bound. Returns the size in bytes, or `None` if the array was
+/// not coded.
 pub(crate) fn round_trip<T: Tested>(
     make: Make,
     n: [usize; 3],
@@ -65,7 +66,8 @@ pub(crate) fn round_trip<T: Tested>(
     first.and_then(|(stream, _)| stream).map(|stream| stream.len())
 }
 
-/// The bound in double precision, and the bits of what is not finite.
+/// Checks the bound in double precision, and that values that are not finite come back with the
+/// same bits.
 fn check<T: Real>(x: &[T], y: &[T], bound: Bound) {
     let (mut sum, mut count) = (0.0, 0.0);
     for (i, (&x, &y)) in x.iter().zip(y).enumerate() {
@@ -85,7 +87,7 @@ fn check<T: Real>(x: &[T], y: &[T], bound: Bound) {
     }
 }
 
-/// A number between -1 and 1 for every i, the same on every machine.
+/// Returns a pseudo-random number between -1 and 1 for every i, the same on every machine.
 fn noise(seed: u64, i: u64) -> f64 {
     let mut x = (seed ^ i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x ^= x >> 29;
@@ -93,11 +95,11 @@ fn noise(seed: u64, i: u64) -> f64 {
     (x >> 11) as f64 * (0.5f64).powi(52) - 1.0
 }
 
-/// Kinds of fields.
+/// Number of kinds of test fields.
 const KINDS: u32 = 8;
 
-/// A field of a kind, its maximum at most 2^exponent. Every `special`-th value is not finite, if
-/// that is not 0.
+/// Makes a field of a kind with a maximum of at most 2^exponent. Unless `special` is 0, every
+/// `special`-th value is not finite.
 pub(crate) fn field<T: Tested>(
     n: [usize; 3],
     kind: u32,
@@ -115,13 +117,13 @@ pub(crate) fn field<T: Tested>(
             1 => noise(seed, i as u64),
             2 => 0.7,
             3 => 0.0,
-            // Quiet, then loud.
+            // Small values in the first half, large ones in the second half.
             4 => wave * if i * 2 < n.iter().product() { 1e-6 } else { 1.0 },
-            // Mixed exponents.
+            // Noise of mixed exponents.
             5 => noise(seed, i as u64) * 2f64.powi(-((noise(!seed, i as u64) + 1.0) * 20.0) as i32),
-            // A spike on nothing.
+            // One value of 1 in a field of zeros.
             6 => (i == seed as usize % n.iter().product::<usize>()) as u32 as f64,
-            // Between two numbers.
+            // Values of a few powers of two, which fall between two integers for some bounds.
             _ => [1.0, -1.0, 0.5, -0.25][(noise(seed, i as u64).abs() * 4.0) as usize % 4],
         }
     };
@@ -137,7 +139,7 @@ pub(crate) fn field<T: Tested>(
         .collect()
 }
 
-/// A bound: 2^-`bits` of the maximum, or of 1 for a field of zeros.
+/// Returns a bound of 2^-`bits` times the maximum, or of 1 for a field of zeros.
 fn relative<T: Real>(x: &[T], bits: f64, rms: bool) -> Bound {
     let max = maximum(x);
     let value = if max == 0.0 { 1.0 } else { max * 2f64.powf(-bits) };
@@ -161,7 +163,8 @@ fn one<T: Tested>(
     round_trip(make, n, &x, relative(&x, bits, rms));
 }
 
-/// Fields of all kinds, any shape, bounds from the maximum down to 2^-27.9 of it.
+/// Checks fields of all kinds and shapes with bounds from the maximum down to 2^-27.9 of the
+/// maximum.
 pub(crate) fn keeps_bounds(make: Make) {
     let shapes = prop_oneof![
         (1usize..5000).prop_map(|n| [n, 1, 1]),
@@ -179,7 +182,7 @@ pub(crate) fn keeps_bounds(make: Make) {
     });
 }
 
-/// Every size from 1 to 300, and shapes that tiles do not fit.
+/// Checks every size from 1 to 300 and shapes that are no multiples of a tile.
 pub(crate) fn all_sizes(make: Make) {
     let mut shapes: Vec<_> = (1..=300).map(|n| [n, 1, 1]).collect();
     shapes.extend([
@@ -213,7 +216,8 @@ pub(crate) fn all_sizes(make: Make) {
     }
 }
 
-/// Damaged streams: no panic, and all is written where no error is reported.
+/// Decodes damaged streams: the decoder must not panic, and must write every value when it reports
+/// no error.
 pub(crate) fn survives_damage(make: Make) {
     fn try_one<T: Tested>(coder: &mut dyn Coder, stream: &[u8], y: &mut [T]) {
         y.fill(T::from_bits(UNTOUCHED));
@@ -270,14 +274,14 @@ pub(crate) fn survives_damage(make: Make) {
     });
 }
 
-/// FP32 values of a file.
+/// Reads the FP32 values of a file.
 fn values_of(file: &std::path::Path) -> Vec<f32> {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     bytes.chunks_exact(4).map(Quantised::get).collect()
 }
 
-/// Ratios on real snapshots, relative to their maximum, if there are any: file, dims, tolerance,
-/// least ratio.
+/// Checks compression ratios on real snapshots, if they are installed. `least` lists file, error
+/// bound relative to the maximum, and least ratio; all files have extents 100 x 100 x 100.
 pub(crate) fn ratios(make: Make, least: &[(&str, f64, f64)]) {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let shared =
@@ -295,16 +299,16 @@ pub(crate) fn ratios(make: Make, least: &[(&str, f64, f64)]) {
     }
 }
 
-/// Time that this thread has run for: the machine may have other work.
+/// Returns the CPU time of this thread in seconds: other work on the machine does not count.
 fn seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is ours to be written.
+    // SAFETY: `time` is a local variable that the call may write.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Ratios and speeds at every level, for the FP32 files in `GPUZIP_FIELDS` (separated by colons),
-/// extents in `GPUZIP_DIMS` (n1,n2,n3).
+/// Prints ratios and speeds at every instruction set for the FP32 files in `GPUZIP_FIELDS`
+/// (separated by colons), whose extents are in `GPUZIP_DIMS` (n1,n2,n3).
 pub(crate) fn print(make: Make) {
     let files = std::env::var("GPUZIP_FIELDS").expect("GPUZIP_FIELDS=FILE:FILE");
     let dims = std::env::var("GPUZIP_DIMS").expect("GPUZIP_DIMS=n1,n2,n3");
@@ -378,13 +382,14 @@ fn quanta_stay_below_twice_the_bound() {
     }
 }
 
-/// The root mean square of noise is used up, not the bound of single errors.
+/// For noise, the errors use up the bound of the root mean square: the quantum is larger than a
+/// bound of single errors would allow.
 #[test]
 fn a_mean_square_takes_a_larger_quantum() {
     let x: Vec<f32> = field([100_000, 1, 1], 1, 0, 0, 7);
     let choice = choose(&x, Bound::Rms(1e-3)).unwrap();
     assert!(choice.unit > 3.4e-3 && choice.unit < 3.5e-3);
-    // Errors that are not spread evenly: the bound holds for every single one.
+    // Errors that are not spread evenly: the bound must hold for every single value.
     let x = vec![choice.unit as f32 * 0.49; 1000];
     assert_eq!(choose(&x, Bound::Rms(1e-3)).unwrap().unit, 2e-3);
 }

@@ -1,4 +1,4 @@
-//! Which codec, and within what bound.
+//! The settings of compression: the codec and its error bound.
 
 use super::bfp::Bfp;
 use super::bitcomp::{Bitcomp, Delta, Statistics};
@@ -14,27 +14,28 @@ use crate::error::{fail, Result};
 use crate::scalar::Array;
 use crate::scalar::Scalar;
 
-/// A codec with its parameters. The numbers are those of the configuration's `compressor`.
+/// A codec with its parameters. The numbers below are the values of the configuration key
+/// `compressor`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
-    /// 0: the values as they are.
+    /// 0: no codec; the values are stored raw.
     None,
-    /// 1: zfp at a fixed rate, libzfp's streams.
+    /// 1: zfp (Lindstrom 2014) at a fixed rate; the payload is the stream that libzfp makes.
     Zfp {
         /// Bits per value.
         rate: u32,
     },
-    /// 2: NVIDIA's, from an installed libnvcomp.
+    /// 2: NVIDIA Bitcomp, from an installed libnvcomp.
     Bitcomp {
-        /// For arrays with many zeros.
+        /// Bitcomp's algorithm for arrays with many zeros.
         sparse: bool,
     },
-    /// 3: the published cuSZp layout, one-dimensional.
+    /// 3: cuSZp (Huang et al. 2023) in its published one-dimensional layout.
     Cuszp {
-        /// Version 2's plain mode instead of its outlier mode, which is smaller.
+        /// The plain mode of cuSZp 2; false: its outlier mode, whose payload is smaller.
         plain: bool,
     },
-    /// 4: Lorenzo prediction of quantised values in tiles.
+    /// 4: Lorenzo prediction (Ibarria et al. 2003) of quantised values in tiles.
     Lorenzo,
     /// 5: discrete cosine transform of tiles.
     Dct,
@@ -42,12 +43,12 @@ pub enum Method {
     Fp16,
     /// 7: blocks of 8-bit integers with a common exponent.
     Bfp,
-    /// 64 and up: one that the application registered.
+    /// 64 and up: a codec that the application registered.
     Plugin(u8),
 }
 
 impl Method {
-    /// Those that stand by themselves, by name.
+    /// gpuzip's own codecs, each with a default parameter; registered codecs are not among them.
     pub const ALL: [Method; 8] = [
         Method::None,
         Method::Zfp { rate: 8 },
@@ -59,7 +60,8 @@ impl Method {
         Method::Bfp,
     ];
 
-    /// Those that keep a bound and need nothing but this library, or what is installed beside it.
+    /// The codecs that keep an error bound and need nothing but this library or an installed
+    /// libnvcomp.
     pub const BOUNDED: [Method; 4] = [
         Method::Lorenzo,
         Method::Dct,
@@ -67,7 +69,7 @@ impl Method {
         Method::Bitcomp { sparse: false },
     ];
 
-    /// Its number.
+    /// Returns the number of the codec, as in the configuration key `compressor`.
     pub fn number(&self) -> u8 {
         match self {
             Method::None => 0,
@@ -82,7 +84,7 @@ impl Method {
         }
     }
 
-    /// Its name in configuration files and on the command line.
+    /// Returns the name of the codec in configuration files and on the command line.
     pub fn name(&self) -> &'static str {
         match self {
             Method::None => "none",
@@ -98,7 +100,7 @@ impl Method {
         }
     }
 
-    /// What a decoder needs beside the payload.
+    /// Returns the parameter that a decoder needs beside the payload; 0 for codecs without one.
     pub fn parameter(&self) -> u32 {
         match self {
             Method::Zfp { rate } => *rate,
@@ -108,12 +110,14 @@ impl Method {
         }
     }
 
-    /// Whether it keeps a bound; the others have a fixed size instead.
+    /// Returns whether the codec keeps an error bound. The other codecs have payloads of a fixed
+    /// size instead.
     pub fn is_bounded(&self) -> bool {
         !matches!(self, Method::None | Method::Zfp { .. } | Method::Fp16 | Method::Bfp)
     }
 
-    /// The method that made a stream.
+    /// Returns the method that made a stream, from the codec number and the parameter in the
+    /// header.
     pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
         match Method::ALL.into_iter().find(|m| m.number() == number) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
@@ -125,7 +129,8 @@ impl Method {
         }
     }
 
-    /// Why it cannot be used here, if so.
+    /// Returns the reason why the codec cannot be used on this machine, or `None` if it can be
+    /// used.
     pub fn missing(&self) -> Option<String> {
         match self {
             Method::None => None,
@@ -135,7 +140,8 @@ impl Method {
         }
     }
 
-    /// A coder for arrays of one shape; there is none that leaves the values as they are.
+    /// Makes a coder for arrays of one shape. Returns `None` for `Method::None`, which needs no
+    /// coder.
     pub fn coder(&self, shape: Shape) -> Result<Option<Box<dyn Coder>>> {
         match self {
             Method::None => Ok(None),
@@ -154,29 +160,30 @@ impl Method {
     }
 }
 
-/// How the error of an array is bounded. The numbers are those of the configuration's
+/// How the error of an array is bounded. The numbers below are the values of the configuration key
 /// `error_bound_mode`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBound {
-    /// 0: by a part of the greatest absolute value of the array.
+    /// 0: the bound is this fraction of max |x| over the array.
     OfMax(f64),
-    /// 1: by a number.
+    /// 1: the bound is this number, in the unit of the values.
     Absolute(f64),
-    /// 2: by a part of the range of values of the array.
+    /// 2: the bound is this fraction of max x - min x over the array.
     OfRange(f64),
-    /// 3: by the peak signal-to-noise ratio in dB, 20 log10(range / root mean square error): at
-    /// least so much.
+    /// 3: the peak signal-to-noise ratio, 20 log10(range / root mean square error), is at least
+    /// this many dB.
     Psnr(f64),
-    /// By half of what GPUZIP's configuration of Bitcomp calls delta.
+    /// The bound is half of the value that GPUZIP's configuration of Bitcomp calls delta.
     Delta(Delta),
 }
 
 impl ErrorBound {
-    /// The default.
+    /// The default: 10^-3 of max |x|.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
-    /// The mode, as the configuration's `error_bound_mode` and beyond it those of Bitcomp's delta,
-    /// and the value.
+    /// Returns the mode and its value. The mode is the value of the configuration key
+    /// `error_bound_mode`, or one of the larger numbers that stand for the modes of Bitcomp's
+    /// delta.
     pub fn key(self) -> (i32, f64) {
         match self {
             ErrorBound::OfMax(part) => (0, part),
@@ -187,14 +194,14 @@ impl ErrorBound {
         }
     }
 
-    /// The root mean square error that a PSNR stands for, as part of the range.
+    /// Returns the root mean square error that a PSNR in dB stands for, as a fraction of the range.
     pub(super) fn psnr_factor(db: f64) -> f64 {
         10f64.powf(-db / 20.0)
     }
 
-    /// The bound that it gives for `x`, which was surveyed.
+    /// Returns the bound for the array `x`, whose range of values is `survey`.
     pub fn of(self, survey: &ValueRange, x: Array<'_>) -> Bound {
-        // It may be larger than any number.
+        // The difference may overflow to infinity.
         let range = (survey.max - survey.min).min(f64::MAX);
         match self {
             ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
@@ -206,19 +213,19 @@ impl ErrorBound {
     }
 }
 
-/// How a session, or a call, compresses.
+/// How a session or a single call compresses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The codec.
     pub method: Method,
-    /// The bound of a codec that keeps one.
+    /// The error bound. Only codecs that keep a bound use it.
     pub bound: ErrorBound,
-    /// NaN and infinities are an error; else they are kept.
+    /// If true, NaN and infinities are an error; if false, they are kept.
     pub reject_nonfinite: bool,
 }
 
 impl Settings {
-    /// The same for another codec.
+    /// Returns the same settings with another codec.
     pub fn with(&self, method: Method) -> Self {
         Settings { method, ..self.clone() }
     }

@@ -1,8 +1,8 @@
-//! Runtime dispatch: one piece of portable code, compiled for every instruction set that helps, the
-//! best one chosen when it runs.
+//! Runtime dispatch: portable code is compiled once for every instruction set that makes it faster,
+//! and the best version for the machine is chosen at run time.
 //!
-//! The code is the same for all of them and Rust never fuses a product and a sum, so that the bits
-//! are the same, too.
+//! All versions come from the same source, and Rust never fuses a multiplication with an addition,
+//! so that all versions give the same bits.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,18 +10,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// What every machine of the architecture has.
+    /// The instructions that every machine of the architecture has.
     Portable = 1,
-    /// AVX2 with BMI, 2013 and later.
+    /// AVX2 with BMI1, BMI2, LZCNT and POPCNT (processors of 2013 and later).
     Avx2 = 2,
     /// AVX-512 F, BW, CD, DQ and VL.
     Avx512 = 3,
 }
 
-/// 0: not asked yet.
+/// The level in use as a number; 0: not determined yet.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
-/// What this machine has, best last.
+/// Returns the levels that this machine has, the best one last.
 pub fn levels() -> Vec<Level> {
     let mut levels = vec![Level::Portable];
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ pub fn levels() -> Vec<Level> {
     levels
 }
 
-/// The level in use: the best, unless `set_level` chose another.
+/// Returns the level in use: the best level of the machine, unless `set_level` chose another.
 pub fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
         1 => Level::Portable,
@@ -56,20 +56,20 @@ pub fn level() -> Level {
     }
 }
 
-/// Uses another level from now on, in the whole process. The machine must have it, or nothing
-/// changes.
+/// Makes the whole process use another level from now on. Does nothing if the machine lacks the
+/// level.
 pub fn set_level(level: Level) {
     if levels().contains(&level) {
         LEVEL.store(level as u8, Ordering::Relaxed);
     }
 }
 
-/// Code to be compiled for every level. Mark `run` and what it calls `#[inline(always)]`: what is
-/// not inlined is compiled for `Portable` alone.
+/// Code that is compiled for every level. `run` and the functions that it calls must be
+/// `#[inline(always)]`: a function that is not inlined is compiled for `Portable` alone.
 pub trait Kernel {
-    /// What it gives.
+    /// Result of the kernel.
     type Output;
-    /// Does it.
+    /// Runs the kernel.
     fn run(self) -> Self::Output;
 }
 
@@ -78,10 +78,10 @@ pub trait Kernel {
 pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
     match level() {
         Level::Portable => kernel.run(),
-        // SAFETY: `level` only gives what the machine has.
+        // SAFETY: `level` returns only instruction sets that the machine has.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2(kernel) },
-        // SAFETY: as above.
+        // SAFETY: `level` returns only instruction sets that the machine has.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => unsafe { avx512(kernel) },
         #[cfg(not(target_arch = "x86_64"))]
@@ -103,14 +103,15 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
-/// Asks for what will be read, or with `WRITE` written, at `x[at]`.
+/// Prefetches the cache line of `x[at]`, to be read or, with `WRITE`, to be written. Does nothing
+/// if `at` is out of range.
 #[inline(always)]
 pub fn prefetch<T, const WRITE: bool>(x: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(line) = x.get(at) {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0, _MM_HINT_T0};
         let line = std::ptr::from_ref(line).cast();
-        // SAFETY: a hint, with a valid address.
+        // SAFETY: a prefetch is a hint without effect on memory, and `line` is a valid address.
         unsafe {
             if WRITE {
                 _mm_prefetch::<_MM_HINT_ET0>(line);

@@ -1,23 +1,23 @@
-//! The stream of one array: a header and a payload. A compressed snapshot is the streams of its
-//! fields, one after the other.
+//! The stream of one array: a header of 64 bytes and a payload. A compressed snapshot is the
+//! sequence of the streams of its fields.
 //!
-//! | bytes | header, little endian |
+//! | bytes | header, little-endian |
 //! |---|---|
 //! | 0..3 | `gpz` |
 //! | 3 | version of this format: `2` (version 1 had another checksum) |
-//! | 4 | the codec, as the configuration's `compressor` |
-//! | 5 | what the payload is: 0 the values as they are, 1 coded, 2 one value that all have |
-//! | 6 | type, as GPUZIP_TYPE_*; what is neither FP32 (0) nor FP64 (1) is stored as it is |
+//! | 4 | the codec, as in the configuration key `compressor` |
+//! | 5 | content of the payload: 0 raw values, 1 coded values, 2 one value that all values of the array equal |
+//! | 6 | type, as GPUZIP_TYPE_*; types other than FP32 (0) and FP64 (1) are stored raw |
 //! | 7 | 0 |
 //! | 8..10 | number of the field in the snapshot |
-//! | 10..12 | 0, or the number, from 1, of an earlier field in the snapshot: the array is that field minus this one |
+//! | 10..12 | 0, or 1 + the number of an earlier field in the snapshot: the array is then that field minus this field |
 //! | 12..16 | parameter of the codec (zfp: bits per value) |
 //! | 16..40 | extents n1, n2, n3 |
-//! | 40..48 | the bound that holds, absolute; 0: none was asked for |
+//! | 40..48 | the absolute error bound that holds; 0: no bound was asked for |
 //! | 48..56 | bytes of the payload |
-//! | 56..64 | checksum of the 56 bytes before and the payload |
+//! | 56..64 | checksum of the 56 bytes before it and of the payload |
 //!
-//! The next stream begins at the next multiple of 64 bytes; what lies between is zero.
+//! The next stream begins at the next multiple of 64 bytes; the bytes between the streams are zero.
 
 use super::checksum::checksum;
 use super::coder::Shape;
@@ -25,52 +25,52 @@ use crate::error::{fail, Result};
 use crate::layout::Field;
 use crate::scalar::Scalar;
 
-/// Bytes of a header, and what streams are aligned to.
+/// Bytes of a header; streams begin at multiples of this number of bytes.
 pub const HEADER: usize = 64;
 
 const MAGIC: [u8; 4] = *b"gpz2";
 
-/// What a payload is.
+/// What the payload of a stream contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Content {
-    /// The values as they are.
+    /// The values, raw.
     Raw = 0,
-    /// What the codec makes of them.
+    /// The values, coded by the codec.
     Coded = 1,
-    /// One value that all have.
+    /// One FP64 value that all values of the array equal.
     Constant = 2,
 }
 
-/// What a stream says of itself.
+/// The header of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Header {
-    /// The codec, as the configuration's `compressor`.
+    /// The codec, as in the configuration key `compressor`.
     pub codec: u8,
-    /// What the payload is.
+    /// What the payload contains.
     pub content: Content,
     /// Number of the field in the snapshot.
     pub field: u16,
-    /// The array is this field minus that one.
+    /// Number of another field j: the coded array is field j minus this field.
     pub reference: Option<u16>,
     /// Parameter of the codec.
     pub parameter: u32,
     /// Shape and type of the array.
     pub shape: Shape,
-    /// The absolute bound that holds; 0: none was asked for.
+    /// The absolute error bound that holds; 0: no bound was asked for.
     pub bound: f64,
     /// Bytes of the payload.
     pub payload: usize,
 }
 
-/// Bytes from one stream to the next.
+/// Returns the bytes of a stream with a payload of `payload` bytes: header, payload and padding.
 pub fn padded(payload: usize) -> usize {
     HEADER.saturating_add(payload).checked_next_multiple_of(HEADER).unwrap_or(usize::MAX)
 }
 
 impl Header {
-    /// Makes the stream whose payload stands at `to[HEADER..]` complete, and returns its bytes,
-    /// padding included.
+    /// Completes the stream whose payload is at `to[HEADER..]`: writes header, checksum and
+    /// padding. Returns the bytes of the stream, padding included.
     pub fn seal(&self, to: &mut [u8]) -> usize {
         let end = padded(self.payload);
         to[HEADER + self.payload..end].fill(0);
@@ -89,8 +89,9 @@ impl Header {
         end
     }
 
-    /// Reads the stream at the beginning of `from`: its header, its payload, and its bytes with
-    /// padding. All of it is checked but what only the codec can.
+    /// Reads the stream at the beginning of `from`. Returns its header, its payload, and the bytes
+    /// of the stream with padding. Fails if the stream is cut off, damaged or inconsistent; only
+    /// the codec can check the content of a coded payload.
     pub fn open(from: &[u8]) -> Result<(Header, &[u8], usize)> {
         let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
         let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
@@ -169,7 +170,8 @@ fn check_magic(from: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The checksum of a stream: the payload begins at word 8, after the checksum's own.
+/// Computes the checksum of a stream. The header before the checksum is words 0 to 6, the checksum
+/// itself would be word 7, and the payload begins at word 8.
 fn sum_of(stream: &[u8], payload: usize) -> u64 {
     checksum(&stream[..56], 0).wrapping_add(checksum(&stream[HEADER..HEADER + payload], 8))
 }

@@ -1,56 +1,58 @@
-//! One pass over an array before it is coded: how large its values are, and whether they are
-//! finite.
+//! The range of the values of an array, found in one pass before the array is coded, and the number
+//! of values that are not finite.
 
-// Lanes are counted.
+// Loops over SIMD lanes use an index.
 #![allow(clippy::needless_range_loop)]
 
 use super::simd::{dispatch, prefetch, Kernel};
 use crate::scalar::Real;
 
-/// What the bounds of an array depend on.
+/// Range of the values of an array; error bounds depend on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueRange {
-    /// The least finite value; 0 if there is none.
+    /// The least finite value; 0 if no value is finite.
     pub min: f64,
-    /// The greatest finite value; 0 if there is none.
+    /// The greatest finite value; 0 if no value is finite.
     pub max: f64,
-    /// NaN and infinities.
+    /// Number of values that are NaN or infinite.
     pub nonfinite: u64,
 }
 
 impl ValueRange {
-    /// Looks at `x`.
+    /// Finds the range of the values of `x`.
     pub fn of<T: Real>(x: &[T]) -> Self {
         finish(x, dispatch(Extent(x)))
     }
 
-    /// Puts `x - y` into `difference` and looks at that.
+    /// Writes `x - y` to `difference` and finds the range of the differences.
     pub fn of_difference<T: Real>(x: &[T], y: &[T], difference: &mut [T]) -> Self {
         let extent = dispatch(Subtract(x, y, difference));
         finish(difference, extent)
     }
 
-    /// The greatest absolute value.
+    /// Returns the greatest absolute value of the finite values.
     pub fn max_abs(&self) -> f64 {
-        // Of two zeros the maximum may be either; its bits are in headers.
+        // The maximum of two zeros may have either sign, and its bits go into headers: `abs` makes
+        // it +0.
         self.max.max(-self.min).abs()
     }
 
-    /// All values are the same.
+    /// Returns whether all values are equal and finite.
     pub fn is_constant(&self) -> bool {
         self.min == self.max && self.nonfinite == 0
     }
 }
 
+/// Number of SIMD lanes of values that are processed side by side.
 const LANES: usize = 64;
-/// How far ahead memory is asked for, in rows of lanes.
+/// How many rows of `LANES` values ahead the loop prefetches.
 const AHEAD: usize = 16;
 
-/// Least and greatest value, and whether all are finite, lane by lane.
+/// Least and greatest value of every lane, and whether all values are finite.
 struct Extremes<T> {
     min: [T; LANES],
     max: [T; LANES],
-    /// Sums of x - x: zero unless something is not finite.
+    /// Sums of x - x: zero unless a value is not finite.
     zero: [T; LANES],
 }
 
@@ -64,7 +66,7 @@ impl<T: Real> Extremes<T> {
     fn add(&mut self, lane: usize, x: T) {
         self.min[lane] = if x < self.min[lane] { x } else { self.min[lane] };
         self.max[lane] = if x > self.max[lane] { x } else { self.max[lane] };
-        #[allow(clippy::eq_op)] // NaN for what is not finite.
+        #[allow(clippy::eq_op)] // NaN if x is not finite.
         let zero = x - x;
         self.zero[lane] += zero;
     }
@@ -131,7 +133,8 @@ impl<T: Real> Kernel for Subtract<'_, T> {
     }
 }
 
-/// Where something is not finite, looks again and leaves that out.
+/// Makes the range. If `extent` is `None`, a value is not finite: a second pass finds the range of
+/// the finite values and counts the others.
 fn finish<T: Real>(x: &[T], extent: Option<(T, T)>) -> ValueRange {
     if let Some((min, max)) = extent {
         return ValueRange { min: min.to_f64(), max: max.to_f64(), nonfinite: 0 };
