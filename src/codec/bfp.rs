@@ -30,7 +30,7 @@
 //! |---|---|
 //! | 0 | exponents E of the N blocks, 8..=254 (FP64: 2046), u8 each (FP64: u16) |
 //! | N (FP64: 2 N) | zeros up to the next multiple of 16 |
-//! | that multiple of 16 | integers q of the n values in the order of the array, i8 each; -128 does not occur |
+//! | that multiple of 16 | integers q of the n values in order, i8 each; -128 does not occur |
 
 use super::coder::{Bound, Coder, Shape};
 use super::simd::{dispatch, Kernel};

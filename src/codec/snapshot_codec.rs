@@ -1,5 +1,5 @@
-//! Snapshots as streams: all fields of a state, coded one by one, a declared pair of time levels as
-//! one of them and their difference.
+//! Snapshots as streams: the fields of a state are coded one after the other. Of a declared pair of
+//! time levels, the later level and the difference of the two levels are coded.
 
 use super::coder::{Bound, Coder, Shape};
 use super::settings::Settings;
@@ -13,41 +13,43 @@ use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut, Real};
 use std::ops::Range;
 
-/// Codes the snapshots of one layout. All memory that it needs is allocated when it is made, but
-/// for fields whose rows are apart: the first of them makes it take as much as a state has. Fields
-/// of types that no codec codes are kept as they are.
+/// Codes the snapshots of one layout. All memory is allocated when the codec is made, except the
+/// memory for contiguous copies of fields whose rows are apart: the first call with such a field
+/// allocates as many bytes as a state has. Fields of types that no codec codes are stored raw.
 ///
-/// A field that is declared as the previous time level of another is coded as that one minus
-/// itself: an error of the difference is one of the velocity, which a restart amplifies. The bound
-/// then holds for the later level and for the difference, each by its own size; `curr - prev` of
-/// the decoded fields is off by no more than the bound of the difference. Where that cannot be had
-/// (NaN or infinities, a bound near the rounding error) both are coded by themselves, close enough
-/// that it still holds.
+/// A field that is declared as the previous time level of another field is coded as the difference
+/// u(t) - u(t-1), because an error of the difference is an error of the velocity, which a restart
+/// amplifies. The bound then holds for the later level relative to the size of the later level, and
+/// for the difference relative to the size of the difference; `curr - prev` of the decoded fields
+/// differs from the exact difference by no more than the bound of the difference. Where this is
+/// impossible (NaN or infinities, a bound near the rounding error), both fields are coded by
+/// themselves, within bounds small enough that the bound of the difference still holds.
 pub struct SnapshotCodec {
     settings: Settings,
     layout: Layout,
-    /// The fields in the order of their streams, every one behind the one whose previous time
-    /// level it is, and where groups of such begin.
+    /// The fields in the order of their streams: a previous time level comes after its later level.
+    /// `groups` are the ranges of this order whose fields are related by `previous_of`.
     order: Vec<usize>,
     groups: Vec<Range<usize>>,
     shapes: Vec<Shape>,
-    /// For each field of the snapshot being made: what its decoded values are off by, and how it
-    /// is coded if by itself.
+    /// For each field of the snapshot being made: the largest error of its decoded values, and the
+    /// range and bound with which the field is coded by itself.
     errors: Vec<f64>,
     apart: Vec<(ValueRange, Bound)>,
-    /// One coder per shape, and which one a field has.
+    /// One coder per shape, and for each field the index of its coder.
     coders: Vec<Box<dyn Coder>>,
     coder_of: Vec<usize>,
-    /// Where differences are made.
+    /// Memory for the difference of two fields.
     difference: Slab,
-    /// Where fields are put together whose rows are apart.
+    /// Memory for contiguous copies of fields whose rows are apart.
     packed: Packed,
+    /// Bytes that `compress` needs in its output buffer.
     room: usize,
 }
 
 impl SnapshotCodec {
-    /// A codec for snapshots of `layout`; the method must not be `Method::None` for a session,
-    /// which copies then.
+    /// Makes a codec for snapshots of `layout`. A session does not make one with `Method::None`,
+    /// but copies the fields instead.
     pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
         let shapes: Vec<Shape> = layout
             .fields
@@ -95,7 +97,8 @@ impl SnapshotCodec {
         })
     }
 
-    /// Most bytes of a snapshot, padding included: headers, and all fields as they are.
+    /// Returns the largest number of bytes of a snapshot: headers, raw values of all fields, and
+    /// padding.
     pub fn max_bytes(layout: &Layout) -> u64 {
         layout
             .fields
@@ -105,13 +108,13 @@ impl SnapshotCodec {
             .fold(0, u64::saturating_add)
     }
 
-    /// Bytes that `compress` needs room for.
+    /// Returns the bytes that `compress` needs in its output buffer.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// Bytes of a snapshot if its size is known before, or else what it has if the ratio of what is
-    /// coded is `factor`, at most `max_bytes`.
+    /// Returns the bytes of a snapshot: the exact number if the codec has payloads of a fixed size,
+    /// or else the number expected for a compression ratio of `factor`. At most `max_bytes`.
     pub fn expected_bytes(&self, factor: f64) -> u64 {
         if self.settings.method.is_bounded() {
             return Self::bytes_by_ratio(&self.layout, factor);
@@ -127,7 +130,7 @@ impl SnapshotCodec {
             .min(Self::max_bytes(&self.layout))
     }
 
-    /// Bytes of a snapshot in which all fields that are coded together have this ratio.
+    /// Returns the bytes of a snapshot whose coded fields together have this compression ratio.
     pub fn bytes_by_ratio(layout: &Layout, ratio: f64) -> u64 {
         let most = |coded: bool| {
             let fields = layout.fields.iter().filter(|f| f.scalar.is_coded() == coded);
@@ -139,11 +142,11 @@ impl SnapshotCodec {
         most(false).saturating_add((most(true) as f64 / ratio.max(1.0)) as u64)
     }
 
-    /// Codes the fields, which must be as the layout says, into the beginning of `to`, which has at
-    /// least `room` bytes, and returns the bytes of the snapshot.
+    /// Codes the fields, which must have the shapes of the layout, into the beginning of `to`,
+    /// which has at least `room` bytes. Returns the bytes of the snapshot.
     ///
     /// # Safety
-    /// The fields are readable host memory, as promised for `AppMemory`.
+    /// The fields must be readable host memory, as `AppMemory` promises.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         if to.len() < self.room {
             return fail!(
@@ -154,38 +157,38 @@ impl SnapshotCodec {
             );
         }
         let mut packed = std::mem::take(&mut self.packed);
-        // SAFETY: by this function's contract.
+        // SAFETY: the fields are readable by this function's contract.
         let result =
             unsafe { packed.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
         self.packed = packed;
         result
     }
 
-    /// Codes the fields; those that are coded are in one piece each.
+    /// Codes the fields. Fields that a coder codes must be contiguous.
     unsafe fn compress_all(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         let mut end = 0;
         for g in 0..self.groups.len() {
             let group = self.groups[g].clone();
             if !self.shapes[self.order[group.start]].scalar.is_coded() {
-                // SAFETY: by the contract of `compress`.
+                // SAFETY: the fields are readable by the contract of `compress`.
                 end = unsafe { self.keep_group(group, fields, to, end) }?;
                 continue;
             }
             let coded = match self.coders.is_empty() {
                 true => None,
-                // SAFETY: by this function's contract.
+                // SAFETY: the fields are readable by the contract of `compress`.
                 false => unsafe { self.compress_group(group.clone(), fields, to, end) }?,
             };
             end = match coded {
                 Some(end) => end,
-                // SAFETY: as above.
+                // SAFETY: the fields are readable by the contract of `compress`.
                 None => unsafe { self.compress_apart(group, fields, to, end) }?,
             };
         }
         Ok(end)
     }
 
-    /// Stores a group, whose fields have the same type, as it is.
+    /// Stores the fields of a group, which have the same type, raw.
     unsafe fn keep_group(
         &mut self,
         group: Range<usize>,
@@ -197,8 +200,8 @@ impl SnapshotCodec {
             let i = self.order[k];
             let shape = self.shapes[i];
             let rows = rows_of(fields[i], shape)?;
-            // SAFETY: the field is readable in its rows, by this function's contract; the slice has
-            // the bytes of its values.
+            // SAFETY: the field is readable in its rows, by this function's contract; the output
+            // slice has as many bytes as the values of the field.
             unsafe {
                 rows.gather(
                     fields[i].address(),
@@ -210,7 +213,7 @@ impl SnapshotCodec {
         Ok(end)
     }
 
-    /// The header of a part of the snapshot.
+    /// Returns the header of the stream of one array.
     fn header(&self, part: Part, content: Content, bound: f64, payload: usize) -> Header {
         let (method, shape) = (&self.settings.method, self.shapes[part.field]);
         let (codec, parameter) = (method.number(), method.parameter());
@@ -226,7 +229,8 @@ impl SnapshotCodec {
         }
     }
 
-    /// Codes a group by differences; `None` if that does not keep the bounds.
+    /// Codes a group with previous time levels as differences. Returns `None` if this does not keep
+    /// the bounds.
     unsafe fn compress_group(
         &mut self,
         group: Range<usize>,
@@ -236,7 +240,7 @@ impl SnapshotCodec {
     ) -> Result<Option<usize>> {
         for k in group {
             let i = self.order[k];
-            // SAFETY: by this function's contract.
+            // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
             let survey = survey(x);
             self.check_finite(i, &survey)?;
@@ -246,14 +250,14 @@ impl SnapshotCodec {
                 end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
                 continue;
             };
-            // SAFETY: by this function's contract.
+            // SAFETY: field `j` is readable by this function's contract.
             let later = unsafe { values(fields[j], self.shapes[j]) }?;
             let of_difference = subtract(later, x, &mut self.difference);
-            // Near the largest numbers the sum with an error could be infinite.
+            // A sum of values near the largest number and an error could be infinite.
             if of_difference.nonfinite > 0 || survey.max_abs() > range_of(self.shapes[i].scalar).1 {
                 return Ok(None);
             }
-            // SAFETY: the difference was just put there, and nothing else uses that memory.
+            // SAFETY: `subtract` has just written the difference, and nothing else uses its memory.
             let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
             let bound = self.settings.bound.of(&of_difference, difference);
             self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
@@ -280,8 +284,8 @@ impl SnapshotCodec {
         Ok(Some(end))
     }
 
-    /// Codes the fields of a group each by itself, within half of the bound of each difference that
-    /// it is part of.
+    /// Codes every field of a group by itself, within half of the bound of each difference that the
+    /// field is part of.
     unsafe fn compress_apart(
         &mut self,
         group: Range<usize>,
@@ -291,16 +295,17 @@ impl SnapshotCodec {
     ) -> Result<usize> {
         for k in group.clone() {
             let i = self.order[k];
-            // SAFETY: by this function's contract.
+            // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
             let survey = survey(x);
             self.check_finite(i, &survey)?;
             let mut bound = self.settings.bound.of(&survey, x);
             if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
-                // SAFETY: as above.
+                // SAFETY: field `j` is readable by this function's contract.
                 let later = unsafe { values(fields[j], self.shapes[j]) }?;
                 let of_difference = subtract(later, x, &mut self.difference);
-                // SAFETY: the difference was just put there, and nothing else uses that memory.
+                // SAFETY: `subtract` has just written the difference, and nothing else uses its
+                // memory.
                 let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
                 let of_difference = self.settings.bound.of(&of_difference, difference);
                 bound = bound.at_most(0.5 * of_difference.value());
@@ -311,13 +316,14 @@ impl SnapshotCodec {
         for k in group {
             let i = self.order[k];
             let (survey, bound) = self.apart[i];
-            // SAFETY: by this function's contract.
+            // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
             end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
         }
         Ok(end)
     }
 
+    /// Fails if field `i` has values that are not finite and the settings reject such values.
     fn check_finite(&self, i: usize, survey: &ValueRange) -> Result<()> {
         if self.settings.reject_nonfinite && survey.nonfinite > 0 {
             return fail!(
@@ -329,8 +335,8 @@ impl SnapshotCodec {
         Ok(())
     }
 
-    /// Makes the stream of one array at the beginning of `to`, and returns its bytes and what it
-    /// contains.
+    /// Writes the stream of one array to the beginning of `to`. Returns the bytes of the stream and
+    /// the content of its payload.
     fn code(
         &mut self,
         part: Part,
@@ -344,7 +350,7 @@ impl SnapshotCodec {
         let bound = Some(bound.at_most(bound.value() - part.rounding))
             .filter(|_| self.settings.method.is_bounded());
         let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
-        // Zeros of both signs are equal: where nothing is coded every bit is kept.
+        // Zeros of both signs compare equal: without a coder, every bit must be kept.
         let constant = survey.is_constant() && !self.coders.is_empty();
         let (content, payload) = if constant || zero {
             let value = if constant { survey.max } else { 0.0 };
@@ -372,20 +378,21 @@ impl SnapshotCodec {
         Ok((self.header(part, content, promised, payload).seal(to), content))
     }
 
-    /// Decodes a snapshot, all of `from`, into the fields, which must be as the layout says.
+    /// Decodes the snapshot that `from` consists of into the fields, which must have the shapes of
+    /// the layout.
     ///
     /// # Safety
-    /// The fields are writable host memory, as promised for `AppMemory`.
+    /// The fields must be writable host memory, as `AppMemory` promises.
     pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
         let mut packed = std::mem::take(&mut self.packed);
-        // SAFETY: by this function's contract.
+        // SAFETY: the fields are writable by this function's contract.
         let result =
             unsafe { packed.scattered(fields, |fields| self.decompress_all(from, fields)) };
         self.packed = packed;
         result
     }
 
-    /// Decodes a snapshot into fields; those that are coded are in one piece each.
+    /// Decodes a snapshot into the fields. Fields that a coder codes must be contiguous.
     unsafe fn decompress_all(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
         for k in 0..self.order.len() {
             let i = self.order[k];
@@ -396,11 +403,12 @@ impl SnapshotCodec {
             if !header.shape.scalar.is_coded() {
                 let rows = rows_of(fields[i], self.shapes[i])?;
                 // SAFETY: the field is writable in its rows, by this function's contract; the
-                // payload has the bytes of its values.
+                // payload has as many bytes as the values of the field.
                 unsafe { rows.scatter(payload.as_ptr(), fields[i].address()) };
                 continue;
             }
-            // SAFETY: by this function's contract; nothing else refers to this field's values.
+            // SAFETY: the field is writable by this function's contract; nothing else refers to its
+            // values.
             let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
             match header.content {
                 Content::Raw => x.bytes_mut().copy_from_slice(payload),
@@ -421,7 +429,8 @@ impl SnapshotCodec {
                 },
             }
             if let Some(j) = header.reference {
-                // SAFETY: by this function's contract, and the two do not overlap.
+                // SAFETY: both fields are accessible by this function's contract, and
+                // `subtract_from` refuses fields that overlap.
                 unsafe { subtract_from(fields[j as usize], fields[i], self.shapes[i]) }?;
             }
         }
@@ -431,6 +440,7 @@ impl SnapshotCodec {
         Ok(())
     }
 
+    /// Fails if a header does not match field `i` of the layout and the codec of the settings.
     fn check_header(&self, i: usize, header: &Header) -> Result<()> {
         let method = &self.settings.method;
         if (header.codec, header.parameter) != (method.number(), method.parameter()) {
@@ -465,26 +475,27 @@ impl SnapshotCodec {
     }
 }
 
-/// In place of the number of a coder: the values of a field are kept as they are.
+/// Stands in place of the index of a coder for fields that are stored raw.
 const NO_CODER: usize = usize::MAX;
 
-/// An array of the snapshot.
+/// One array of the snapshot: a field, or the difference of two fields.
 #[derive(Clone, Copy)]
 struct Part {
     field: usize,
-    /// The field from which it is the difference.
+    /// Number j of the later time level: the array is field j minus this field.
     reference: Option<u16>,
-    /// What adding the difference uses up of the bound.
+    /// Part of the bound that the rounding of the sum of difference and later level uses up.
     rounding: f64,
 }
 
 impl Part {
+    /// Returns the part for a field that is coded by itself.
     fn of(field: usize) -> Self {
         Part { field, reference: None, rounding: 0.0 }
     }
 }
 
-/// What a decoded value is off by, at most.
+/// Returns the largest error of a decoded value.
 fn error_of(bound: Bound, survey: &ValueRange) -> f64 {
     match bound {
         Bound::Max(b) => b.min(survey.max_abs()),
@@ -492,7 +503,7 @@ fn error_of(bound: Bound, survey: &ValueRange) -> f64 {
     }
 }
 
-/// The relative rounding error of a sum.
+/// Returns the relative rounding error of a sum.
 fn ulp(scalar: Scalar) -> f64 {
     match scalar {
         Scalar::F32 => f64::EPSILON * (1u64 << 28) as f64,
@@ -500,7 +511,7 @@ fn ulp(scalar: Scalar) -> f64 {
     }
 }
 
-/// The least and the largest maximum of what a bounded coder gets.
+/// Returns the least and the greatest max |x| of the arrays that a coder with a bound accepts.
 fn range_of(scalar: Scalar) -> (f64, f64) {
     match scalar {
         Scalar::F32 => (2f64.powi(-100), 2f64.powi(120)),
@@ -508,7 +519,8 @@ fn range_of(scalar: Scalar) -> (f64, f64) {
     }
 }
 
-/// What a coder relies on; one without a bound on no more than that decoded values are finite.
+/// Returns whether the array meets what a coder relies on. A coder without a bound relies only on
+/// decoded values being finite.
 fn is_in_range(scalar: Scalar, survey: &ValueRange, bound: Option<Bound>) -> bool {
     let (least, most) = range_of(scalar);
     let max = survey.max_abs();
@@ -516,8 +528,8 @@ fn is_in_range(scalar: Scalar, survey: &ValueRange, bound: Option<Bound>) -> boo
         && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
 }
 
-/// The fields in an order in which each comes behind the one that it refers to, and the groups that
-/// hang together.
+/// Returns the fields in an order in which every previous time level comes after its later level,
+/// and the groups of related fields as ranges of this order.
 pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
     let refers_to = |i: usize| layout.fields[i].previous_of.map(|j| j as usize);
     let all = 0..layout.fields.len();
@@ -535,12 +547,14 @@ pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
     (order, groups)
 }
 
+/// Returns the values of a field.
+///
 /// # Safety
-/// As promised for `AppMemory`, for as long as the result is used.
+/// The memory must be readable, as `AppMemory` promises, for as long as the result is used.
 unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
     let (address, len) = (check(memory, shape)?, shape.values());
-    // SAFETY: the memory has that many bytes, as just checked, and is aligned; by this function's
-    // contract it is readable.
+    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
+    // memory is readable.
     Ok(unsafe {
         match shape.scalar {
             Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
@@ -550,11 +564,15 @@ unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
     })
 }
 
+/// Returns the values of a field, to be written.
+///
 /// # Safety
-/// As promised for `AppMemory`, for as long as the result is used, and nothing else refers to it.
+/// The memory must be writable, as `AppMemory` promises, for as long as the result is used, and
+/// nothing else may refer to the memory in that time.
 unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>> {
     let (address, len) = (check(memory, shape)?, shape.values());
-    // SAFETY: as above, and writable.
+    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
+    // memory is writable and nothing else refers to it.
     Ok(unsafe {
         match shape.scalar {
             Scalar::F32 => ArrayMut::F32(std::slice::from_raw_parts_mut(address.cast(), len)),
@@ -564,7 +582,7 @@ unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>
     })
 }
 
-/// The rows of a field whose values are neither coded nor looked at.
+/// Returns the rows of a field whose values are copied without being read as numbers.
 fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
     if memory.bytes() != shape.bytes() {
         return fail!(
@@ -577,6 +595,8 @@ fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
     Ok(memory.rows())
 }
 
+/// Checks that a field is contiguous, large enough and aligned for its type, and returns its
+/// address.
 fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     let (address, bytes) = (memory.address(), memory.bytes());
     if !memory.rows().is_contiguous() {
@@ -605,7 +625,7 @@ fn survey(x: Array<'_>) -> ValueRange {
     }
 }
 
-/// Puts `x - y` into `difference`.
+/// Writes `x - y` to `difference` and returns the range of the differences.
 fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
     match (x, y) {
         (Array::F32(x), Array::F32(y)) => {
@@ -618,14 +638,16 @@ fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
     }
 }
 
+/// Replaces the differences in `field` by the values of `later` minus the differences.
+///
 /// # Safety
-/// As promised for `AppMemory`.
+/// Both fields must be accessible and `field` writable, as `AppMemory` promises.
 unsafe fn subtract_from(later: AppMemory, field: AppMemory, shape: Shape) -> Result<()> {
     let (a, b) = (later.address() as usize, field.address() as usize);
     if a.abs_diff(b) < shape.bytes() {
         return fail!(Argument, "two time levels overlap in memory, at {a:#x} and {b:#x}");
     }
-    // SAFETY: by this function's contract; they do not overlap.
+    // SAFETY: both fields are accessible by this function's contract, and they do not overlap.
     let pair = unsafe { (values(later, shape)?, values_mut(field, shape)?) };
     match pair {
         (Array::F32(x), ArrayMut::F32(y)) => dispatch(SubtractFrom(x, y)),

@@ -6,11 +6,11 @@
 //! | 0..3 | `gpz` |
 //! | 3 | version of this format: `2` (version 1 had another checksum) |
 //! | 4 | the codec, as in the configuration key `compressor` |
-//! | 5 | content of the payload: 0 raw values, 1 coded values, 2 one value that all values of the array equal |
+//! | 5 | payload: 0 raw values, 1 coded values, 2 one value that all values of the array equal |
 //! | 6 | type, as GPUZIP_TYPE_*; types other than FP32 (0) and FP64 (1) are stored raw |
 //! | 7 | 0 |
 //! | 8..10 | number of the field in the snapshot |
-//! | 10..12 | 0, or 1 + the number of an earlier field in the snapshot: the array is then that field minus this field |
+//! | 10..12 | 0, or j + 1: the array is the earlier field j of the snapshot minus this field |
 //! | 12..16 | parameter of the codec (zfp: bits per value) |
 //! | 16..40 | extents n1, n2, n3 |
 //! | 40..48 | the absolute error bound that holds; 0: no bound was asked for |

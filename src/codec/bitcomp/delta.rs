@@ -1,28 +1,29 @@
-//! How GPUZIP 2.x's configuration of Bitcomp chooses delta.
+//! The delta of Bitcomp, chosen as in GPUZIP 2.x's configuration.
 
 use crate::error::{fail, Result};
 use crate::scalar::{Array, Real};
 
-/// How GPUZIP 2.x's configuration chooses delta for an array. The error is delta / 2: the bound is
-/// `Bound::Max(delta / 2)`.
+/// A mode of GPUZIP 2.x's configuration that chooses delta for an array. Errors are at most delta /
+/// 2: the bound is `Bound::Max(delta / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delta {
-    /// Mode 0: this fraction of max |x|.
+    /// Mode 0: delta is this fraction of max |x|.
     Fraction(f64),
-    /// Mode 1: a fraction of the width of [mean - sigmas sigma, mean + sigmas sigma].
+    /// Mode 1: delta is a fraction of the width of [mean - sigmas sigma, mean + sigmas sigma],
+    /// where sigma is the standard deviation.
     Range {
-        /// The fraction.
+        /// The fraction of the width.
         fraction: f64,
-        /// Standard deviations on either side of the mean.
+        /// Number of standard deviations on either side of the mean.
         sigmas: f64,
     },
-    /// Mode 2: this one.
+    /// Mode 2: delta is this number.
     Static(f64),
 }
 
 impl Delta {
-    /// From `bitcomp_delta_config`, `bitcomp_range_fraction`, `bitcomp_num_sigma` and
-    /// `bitcomp_delta`; what a mode does not use is not looked at.
+    /// Makes a delta from the configuration keys `bitcomp_delta_config`, `bitcomp_range_fraction`,
+    /// `bitcomp_num_sigma` and `bitcomp_delta`. Keys that the mode does not use are not checked.
     pub fn from_config(mode: i32, fraction: f64, sigmas: f64, delta: f64) -> Result<Delta> {
         if matches!(mode, 0 | 1) && !(fraction > 0.0 && fraction < 1.0) {
             return fail!(
@@ -41,7 +42,8 @@ impl Delta {
         }
     }
 
-    /// Numbers of its own among the modes of error bounds, and its value.
+    /// Returns the number of the mode, beyond the numbers of the configuration key
+    /// `error_bound_mode`, and its value.
     pub(in crate::codec) fn key(self) -> (i32, f64) {
         match self {
             Delta::Fraction(fraction) => (4, fraction),
@@ -50,8 +52,9 @@ impl Delta {
         }
     }
 
-    /// Delta of an array, positive and finite. A constant array has no range: the fraction is then
-    /// one of its maximum; and where all values are 0 every delta is exact, and it is 1.
+    /// Returns delta of an array, positive and finite. In a constant array the width is 0: delta is
+    /// then the fraction times max |x|. If all values are 0, every delta is exact and the function
+    /// returns 1.
     pub fn of(self, array: &Statistics) -> f64 {
         let delta = match self {
             Delta::Static(delta) => return delta,
@@ -67,17 +70,17 @@ impl Delta {
     }
 }
 
-/// What deltas depend on, over the finite values of an array.
+/// Statistics of the finite values of an array, on which delta depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
     /// max |x|.
     pub peak: f64,
-    /// The standard deviation, by 1 / n.
+    /// The standard deviation (with divisor n).
     pub sigma: f64,
 }
 
 impl Statistics {
-    /// Of an array; all zero if nothing in it is finite.
+    /// Computes the statistics of an array; both are 0 if no value is finite.
     pub fn of(x: Array<'_>) -> Self {
         match x {
             Array::F32(x) => Self::of_values(x),
@@ -92,7 +95,7 @@ impl Statistics {
         if peak == 0.0 {
             return Self::default();
         }
-        // Relative to the maximum, or the squares might overflow.
+        // The values are divided by max |x|, because their squares could overflow.
         let mean = finite().map(|x| x / peak).sum::<f64>() / n;
         let variance = finite().map(|x| (x / peak - mean) * (x / peak - mean)).sum::<f64>() / n;
         Statistics { peak, sigma: peak * variance.sqrt() }

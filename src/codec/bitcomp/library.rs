@@ -1,8 +1,9 @@
-//! libnvcomp, opened at run time, never linked and never shipped.
+//! libnvcomp, opened at run time; gpuzip neither links nor ships libnvcomp.
 //!
-//! `GPUZIP_NVCOMP` names its file; else it is libnvcomp.so.6, .5 or .4 of the system's library
-//! path. Used are the native functions of nvcomp's documentation (docs.nvidia.com/cuda/nvcomp):
-//! those that run on the host, and those that enqueue on a plan's stream.
+//! The environment variable `GPUZIP_NVCOMP` names the file of the library; without the variable,
+//! libnvcomp.so.6, .5 or .4 on the system's library path is opened. This module calls the native
+//! functions of nvcomp's documentation (docs.nvidia.com/cuda/nvcomp): functions that run on the
+//! host, and functions that enqueue kernels on the stream of a plan.
 
 use crate::codec::coder::Shape;
 use crate::device::Stream;
@@ -13,17 +14,18 @@ use std::ffi::{c_int, c_void, CStr, CString};
 
 /// The environment variable that names the library's file.
 pub const PATH: &str = "GPUZIP_NVCOMP";
-/// Names to look for without it.
+/// File names to try if the environment variable is not set.
 const NAMES: [&str; 3] = ["libnvcomp.so.6", "libnvcomp.so.5", "libnvcomp.so.4"];
 
-/// `bitcompDataType_t`.
+/// Values of `bitcompDataType_t`.
 const FP32: c_int = 9;
 const FP64: c_int = 10;
-/// `bitcompMode_t`.
+/// Value of `bitcompMode_t`: lossy compression to signed integers.
 pub const LOSSY_TO_SIGNED: c_int = 1;
-/// Room for Bitcomp's header, and for what it may read behind a stream's end, in 8-byte words.
+/// Room for Bitcomp's header and for reads of Bitcomp behind the end of a stream, in 8-byte words.
 pub const SLACK: usize = 64;
 
+/// A plan of libnvcomp.
 pub type Handle = *mut c_void;
 
 macro_rules! functions {
@@ -34,16 +36,17 @@ macro_rules! functions {
         }
 
         impl $name {
-            /// Looks all functions up. The error is the name of one that is missing.
+            /// Looks up all functions. The error is the name of a function that the library lacks.
             fn of(library: *mut c_void) -> std::result::Result<Self, &'static CStr> {
                 Ok($name {
                     $($field: {
-                        // SAFETY: the library is open.
+                        // SAFETY: `library` is the handle of an open library.
                         let address = unsafe { libc::dlsym(library, $symbol.as_ptr()) };
                         if address.is_null() {
                             return Err($symbol);
                         }
-                        // SAFETY: nvcomp 4, 5 and 6 declare this function with these types (its enumerations are ints).
+                        // SAFETY: nvcomp 4, 5 and 6 declare this function with these types (its
+                        // enumerations are ints).
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $output>(address) }
                     },)*
                 })
@@ -53,7 +56,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What runs on the host, when it is called.
+    /// Functions that run on the host, during the call.
     Host:
     create_plan = c"bitcompCreatePlan": fn(*mut Handle, usize, c_int, c_int, c_int) -> c_int;
     destroy_plan = c"bitcompDestroyPlan": fn(Handle) -> c_int;
@@ -66,7 +69,8 @@ functions! {
 }
 
 functions! {
-    /// What runs on a device, on the plan's stream; all addresses are of memory that the device can use.
+    /// Functions that enqueue kernels on the stream of a plan; every address must be of memory that
+    /// the device can access.
     Device:
     set_stream = c"bitcompSetStream": fn(Handle, *mut c_void) -> c_int;
     compress_fp32 = c"bitcompCompressLossy_fp32": fn(Handle, *const f32, *mut c_void, f32) -> c_int;
@@ -75,17 +79,19 @@ functions! {
     compressed_size = c"bitcompGetCompressedSizeAsync": fn(*const c_void, *mut usize, *mut c_void) -> c_int;
 }
 
-/// An opened libnvcomp. It stays open until the process ends.
+/// An opened libnvcomp. The library stays open until the process ends.
 pub struct Library {
+    /// File name of the library.
     pub name: String,
+    /// The functions that run on the host.
     pub host: Host,
-    /// Or the name of a function that it lacks.
+    /// The functions that run on a device, or the name of one that the library lacks.
     device: std::result::Result<Device, &'static CStr>,
 }
 
 impl Library {
-    /// The library of this process, opened by the first call that finds one: where there was none,
-    /// the next call looks again.
+    /// Returns the library of this process. The first call that finds a library opens it; after a
+    /// call that found none, the next call looks again.
     pub fn get() -> Result<&'static Library> {
         static LIBRARY: OnceBox<Library> = OnceBox::new();
         let open = || match std::env::var(PATH) {
@@ -95,7 +101,8 @@ impl Library {
         LIBRARY.get_or_try_init(|| open().map(Box::new))
     }
 
-    /// Opens the first of these files that is a libnvcomp.
+    /// Opens the first of these files that is a libnvcomp. The error names all files that were
+    /// tried.
     pub fn open(names: &[&str]) -> Result<Library> {
         let mut tried = Vec::new();
         for name in names {
@@ -118,6 +125,7 @@ impl Library {
         Ok(Library { name: name.into(), host, device: Device::of(library) })
     }
 
+    /// Returns an error that names the function `call` if `status` is not 0.
     pub fn check(&self, status: c_int, call: &str) -> Result<()> {
         match status {
             0 => Ok(()),
@@ -126,16 +134,17 @@ impl Library {
     }
 }
 
-/// Opens a library; the error is the system's text.
+/// Opens a library; the error is the text of `dlerror`.
 fn open(name: &str) -> std::result::Result<*mut c_void, String> {
     let path = CString::new(name).map_err(|_| format!("{name:?} is not a file name"))?;
-    // SAFETY: the path is a C string; opening a library runs its initialisers, as the user wants
-    // who installed it.
+    // SAFETY: `path` is a C string; opening a library runs its initialisers, which the user who
+    // installed the library wants.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !library.is_null() {
         return Ok(library);
     }
-    // SAFETY: the text belongs to this thread until its next call of these functions.
+    // SAFETY: `dlerror` returns a C string that stays valid until this thread calls a dl function
+    // again.
     let text = unsafe {
         let text = libc::dlerror();
         if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
@@ -145,18 +154,20 @@ fn open(name: &str) -> std::result::Result<*mut c_void, String> {
     Err(if text.contains(name) { text } else { format!("{name}: {text}") })
 }
 
-/// A plan of Bitcomp's, for arrays of one shape.
+/// A plan of Bitcomp for arrays of one shape.
 pub struct Plan {
     pub library: &'static Library,
     pub handle: Handle,
+    /// Shape of the arrays.
     shape: Shape,
 }
 
-// SAFETY: a plan belongs to no thread, and only its coder uses it, which one thread has at a time.
+// SAFETY: a plan belongs to no thread, and only its coder uses the plan; one thread at a time has
+// the coder.
 unsafe impl Send for Plan {}
 
 impl Plan {
-    /// `algorithm`: 0 default, 1 for arrays with many zeros.
+    /// Makes a plan; `algorithm`: 0 default, 1 for arrays with many zeros.
     pub fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         if !matches!(algorithm, 0 | 1) {
             return fail!(
@@ -165,7 +176,7 @@ impl Plan {
             );
         }
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the handle is written.
+        // SAFETY: `handle` is a local variable that the call writes.
         let status = unsafe {
             (library.host.create_plan)(
                 &mut handle,
@@ -179,12 +190,13 @@ impl Plan {
         Ok(Plan { library, handle, shape })
     }
 
-    /// Most 8-byte words of a stream.
+    /// Returns the largest number of 8-byte words of a stream.
     pub fn most_words(&self) -> usize {
-        // SAFETY: a function of a number.
+        // SAFETY: the function takes a number and accesses no memory of the caller.
         unsafe { (self.library.host.max_bytes)(self.shape.bytes()) }.div_ceil(8)
     }
 
+    /// Makes `stream` the stream of the plan and returns the functions that run on a device.
     fn device(&self, stream: Stream) -> Result<&Device> {
         let device = match &self.library.device {
             Ok(device) => device,
@@ -197,7 +209,7 @@ impl Plan {
                 )
             }
         };
-        // SAFETY: the plan is alive, and the caller's stream is.
+        // SAFETY: the plan and the caller's stream are alive.
         self.library.check(
             unsafe { (device.set_stream)(self.handle, stream.0.cast()) },
             "bitcompSetStream",
@@ -206,11 +218,12 @@ impl Plan {
     }
 
     /// Enqueues the coding, with delta 1, of the array at `from` into the stream at `to`, which has
-    /// `most_words`, and the writing of its bytes to `size`, all in device memory.
+    /// room for `most_words` words, and the writing of the stream's size in bytes to `size`. All
+    /// addresses are of device memory.
     pub fn enqueue_compress(&self, stream: Stream, from: u64, to: u64, size: u64) -> Result<()> {
         let device = self.device(stream)?;
-        // SAFETY: nothing is done here with these addresses; the device finds there what the caller
-        // promises.
+        // SAFETY: the host does not access these addresses; the caller promises that they are valid
+        // on the device.
         unsafe {
             let status = match data_type(self.shape) {
                 FP32 => {
@@ -227,11 +240,12 @@ impl Plan {
         }
     }
 
-    /// Enqueues the decoding of the stream at `from` into the array at `to`. It must be a stream of
-    /// such an array: nothing is checked.
+    /// Enqueues the decoding of the stream at `from` into the array at `to`. `from` must hold a
+    /// stream of an array of this shape: nothing is checked.
     pub fn enqueue_uncompress(&self, stream: Stream, from: u64, to: u64) -> Result<()> {
         let device = self.device(stream)?;
-        // SAFETY: as above.
+        // SAFETY: the host does not access these addresses; the caller promises that they are valid
+        // on the device.
         let status =
             unsafe { (device.uncompress)(self.handle, from as *const c_void, to as *mut c_void) };
         self.library.check(status, "bitcompUncompress")
@@ -240,11 +254,12 @@ impl Plan {
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // SAFETY: the plan was made by this library and is not used again.
+        // SAFETY: this library made the plan, and nothing uses the plan after this call.
         unsafe { (self.library.host.destroy_plan)(self.handle) };
     }
 }
 
+/// Returns the `bitcompDataType_t` of the values.
 pub fn data_type(shape: Shape) -> c_int {
     if shape.scalar == f32::SCALAR {
         FP32

@@ -1,13 +1,14 @@
 //! `bitcomp`: NVIDIA Bitcomp, from the libnvcomp that the user has installed, in the mode "lossy to
 //! signed integers": x becomes the integer nearest to x / delta, and the integers are packed.
 //!
-//! From nvcomp 5.2 on delta is rounded down to a power of two. Here it always is one, so that every
-//! version gives the same error: products with it are exact. Every array is decoded again before it
-//! is accepted.
+//! From nvcomp 5.2 on, Bitcomp rounds delta down to a power of two. Here delta is always a power of
+//! two, so that every version of nvcomp gives the same error: products with a power of two are
+//! exact. Every array is decoded again before its payload is accepted.
 //!
-//! A payload is an exponent e, 8 bytes, and what Bitcomp wrote, unchanged; its size is in its own
-//! header. A value is 2^e times what Bitcomp decodes. On the host e is 0. Kernels know delta where
-//! the calls of Bitcomp want it from the host: they scale the values, and delta is 1.
+//! A payload is an exponent e (8 bytes) and the unchanged stream of Bitcomp, whose header contains
+//! its size. A value is 2^e times the value that Bitcomp decodes. Payloads made on the host have e
+//! = 0. On a device only the kernels know delta, but Bitcomp's functions take delta from the host:
+//! the kernels scale the values by 2^-e, and delta is 1.
 
 mod delta;
 mod library;
@@ -22,21 +23,22 @@ use crate::scalar::{Array, ArrayMut, Real};
 use library::{data_type, Handle, LOSSY_TO_SIGNED};
 use std::ffi::{c_int, c_void};
 
-/// Bytes of a payload before Bitcomp's own.
+/// Bytes of a payload before Bitcomp's stream.
 const PREFIX: usize = 8;
 
-/// Bitcomp for arrays of one shape.
+/// Bitcomp coder for arrays of one shape.
 pub struct Bitcomp {
     shape: Shape,
     plan: Plan,
-    /// A stream, aligned as Bitcomp wants it.
+    /// A stream of Bitcomp, aligned to 8 bytes as Bitcomp requires.
     stream: Vec<u64>,
-    /// An array decoded again.
+    /// Memory for the decoded values by which a stream is checked.
     again: Vec<u64>,
 }
 
 impl Bitcomp {
-    /// For arrays of this shape; `algorithm`: 0 default, 1 for arrays with many zeros.
+    /// Makes a coder for arrays of this shape; `algorithm`: 0 default, 1 for arrays with many
+    /// zeros.
     pub fn new(shape: Shape, algorithm: i32) -> Result<Self> {
         Self::with(Library::get()?, shape, algorithm)
     }
@@ -55,8 +57,9 @@ impl Bitcomp {
         if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
             return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
         }
-        // The error is uniform in +-delta/2 as a rule, and then its rms is delta / sqrt(12);
-        // +-delta/2 always.
+        // Errors are at most delta / 2. They are usually uniform in +-delta/2, and their root mean
+        // square is then delta / sqrt(12): a bound of the root mean square is first tried with this
+        // larger delta.
         let deltas = match bound {
             Bound::Max(bound) => [2.0 * bound, 0.0],
             Bound::Rms(bound) => [12f64.sqrt() * bound, 2.0 * bound],
@@ -69,7 +72,8 @@ impl Bitcomp {
                 return Ok(None);
             }
             if self.kept(x, bound)? {
-                // SAFETY: bytes of integers, no more than the vector has.
+                // SAFETY: every byte of an integer is a valid u8, and `quantised` has checked that
+                // `stream` has `bytes` bytes.
                 to[PREFIX..end].copy_from_slice(unsafe {
                     std::slice::from_raw_parts(self.stream.as_ptr().cast(), bytes)
                 });
@@ -80,12 +84,12 @@ impl Bitcomp {
         Ok(None)
     }
 
-    /// Codes into `stream` and returns the bytes it took.
+    /// Codes `x` into `self.stream` and returns the bytes of the stream.
     fn quantised<T: Lane>(&mut self, x: &[T], delta: T) -> Result<usize> {
         let Plan { library, handle, .. } = self.plan;
         let mut bytes = 0;
-        // SAFETY: the plan is for as many values as `x` has, and `stream` has what Bitcomp says it
-        // needs at most.
+        // SAFETY: the plan is for arrays of `x.len()` values, and `stream` has the room that
+        // Bitcomp says it needs at most.
         unsafe {
             library.check(
                 T::compress(library, handle, x.as_ptr(), self.stream.as_mut_ptr().cast(), delta),
@@ -104,10 +108,11 @@ impl Bitcomp {
         }
     }
 
-    /// Decodes `stream` and says whether the bound holds and what is not finite came back.
+    /// Decodes `self.stream` and returns whether the bound holds and whether the values that are
+    /// not finite have come back with the same bits.
     fn kept<T: Lane>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
         let Plan { library, handle, .. } = self.plan;
-        // SAFETY: `stream` was just made by this plan; `again` has the bytes of the array.
+        // SAFETY: this plan has just made `stream`, and `again` has the bytes of the array.
         let status = unsafe {
             (library.host.uncompress)(
                 handle,
@@ -116,8 +121,8 @@ impl Bitcomp {
             )
         };
         library.check(status, "bitcompHostUncompress")?;
-        // SAFETY: `again` has room for the array, aligned for 8-byte values; every bit pattern is a
-        // value.
+        // SAFETY: `again` has the bytes of the array and is aligned for 8-byte values; every bit
+        // pattern is a valid value.
         let again = unsafe { std::slice::from_raw_parts(self.again.as_ptr().cast::<T>(), x.len()) };
         let error = |(x, y): (&T, &T)| match x.is_finite() {
             true => (x.to_f64() - y.to_f64()).abs(),
@@ -126,7 +131,7 @@ impl Bitcomp {
         };
         let errors = x.iter().zip(again).map(error);
         Ok(match bound {
-            // A comparison with NaN is false.
+            // The comparison is false if the error is NaN.
             Bound::Max(bound) => errors.fold(true, |kept, error| kept & (error <= bound)),
             Bound::Rms(bound) => {
                 (errors.map(|error| (error / bound) * (error / bound)).sum::<f64>()
@@ -161,15 +166,16 @@ impl Bitcomp {
         };
         let words = from.len() / 8;
         self.stream[words..words + SLACK].fill(0);
-        // SAFETY: the vector has more than `from.len()` bytes, and every byte is part of an
-        // integer.
+        // SAFETY: the vector `stream` has more than `from.len()` bytes, and every bit pattern is a
+        // valid byte.
         let stream = unsafe {
             std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len())
         };
         stream.copy_from_slice(from);
         let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) =
             (from.len(), 0, -1, -1, -1);
-        // SAFETY: `stream` holds a header's worth of bytes, and all pointers are written.
+        // SAFETY: `stream` has at least `SLACK` words, more than a header, and the call writes only
+        // to local variables.
         let status = unsafe {
             (library.host.compressed_info)(
                 self.stream.as_ptr().cast(),
@@ -189,7 +195,7 @@ impl Bitcomp {
                 x.len()
             );
         }
-        // SAFETY: the stream says that it decodes to what `x` has.
+        // SAFETY: the header says that the stream decodes to as many bytes as `x` has.
         let status = unsafe {
             (library.host.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast())
         };
@@ -204,7 +210,7 @@ impl Bitcomp {
 }
 
 impl Coder for Bitcomp {
-    /// What Bitcomp may need beyond the array's size is never given.
+    /// Returns the bytes of the array: larger payloads are never returned.
     fn max_bytes(&self) -> usize {
         self.shape.bytes()
     }
@@ -216,8 +222,8 @@ impl Coder for Bitcomp {
         }
     }
 
-    /// The bytes must be whole: behind its header Bitcomp checks nothing, and damaged bytes may end
-    /// the process. A checksum goes first.
+    /// Decodes a payload, whose checksum the caller must have verified: Bitcomp checks nothing
+    /// behind its header, and damaged bytes may end the process.
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
         match x {
             ArrayMut::F32(x) => self.decode(from, x),
@@ -226,16 +232,17 @@ impl Coder for Bitcomp {
     }
 }
 
-/// A type that Bitcomp codes.
+/// A type of values that Bitcomp codes.
 trait Lane: Real {
-    /// 2^exponent, if that is a normal number.
+    /// Returns 2^exponent, or `None` if this is not a normal number.
     fn power(exponent: i64) -> Option<Self>;
-    /// The largest power of two that is no larger, if that is a normal number.
+    /// Returns the largest power of two that is at most `delta`, or `None` if this is not a normal
+    /// number.
     fn delta(delta: f64) -> Option<Self>;
-    /// The function for it.
+    /// Calls libnvcomp's lossy compression for this type.
     ///
     /// # Safety
-    /// As the plan says: values behind `x`, and room behind `to`.
+    /// `x` must point to the values and `to` to the room that the plan requires.
     unsafe fn compress(
         library: &Library,
         handle: Handle,
@@ -267,7 +274,7 @@ macro_rules! lane {
                 to: *mut c_void,
                 delta: Self,
             ) -> c_int {
-                // SAFETY: the caller's.
+                // SAFETY: the caller fulfils the contract of this function.
                 unsafe { (library.host.$compress)(handle, x, to, delta) }
             }
         }

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A stand-in: rounds to multiples of delta, `COARSE` times coarser, and stores their upper three
-/// bytes behind a header. Without `COARSE` it lacks a function.
+/// A library that stands in for libnvcomp: it rounds values to multiples of COARSE * delta and
+/// stores the upper three bytes of each result behind a header. Compiled without `COARSE`, it lacks
+/// a function.
 const STAND_IN: &str = r#"
     #include <math.h>
     #include <stdlib.h>
@@ -51,7 +52,8 @@ const STAND_IN: &str = r#"
     #endif
 "#;
 
-/// The stand-in compiled with a definition, unless there is no C compiler.
+/// Compiles the stand-in with a preprocessor definition. Returns `None` if the machine has no C
+/// compiler.
 fn stand_in(name: &str, define: &str) -> Option<PathBuf> {
     let stem = std::env::temp_dir().join(format!("gpuzip-bitcomp-{}-{name}", std::process::id()));
     let (source, library) = (stem.with_extension("c"), stem.with_extension("so"));
@@ -214,7 +216,7 @@ fn wanted() -> bool {
     std::env::var_os("GPUZIP_TEST_BITCOMP").is_some_and(|value| value == "1")
 }
 
-/// NVIDIA's, if the user wants it tested.
+/// Returns NVIDIA's library if it is installed and the user wants it tested.
 fn real() -> Option<&'static Library> {
     if !wanted() {
         println!("skipped: GPUZIP_TEST_BITCOMP is not 1");
@@ -223,7 +225,8 @@ fn real() -> Option<&'static Library> {
     Library::get().map_err(|e| println!("skipped: {e}")).ok()
 }
 
-/// What comes back if not delta but the values are scaled, as kernels do.
+/// Codes and decodes with delta 1 and scaled values, as the kernels do, and returns the decoded
+/// values.
 fn by_unit<T: Lane>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
     let down = T::power(-exponent).unwrap();
     let scaled: Vec<T> = x.iter().map(|&x| if x.is_finite() { x * down } else { x }).collect();
@@ -235,7 +238,7 @@ fn by_unit<T: Lane>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
     y
 }
 
-/// Whether it was coded; if so, within the bound.
+/// Codes and decodes an array and checks the bound. Returns false if the array was not coded.
 fn check<T: Lane>(x: &[T], bound: Bound) -> bool {
     let mut coder = Bitcomp::new(shape::<T>(x.len()), 0).unwrap();
     let mut to = vec![0; coder.max_bytes()];

@@ -1,13 +1,13 @@
-//! From blocks to values.
+//! The decoder: from blocks to values.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{low_bytes, scan, to_bytes, word, Quantised, LINE, LINES, TILE};
 use super::super::simd::{prefetch, Kernel, Level};
 use super::{Mode, Work, AS_IS, ROOM};
 
-/// Eight planes, of which 0 to 8 are kept.
+/// Masks for eight planes: mask n keeps the first n planes.
 const FIRST_PLANES: [[u8; LINE]; 9] = {
     let mut masks = [[0; LINE]; 9];
     let mut byte = 0;
@@ -19,7 +19,7 @@ const FIRST_PLANES: [[u8; LINE]; 9] = {
     masks
 };
 
-/// The inverse of `encode::to_planes`.
+/// Rearranges the planes of every block into rows: the inverse of `encode::to_planes`.
 #[inline(always)]
 fn from_planes(planes: &[u8; TILE], rows: &mut [u8; TILE]) {
     for block in 0..LINES {
@@ -32,7 +32,7 @@ fn from_planes(planes: &[u8; TILE], rows: &mut [u8; TILE]) {
     }
 }
 
-/// Bytes of a stream that are asked for ahead: most of the next 64 blocks.
+/// Bytes of the stream that are prefetched: most of the next 64 blocks.
 const AHEAD: usize = 2048;
 
 pub(super) struct Decode<'a, T> {
@@ -43,17 +43,18 @@ pub(super) struct Decode<'a, T> {
     pub level: Level,
 }
 
-/// What a rate byte says.
+/// The parts of a block that a rate byte describes.
 #[derive(Clone, Copy)]
 struct Rate {
-    /// Bytes of the first number, when it is apart.
+    /// Bytes of the first number if it is stored apart, or 0.
     apart: u8,
     /// Bytes of the signs.
     signs: u8,
+    /// Number of planes.
     planes: u8,
-    /// Bytes of the block; 0 for one that is stored as it is.
+    /// Bytes of the block; 0 for a raw block.
     size: u8,
-    /// Whether `Outlier` and `Plain` have it.
+    /// Whether the modes `Outlier` and `Plain` allow this rate byte.
     valid: [bool; 2],
 }
 
@@ -84,7 +85,7 @@ const RATES: [Rate; 256] = {
 impl<T: Quantised> Kernel for Decode<'_, T> {
     type Output = Option<()>;
 
-    /// Nothing if the stream is damaged.
+    /// Decodes the array. Returns `None` if the stream is damaged.
     #[inline(always)]
     fn run(self) -> Option<()> {
         let Decode { work, from, x, mode, level } = self;
@@ -147,7 +148,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
 }
 
 impl<T: Quantised> Work<T> {
-    /// Reads up to 64 blocks from `stream` as quantised values.
+    /// Reads up to 64 blocks from `stream` and leaves their quantised values in `numbers[0]`.
     #[inline(always)]
     fn get(&mut self, rates: &[u8], sizes: &[usize; LINES], level: Level) {
         let Work { numbers: [x, _], bytes, rows, planes, signs, stream, .. } = self;
@@ -187,7 +188,8 @@ impl<T: Quantised> Work<T> {
             }
             planes[0].fill(0);
         }
-        // Plane 7 is empty: it takes the signs.
+        // Plane 7 of the first eight planes is empty, or no longer needed: the signs take its
+        // place.
         for block in 0..LINES {
             let plane = LINE * block + 28;
             planes[0][plane..plane + 4].copy_from_slice(&signs[block].to_le_bytes());

@@ -1,6 +1,6 @@
-//! From values to blocks.
+//! The encoder: from values to blocks.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{
@@ -9,11 +9,11 @@ use super::super::quantize::{
 use super::super::simd::{prefetch, Kernel};
 use super::{Mode, Work, AS_IS};
 
-/// The bits of the first number of a block, in its first row and in two planes.
+/// The bits of the first number of a block in its first row, and in two planes.
 const FIRST_IN_ROWS: u64 = 0x8080_8080_8080_8080;
 const FIRST_IN_PLANES: u64 = 0x0000_0080_0000_0080;
 
-/// The rows of every block as its planes: a 4 x 8 matrix of bytes transposed.
+/// Rearranges the rows of every block into planes: transposes a 4 x 8 matrix of bytes.
 #[inline(always)]
 fn to_planes(rows: &[u8; TILE], planes: &mut [u8; TILE]) {
     for block in 0..LINES {
@@ -37,7 +37,7 @@ pub(super) struct Encode<'a, T> {
 impl<T: Quantised> Kernel for Encode<'_, T> {
     type Output = usize;
 
-    /// The bytes that it took.
+    /// Codes the array and returns the bytes of the stream.
     #[inline(always)]
     fn run(self) -> usize {
         let Encode { work, x, quantum, mode, to } = self;
@@ -73,7 +73,7 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
 }
 
 impl<T: Quantised> Work<T> {
-    /// Quantises 64 blocks; bit b is set if all values of block b keep the bound.
+    /// Quantises 64 blocks; bit b of the result is set if all values of block b keep the bound.
     #[inline(always)]
     fn quantise(&mut self, x: &[T], quantum: &Quantum<T>) -> u64 {
         self.values[..x.len()].copy_from_slice(x);
@@ -97,7 +97,8 @@ impl<T: Quantised> Work<T> {
         good
     }
 
-    /// Splits differences into signs and planes; how many bytes hold a magnitude.
+    /// Splits the differences into signs and planes. Returns how many bytes hold the largest
+    /// magnitude.
     #[inline(always)]
     fn split(&mut self) -> usize {
         let Work { numbers: [_, x], bytes, rows, planes, signs, widths: [all, others], .. } = self;
@@ -135,7 +136,7 @@ impl<T: Quantised> Work<T> {
         slices
     }
 
-    /// Writes a block to `stream`; its rate byte and where it ends.
+    /// Writes a block to `stream` from `at` on. Returns the rate byte and the end of the block.
     #[inline(always)]
     fn put(&mut self, block: usize, slices: usize, mode: Mode, mut at: usize) -> (u8, usize) {
         let Work { numbers: [_, x], planes, signs, widths: [all, others], stream, .. } = self;

@@ -1,43 +1,52 @@
-//! `cuszp`: the one-dimensional layout of cuSZp 2, own implementation.
+//! `cuszp`: the one-dimensional layout of cuSZp 2, in an implementation of gpuzip's own.
 //!
-//! Blocks of 32 values, quantised, the difference to the value before within the block, and as many
-//! bit planes as the largest of them needs: Huang, Di, Yu, Li, Cappello, "cuSZp: An Ultra-fast GPU
-//! Error-bounded Lossy Compression Framework with Optimized End-to-End Performance", SC'23; the
-//! mode that keeps the first number of a block apart: Huang, Di, Li, Cappello, "cuSZp2: A GPU Lossy
-//! Compressor with Extreme Throughput and Optimized Compression Ratio", SC'24.
+//! Values are quantised and taken in blocks of 32. Within a block, every integer is replaced by its
+//! difference to the integer before it, and the block stores as many bit planes as its largest
+//! difference needs: Huang, Di, Yu, Li, Cappello, "cuSZp: An Ultra-fast GPU Error-bounded Lossy
+//! Compression Framework with Optimized End-to-End Performance", SC'23. The mode that stores the
+//! first number of a block apart: Huang, Di, Li, Cappello, "cuSZp2: A GPU Lossy Compressor with
+//! Extreme Throughput and Optimized Compression Ratio", SC'24.
 //!
 //! # Stream
-//! Little-endian. The array is taken as one dimension, n1 fastest; its last block may be partial.
+//! All numbers are little-endian. The array is taken as one dimension, n1 fastest; its last block
+//! may be partial.
 //!
-//! | offset | size | what |
+//! | offset | bytes | contents |
 //! |---|---|---|
-//! | 0 | 8 | the quantum s, FP64; the type of the array holds it exactly |
-//! | 8 | blocks | a rate byte per block of 32 values |
-//! | 8 + blocks | | the blocks one after the other |
+//! | 0 | 8 | the quantum s, FP64; the type of the array holds s exactly |
+//! | 8 | number of blocks | one rate byte per block of 32 values |
+//! | 8 + number of blocks | | the blocks, one after the other |
 //!
-//! | rate byte | bytes | a block |
+//! | rate byte | bytes | block |
 //! |---|---|---|
 //! | 0 | 0 | all values are +0 |
 //! | w = 1..31 | 4 + 4 w | signs, planes 0 .. w - 1 |
-//! | 0x80 + 0x20 (k - 1) + w (`Outlier` only), k = 1..4, w = 0..31 | k + 4 + 4 w | magnitude of the first number, signs, planes of the others |
-//! | 0x7F | values x size | the values it has, as they are: our extension |
+//! | r(k, w) (`Outlier` only) | k + 4 + 4 w | first magnitude, signs, planes of the others |
+//! | 0x7F | values x size | the values, raw: an extension of gpuzip |
 //!
-//! The numbers of a block are q0, q1 - q0, q2 - q1 and so on as 32-bit words modulo 2^32, 0 behind
-//! the last value. Signs and planes are four bytes each: bit 7 - i of byte j is for number 8 j + i;
-//! plane p holds bit p of the magnitudes. Where the first number is apart, its bits are 0 in the
-//! planes. Quantisation is described in quantize.rs.
+//! where r(k, w) = 0x80 + 0x20 (k - 1) + w, k = 1..4, w = 0..31.
 //!
-//! # What differs from the CUDA implementation
-//! The quantum is in the stream (there, it is an argument, twice the bound; here 511/512 of that).
-//! There are as many rate bytes as blocks (there, blocks are padded to multiples of 1024). NaN,
-//! infinities, and blocks that would break the bound are stored as they are (there, they are not
-//! kept). Blocks of zeros are written when decoded (there, they are left as they were). Halves are
-//! rounded to even (there, away from zero or up). Apart from that bytes should be the same, which
-//! has not been checked by running it.
+//! The numbers of a block are q0, q1 - q0, q2 - q1 and so on as 32-bit words modulo 2^32, and 0
+//! behind the last value. Signs take four bytes and so does every plane: bit 7 - i of byte j
+//! belongs to number 8 j + i; plane p holds bit p of the magnitudes. If the first number is stored
+//! apart, its bits in the planes are 0. Quantisation is described in quantize.rs.
+//!
+//! # Differences from the CUDA implementation of the authors
+//! - The quantum is in the stream and is 511/512 of twice the bound; in the CUDA implementation it
+//!   is an argument, twice the bound.
+//! - There are as many rate bytes as blocks; the CUDA implementation pads the blocks to multiples
+//!   of 1024.
+//! - NaN, infinities and blocks that would break the bound are stored raw; the CUDA implementation
+//!   does not keep them.
+//! - The decoder writes blocks of zeros; the CUDA implementation leaves their values as they were.
+//! - Halves are rounded to even; in the CUDA implementation, away from zero or up.
+//!
+//! Apart from these differences the bytes should be equal, which has not been checked by running
+//! the CUDA implementation.
 //!
 //! # Encoder
-//! With `Outlier`, a block keeps its first number apart if that makes it smaller. A block is stored
-//! as it is when a value does not keep its bound or 31 planes do not do.
+//! In the mode `Outlier`, a block stores its first number apart if that makes the block smaller. A
+//! block is stored raw if a value does not keep its bound or if 31 planes are not enough.
 
 mod decode;
 mod encode;
@@ -54,21 +63,21 @@ use crate::scalar::{Array, ArrayMut};
 use decode::Decode;
 use encode::Encode;
 
-/// Rate byte of a block that is stored as it is.
+/// Rate byte of a block that is stored raw.
 const AS_IS: u8 = 0x7F;
-/// Bytes of 64 blocks, at most, and room behind them for whole words.
+/// Largest number of bytes of 64 blocks, and room behind them for reads and writes of whole words.
 const ROOM: usize = TILE * 8 + 256;
 
-/// What a block may look like.
+/// How a block may store its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// All numbers in planes.
+    /// All numbers are stored in planes.
     Plain,
-    /// The first number of a block apart where that is smaller.
+    /// The first number of a block is stored apart if the block is then smaller.
     Outlier,
 }
 
-/// Codes arrays of one length.
+/// Coder for arrays of one length and type.
 pub struct Cuszp {
     len: usize,
     scalar: Scalar,
@@ -76,33 +85,33 @@ pub struct Cuszp {
     work: Works,
 }
 
-/// One of what the kernels work in.
+/// Working memory for the type of the array: a vector of one element.
 enum Works {
     F32(Vec<Work<f32>>),
     F64(Vec<Work<f64>>),
 }
 
-/// What the kernels work in: 64 blocks. Aligned, in this order, so that no vector lies across two
-/// cache lines.
+/// Working memory for 64 blocks. The alignment and the order of the fields keep every vector within
+/// one cache line.
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Work<T> {
     values: [T; TILE],
     numbers: [Numbers; 2],
-    /// One byte of every number, the eight of a row backwards.
+    /// One byte of every number; the eight bytes of a row are in reverse order.
     bytes: [u8; TILE],
     rows: [u8; TILE],
-    /// Planes 8 k to 8 k + 7 of every block.
+    /// Element k: planes 8 k to 8 k + 7 of every block.
     planes: [[u8; TILE]; 4],
     signs: [u32; LINES],
-    /// Planes up to the last one that is not empty: of all numbers of a block, of all but the
-    /// first.
+    /// Number of planes up to the last one that is not empty: for all numbers of a block, and for
+    /// all numbers but the first.
     widths: [[u8; LINES]; 2],
     stream: [u8; ROOM],
 }
 
 impl<T: Quantised> Work<T> {
-    /// One.
+    /// Allocates one element of working memory.
     fn new() -> Result<Vec<Self>> {
         let work = Work {
             values: [T::default(); TILE],
@@ -119,7 +128,7 @@ impl<T: Quantised> Work<T> {
 }
 
 impl Cuszp {
-    /// A coder for arrays of this shape, which is one-dimensional to it.
+    /// Makes a coder for arrays of this shape, which it takes as one-dimensional.
     pub fn new(shape: &Shape, mode: Mode) -> Result<Self> {
         check_size(shape)?;
         let work = match shape.scalar {
@@ -133,7 +142,7 @@ impl Cuszp {
 
 impl Coder for Cuszp {
     fn max_bytes(&self) -> usize {
-        // A block of 31 planes takes no more than 32 values.
+        // A block of 31 planes takes no more bytes than 32 values.
         8 + self.len.div_ceil(LINE) * (1 + LINE * self.scalar.bytes() as usize)
     }
 

@@ -43,13 +43,13 @@ fn print_ratios_and_speeds() {
     print(outlier);
 }
 
-/// A byte per block of zeros.
+/// A block of zeros takes one byte.
 #[test]
 fn zeros_take_no_payload() {
     assert_eq!(round_trip(plain, [3200, 1, 1], &[0f32; 3200], Bound::Max(1.0)), Some(8 + 100));
 }
 
-/// The published layout, written value by value.
+/// Writes the published layout value by value.
 fn published(x: &[f64], step: f64, mode: Mode) -> Vec<u8> {
     let bits = |x: u32| 32 - x.leading_zeros() as usize;
     let (mut rates, mut payload) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! `bfp` by kernels/bfp.cu.
+//! `bfp` on a GPU, by the kernels of kernels/bfp.cu.
 
 use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
-/// Values of a thread: as in the kernels.
+/// Values per thread, as in the kernels.
 const EACH: u64 = 8;
 
 pub(super) fn source(scalar: Scalar) -> Source {

@@ -1,4 +1,4 @@
-//! `bitcomp` by libnvcomp's kernels, between those of kernels/bitcomp.cu.
+//! `bitcomp`: libnvcomp's kernels, and before and after them the kernels of kernels/bitcomp.cu.
 
 use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::bitcomp::{Library, Plan, SLACK};
@@ -8,11 +8,11 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
-/// Values that a thread of a pass over an array looks at, and most blocks of a pass: each has a
-/// sum.
+/// Values per thread in a pass over an array, and the largest number of blocks of a pass. Every
+/// block has one partial sum.
 const EACH: u64 = 8;
 const BLOCKS: u64 = 4096;
-/// The beginning of the scratch memory: the bytes of a stream, behind them the sums, behind those
+/// Offsets in the scratch memory, in bytes: at 0 the size of a stream, then the partial sums, then
 /// an array of values.
 const SUMS: u64 = 256;
 const ARRAY: u64 = SUMS + 8 * BLOCKS;
@@ -23,15 +23,16 @@ pub(super) fn source(scalar: Scalar) -> Source {
     Source { name: "bitcomp", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-/// Nobody on the host knows whether there is something to code or to decode: Bitcomp does it in any
-/// case, with what its array and its stream hold then. The stream is that of the array before until
-/// a payload without damage replaces it.
+/// The host does not know whether there is an array to code or a payload to decode. Bitcomp's
+/// kernels therefore always run, on what the array and the stream in device memory hold at that
+/// time. The stream of the array before stays in place until an undamaged payload replaces it, so
+/// that the stream can always be decoded.
 pub(super) struct Bitcomp {
     shape: Shape,
-    /// Bounds are on the mean square.
+    /// True if bounds limit the root mean square error.
     rms: bool,
     plan: Plan,
-    /// Where Bitcomp's stream is.
+    /// Device address of Bitcomp's stream.
     stream: u64,
     errors: Function,
     judge: Function,
@@ -68,8 +69,9 @@ impl Bitcomp {
         blocks(self.values(), THREADS, EACH).min(BLOCKS)
     }
 
-    /// Finds out whether the bound is kept: by the array `y` that came back in `bytes`, or, both
-    /// being 0, by values that are only rounded.
+    /// Enqueues the check of the error bound. `y` is the device address of the decoded array,
+    /// `bytes` the device address of the size of Bitcomp's stream; if both are 0, the check uses
+    /// values that are only rounded to multiples of delta.
     fn check(
         &self,
         queue: &Queue,
@@ -106,7 +108,7 @@ impl GpuCoder for Bitcomp {
         8 * (self.plan.most_words() + SLACK) as u64
     }
 
-    /// Zeros make the first stream, and Bitcomp loads its kernels.
+    /// Makes the first stream from an array of zeros, which also makes Bitcomp load its kernels.
     fn settle(&mut self, queue: &Queue, at: u64, scratch: u64) -> Result<()> {
         let array = scratch + ARRAY;
         self.stream = at;

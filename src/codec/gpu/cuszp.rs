@@ -1,4 +1,4 @@
-//! `cuszp` by kernels/cuszp.cu.
+//! `cuszp` on a GPU, by the kernels of kernels/cuszp.cu.
 
 use super::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
 use super::{GpuCoder, Modules, Values, COMMON};
@@ -18,7 +18,8 @@ pub(super) fn source(scalar: Scalar) -> Source {
 pub(super) struct Cuszp {
     values: u64,
     tiles: u64,
-    /// Blocks may keep their first number apart.
+    /// 1 in cuSZp's outlier mode, in which a block of values may store its first number apart; 0 in
+    /// the plain mode.
     outlier: u32,
     prepare: Prepare,
     encode: Function,
@@ -41,7 +42,7 @@ impl Cuszp {
             values,
             tiles,
             outlier: !plain as u32,
-            // A word of the look-back for every tile.
+            // One word per tile for the decoupled look-back (Merrill and Garland 2016).
             prepare: Prepare::new(shape, tiles, &source, modules)?,
             encode: modules.kernel(&source, c"cuszp_encode")?,
             decode: modules.kernel(&source, c"cuszp_decode")?,

@@ -1,4 +1,4 @@
-//! `dct` by kernels/dct*.cu.
+//! `dct` on a GPU, by the kernels of kernels/dct*.cu.
 
 use super::{send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Grid};
@@ -7,29 +7,32 @@ use crate::device::cuda::{Argument, Function, Queue, Source};
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
-/// Values that a block works on, and a warp of it, by the axes that are transformed.
+/// Values per thread block, and threads of a block for one, two and three transformed axes.
 const PIECE: u64 = 4096;
 const THREADS: [u32; 3] = [128, 128, 256];
-/// Of the kernels that have to do with directories, and what their blocks do at a time.
+/// Threads of the kernels `dct_finish` and `dct_open`, bytes that a block of `dct_finish` moves at
+/// a time, and tiles of a block of `dct_open`.
 const MOVERS: u32 = 256;
 const CHUNK: u64 = 16 << 10;
 const PORTION: u64 = 1024;
-/// Most blocks of a launch.
+/// Largest number of blocks of a launch.
 const AT_ONCE: u64 = 1 << 20;
-/// Blocks that move bytes until none are left.
+/// Largest number of blocks of `dct_finish`; these blocks move bytes until none are left.
 const MOVING: u64 = 1024;
-/// Passes over the array that are enqueued to find the step that keeps a bound on the mean square,
-/// before a single block goes on alone.
+/// Passes over the array that are enqueued to find the step that keeps a bound of the root mean
+/// square. After these passes a single block makes the remaining ones.
 const PASSES: u32 = 8;
-/// Where there are no more pieces a single block does it all: launches take longer than it does.
+/// With at most this many pieces a single block makes all passes, because launches would take
+/// longer.
 const FEW: u64 = 4;
-/// Bisections of the table of steps.
+/// Number of bisections of the table of steps.
 const ROUNDS: u32 = 8;
-/// Room for `Control` of either direction.
+/// Bytes reserved for `Control` of kernels/dct_encode.cu and kernels/dct_decode.cu.
 const CONTROL: u64 = 256;
-/// Coefficients in the order of the larger tiles, and of the smaller ones.
+/// Entries in each of the two orders of coefficients: of the larger tiles, and of the smaller
+/// tiles.
 const ORDER: usize = 4096;
-/// Bytes of `Tables` of kernels/dct.cuh.
+/// Bytes of `Tables` in kernels/dct.cuh.
 const TABLES: u64 = 8 * (2 * 17 + 6) + 2 * 2 * ORDER as u64;
 
 macro_rules! parts {
@@ -55,7 +58,8 @@ macro_rules! parts {
 }
 
 type Parts = &'static [(&'static str, &'static str)];
-/// Of the modules that compress and that decompress, by the axes that are transformed.
+/// Sources of the modules that compress and that decompress, by the number of transformed axes less
+/// 1.
 const PARTS: [[Parts; 2]; 3] = parts!(1 2 3);
 const NAMES: [[&str; 2]; 3] = [
     ["dct-1-encode", "dct-1-decode"],
@@ -83,10 +87,11 @@ pub(super) fn sources() -> Vec<Source> {
 pub(super) struct Dct {
     shape: Shape,
     dims: usize,
-    /// By falling side.
+    /// The tilings of the array, the largest tile side first.
     grids: Vec<Grid>,
-    /// Bounds are on the mean square.
+    /// True if bounds limit the root mean square error.
     rms: bool,
+    /// Device address of `Tables`.
     constants: u64,
     mean: Function,
     encode: Function,
@@ -95,7 +100,8 @@ pub(super) struct Dct {
     decode: Function,
 }
 
-/// Where things are in the scratch memory. What is before `zeros` is zero before the first kernel.
+/// Device addresses in the scratch memory. Everything before `zeros` is set to zero before the
+/// first kernel.
 struct Places {
     status: u64,
     loaded: u64,
@@ -132,12 +138,13 @@ impl Dct {
         })
     }
 
-    /// Most tiles that there may be.
+    /// Returns the number of tiles of the finest tiling.
     fn tiles(&self) -> u64 {
         self.grids.iter().map(Grid::tiles).max().unwrap_or(0) as u64
     }
 
-    /// Most pieces of the array, or of `part` of its tiles.
+    /// Returns the largest number of pieces over all tilings, where `tiles` gives the number of
+    /// tiles of a tiling.
     fn pieces(&self, tiles: impl Fn(&Grid) -> usize) -> u64 {
         self.grids
             .iter()
@@ -146,14 +153,14 @@ impl Dct {
             .unwrap_or(0)
     }
 
-    /// Blocks that look at the sample with all sides.
+    /// Returns the number of blocks that code the sample with all tile sides.
     fn sample_blocks(&self) -> u64 {
         let large = &self.grids[0];
         let parts = |grid: &Grid| large.values() / grid.values();
         self.pieces(|grid| sample_tiles(large) * parts(grid)) * self.grids.len() as u64
     }
 
-    /// The places for compressing, the scratch memory being at `at`.
+    /// Returns the addresses for compressing, with the scratch memory at `at`.
     fn compressing(&self, at: u64) -> Places {
         let aligned = |at: u64| at.next_multiple_of(256);
         let status = at + CONTROL;
@@ -163,7 +170,8 @@ impl Dct {
         Places { status, loaded, zeros, lengths: zeros, table, end: table + 4 * self.tiles() }
     }
 
-    /// The places for decompressing: `lengths` are places in the payload.
+    /// Returns the addresses for decompressing, with the scratch memory at `at`; `lengths` then
+    /// holds offsets of tiles in the payload.
     fn decompressing(&self, at: u64) -> Places {
         let status = at + CONTROL;
         let zeros = (status + 16 * self.tiles().div_ceil(PORTION)).next_multiple_of(256);
@@ -181,7 +189,7 @@ impl Dct {
         THREADS[self.dims - 1]
     }
 
-    /// `Grid` of kernels/dct.cuh.
+    /// Returns the words of `Grid` in kernels/dct.cuh.
     fn describe(&self, grid: &Grid) -> [u64; 17] {
         let n = grid.n.map(|n| n as u64);
         let stride = [1, n[0], n[0] * n[1]];
@@ -202,7 +210,7 @@ impl Dct {
         text
     }
 
-    /// `Tables` of kernels/dct.cuh.
+    /// Returns the bytes of `Tables` in kernels/dct.cuh.
     fn tables(&self) -> Result<Vec<u8>> {
         let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
         let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
@@ -216,7 +224,8 @@ impl Dct {
             0,
         ];
         let mut text: Vec<u8> = words.into_iter().chain(rest).flat_map(u64::to_le_bytes).collect();
-        // Where they are in shared memory: `at` of that file.
+        // The places of the coefficients in shared memory, as the function `at` of kernels/dct.cuh
+        // gives them.
         for grid in [large, small] {
             let order = order(grid.side, grid.dims)?;
             let places = order.iter().map(|&p| (p + p / grid.side as u32) as u16);
@@ -226,7 +235,7 @@ impl Dct {
     }
 }
 
-/// The first pieces of the launches that so many pieces take: a block has one.
+/// Returns the first piece of every launch that `pieces` pieces need, with one block per piece.
 fn parts(pieces: u64) -> impl Iterator<Item = u32> {
     (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
 }

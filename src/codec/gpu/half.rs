@@ -1,4 +1,4 @@
-//! `fp16` by kernels/half.cu.
+//! `fp16` on a GPU, by the kernels of kernels/half.cu.
 
 use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;

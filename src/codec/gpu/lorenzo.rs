@@ -1,4 +1,4 @@
-//! `lorenzo` by kernels/lorenzo.cu.
+//! `lorenzo` on a GPU, by the kernels of kernels/lorenzo.cu.
 
 use super::quantize::{parts, Prepare, QUANTA, QUANTIZE};
 use super::{GpuCoder, Modules, Values, COMMON};
@@ -18,7 +18,7 @@ pub(super) fn source(scalar: Scalar) -> Source {
 
 pub(super) struct Lorenzo {
     tiles: u64,
-    /// As the kernels have it.
+    /// `Grid` of kernels/lorenzo.cu: extents, tiles per dimension, tiles, number of dimensions.
     grid: [u64; 8],
     prepare: Prepare,
     encode: Function,
@@ -42,7 +42,8 @@ impl Lorenzo {
         Ok(Lorenzo {
             tiles: count,
             grid: [n1, n2, n3, t1, t2, t3, count, shape.dims().len().max(1) as u64],
-            // A word of the look-back and one half of its size for every tile.
+            // Per tile, one word for the decoupled look-back (Merrill and Garland 2016) and half a
+            // word for the size of the tile.
             prepare: Prepare::new(shape, count + count.div_ceil(2), &source, modules)?,
             encode: modules.kernel(&source, c"lorenzo_encode")?,
             decode: modules.kernel(&source, c"lorenzo_decode")?,

@@ -1,9 +1,9 @@
-//! Codecs on a CUDA device: the streams of the host codecs, bit for bit, made by kernels on the
-//! application's stream.
+//! Codecs on a CUDA device: kernels on the application's stream produce the same bytes as the host
+//! codecs.
 //!
-//! Nothing here waits for the device, so nothing here knows what became of a stream: all decisions
-//! are the kernels', and what has to be known on the host, the size of a snapshot and whether
-//! something was wrong, is a [`Report`] in device memory, to be copied when it is due.
+//! The host never waits for the device in this module, and therefore does not know the result of a
+//! kernel: the kernels make all decisions. What the host must learn later, the size of a snapshot
+//! and any error, is a [`Report`] in device memory, which the caller copies when the host needs it.
 
 mod bfp;
 mod bitcomp;
@@ -25,51 +25,52 @@ use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 use std::ffi::CStr;
 
-/// Part of every source.
+/// First part of every kernel source.
 const COMMON: (&str, &str) = ("common.cuh", include_str!("../../../kernels/common.cuh"));
 
-/// An array on the device.
+/// An array in device memory, or the difference of two arrays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values {
-    /// Its address.
+    /// Address of the array.
     pub x: u64,
-    /// The address of a later time level, 0 if there is none: what is coded is that one minus
-    /// this.
+    /// Address of a later time level, or 0. If it is not 0, the coded array is `later - x`.
     pub later: u64,
 }
 
-/// Enqueues the kernels that code arrays of one shape. Each of them returns at once where the job
-/// says so.
+/// Enqueues the kernels that code arrays of one shape. Every kernel reads its job, a `Job` of
+/// kernels/common.cuh in device memory, and returns at once if the job says so.
 pub(crate) trait GpuCoder: Send {
-    /// Bytes of device memory to work in, while one array is coded or decoded.
+    /// Returns the bytes of device memory that the kernels use while one array is coded or decoded.
     fn scratch(&self) -> u64 {
         0
     }
 
-    /// Bytes of device memory that it has for itself all the time.
+    /// Returns the bytes of device memory that the coder keeps for itself all the time.
     fn kept(&self) -> u64 {
         0
     }
 
-    /// Tells where they are, at a multiple of 256, and enqueues what has to be done once.
+    /// Tells the coder the addresses of the memory that it keeps and of the scratch memory, both
+    /// multiples of 256, and enqueues what must be done once.
     fn settle(&mut self, _queue: &Queue, _kept: u64, _scratch: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Codes `x` into the payload of the job at this address, and puts its size there. The same
-    /// bytes as `Coder::compress`, but for Bitcomp, whose host functions may have others for
-    /// the same values.
+    /// Enqueues the coding of `x` into the payload of the job at the address `job`; the kernels
+    /// write the size of the payload to the job. The bytes are those of `Coder::compress`, except
+    /// for Bitcomp, whose host functions may produce other bytes for the same values.
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 
-    /// Decodes the payload of the job into `x`, every value of which is written, or says in the job
-    /// that it is damaged. `x.later` is meant only if the job says so. Whatever the payload is,
-    /// nothing beyond it is read, and nothing but `x` written (of Bitcomp's payloads that can
-    /// be said where the checksum is right only: what they hold is as it was made).
+    /// Enqueues the decoding of the payload of the job into `x`. The kernels write every value of
+    /// `x`, or mark the job as damaged; they use `x.later` only if the job says so. Whatever the
+    /// payload contains, the kernels read nothing beyond the payload and write nothing but `x`. For
+    /// Bitcomp this holds only if the checksum of the stream was right, because libnvcomp does not
+    /// check its payload.
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 }
 
-/// The modules of one device that are loaded, each once. By default those of none, for coders that
-/// are only asked how much memory they need.
+/// The loaded modules of one device; every module is loaded once. The default loads nothing: it
+/// serves coders that are only asked how much memory they need.
 #[derive(Default)]
 pub(crate) struct Modules {
     architecture: u32,
@@ -77,12 +78,12 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
-    /// For kernels of this architecture.
+    /// Makes an empty set of modules for devices of this architecture.
     pub fn new(architecture: u32) -> Self {
         Modules { architecture, loaded: Vec::new() }
     }
 
-    /// A kernel of a source, compiled and loaded if it is not yet.
+    /// Returns a kernel of a source. Compiles and loads the source if it is not loaded yet.
     pub fn kernel(&mut self, source: &Source, name: &CStr) -> Result<Function> {
         if self.architecture == 0 {
             return Ok(Function::none());
@@ -99,13 +100,13 @@ impl Modules {
         Ok(function)
     }
 
-    /// Leaves them to the process that owns them.
+    /// Drops the modules without unloading them: they belong to the parent process.
     pub fn forget(self) {
         self.loaded.into_iter().for_each(|(_, _, module)| module.forget());
     }
 }
 
-/// All sources, for those who compile them in advance.
+/// Returns all kernel sources, to be compiled in advance.
 pub fn sources() -> Vec<Source> {
     let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
     let all = [
@@ -120,6 +121,7 @@ pub fn sources() -> Vec<Source> {
     all.into_iter().flat_map(both).chain(dct::sources()).chain([sum::source()]).collect()
 }
 
+/// Makes the coder of the method in the settings, or `None` for `Method::None`.
 fn coder(
     settings: &Settings,
     shape: Shape,
@@ -147,13 +149,14 @@ fn coder(
     }))
 }
 
-/// Threads of a block, and how many blocks so many pieces of work want, each thread doing `each` of
-/// them.
+/// Returns the number of blocks for `work` pieces of work, with `threads` threads per block and
+/// `each` pieces per thread.
 fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
 }
 
-/// Copies to the device; the memory is pageable: it is read before this returns.
+/// Copies `text` to the device address `to`. The memory of `text` is pageable, so that the copy has
+/// read it when the function returns.
 fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
     if text.is_empty() {
         return Ok(());

@@ -1,25 +1,25 @@
-//! What the codecs that quantise before they predict share: the quantum that keeps a bound, by
-//! kernels/quantize.cuh.
+//! Shared by the codecs that quantise values before they predict them: the kernel of
+//! kernels/quantize.cuh that finds the quantum for a bound.
 
 use super::{blocks, Modules, Values};
 use crate::codec::Shape;
 use crate::device::cuda::{Function, Queue, Source};
 use crate::error::Result;
 
-/// Part of their sources.
+/// Part of the sources of these codecs.
 pub(super) const QUANTIZE: (&str, &str) =
     ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
-/// Bytes that the quanta have at the beginning of the scratch memory.
+/// Bytes of the quanta, at the beginning of the scratch memory.
 pub(super) const QUANTA: u64 = 128;
 
-/// Values that a block of threads codes.
+/// Values that a thread block codes.
 pub(super) const TILE: u64 = 2048;
 
 const THREADS: u32 = 256;
-/// Blocks that a pass over an array takes at most: what a GPU runs at a time.
+/// Largest number of blocks of a pass over an array: about as many as a GPU runs at a time.
 const BLOCKS: u64 = 1024;
 
-/// What goes before a coder's own kernel: the quanta, and zeros behind them.
+/// The kernel that runs before a coder's own kernel: it writes the quanta and zeros behind them.
 pub(super) struct Prepare {
     values: u64,
     zeros: u64,
@@ -27,7 +27,7 @@ pub(super) struct Prepare {
 }
 
 impl Prepare {
-    /// With this many words of zeros.
+    /// Makes the kernel, which writes `zeros` words of 8 bytes behind the quanta.
     pub fn new(shape: Shape, zeros: u64, source: &Source, modules: &mut Modules) -> Result<Self> {
         Ok(Prepare {
             values: shape.values() as u64,
@@ -36,11 +36,12 @@ impl Prepare {
         })
     }
 
-    /// Bytes of scratch memory.
+    /// Returns the bytes of scratch memory.
     pub fn scratch(&self) -> u64 {
         QUANTA + 8 * self.zeros
     }
 
+    /// Enqueues the kernel for the array `x` and the job at address `job`.
     pub fn enqueue(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let zeros = scratch + QUANTA;
         let arguments: [&dyn crate::device::cuda::Argument; 7] =
@@ -55,11 +56,11 @@ impl Prepare {
     }
 }
 
-/// One launch takes so many blocks at most.
+/// Largest number of blocks of a launch.
 const LAUNCH: u64 = 1 << 20;
 
-/// The launches of a kernel with a block per tile: the first tile, and how many. `tiles` is below
-/// 2^32.
+/// Returns the launches of a kernel with one block per tile: the first tile and the number of tiles
+/// of each. `tiles` is below 2^32.
 pub(super) fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
     (0..tiles).step_by(LAUNCH as usize).map(move |first| (first as u32, LAUNCH.min(tiles - first)))
 }

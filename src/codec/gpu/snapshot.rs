@@ -1,4 +1,5 @@
-//! Snapshots on a device: [`SnapshotCodec`](crate::codec::SnapshotCodec), by kernels/snapshot.cu.
+//! Snapshots on a device: the work of [`SnapshotCodec`](crate::codec::SnapshotCodec), done by the
+//! kernels of kernels/snapshot.cu.
 
 use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::snapshot_codec::groups_of;
@@ -10,16 +11,16 @@ use crate::scalar::Scalar;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
-/// Values that a thread of a pass over an array looks at: enough to hide what its reductions cost.
+/// Values per thread in a pass over an array: enough to hide the time of the reductions.
 const EACH: u64 = 16;
 
-/// Sizes of the structures in device memory; kernels/snapshot.cu declares them.
+/// Sizes in bytes of the structures in device memory that kernels/snapshot.cu declares.
 const JOB: u64 = 160;
 const SURVEY: u64 = 48;
 const FIELD: usize = 48;
 const GROUP: usize = 24;
 const SETTINGS: usize = 48;
-/// Blocks that add up the moments of an array, each a sum.
+/// Largest number of blocks that sum the moments of an array; every block has one partial sum.
 const SUMS: u64 = 1024;
 
 pub(super) fn source(scalar: Scalar) -> Source {
@@ -28,11 +29,11 @@ pub(super) fn source(scalar: Scalar) -> Source {
     Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-/// What became of a snapshot, copied from the device.
+/// The result of coding or decoding a snapshot, copied from the device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Its bytes.
+    /// Bytes of the snapshot.
     pub bytes: u64,
     base: u64,
     error: u32,
@@ -41,7 +42,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What was wrong, if something was.
+    /// Returns the bytes of the snapshot, or the error that the kernels found.
     pub fn check(&self) -> Result<u64> {
         match self.error {
             0 => Ok(self.bytes),
@@ -65,21 +66,21 @@ struct Typed {
     spread: Function,
 }
 
-/// A field, in the order of the streams.
+/// A field of the snapshot, in the order of the streams.
 struct Stream {
-    /// Its number in the layout.
+    /// Number of the field in the layout.
     field: usize,
     shape: Shape,
-    /// The place in this order of the field whose previous time level it is.
+    /// For a previous time level: the index, in the order of the streams, of its later level.
     later: Option<usize>,
     typed: Typed,
+    /// Index of the coder.
     coder: usize,
 }
 
-/// Codes the snapshots of one layout on one device. All memory that it needs is allocated when it
-/// is made.
+/// Codes the snapshots of one layout on one device. All memory is allocated when the codec is made.
 pub struct GpuCodec {
-    /// The bound depends on standard deviations.
+    /// True if the bound depends on standard deviations.
     statistical: bool,
     streams: Vec<Stream>,
     groups: Vec<Range<usize>>,
@@ -97,7 +98,7 @@ pub struct GpuCodec {
     at: Places,
 }
 
-/// Where things are in its memory.
+/// Addresses in the device memory of a codec, all multiples of 256.
 #[derive(Clone, Copy, Default)]
 struct Places {
     settings: u64,
@@ -144,8 +145,8 @@ impl Places {
 }
 
 impl GpuCodec {
-    /// A codec for snapshots of `layout` on a device of this architecture, in the current context,
-    /// with `queue` for what it has to copy there; it waits for nothing.
+    /// Makes a codec for snapshots of `layout` on a device of this architecture, in the current
+    /// context. Copies tables to the device through `queue`, and does not wait for the device.
     pub fn new(
         settings: &Settings,
         layout: &Layout,
@@ -215,29 +216,30 @@ impl GpuCodec {
         Ok(codec)
     }
 
-    /// Bytes of device memory that one would have.
+    /// Returns the bytes of device memory that a codec with these settings would hold.
     pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
         let (_, coders) = coders_of(settings, layout, &mut Modules::default())?;
         Ok(Places::of(layout, &coders, is_statistical(settings)).end)
     }
 
-    /// Bytes of device memory that it has.
+    /// Returns the bytes of device memory that the codec holds.
     pub fn bytes(&self) -> u64 {
         self.memory.bytes()
     }
 
-    /// Bytes of device memory that a snapshot is made in.
+    /// Returns the bytes of device memory that `compress` needs for the snapshot it makes.
     pub fn room(settings: &Settings, layout: &Layout) -> Result<u64> {
         Ok(SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
     }
 
-    /// Where its report is, for as long as nothing else is enqueued.
+    /// Returns the device address of the [`Report`] of the last call. The next call overwrites the
+    /// report.
     pub fn report(&self) -> u64 {
         self.at.state
     }
 
-    /// Copies to the device what the kernels have to know of settings and layout. The memory is
-    /// pageable: it is read before this returns.
+    /// Copies settings and layout to the device in the form that the kernels read. The host memory
+    /// is pageable, so that each copy has read it when `send` returns.
     fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
         let (mode, value, sigmas) = match settings.bound {
             ErrorBound::OfMax(part) => (0u32, part, 0.0),
@@ -286,12 +288,13 @@ impl GpuCodec {
         send(queue, self.at.groups, &text)
     }
 
+    /// Returns the device address of job number `k`.
     fn job(&self, k: usize) -> u64 {
         self.at.jobs + k as u64 * JOB
     }
 
-    /// Enqueues the making of a snapshot of the fields at `stage`, a multiple of 64 with `room`
-    /// bytes.
+    /// Enqueues the coding of the fields into a snapshot at the device address `stage`, a multiple
+    /// of 64, with `room` bytes.
     pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64) -> Result<()> {
         let count = self.streams.len();
         queue.launch(
@@ -321,8 +324,8 @@ impl GpuCodec {
         Ok(())
     }
 
-    /// The streams that there may be, in the order in which they are made: a group as differences,
-    /// then each field of it apart.
+    /// Returns the streams that the kernels may make, in order: for every group the fields with
+    /// differences, then the same fields each by itself (`true`).
     fn parts(&self) -> Vec<(usize, bool)> {
         let of = |group: &Range<usize>| {
             let apart = if group.len() > 1 { group.clone() } else { 0..0 };
@@ -331,11 +334,13 @@ impl GpuCodec {
         self.groups.iter().flat_map(of).collect()
     }
 
+    /// Enqueues the kernels that find the ranges of the fields and of the differences.
     fn survey(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
         let count = self.streams.len();
         let place = |k: usize| self.at.surveys + k as u64 * SURVEY;
         let mut seen = vec![false; count];
-        // A time level is looked at together with the first that precedes it.
+        // The kernel of a previous time level also finds the range of its later level, unless an
+        // earlier kernel has found it: a later level needs no pass of its own.
         for (k, stream) in self.streams.iter().enumerate().rev() {
             let (later, of_later) = match stream.later {
                 Some(j) => (
@@ -360,7 +365,7 @@ impl GpuCodec {
         Ok(())
     }
 
-    /// Standard deviations of the fields, and of the differences.
+    /// Enqueues the kernels that find the standard deviations of the fields and of the differences.
     fn deviations(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
         let arrays = |(k, stream): (usize, &Stream)| {
             let difference =
@@ -392,6 +397,8 @@ impl GpuCodec {
         Ok(())
     }
 
+    /// Enqueues the kernels that make the stream of field `k` of the order, by itself if `apart`;
+    /// `next` is the number of the job of the stream behind it, or `u32::MAX`.
     fn stream(
         &self,
         queue: &Queue,
@@ -423,8 +430,9 @@ impl GpuCodec {
         )
     }
 
-    /// Enqueues the decoding of the snapshot at `from`, a multiple of 64, into the fields. Where it
-    /// is damaged they are left in any state, and the report says so.
+    /// Enqueues the decoding of the snapshot of `bytes` bytes at the device address `from`, a
+    /// multiple of 64, into the fields. If the snapshot is damaged, the values of the fields are
+    /// undefined and the report contains the error.
     pub fn decompress(&self, queue: &Queue, from: u64, bytes: u64, fields: &[u64]) -> Result<()> {
         let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
         queue.launch(self.open, 1, 32, 0, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
@@ -458,7 +466,8 @@ impl GpuCodec {
         queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
     }
 
-    /// Leaves device memory, modules and what coders have to the process that owns them.
+    /// Drops the codec without freeing its device memory, modules and coders: they belong to the
+    /// parent process.
     pub fn forget(self) {
         std::mem::forget(self.coders);
         self.memory.forget();
@@ -466,7 +475,7 @@ impl GpuCodec {
     }
 }
 
-/// Whether the bound depends on the mean and the deviation of the values.
+/// Returns whether the bound depends on the mean and the standard deviation of the values.
 fn is_statistical(settings: &Settings) -> bool {
     matches!(settings.bound, ErrorBound::Delta(Delta::Range { .. }))
 }
@@ -477,7 +486,7 @@ fn shape_of(field: &Field) -> Shape {
 
 type Coders = Vec<Box<dyn GpuCoder>>;
 
-/// The shapes that fields have, and a coder for each.
+/// Returns the distinct shapes of the fields, and one coder for each shape.
 fn coders_of(
     settings: &Settings,
     layout: &Layout,
@@ -504,11 +513,12 @@ fn coders_of(
     Ok((shapes, coders))
 }
 
-/// What begins behind so many bytes does so at a multiple of 256.
+/// Returns the next multiple of 256 bytes.
 fn aligned(bytes: u64) -> u64 {
     bytes.div_ceil(256).saturating_mul(256)
 }
 
+/// Appends the words to `text`, little-endian.
 fn put(text: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| text.extend(word.to_le_bytes()));
 }

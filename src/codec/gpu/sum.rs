@@ -1,4 +1,4 @@
-//! The checksum of a field by kernels/levels.cu.
+//! The checksum of a field, by the kernel of kernels/levels.cu.
 
 use super::{blocks, Modules, COMMON};
 use crate::device::cuda::{Function, Queue, Source};
@@ -12,25 +12,28 @@ pub(super) fn source() -> Source {
     Source { name: "levels", parts: &PARTS, double: false }
 }
 
-/// The kernel, loaded on one device.
+/// The checksum kernel, loaded on one device.
 pub struct FieldSum {
     sum: Function,
     modules: Modules,
 }
 
 impl FieldSum {
-    /// Bytes that it works in, zeros before and after.
+    /// Bytes of working memory of the kernel. The memory must be zero before the kernel and is zero
+    /// afterwards.
     pub const WORK: u64 = 16;
 
-    /// Compiles and loads it.
+    /// Compiles and loads the kernel for devices of this architecture.
     pub fn new(architecture: u32) -> Result<Self> {
         let mut modules = Modules::new(architecture);
         Ok(FieldSum { sum: modules.kernel(&source(), c"level_sum")?, modules })
     }
 
-    /// Enqueues the checksum of `bytes` bytes, a multiple of 4, at `field`; all addresses are
-    /// device memory, of words of 64 bits. It is put to `to` if that is not 0. If `with` is not
-    /// 0 and something else is there, `verdict` becomes `name` unless it is something already.
+    /// Enqueues the kernel that computes the checksum of the `bytes` bytes at `field`; `bytes` is a
+    /// multiple of 4. `field`, `work`, `to`, `with` and `verdict` are addresses of device memory;
+    /// `to`, `with` and `verdict` point to words of 64 bits. If `to` is not 0, the kernel writes
+    /// the checksum there. If `with` is not 0 and the word there differs from the checksum, the
+    /// kernel sets the word at `verdict` to `name`, unless that word is already different from 0.
     pub fn enqueue(
         &self,
         queue: &Queue,
@@ -49,7 +52,7 @@ impl FieldSum {
         )
     }
 
-    /// Leaves it to the process that owns it.
+    /// Drops the kernel without unloading it: it belongs to the parent process.
     pub fn forget(self) {
         self.modules.forget();
     }

@@ -1,4 +1,4 @@
-//! `zfp` by kernels/zfp.cu.
+//! `zfp` (Lindstrom 2014) on a GPU, by the kernels of kernels/zfp.cu.
 
 use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::zfp::Zfp as Host;
@@ -13,12 +13,12 @@ pub(super) fn source(scalar: Scalar) -> Source {
 }
 
 pub(super) struct Zfp {
-    /// The extents that count.
+    /// The extents other than 1, then ones.
     n: [u64; 3],
-    /// Blocks of the array, and bits of each.
+    /// Number of zfp blocks of the array, and bits of each.
     blocks: u64,
     bits: u32,
-    /// Threads of a block, as the kernels declare them.
+    /// Threads of a thread block, as the kernels declare them.
     threads: u32,
     encode: Function,
     decode: Function,

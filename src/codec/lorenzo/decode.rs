@@ -1,6 +1,6 @@
-//! From tiles to values.
+//! The decoder: from tiles to values.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{
@@ -13,7 +13,7 @@ use super::predict::sum;
 use super::rows::{CODED, EIGHT};
 use super::{Work, AS_IS, GROUP};
 
-/// Bytes of a stream that are asked for ahead.
+/// Bytes of the stream that are prefetched for the next tile.
 const AHEAD: usize = 1024;
 
 pub(super) struct Decode<'a, T> {
@@ -27,7 +27,7 @@ pub(super) struct Decode<'a, T> {
 impl<T: Quantised> Kernel for Decode<'_, T> {
     type Output = Option<()>;
 
-    /// Nothing if the stream is damaged.
+    /// Decodes the array. Returns `None` if the stream is damaged.
     #[inline(always)]
     fn run(self) -> Option<()> {
         let Decode { grid, work, from, x, level } = self;
@@ -70,7 +70,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                 let (tile, rest) =
                     left.split_at_checked(u16::from_le_bytes([size[0], size[1]]) as usize)?;
                 left = rest;
-                // What the next tile will be made of.
+                // Prefetches the bytes of the next tile.
                 for at in (0..AHEAD).step_by(64) {
                     prefetch::<_, false>(left, at);
                 }
@@ -146,6 +146,7 @@ fn decode<T: Quantised>(
     Some(())
 }
 
+/// Reads a raw tile. Returns `None` if `from` has another length than the values of the tile.
 fn get_as_is<T: Quantised>(from: &[u8], place: &Place, x: &mut [T]) -> Option<()> {
     if from.len() != place.values() * T::BYTES {
         return None;
@@ -162,6 +163,7 @@ fn get_as_is<T: Quantised>(from: &[u8], place: &Place, x: &mut [T]) -> Option<()
     Some(())
 }
 
+/// Writes the values of an empty tile.
 fn put_zeros<T: Quantised>(x: &mut [T], place: &Place) {
     for r in 0..LINES {
         let (first, len) = place.line(r);

@@ -1,6 +1,6 @@
-//! From values to tiles.
+//! The encoder: from values to tiles.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{put_word, used_bytes, Choice, Quantised, Quantum, LINE, LINES, TILE};
@@ -21,7 +21,7 @@ pub(super) struct Encode<'a, T> {
 impl<T: Quantised> Kernel for Encode<'_, T> {
     type Output = usize;
 
-    /// The bytes that it took.
+    /// Codes the array and returns the bytes of the stream.
     #[inline(always)]
     fn run(self) -> usize {
         let Encode { grid, work, x, choice, to, level } = self;
@@ -67,8 +67,8 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
     }
 }
 
-/// Codes a tile into `work.bytes` and gives its size, or `usize::MAX` if it cannot be coded;
-/// nothing for an empty one.
+/// Codes a tile into `work.bytes` and returns its size in bytes, `usize::MAX` if the tile cannot be
+/// coded, or `None` if the tile is empty.
 #[inline(always)]
 fn encode<T: Quantised>(
     work: &mut Work<T>,
@@ -129,21 +129,21 @@ fn encode<T: Quantised>(
     Some(rows.put(bytes, slices, taken | step << 3, level))
 }
 
-/// Asks for a quarter of a tile, to be read or with `WRITE` written: a little at a time, while
-/// others are worked on.
+/// Prefetches a quarter of a tile, to be read or, with `WRITE`, to be written. The quarters of the
+/// next tile are prefetched one by one while the tile before it is processed.
 #[inline(always)]
 pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &Place, quarter: usize) {
     for r in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
         let first = place.line(r).0;
-        // The last value, too: where it begins between two of them, a line is in one more of the
-        // cache's.
+        // The last value is prefetched as well: a line of the tile that begins in the middle of a
+        // cache line covers one more cache line.
         for i in (0..LINE).step_by(64 / size_of::<T>()).chain([LINE - 1]) {
             prefetch::<_, WRITE>(x, first + i);
         }
     }
 }
 
-/// Collects a tile. Places beyond the array repeat what is before them.
+/// Copies the values of a tile to `to`. Places beyond the array repeat the value before them.
 #[inline(always)]
 fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
     for r in 0..LINES {
@@ -164,13 +164,14 @@ fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
     }
 }
 
+/// Writes a raw tile to `to`.
 fn put_as_is<T: Quantised>(x: &[T], place: &Place, to: &mut [u8]) {
     to[0] = AS_IS;
     let mut to = to[1..].chunks_exact_mut(T::BYTES);
     for r in 0..LINES {
         let (first, len) = place.line(r);
-        // The values first: a zip takes an item of its first part before it finds the second one at
-        // its end.
+        // The values come first in the zip: a zip takes an item from its first iterator before it
+        // finds that the second one is at its end.
         for (x, to) in x[first.min(x.len())..][..len].iter().zip(&mut to) {
             x.put(to);
         }

@@ -1,4 +1,4 @@
-//! Which values of an array make a tile.
+//! The tiles of an array.
 
 use super::super::coder::Shape;
 use super::super::quantize::{LINE, LINES, TILE};
@@ -7,33 +7,36 @@ use super::GROUP;
 /// How an array is cut into tiles.
 #[derive(Clone, Debug)]
 pub(in crate::codec) struct Grid {
-    /// Extents, n1 fastest.
+    /// Extents of the array without extents of 1, n1 fastest.
     pub n: [usize; 3],
     /// Extents of a tile.
     pub tile: [usize; 3],
     /// Tiles per dimension.
     pub tiles: [usize; 3],
-    /// Along which dimensions differences are taken, one after the other.
+    /// Dimensions (1, 2, 3) along which differences are taken, in order.
     pub differences: &'static [usize],
-    /// How many of them the encoder tries.
+    /// Numbers of differences that the encoder tries.
     pub tries: &'static [usize],
 }
 
-/// Where a tile is in its array.
+/// Position of a tile in its array.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
+    /// Index of the first value of the tile in the array.
     pub first: usize,
-    /// Values from line to line and from plane to plane.
+    /// Distance from line to line and from plane to plane, in values of the array.
     pub strides: [usize; 2],
-    /// Values along n1, lines of a plane, planes.
+    /// Extents of the part of the tile that lies in the array: values along n1, lines of a plane,
+    /// planes.
     pub extent: [usize; 3],
-    /// Lines of a plane of a whole tile.
+    /// Lines per plane of a whole tile.
     pub height: usize,
-    /// Lines continue one another.
+    /// True in 1-D, where each line continues the line before it.
     pub chain: bool,
 }
 
 impl Grid {
+    /// Cuts arrays of this shape into tiles.
     pub(in crate::codec) fn new(shape: &Shape) -> Self {
         let dims = shape.dims();
         let (tile, differences, tries): (_, &[usize], &[usize]) = match dims.len() {
@@ -50,23 +53,27 @@ impl Grid {
         Grid { n, tile, tiles, differences, tries }
     }
 
+    /// Returns the number of values of the array.
     pub(super) fn values(&self) -> usize {
         self.n.iter().product()
     }
 
+    /// Returns the number of tiles.
     pub(super) fn count(&self) -> usize {
         self.tiles.iter().product()
     }
 
+    /// Returns the number of groups of tiles.
     pub(super) fn groups(&self) -> usize {
         self.count().div_ceil(GROUP)
     }
 
-    /// Where the groups begin.
+    /// Returns the offset of the first group in the stream, in bytes.
     pub(super) fn head(&self) -> usize {
         8 + 16 * self.groups()
     }
 
+    /// Returns the position of a tile.
     #[inline(always)]
     pub(super) fn place(&self, tile: usize) -> Place {
         let [t1, t2, _] = self.tiles;
@@ -92,7 +99,8 @@ impl Grid {
 }
 
 impl Place {
-    /// Where a line begins and how many values it has.
+    /// Returns the index of the first value of a line in the array, and the number of values of the
+    /// line.
     #[inline(always)]
     pub(super) fn line(&self, line: usize) -> (usize, usize) {
         let (i2, i3) = if self.height == LINES { (line, 0) } else { (line % 8, line / 8) };
@@ -106,10 +114,12 @@ impl Place {
         }
     }
 
+    /// Returns the number of values of the tile that lie in the array.
     pub(super) fn values(&self) -> usize {
         self.extent.iter().product()
     }
 
+    /// Returns whether the whole tile lies in the array.
     pub(super) fn whole(&self) -> bool {
         self.values() == TILE
     }

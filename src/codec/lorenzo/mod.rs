@@ -1,57 +1,64 @@
-//! `lorenzo`: whole numbers predicted by the Lorenzo predictor within small tiles, and rows of
-//! eight coded with as many bits as the largest.
+//! `lorenzo`: integers predicted by the Lorenzo predictor within small tiles; every row of eight
+//! residuals is stored with as many bits as the largest residual of the row needs.
 //!
-//! Values are quantised first (quantize.rs) and predicted then, so that tiles need nothing but
-//! themselves and differences lose nothing: the residual of the Lorenzo predictor (Ibarria et al.,
-//! "Out-of-core compression and decompression of large n-dimensional scalar fields", 2003) is one
-//! difference along each dimension. Every difference makes a smooth field smaller and the rounding
-//! noise larger by sqrt(2), so that every tile says how many of them it takes.
+//! The encoder quantises values first (quantize.rs) and predicts afterwards, so that a tile depends
+//! on no other tile and the prediction loses nothing. The residual of the Lorenzo predictor
+//! (Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar
+//! fields", 2003) is one difference along each dimension. Every difference makes the integers of a
+//! smooth field smaller, but the rounding noise larger by sqrt(2). Therefore each tile records how
+//! many differences it takes.
 //!
 //! # Stream
-//! Numbers are little-endian, bit 0 is the lowest. Extents of 1 are dropped. A tile is 64 lines of
-//! 32 values along n1:
+//! Numbers are little-endian, bit 0 is the lowest bit. Extents of 1 are dropped. A tile has 64
+//! lines of 32 values along n1:
 //!
-//! | array | tile n1 x n2 x n3 | line r of a tile | differences, in this order |
+//! | array | tile n1 x n2 x n3 | line r of a tile | dimensions of the differences, in order |
 //! |---|---|---|---|
 //! | 3-D | 32 x 8 x 8 | n2 = r mod 8, n3 = r / 8 | 1 2 3 1 2 3 |
 //! | 2-D | 32 x 64 | n2 = r | 1 2 1 2 |
 //! | 1-D | 2048 | values 32 r .. 32 r + 31 | 1 1 1 |
 //!
-//! Tiles are numbered with n1 fastest; 64 consecutive ones, from a multiple of 64 on, are a group.
+//! Tiles are numbered with n1 fastest. A group has 64 consecutive tiles, the first of which has a
+//! number that is a multiple of 64.
 //!
-//! | offset | size | what |
+//! | offset | bytes | contents |
 //! |---|---|---|
 //! | 0 | 8 | unit of the quantum, FP64 |
-//! | 8 + 16 g | 8 | group g: bit t set: its tile t is stored; not set: all values are +0 |
-//! | 16 + 16 g | 8 | group g: where it begins, from the end of this table |
-//! | 8 + 16 groups | | the groups one after the other: their stored tiles, then the bytes that each of these takes, 16 bits each |
+//! | 8 + 16 g | 8 | bit t: tile t of group g is stored; if not set, its values are +0 |
+//! | 16 + 16 g | 8 | offset of group g from the end of this table |
+//! | 8 + 16 groups | | the groups, one after the other |
 //!
-//! A tile as it is, when it cannot be coded or would not be smaller: byte 0 is 0xFF; then the
-//! values that it has, line by line. Any other:
+//! A group contains its stored tiles, then the size of each of them in bytes, 16 bits each.
 //!
-//! | offset | size | what |
+//! A raw tile, used if the tile cannot be coded or would not be smaller, has byte 0xFF and then its
+//! values, line by line. All other tiles:
+//!
+//! | offset | bytes | contents |
 //! |---|---|---|
 //! | 0 | 1 | bits 0..4: least width b; bits 5..7: bits of a width k, 0..5 |
 //! | 1 | 1 | bits 0..2: differences taken; bits 3..4: level of the quantum, 0..2; bits 5..7: 0 |
 //! | 2 | 32 k | 256 widths less b: 32 rows of width k |
-//! | 2 + 32 k | sum of the widths | magnitudes of the 2048 residuals, line by line: 256 rows of their widths, 31 at most |
-//! | then | | signs of the residuals that are not 0, 1 for negative: bit i of the sequence is bit i mod 8 of byte i / 8; 0 behind the last |
+//! | 2 + 32 k | sum of the widths | magnitudes of the 2048 residuals, line by line: 256 rows |
+//! | behind the rows | | signs of the residuals other than 0, in order; 1: negative |
 //!
-//! A row is eight numbers of width w: w bytes, bit i of byte j being bit j of number i. Residuals
-//! are 32-bit words modulo 2^32: a difference along a dimension takes from every number the one
-//! before it in the tile (in 1-D: in all of the 2048), or nothing where there is none. Places
-//! beyond the array have residual 0 and count for no other.
+//! The width of each of the 256 rows of magnitudes is at most 31. Bit i of the sequence of signs is
+//! bit i mod 8 of byte i / 8; the bits behind the last sign are 0.
+//!
+//! A row is eight numbers of width w and takes w bytes: bit i of byte j is bit j of number i.
+//! Residuals are 32-bit words modulo 2^32. A difference along a dimension subtracts from every
+//! number the number before it in the tile (in 1-D: before it among all 2048), or nothing if there
+//! is none. Places beyond the array have residual 0 and contribute to no other value.
 //!
 //! # Encoder
-//! It takes the first level of the quantum at which all values keep their bound. A tile is stored
-//! as it is where they do at none, where a magnitude is 2^31, or where that is not larger. A tile
-//! is empty when no value needs another number than 0.
+//! The encoder takes the first level of the quantum at which all values of the tile keep their
+//! bound. A tile is stored raw if no level keeps the bound, if a magnitude is 2^31, or if the raw
+//! tile is not larger. A tile is empty if all its integers are 0.
 //!
-//! Of the numbers of differences 2, 3, 5, 6 (2-D: 1, 2, 3, 4; 1-D: 1, 2, 3) it goes on to the next
-//! one while that costs less, the cost being a sum over eight consecutive lines, 0 .. 7 and so on,
-//! and the 32 places along them: the bits of the largest magnitude there. For that, places beyond
-//! the array repeat the quantised value before them: along n1, then n2, then n3 (in 1-D: the last
-//! one).
+//! The encoder tries 2, 3, 5 and 6 differences (2-D: 1, 2, 3, 4; 1-D: 1, 2, 3) in this order and
+//! stops when the next number does not lower the cost. The cost is a sum over every eight
+//! consecutive lines (0 .. 7 and so on) and the 32 places along them: the bits of the largest
+//! magnitude among the eight residuals at a place. For the cost, places beyond the array repeat the
+//! quantised value before them: along n1, then n2, then n3 (in 1-D: the last value).
 
 mod decode;
 mod encode;
@@ -73,25 +80,26 @@ use encode::Encode;
 pub(super) use grid::Grid;
 use rows::{Rows, ROOM};
 
-/// Tiles of a group.
+/// Number of tiles of a group.
 const GROUP: usize = 64;
-/// First byte of a tile that is stored as it is.
+/// First byte of a raw tile.
 const AS_IS: u8 = 0xFF;
 
-/// Codes arrays of one shape.
+/// Coder for arrays of one shape and type.
 pub struct Lorenzo {
     scalar: Scalar,
     grid: Grid,
     work: Works,
 }
 
-/// One of what the kernels work in.
+/// Working memory for the type of the array: a vector of one element.
 enum Works {
     F32(Vec<Work<f32>>),
     F64(Vec<Work<f64>>),
 }
 
-/// What the kernels work in. Aligned, in this order, so that no vector lies across two cache lines.
+/// Working memory for one tile. The alignment and the order of the fields keep every vector within
+/// one cache line.
 #[derive(Clone)]
 #[repr(C, align(64))]
 struct Work<T> {
@@ -102,7 +110,7 @@ struct Work<T> {
 }
 
 impl<T: Quantised> Work<T> {
-    /// One.
+    /// Allocates one element of working memory.
     fn new() -> Result<Vec<Self>> {
         filled(
             Work {
@@ -117,7 +125,7 @@ impl<T: Quantised> Work<T> {
 }
 
 impl Lorenzo {
-    /// A coder for arrays of this shape.
+    /// Makes a coder for arrays of this shape.
     pub fn new(shape: &Shape) -> Result<Self> {
         check_size(shape)?;
         let work = match shape.scalar {
@@ -169,7 +177,7 @@ impl Grid {
 
 impl Coder for Lorenzo {
     fn max_bytes(&self) -> usize {
-        // A tile takes a byte more than its values, and two for its size.
+        // A tile takes at most one byte more than its values, and two bytes for its size.
         self.grid.head() + 3 * self.grid.count() + self.grid.values() * self.scalar.bytes() as usize
     }
 

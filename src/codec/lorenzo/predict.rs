@@ -1,16 +1,16 @@
-//! Differences along the dimensions of a tile.
+//! Differences and sums along the dimensions of a tile, and the cost of its residuals.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{difference_back, scan, Numbers, LINE, LINES, ROWS, TILE};
 use super::super::simd::Level;
 use super::grid::Place;
 
-/// Numbers of a plane of a 3-D tile.
+/// Number of values of a plane of a 3-D tile.
 const PLANE: usize = 8 * LINE;
 
-/// Undoes `difference_back`.
+/// Adds to every number the number `BACK` places before it: the inverse of `difference_back`.
 #[inline(always)]
 fn sum_back<const BACK: usize, const LEN: usize>(x: &mut [i32; LEN]) {
     for i in BACK..LEN {
@@ -18,7 +18,7 @@ fn sum_back<const BACK: usize, const LEN: usize>(x: &mut [i32; LEN]) {
     }
 }
 
-/// The difference along a dimension.
+/// Takes the difference of a tile along a dimension.
 #[inline(always)]
 pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: &Place) {
     match along {
@@ -42,7 +42,7 @@ pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: 
     }
 }
 
-/// Undoes `difference`.
+/// Sums a tile along a dimension: the inverse of `difference`.
 #[inline(always)]
 pub(super) fn sum(x: &mut Numbers, along: usize, place: &Place, level: Level) {
     match along {
@@ -57,7 +57,8 @@ pub(super) fn sum(x: &mut Numbers, along: usize, place: &Place, level: Level) {
     }
 }
 
-/// What a tile costs with these residuals, and the bits that occur in their magnitudes.
+/// Returns the cost of a tile with these residuals, in bits, and the bitwise OR of their
+/// magnitudes.
 #[inline(always)]
 pub(super) fn cost(x: &Numbers) -> (u32, u32) {
     let (mut columns, mut cost, mut all) = ([0; ROWS], 0, 0);

@@ -1,6 +1,6 @@
-//! The residuals of a tile as rows of eight numbers, bit by bit.
+//! The residuals of a tile as rows of eight numbers, stored bit by bit.
 
-// Arrays side by side, indexed: what the compiler vectorises, and how the formulas are written.
+// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::quantize::{
@@ -8,27 +8,30 @@ use super::super::quantize::{
 };
 use super::super::simd::Level;
 
-/// Bytes of a coded tile, at most, and room behind them for whole words.
+/// Largest number of bytes of a coded tile, and the same with room behind it for reads and writes
+/// of whole words.
 pub(super) const CODED: usize = 2 + 32 * 5 + ROWS * 31 + TILE / 8;
 pub(super) const ROOM: usize = CODED + 320;
-/// Eight times one.
+/// Eight bytes of value 1.
 pub(super) const EIGHT: u64 = 0x0101_0101_0101_0101;
 
-/// The rows of a tile: eight bits of eight numbers each.
+/// The rows of a tile. A row has eight bytes: byte j holds bit j of each of eight numbers.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(super) struct Rows {
-    /// Bits 8 k to 8 k + 7 of the magnitudes.
+    /// Element k: bits 8 k to 8 k + 7 of the magnitudes.
     slices: [[u8; TILE]; 4],
-    /// Which numbers are negative, and which are not 0.
+    /// Per row, one bit for each number: whether the number is negative, and whether it differs
+    /// from 0.
     signs: [u8; ROWS],
     used: [u8; ROWS],
+    /// Widths of the rows, in bits.
     pub widths: [u8; ROWS],
-    /// Rows on their way: one byte of every number.
+    /// Working memory: one byte of every number.
     bytes: [u8; TILE],
 }
 
-/// Which numbers of a row have a bit.
+/// Returns one bit for each number of a row: whether any bit of the number is set.
 #[inline(always)]
 fn any(mut row: u64) -> u8 {
     row |= row >> 32;
@@ -45,8 +48,9 @@ impl Rows {
         bytes: [0; TILE],
     };
 
-    /// Splits residuals into rows. `slices` bytes hold the magnitudes; `narrow`: seven bits do, and
-    /// the sign goes with them.
+    /// Splits the residuals into rows. The magnitudes have at most `slices` bytes; with `narrow`
+    /// they have at most seven bits, and the sign is processed together with them as the eighth
+    /// bit.
     #[inline(always)]
     pub(super) fn fill(&mut self, x: &Numbers, slices: usize, narrow: bool) {
         let Rows { slices: rows, signs, used, widths, bytes } = self;
@@ -56,7 +60,8 @@ impl Rows {
             }
             to_rows::<false>(bytes, &mut rows[0]);
             for j in 0..ROWS {
-                // The sign is behind the last byte of the row, where the next one will be.
+                // The signs are in the last byte of the row; the next row overwrites that byte in
+                // the stream.
                 let row = word(&rows[0], 8 * j);
                 let magnitudes = row & (u64::MAX >> 8);
                 signs[j] = (row >> 56) as u8;
@@ -85,7 +90,7 @@ impl Rows {
         }
     }
 
-    /// Writes a tile and gives its size.
+    /// Writes a tile to `to` and returns its size in bytes. `how` is the second byte of the tile.
     #[inline(always)]
     pub(super) fn put(
         &self,
@@ -127,7 +132,7 @@ impl Rows {
             put_word(to, at, signs);
             if len + count >= 64 {
                 at += 8;
-                // Twice, as the shift may be by 64.
+                // Two shifts, because one shift by 64 is not defined.
                 signs = more >> (63 - len) >> 1;
                 len = len + count - 64;
             } else {
@@ -138,8 +143,8 @@ impl Rows {
         at + len.div_ceil(8) as usize
     }
 
-    /// Reads a tile into residuals, `most` being its largest width and `sum` the sum of all; gives
-    /// where it ends.
+    /// Reads the residuals of a tile, whose rows begin at `at`; `sum` is the sum of all widths and
+    /// `most` the largest width. Returns where the tile ends.
     #[inline(always)]
     pub(super) fn get(
         &mut self,
@@ -179,7 +184,7 @@ impl Rows {
         }
         let (mut scattered, used) = ([0; ROWS / 8], words(used));
         for i in 0..ROWS / 8 {
-            // Up to 64 bits from any bit on.
+            // Reads 64 bits that begin at any bit.
             let (byte, bit) = (signs_at / 8, signs_at % 8);
             scattered[i] = word(from, byte) >> bit | (from[byte + 8] as u64) << 1 << (63 - bit);
             signs_at += used[i].count_ones() as usize;
@@ -219,14 +224,14 @@ impl Rows {
     }
 }
 
-/// Bits of a width.
+/// Returns the number of bits that `x` needs.
 #[inline(always)]
 fn used_bits(x: u8) -> usize {
     8 - x.leading_zeros() as usize
 }
 
-/// One step of `gather`, which moves bits by a power of two: bits to be moved, the mask after it,
-/// and what comes to its next step.
+/// Computes one step of `gather`, which moves bits by the power of two `by`. Returns the bits to be
+/// moved, the mask after the step, and the `zeros` of the next step.
 #[inline(always)]
 fn step(mask: u64, zeros: u64, by: u32) -> (u64, u64, u64) {
     let mut odd = zeros ^ zeros << 1;
@@ -239,9 +244,10 @@ fn step(mask: u64, zeros: u64, by: u32) -> (u64, u64, u64) {
     (moved, (mask ^ moved) | moved >> by, zeros & !odd)
 }
 
-/// The bits of a word where the mask has ones, one after the other from the lowest on: bit k of the
-/// number of zeros below each moves it by 2^k (Warren, "Hacker's Delight", compress). Instructions
-/// for this exist, but some processors with AVX2 are slower with them.
+/// Moves the bits of a word at which the mask has ones together, from the lowest bit on. A bit
+/// moves by the number of zeros of the mask below it; bit k of this number moves it by 2^k (Warren,
+/// "Hacker's Delight", compress). Instructions for this exist, but on some processors with AVX2
+/// they are slower.
 #[inline(always)]
 fn gather(bits: u64, mask: u64) -> u64 {
     let (mut bits, mut mask, mut zeros) = (bits & mask, mask, !mask << 1);
@@ -253,7 +259,8 @@ fn gather(bits: u64, mask: u64) -> u64 {
     bits
 }
 
-/// The inverse of `gather`; 0 where the mask has zeros.
+/// Spreads the lowest bits of a word to the places at which the mask has ones: the inverse of
+/// `gather`. The result is 0 where the mask has zeros.
 #[inline(always)]
 fn scatter(bits: u64, mask: u64) -> u64 {
     let (mut bits, mut left, mut zeros, mut moved) = (bits, mask, !mask << 1, [0; 6]);
@@ -267,13 +274,13 @@ fn scatter(bits: u64, mask: u64) -> u64 {
     bits & mask
 }
 
-/// Words, each `gather`ed with its mask.
+/// Applies `gather` to every word with the mask of the same index.
 #[inline(always)]
 fn gather_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level) {
     #[cfg(target_arch = "x86_64")]
     if level == Level::Avx512 {
         for i in 0..ROWS / 8 {
-            // SAFETY: the level is one that the machine has; it comes with BMI2.
+            // SAFETY: the machine has AVX-512, and `levels` reports it only together with BMI2.
             bits[i] = unsafe { std::arch::x86_64::_pext_u64(bits[i], masks[i]) };
         }
         return;
@@ -284,13 +291,13 @@ fn gather_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level)
     }
 }
 
-/// Words, each `scatter`ed with its mask.
+/// Applies `scatter` to every word with the mask of the same index.
 #[inline(always)]
 fn scatter_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level) {
     #[cfg(target_arch = "x86_64")]
     if level == Level::Avx512 {
         for i in 0..ROWS / 8 {
-            // SAFETY: the level is one that the machine has; it comes with BMI2.
+            // SAFETY: the machine has AVX-512, and `levels` reports it only together with BMI2.
             bits[i] = unsafe { std::arch::x86_64::_pdep_u64(bits[i], masks[i]) };
         }
         return;
@@ -301,7 +308,7 @@ fn scatter_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level
     }
 }
 
-/// 256 bytes as words.
+/// Returns the 256 bytes as words of eight bytes.
 #[inline(always)]
 fn words(bytes: &[u8; ROWS]) -> [u64; ROWS / 8] {
     let mut words = [0; ROWS / 8];

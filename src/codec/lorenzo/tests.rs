@@ -42,12 +42,12 @@ fn print_ratios_and_speeds() {
     print(make);
 }
 
-/// Tiles of zeros take two bits and a quarter of a byte each: a group of 64 has 16 bytes.
+/// A tile of zeros takes two bits and a quarter of a byte: a group of 64 tiles takes 16 bytes.
 #[test]
 fn empty_tiles_cost_bits() {
     let mut x = vec![0f32; 256 * 64 * 64];
     assert_eq!(round_trip(make, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
-    // All of it is below the bound.
+    // All values are below the bound.
     x.fill(9e-4);
     assert_eq!(round_trip(make, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
 }
@@ -58,20 +58,20 @@ fn what_no_memory_holds_is_refused() {
     assert!(Lorenzo::new(&Shape { n: [1 << 20, 1 << 11, 1 << 9], scalar: Scalar::F64 }).is_ok());
 }
 
-/// One number, byte by byte.
+/// Checks the bytes of a stream of one value other than 0.
 #[test]
 fn a_stream_by_hand() {
     let x: Vec<f32> = (0..2048).map(|i| if i == 37 { 2.0 } else { 0.0 }).collect();
     let mut coder = Lorenzo::new(&Shape { n: [32, 8, 8], scalar: Scalar::F32 }).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let size = coder.compress(Array::F32(&x), Bound::Max(0.25), &mut to).unwrap().unwrap();
-    // q = 4 in the second line, at 5: two differences, the fewest, are +4 -4 there and -4 +4 in the
-    // line behind it.
+    // q = 4 in the second line, at 5. Two differences, the fewest that the encoder takes, are +4 -4
+    // in this line and -4 +4 in the line behind it.
     let tile = &to[24..size - 2];
     assert_eq!(to[..8], 0.5f64.to_le_bytes());
     assert_eq!((word(&to, 8), word(&to, 16)), (1, 0));
     assert_eq!(to[size - 2..size], (tile.len() as u16).to_le_bytes());
-    // Widths 0 or 3: two bits each. Rows 4 and 8 are of width 3.
+    // The widths are 0 or 3: two bits each. Rows 4 and 8 have width 3.
     assert_eq!(tile[..2], [2 << 5, 2]);
     let mut widths = [0; 64];
     (widths[0], widths[1], widths[2], widths[3]) = (1 << 4, 1 << 4, 1, 1);
@@ -79,7 +79,7 @@ fn a_stream_by_hand() {
     assert_eq!(tile[66..], [0, 0, 3 << 5, 0, 0, 3 << 5, 0b0110]);
 }
 
-/// A decoder of what the module's documentation says, bit by bit.
+/// Decodes a stream as the module's documentation says, bit by bit.
 fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -> Vec<T> {
     let n: Vec<usize> = n.into_iter().filter(|&n| n > 1).collect();
     let (tile, order): (&[usize], &[usize]) = match n.len() {
@@ -109,7 +109,8 @@ fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -
             assert!(64 * group + t < count);
             let size =
                 u16::from_le_bytes([from[sizes + 2 * rank], from[sizes + 2 * rank + 1]]) as usize;
-            // Where the numbers of the tile are in the array.
+            // The corner of the tile in the array, and the index in the array of number i of the
+            // tile.
             let mut number = 64 * group + t;
             let corner: Vec<usize> =
                 (0..n.len()).map(|d| (number % tiles[d], number /= tiles[d]).0 * tile[d]).collect();
