@@ -11,11 +11,12 @@
 //! which is NH (Black et al. 1999) with the word itself added, as in XXH3, because a product alone
 //! does not see a change of one half of a word while the other half is zero. The checksum detects:
 //!
-//! - Every change within one half of one word. With b fixed, a change da moves t by (b + 1) da, and
-//!   0 < |(b + 1) da| < 2^64. With a fixed, a change db moves t by (a + 2^32) db, and 0 < |(a +
-//!   2^32) db| < 2^65: this product is 0 mod 2^64 only if its magnitude is 2^64. Then a + 2^32
-//!   would have to be a power of two, hence 2^32, and |db| would have to be 2^32, which is too
-//!   large. Multiplication by an odd weight keeps a number different from 0 mod 2^64.
+//! - Every change within one half of one word. With b fixed, a change da moves t by (b + 1) da,
+//!   whose magnitude lies between 0 and 2^64, both excluded. With a fixed, a change db moves t by
+//!   (a + 2^32) db, whose magnitude lies between 0 and 2^65, both excluded: the change is 0 mod
+//!   2^64 only if its magnitude is 2^64. Then a + 2^32 would have to be a power of two, hence 2^32,
+//!   and |db| would have to be 2^32, which is too large. Multiplication by an odd weight keeps a
+//!   number different from 0 mod 2^64.
 //! - Words replaced by random words: all replacements but about one in 2^61.
 //! - Any fixed pattern of flipped bits in words of random content: all contents but one in 2^32 at
 //!   worst. The worst patterns flip only the highest bits of halves (for example the signs of FP32

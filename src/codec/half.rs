@@ -2,9 +2,10 @@
 //! of FP64; the size depends on the shape of the array alone.
 //!
 //! A value x becomes h(x 2^s), where h rounds to the nearest IEEE 754 binary16 value (a half), ties
-//! to even, and comes back as h 2^-s. The array has one s, which brings its largest magnitude m =
-//! max |x| just below the largest half:
+//! to even, and comes back as h 2^-s. The array has one exponent s. This s brings the largest
+//! magnitude of the array just below the largest half:
 //!
+//!   m = max |x|
 //!   s = min(S, 15 - floor(log2(m)))    one less where m 2^s >= 65520 would round to infinity
 //!   s = 0                              where m = 0
 //!

@@ -8,8 +8,8 @@
 //!   q = bits(x * (1 / s) + M) - bits(M),   M = 1.5 * 2^23   (FP64: M = 1.5 * 2^52, low words)
 //!
 //! which rounds half to even. A value is coded as q only if |x - x^| <= bound holds in the
-//! arithmetic of the decoder. The codecs store the other values as they are: NaN, infinities, |q|
-//! >= 2^22 in FP32, and values with an unlucky rounding.
+//! arithmetic of the decoder. The codecs store the other values raw: NaN, infinities, values with a
+//! magnitude of q of 2^22 or more (FP32), and values with an unlucky rounding.
 //!
 //! The quantum is a little less than twice the bound, so that the roundings of x^ stay within the
 //! bound. It is the unit, which is twice the bound, times 511/512, 31/32 or 3/4, computed in FP64
@@ -159,9 +159,9 @@ pub(super) struct Choice {
 
 /// Chooses the unit and the bound for an array. Returns `None` if the bound is NaN or too small.
 ///
-/// With `Rms(t)`, the errors of a quantum s are usually spread evenly over +-s/2, which gives s =
-/// sqrt(12) t. The function measures whether this s keeps the root mean square; if it does not,
-/// every single error is bounded by t.
+/// With `Rms(t)`, the function measures whether the quantum s = sqrt(12) t keeps the root mean
+/// square: errors are usually spread evenly over +-s/2. If this s does not keep the root mean
+/// square, every single error is bounded by t.
 pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     const SQRT_12: f64 = 3.464_101_615_137_754_6;
     let [least, most] = T::BOUNDS;

@@ -3,8 +3,8 @@
 use crate::error::{fail, Result};
 use crate::scalar::{Array, Real};
 
-/// A mode of GPUZIP 2.x's configuration that chooses delta for an array. Errors are at most delta /
-/// 2: the bound is `Bound::Max(delta / 2)`.
+/// A mode of GPUZIP 2.x's configuration that chooses delta for an array. The largest error is half
+/// of delta: the bound is `Bound::Max(delta / 2)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delta {
     /// Mode 0: delta is this fraction of max |x|.

@@ -6,9 +6,9 @@
 //! exact. Every array is decoded again before its payload is accepted.
 //!
 //! A payload is an exponent e (8 bytes) and the unchanged stream of Bitcomp, whose header contains
-//! its size. A value is 2^e times the value that Bitcomp decodes. Payloads made on the host have e
-//! = 0. On a device only the kernels know delta, but Bitcomp's functions take delta from the host:
-//! the kernels scale the values by 2^-e, and delta is 1.
+//! its size. A value is 2^e times the value that Bitcomp decodes; payloads made on the host have
+//! exponent 0. On a device only the kernels know delta, but Bitcomp's functions take delta from the
+//! host: the kernels scale the values by 2^-e, and delta is 1.
 
 mod delta;
 mod library;

@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | 0 | 8 | unit of the quantum, FP64 |
 //! | 8 + 16 g | 8 | bit t: tile t of group g is stored; if not set, its values are +0 |
-//! | 16 + 16 g | 8 | offset of group g from the end of this table |
+//! | 16 + 16 g | 8 | offset of group g, counted from the first group |
 //! | 8 + 16 groups | | the groups, one after the other |
 //!
 //! A group contains its stored tiles, then the size of each of them in bytes, 16 bits each.
@@ -39,7 +39,7 @@
 //! | 1 | 1 | bits 0..2: differences taken; bits 3..4: level of the quantum, 0..2; bits 5..7: 0 |
 //! | 2 | 32 k | 256 widths less b: 32 rows of width k |
 //! | 2 + 32 k | sum of the widths | magnitudes of the 2048 residuals, line by line: 256 rows |
-//! | behind the rows | | signs of the residuals other than 0, in order; 1: negative |
+//! | behind the rows | | signs of the residuals other than 0, in order: 1 bit each, 1 is negative |
 //!
 //! The width of each of the 256 rows of magnitudes is at most 31. Bit i of the sequence of signs is
 //! bit i mod 8 of byte i / 8; the bits behind the last sign are 0.
