@@ -1,34 +1,36 @@
-//! The next-use index: for every SAVE and RESTORE of a schedule, when its snapshot is needed next.
+//! The next-use index: for every SAVE and RESTORE of a schedule, the next RESTORE of the same
+//! snapshot.
 
 use super::NONE;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push, with_room};
 use crate::schedule::{Kind, Schedule};
 
-/// A SAVE or RESTORE.
+/// A SAVE or RESTORE action. Its number among `Index::events` is the number of its step of the
+/// plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// The state.
+    /// Time step of the state.
     pub ts: u32,
-    /// SAVE, or else RESTORE.
+    /// True for a SAVE, false for a RESTORE.
     pub save: bool,
-    /// The next RESTORE of the same snapshot, or [`NONE`].
+    /// Number of the next RESTORE of the same snapshot, or [`NONE`].
     pub next: u32,
-    /// Forward and backward steps before this event.
+    /// Number of forward and backward steps before this action.
     pub clock: u64,
 }
 
-/// All SAVEs and RESTOREs of a schedule, in order.
+/// All SAVE and RESTORE actions of a schedule, in order.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// The events.
+    /// The SAVE and RESTORE actions.
     pub events: Vec<Event>,
-    /// Number of states, n.
+    /// Number of states that are reversed, n.
     pub states: usize,
 }
 
 impl Index {
-    /// Runs through the schedule once, and back once through its events.
+    /// Walks through the schedule once, and then backward through its SAVE and RESTORE actions.
     pub fn new(schedule: &Schedule) -> Result<Self> {
         schedule.check_length()?;
         let count = schedule.events()?;

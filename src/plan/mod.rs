@@ -1,14 +1,13 @@
-//! Plans: a schedule plus, for every snapshot, where it lives and when it moves.
+//! Plans: a schedule plus, for every snapshot, where the snapshot lies and when it moves.
 //!
 //! A snapshot is written once and read a known number of times, so its place can be decided before
-//! the run: device cache slots are given by a replacement policy (`replace`), host slots by what
-//! that policy leaves without a place. A plan is plain data: it holds one [`Step`] per SAVE and
-//! RESTORE and the order in which transfers are issued, and can be played for any number of shots.
+//! the run. A replacement policy (`replace`) assigns the device cache slots; snapshots for which
+//! the cache has no slot, or which leave the cache before their last use, get host slots. A plan is
+//! plain data: one [`Step`] per SAVE and RESTORE action, and the order in which transfers are
+//! issued. A plan can be played for any number of shots.
 //!
-//! What a plan would take is known before the run, too: a [`Profile`] says what steps and copies
-//! cost, [`Costs`] what that makes of a snapshot, and [`simulate()`] plays the plan against it.
-//! [`search`] does that for a portfolio of schedules and takes the quickest one that fits the
-//! budgets.
+//! `crate::predict` computes how long a plan would take, and `crate::choice` searches the fastest
+//! plan that fits the budgets.
 
 mod index;
 mod replace;
@@ -22,25 +21,27 @@ use std::fmt;
 pub use index::{Event, Index};
 pub use time_levels::{PreviousLevel, Shares};
 
-/// "No slot", "no further use": the absence of an index.
+/// The absence of a number: no slot, no later use.
 pub const NONE: u32 = u32::MAX;
 
-/// Slots beside the cache for an application that works in the slots: for the state of an event
-/// without a slot, and the one before it.
+/// Number of spare slots that a zero-copy session has in device memory beside the cache: one for
+/// the state of a SAVE or RESTORE without a slot, and one for the state before it, which the
+/// application may still use.
 pub const SPARE_SLOTS: u32 = 2;
 
-/// How the device cache chooses what to replace. The numbers are those of the configuration's
-/// `policy`.
+/// The rule for which snapshot leaves the device cache. The values are those of the configuration
+/// key `policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Policy {
-    /// By the known schedule: dead snapshots first, then the one needed furthest in the future. A
-    /// snapshot is written back only if it will be fetched, and a fetch is issued as soon as
-    /// its slot is free.
+    /// Belady's rule (Belady 1966): a snapshot without a later use leaves first, then the snapshot
+    /// whose next use is farthest away. A snapshot is written back only if a later RESTORE fetches
+    /// it. A fetch is issued as soon as its slot is free.
     Clairvoyant = 0,
-    /// GPUZIP 2.x's published baseline: least recently used, every save written back, prefetches
-    /// found by a dry run (PSA) and issued once the slot used last but one is free, as its
-    /// code does, which keeps the lead short however large the cache.
+    /// The published baseline of GPUZIP 2.x: the least recently used snapshot leaves, and every
+    /// save is written back. A dry run (PSA) finds the prefetches. As in the code of GPUZIP 2.x, a
+    /// prefetch is issued once the slot that was used last but one is free, so that a larger cache
+    /// does not make the lead longer.
     Lru = 1,
 }
 
@@ -54,11 +55,13 @@ impl Policy {
     }
 }
 
-/// Where one SAVE or RESTORE takes place.
+/// The places that one SAVE or RESTORE uses; a step of the plan.
 ///
-/// SAVE: into `slot`, and from there to `host` if it has one; without a slot straight to `host`;
-/// with neither, nothing is stored, since nobody will restore it. RESTORE: from `slot`, into which
-/// it is fetched from `host` if it has one; without a slot straight from `host`.
+/// A SAVE stores into `slot`, and from there the snapshot is written back to `host` if the step has
+/// one. A SAVE without a slot stores straight to `host`. A SAVE with neither stores nothing, since
+/// no later RESTORE reads the snapshot. A RESTORE reads from `slot`, into which the snapshot is
+/// first fetched from `host` if the step has one. A RESTORE without a slot reads straight from
+/// `host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The device cache slot, or [`NONE`].
@@ -67,63 +70,66 @@ pub struct Step {
     pub host: u32,
 }
 
-/// A host-to-device transfer into the slot of the RESTORE `event`, to be issued right after the
-/// event `issue_after`; if both are the same, when the RESTORE asks for it.
+/// A transfer from host to device into the slot of the RESTORE with number `event`. The transfer is
+/// issued right after the step of the plan with number `issue_after`; if both numbers are equal,
+/// the transfer is issued when the RESTORE is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fetch {
-    /// The event after which the slot is free and the snapshot is on its way to the host.
+    /// Number of the step of the plan after which the slot is free and the snapshot is on the host
+    /// or on its way there.
     pub issue_after: u32,
-    /// The RESTORE that needs it: the deadline.
+    /// Number of the RESTORE that needs the snapshot: the deadline of the transfer.
     pub event: u32,
-    /// The same as `issue_after`, if the application gives back what it was handed before the next
-    /// event: one earlier where nothing but its hand on the slot is in the way.
+    /// As `issue_after`, for a zero-copy application that releases its slot before the next SAVE or
+    /// RESTORE: one less where only the application's use of the slot delays the transfer.
     pub released_after: u32,
 }
 
-/// What a plan moves.
+/// Totals of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// SAVE events.
+    /// SAVE actions.
     pub saves: u64,
-    /// RESTORE events.
+    /// RESTORE actions.
     pub restores: u64,
-    /// Restores found in the device cache without any transfer.
+    /// Restores whose snapshot is in the device cache without a transfer.
     pub hits: u64,
-    /// Restores whose snapshot has to come from the host: restores = hits + misses.
+    /// Restores whose snapshot has to come from the host; restores = hits + misses.
     pub misses: u64,
-    /// Misses whose transfer is issued ahead of the restore.
+    /// Misses whose transfer is issued before the RESTORE.
     pub prefetches: u64,
     /// Host-to-device transfers.
     pub h2d: u64,
     /// Device-to-host transfers.
     pub d2h: u64,
-    /// Forward and backward steps between the issue of a prefetch and its use: the least, 0 if
-    /// there is no prefetch.
+    /// The least lead: the least number of forward and backward steps between the issue of a
+    /// prefetch and its RESTORE; 0 if there is no prefetch.
     pub min_lead: u64,
-    /// The same: the mean.
+    /// The mean lead, in forward and backward steps.
     pub mean_lead: f64,
 }
 
-/// A transfer plan.
+/// A plan: where every snapshot of a schedule lies over time, and every transfer.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The policy that made it.
+    /// The policy that made the plan.
     pub policy: Policy,
-    /// Device cache slots that the policy could use.
+    /// Device cache slots that the policy was allowed to use.
     pub cache: u32,
-    /// The application works in the slots.
+    /// Whether the application works in the slots (zero copy).
     pub zero_copy: bool,
-    /// Device cache slots that it does use.
+    /// Device cache slots that the plan uses.
     pub device_slots: u32,
-    /// Host slots that it uses.
+    /// Host slots that the plan uses.
     pub host_slots: u32,
-    /// One step per SAVE and RESTORE, in the order of the schedule.
+    /// One step per SAVE and RESTORE action, in the order of the schedule.
     pub steps: Vec<Step>,
-    /// Transfers to the device in the order of their issue, those issued together by deadline.
+    /// Transfers to the device in the order of their issue; transfers that are issued together in
+    /// the order of their deadlines.
     pub fetches: Vec<Fetch>,
-    /// Its totals.
+    /// Totals of the plan.
     pub counts: Counts,
-    /// Where snapshots have their past from, if time levels are shared.
+    /// Where the previous time levels of snapshots lie, if snapshots share time levels.
     pub shares: Option<Shares>,
 }
 
@@ -138,28 +144,28 @@ impl Plan {
         Self::made(index, cache, policy, false)
     }
 
-    /// Plans an indexed schedule for an application that works in the slots: what an event hands
-    /// out stays as it is until the next event is done.
+    /// Plans an indexed schedule for zero copy: the slot of a SAVE or RESTORE stays untouched until
+    /// the next SAVE or RESTORE has ended.
     pub fn handing_over(index: &Index, cache: u32) -> Result<Self> {
         Self::made(index, cache, Policy::Clairvoyant, true)
     }
 
-    /// Plans an indexed schedule for states whose previous time levels are shared between
-    /// snapshots.
+    /// Plans an indexed schedule for raw snapshots that share time levels.
     pub fn sharing(index: &Index, cache: u32) -> Result<Self> {
         let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
         plan.shares = Some(time_levels::share(index, &plan.steps, &plan.fetches)?);
         Ok(plan)
     }
 
-    /// Where the SAVE or RESTORE `event` has its past, in the cache and in the host pool.
+    /// Where the previous time level of the snapshot of plan step `event` lies, in the cache and in
+    /// the host pool.
     pub fn previous_levels(&self, event: usize) -> (PreviousLevel, PreviousLevel) {
         self.shares
             .as_ref()
             .map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
     }
 
-    /// Places for previous levels, in the cache and in the host pool.
+    /// Number of places for previous time levels, in the cache and in the host pool.
     pub fn places(&self) -> (u32, u32) {
         self.shares.as_ref().map_or((0, 0), |shares| (shares.device_places, shares.host_places))
     }
@@ -172,9 +178,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Gives host slots to the snapshots that need one. A host slot is taken at the SAVE and free
-    /// again after the last RESTORE that reads it, when the transfer has certainly ended; any
-    /// order of lifetimes is possible, and the lowest free slots are reused first.
+    /// Assigns host slots to the snapshots that need one. A host slot is taken at the SAVE and is
+    /// free again after the last RESTORE that reads it, since the transfer has ended by then.
+    /// Lifetimes may overlap in any way. The slot that was freed last is reused first.
     fn place_on_host(&mut self, index: &Index) -> Result<()> {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
         let mut needed = filled(false, states)?;

@@ -1,38 +1,38 @@
-//! Which device slot holds which snapshot, and when: the replacement policies.
+//! Replacement policies: which device cache slot holds which snapshot, and when.
 
 use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, push, with_room};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The device cache in a dry run without data.
+/// The device cache in a dry run of the schedule, without data.
 struct Cache<'a> {
     index: &'a Index,
     capacity: u32,
-    /// Slots in use so far; the ones above are empty.
+    /// Number of slots used so far; slots from this number on are empty.
     used: u32,
-    /// The state in each slot, and the last event that touched it.
+    /// For each slot, the state that the slot holds, and the last plan step that used the slot.
     content: Vec<u32>,
     last_use: Vec<u32>,
     /// The slot of each state, or NONE.
     place: Vec<u32>,
-    /// The SAVE event of each state's current snapshot.
+    /// Number of the SAVE that made each state's current snapshot.
     saved: Vec<u32>,
-    /// Slots in the order that the policy evicts by: next use (clairvoyant) or last use (lru).
+    /// Slots in the order of eviction, by next use (clairvoyant) or last use (lru).
     order: BTreeMap<u32, u32>,
-    /// Slots whose snapshot is not needed again, in the order of their death (clairvoyant).
+    /// Slots whose snapshot has no later use, in the order of their last uses (clairvoyant).
     dead: VecDeque<u32>,
     fetches: Vec<Fetch>,
-    /// The application works in the slots: the one of the last event is still in its hands at the
-    /// next.
+    /// Zero copy: the application works in the slots. `in_hand` is the slot of the last plan step,
+    /// which the application may still use at the next plan step.
     zero_copy: bool,
     in_hand: u32,
 }
 
 const READ_FROM_HOST: u32 = 0;
 
-/// The slots of every event under `policy`. Host slots are only marked here: a RESTORE from the
-/// host has some `host`.
+/// Assigns a device slot to every SAVE and RESTORE under `policy`. Host slots are only marked here:
+/// a RESTORE that reads from the host gets some `host` other than NONE.
 pub(super) fn replace(
     index: &Index,
     capacity: u32,
@@ -82,13 +82,18 @@ impl Cache<'_> {
         }
     }
 
-    /// Belady's rule with bypass: a snapshot takes the place of a dead one, or of the one needed
-    /// furthest in the future, unless that is itself. No replacement has fewer fetches.
-    /// Write-backs are not weighed: of generated schedules, whose snapshots are a stack, fetches
-    /// and write-backs together are as few as they can be, too; of a trace, evicting a snapshot
-    /// that the host has already instead of one needed later can save a write-back. A save
-    /// takes the slot that died last (the others leave fetches more lead), a fetch the one that
-    /// died first.
+    /// Belady's rule (Belady 1966) with bypass. A snapshot takes the slot of a snapshot without a
+    /// later use, else of the snapshot whose next use is farthest away. If the new snapshot's own
+    /// next use is farther still, the new snapshot gets no slot. No replacement policy has fewer
+    /// fetches.
+    ///
+    /// The rule does not weigh write-backs. In generated schedules the snapshots form a stack, and
+    /// then the sum of fetches and write-backs is the least possible as well. In a trace, evicting
+    /// a snapshot that the host already holds instead of one that is needed later can save a
+    /// write-back.
+    ///
+    /// Among slots without a later use, a SAVE takes the slot freed last and a fetch takes the slot
+    /// freed first: slots freed earlier give fetches a longer lead.
     fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;
@@ -137,7 +142,8 @@ impl Cache<'_> {
         Ok(Step { slot, host })
     }
 
-    /// Least recently used, as published: dead snapshots age like all others.
+    /// Least recently used, as GPUZIP 2.x published it: a snapshot without a later use is treated
+    /// like all others.
     fn lru(&mut self, e: u32) -> Result<Step> {
         let event = self.index.events[e as usize];
         let ts = event.ts as usize;
@@ -178,19 +184,21 @@ impl Cache<'_> {
         })
     }
 
-    /// The slot that died last, or first, unless the application still works in it.
+    /// The slot freed last whose snapshot has no later use, unless the application still works in
+    /// that slot.
     fn dead_last(&mut self) -> Option<u32> {
         let i = self.dead.iter().rposition(|&slot| slot != self.in_hand)?;
         self.dead.remove(i)
     }
 
+    /// As `dead_last`, for the slot freed first.
     fn dead_first(&mut self) -> Option<u32> {
         let i = self.dead.iter().position(|&slot| slot != self.in_hand)?;
         self.dead.remove(i)
     }
 
-    /// The slot whose snapshot is needed furthest in the future, if that is later than `next` and
-    /// the application does not work in it.
+    /// The slot whose snapshot has the farthest next use, if that use is later than `next` and the
+    /// application does not work in that slot.
     fn evict_furthest(&mut self, next: u32) -> Option<u32> {
         let (&key, &slot) = self.order.iter().rev().find(|(_, &slot)| slot != self.in_hand)?;
         (key > next).then(|| {
@@ -199,9 +207,10 @@ impl Cache<'_> {
         })
     }
 
-    /// The event after which a slot may be overwritten: the last that touched it, or if the
-    /// application works in the slots, the next; 0, where nothing can have been saved yet, if
-    /// none did. And the same, if the application gives back what it gets at each RESTORE.
+    /// Returns the values `issue_after` and `released_after` of a fetch into a slot, without regard
+    /// to the snapshot: the number of the plan step after which the slot may be overwritten. This
+    /// is the last plan step that used the slot; for zero copy, the next one. 0 if no plan step has
+    /// used the slot.
     fn free_since(&self, slot: u32) -> (u32, u32) {
         match self.last_use[slot as usize] {
             NONE => (0, 0),

@@ -4,14 +4,15 @@ use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Plays a plan with tagged contents, each fetch as early as it may be issued, memory given back at
-/// once or not, and as late as it is needed, and checks that every RESTORE finds its snapshot, that
-/// nothing overwrites what is still needed, and that no host slot is used twice at a time.
+/// Plays a plan with tagged contents and checks that every RESTORE finds its snapshot, that no
+/// transfer overwrites a snapshot that is still needed, and that no host slot is used twice at a
+/// time. Three runs: every fetch as early as `issue_after` allows, as early as `released_after`
+/// allows, and as late as its RESTORE allows.
 fn check(schedule: &Schedule, plan: &Plan) {
     let index = Index::new(schedule).unwrap();
     assert_eq!(plan.steps.len(), index.events.len());
     for (early, released) in [(true, false), (true, true), (false, false)] {
-        // Contents are the SAVE events that made them.
+        // A slot's content is the number of the SAVE that made the snapshot.
         let mut device = vec![NONE; plan.device_slots as usize];
         let mut host = vec![NONE; plan.host_slots as usize];
         let mut made_by: HashMap<u32, u32> = HashMap::new();
@@ -82,7 +83,8 @@ fn moves(schedule: &Schedule, cache: u32, policy: Policy) -> (u64, u64) {
     (plan.counts.h2d, plan.counts.d2h)
 }
 
-/// What the application was handed at an event is not touched before the next event is done.
+/// Zero copy: checks that the slot of a SAVE or RESTORE stays untouched until the next SAVE or
+/// RESTORE has ended.
 fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     let index = Index::new(schedule).unwrap();
     let plan = Plan::handing_over(&index, cache).unwrap();
@@ -111,8 +113,8 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     plan
 }
 
-/// Mean steps between the issue of a fetch and its use, if the application gives back what it gets
-/// at each RESTORE.
+/// Mean number of forward and backward steps between the issue of a fetch and its RESTORE, for an
+/// application that releases its slot before the next SAVE or RESTORE.
 fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
     let index = Index::new(schedule).unwrap();
     let clock = |e: u32| index.events[e as usize].clock;
@@ -125,7 +127,7 @@ fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
     sum as f64 / plan.fetches.len() as f64
 }
 
-/// An application that gives its memory back has all the lead that copying leaves.
+/// A zero-copy application that releases its slots has the same lead as an application that copies.
 #[test]
 fn memory_given_back_is_filled_at_once() {
     let salt = || Schedule::revolve(3751, 8).unwrap();
@@ -162,8 +164,8 @@ fn handing_over_costs_a_slot_at_most() {
     }
 }
 
-/// Upstream's defect 6, every save written back, is the d2h of its column; 12, miscounted misses,
-/// is the sum that `check` proves.
+/// The columns of lru show a defect of GPUZIP 2.x: every save is written back. A second defect,
+/// miscounted misses, is excluded by the sum that `check` proves.
 #[test]
 fn counts_equal_the_published_table() {
     let revolve = |n, s| Schedule::revolve(n, s).unwrap();
@@ -202,7 +204,7 @@ fn counts_equal_the_published_table() {
     }
 }
 
-/// Upstream's defect 7.
+/// A defect of GPUZIP 2.x: its lead does not grow with the cache.
 #[test]
 fn lead_grows_with_the_cache_and_the_published_one_does_not() {
     let salt = Schedule::revolve(3751, 8).unwrap();
@@ -245,10 +247,11 @@ fn no_cache_moves_everything() {
     assert_eq!(plan.counts.prefetches, 0);
 }
 
-/// The least number of fetches, or with `write_backs` of all transfers, by trying every
-/// replacement, bypass included.
+/// The least number of fetches, or of fetches and write-backs together (`write_backs`), found by
+/// trying every replacement, bypass included.
 fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
-    /// Snapshots in the cache, each with whether the host has it, too.
+    /// Time steps of the snapshots in the cache, each with whether the host also holds the
+    /// snapshot.
     type Held = BTreeSet<(u32, bool)>;
     type Memo = HashMap<(usize, Held), u64>;
     fn from(
@@ -272,7 +275,7 @@ fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
         if event.next == NONE {
             with.retain(|(ts, _)| *ts != event.ts);
         }
-        // What leaves the cache is needed again: it has to be on the host.
+        // A snapshot that leaves the cache is needed again, so the host must hold it.
         let without = |out: &(u32, bool), memo: &mut Memo| {
             let mut rest = with.clone();
             rest.remove(out);
@@ -288,8 +291,8 @@ fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
     from(index, (cache, write_backs), 0, &Held::new(), &mut HashMap::new())
 }
 
-/// Of every schedule that this library makes; `through` are those that auto's search chooses for a
-/// cache.
+/// For every schedule that this library makes. `through` gives the schedules that the search of
+/// plans chooses for a cache.
 #[test]
 fn clairvoyant_moves_as_little_as_an_exhaustive_search() {
     let mut compared = 0;
@@ -329,9 +332,9 @@ fn clairvoyant_moves_as_little_as_an_exhaustive_search() {
     assert!(compared > 3000, "{compared}");
 }
 
-/// Of traces whose snapshots are no stack, too, it fetches as little as possible; of write-backs it
-/// may make one more than the fewest transfers need. If this finds none any more, say so in
-/// replace.rs and at GPUZIP_POLICY_CLAIRVOYANT.
+/// For traces, too, whose snapshots form no stack, the clairvoyant policy fetches as little as
+/// possible. It may make one write-back more than the fewest transfers need. If this test finds no
+/// such trace any more, change the comments in replace.rs and at GPUZIP_POLICY_CLAIRVOYANT.
 #[test]
 fn clairvoyant_fetches_as_little_as_possible_for_traces_and_may_write_back_once_more() {
     let mut seed = 1u32;
@@ -364,8 +367,8 @@ fn a_plan_is_printable_and_repeatable() {
     assert_eq!(format!("{plan}").lines().count(), plan.steps.len() + plan.fetches.len());
 }
 
-/// A random valid trace: snapshots are restored in any order that reverses all states, not as from
-/// a stack.
+/// A random valid trace: snapshots are restored in any order that reverses all states, not in the
+/// order of a stack.
 fn random_trace(n: u32, seeds: &[u32]) -> Trace {
     use crate::schedule::Action;
     let mut actions = Vec::new();

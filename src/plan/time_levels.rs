@@ -1,53 +1,57 @@
-//! Shared time levels: which snapshots need no room for their past, since that is the present of
-//! the snapshot one step before.
+//! Shared time levels: which snapshots need no room for their previous time level.
 //!
-//! The previous time level of u(t) is the current one of u(t-1). Where both snapshots are in a tier
-//! as long as the later one is read from there, the earlier one has it. Slots hold the other
-//! fields; what is not shared takes a place for the past, of which there are fewer.
+//! The previous time level of u(t) is the current time level of u(t-1). If the snapshot of u(t-1)
+//! is in a tier as long as the snapshot of u(t) is read from that tier, the previous time level of
+//! u(t) is read from the slot of u(t-1). Slots hold the other fields of a state. A previous time
+//! level that is not shared lies in a place of its own, beside the slots; a plan needs fewer places
+//! than slots.
 
 use super::{Fetch, Index, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{self, filled, push};
 
-/// Where the past of a snapshot is, in the tier of the slot that it has there.
+/// Where the previous time level of a snapshot lies, in the tier of the snapshot's slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreviousLevel {
-    /// Nobody reads it there.
+    /// The previous time level is not kept in this tier: no RESTORE reads it from here.
     #[default]
     Nowhere,
-    /// In this place.
+    /// In the place with this number.
     Place(u32),
-    /// In this slot, of the snapshot one step before.
+    /// In the slot with this number, which holds the snapshot one time step before.
     Slot(u32),
 }
 
-/// Where the previous levels of all snapshots are.
+/// Where the previous time levels of all snapshots lie.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
-    /// For each SAVE and RESTORE with a device slot.
+    /// For each SAVE and RESTORE, the previous time level in the cache.
     pub device: Vec<PreviousLevel>,
-    /// For each SAVE and RESTORE with a host slot.
+    /// For each SAVE and RESTORE, the previous time level in the host pool.
     pub host: Vec<PreviousLevel>,
-    /// Places for previous levels in the cache.
+    /// Number of places for previous time levels in the cache.
     pub device_places: u32,
-    /// Places in the host pool.
+    /// Number of places for previous time levels in the host pool.
     pub host_places: u32,
 }
 
-/// A snapshot in a slot of a tier.
+/// The lifetime of a snapshot in a slot of a tier. All numbers are those of plan steps.
 struct Stay {
     slot: u32,
-    /// The event after which it is there; with `early` right after it, or else at it.
+    /// The plan step at which the lifetime begins; with `early`, the lifetime begins right after
+    /// that step.
     since: u32,
     early: bool,
-    /// The last event that reads it there, and the last one at which it is still there.
+    /// The last plan step that reads the snapshot from this slot, and the last one at which the
+    /// snapshot is still there. `kept` is NONE while no other snapshot takes the slot.
     read: u32,
     kept: u32,
-    /// The stay of the snapshot one step before, if that was there when this one was saved.
+    /// Number of the lifetime of the snapshot one time step before, if that snapshot was in the
+    /// tier when this one was saved; else NONE.
     before: u32,
 }
 
-/// Finds out for a plan where previous levels are shared.
+/// Determines for a plan where previous time levels are shared.
 pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares> {
     let mut issue = filled(NONE, steps.len())?;
     fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after);
@@ -58,8 +62,8 @@ pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares>
     Ok(Shares { device, host, device_places, host_places })
 }
 
-/// The previous levels in one tier, whose slot at each event, and whether a stay begins there, `at`
-/// says; and the places that they take.
+/// Determines the previous time levels in one tier, and the number of places that they take. For
+/// each plan step, `at` returns the slot in that tier and whether a lifetime begins there.
 fn previous_levels(
     index: &Index,
     at: &dyn Fn(usize) -> (u32, bool),
@@ -67,7 +71,8 @@ fn previous_levels(
 ) -> Result<(Vec<PreviousLevel>, u32)> {
     let (stays, stay_of) = stays(index, at, issue)?;
     let shared = |stay: &Stay| stay.before != NONE && stays[stay.before as usize].kept >= stay.read;
-    // Of each event first what begins at it, then what ends, then what begins after it.
+    // Order of the turns of one plan step: lifetimes that begin at the step (0), that end with the
+    // step (1), that begin after the step (2).
     let mut turns: Vec<(u32, u8, u32)> = Vec::new();
     for (k, stay) in stays.iter().enumerate().filter(|(_, stay)| !shared(stay)) {
         push(&mut turns, (stay.since, if stay.early { 2 } else { 0 }, k as u32))?;
@@ -92,7 +97,7 @@ fn previous_levels(
     Ok((fallible_vec::collected(stay_of.iter().map(past))?, places))
 }
 
-/// All stays in a tier, and which one each event is about.
+/// Returns all lifetimes in a tier, and for each plan step the number of its lifetime.
 fn stays(
     index: &Index,
     at: &dyn Fn(usize) -> (u32, bool),
@@ -116,7 +121,7 @@ fn stays(
             let early = !event.save && issue[e] != e as u32;
             let since = if event.save { e as u32 } else { issue[e] };
             if let Some(stay) = stays.get_mut(*current as usize) {
-                // An early fetch leaves it alone until the event before is done.
+                // An early fetch overwrites the slot only after plan step `since`.
                 stay.kept = if early { since } else { since.saturating_sub(1) };
             }
             let number = stays.len() as u32;
@@ -135,7 +140,8 @@ fn stays(
             };
             push(&mut stays, Stay { slot, since, early, read: e as u32, kept: NONE, before })?;
             *current = number;
-            // What is fetched may not have come when the next one is saved.
+            // A fetched snapshot may not have arrived when the next state is saved, so it is not
+            // shared.
             of_state[event.ts as usize] = if event.save { number } else { NONE };
         }
         stay_of[e] = *current;

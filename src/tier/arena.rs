@@ -1,33 +1,33 @@
-//! Memory for snapshots of different sizes within one slab: first fit, lowest place first.
+//! An allocator for snapshots of different sizes within one slab: first fit, lowest address first.
 
 use crate::error::Result;
 use crate::fallible_vec;
 use crate::layout::ALIGNMENT;
 use std::ops::Range;
 
-/// Which bytes of a slab are free.
+/// The free bytes of a slab.
 #[derive(Debug)]
 pub struct Arena {
     capacity: u64,
-    /// The free ranges in order, no two of which touch.
+    /// The free ranges in ascending order. No two of these ranges touch.
     free: Vec<Range<u64>>,
+    /// The end of the highest range that was ever taken, in bytes.
     peak: u64,
 }
 
 impl Arena {
-    /// An arena of `capacity` bytes, all free.
+    /// Makes an arena of `capacity` bytes, all of them free.
     pub fn new(capacity: u64) -> Self {
         Arena { capacity, free: std::iter::once(0..capacity).collect(), peak: 0 }
     }
 
-    /// Makes sure that `taken` ranges may be taken at a time without an allocation.
+    /// Reserves memory so that up to `taken` ranges can be taken at a time without an allocation.
     pub fn fit(&mut self, taken: usize) -> Result<()> {
-        // No more ranges are free than lie between taken ones, and a range is inserted before those
-        // that it touches are removed.
+        // Taken ranges separate at most `taken` + 1 free ranges; one more entry is in reserve.
         fallible_vec::up_to(&mut self.free, taken + 2)
     }
 
-    /// Takes `bytes` bytes, if there is a range that long.
+    /// Takes `bytes` bytes from the first free range that is long enough; `None` if there is none.
     pub fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
         let size = size(bytes);
         let k = self.free.iter().position(|range| range.end - range.start >= size)?;
@@ -40,7 +40,7 @@ impl Arena {
         Some(start..start + bytes)
     }
 
-    /// Gives back what `take` gave.
+    /// Frees a range that `take` returned.
     pub fn give(&mut self, taken: Range<u64>) {
         if taken.is_empty() {
             return;
@@ -54,24 +54,24 @@ impl Arena {
         self.free.insert(k, range);
     }
 
-    /// Everything is free again.
+    /// Frees all ranges.
     pub fn clear(&mut self) {
         self.free.clear();
         self.free.push(0..self.capacity);
     }
 
-    /// Bytes that are free, in any number of pieces.
+    /// Free bytes, the sum of all free ranges.
     pub fn free_bytes(&self) -> u64 {
         self.free.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The end of the highest range that was ever taken.
+    /// The end of the highest range that was ever taken, in bytes.
     pub fn peak(&self) -> u64 {
         self.peak
     }
 }
 
-/// Bytes that `bytes` take.
+/// Bytes that a snapshot of `bytes` bytes occupies: a positive multiple of [`ALIGNMENT`].
 fn size(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(ALIGNMENT)
 }
@@ -82,7 +82,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Ranges in use never overlap, all fit, and what is given back can be had again in one piece.
+        /// Taken ranges never overlap and lie within the slab. Freed ranges become one range again.
         #[test]
         fn ranges_never_overlap(calls in prop::collection::vec((0..40u64, any::<prop::sample::Index>()), 1..200)) {
             let mut arena = Arena::new(64 * ALIGNMENT);

@@ -1,5 +1,5 @@
-//! Whether a field is what another state's was: by checksums, which are kept where the snapshots
-//! are.
+//! Checksums of fields, with which a SAVE checks that a field of this state equals a field of
+//! another state. A snapshot's checksums lie in its slot.
 
 use crate::codec::checksum;
 use crate::codec::gpu::FieldSum;
@@ -7,34 +7,34 @@ use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::{fail, Result};
 use crate::layout::Levels;
 
-/// Makes checksums of fields and compares them.
+/// Computes checksums of fields and compares them with stored checksums.
 pub enum FieldChecksums {
     /// On the calling thread.
     Host,
-    /// By a kernel.
+    /// On a GPU, by a kernel.
     Gpu(Box<GpuChecksums>),
 }
 
-/// The state of that on a GPU.
+/// Checksums on a GPU.
 pub struct GpuChecksums {
     sum: Option<FieldSum>,
-    /// Where its bytes of the device slab are.
+    /// Offset in bytes of the work memory in the device slab.
     at: u64,
-    /// Something was compared of which the verdict is not known.
+    /// Whether a comparison was enqueued since `check` last read the verdict.
     is_asked: bool,
 }
 
-/// In its bytes of the device slab, behind what the kernel works in: the verdict, and a checksum on
-/// its way.
+/// Offsets in bytes within the work memory, after the part that the kernel uses: the verdict (0, or
+/// the name of a field that differs), and a checksum on its way to or from the host pool.
 const VERDICT: u64 = FieldSum::WORK;
 const PASSING: u64 = VERDICT + 8;
 
-/// Bytes of a field whose rows are apart that are put together at a time: whole words of the
-/// checksum.
+/// Bytes of a field with strides between its rows that are gathered at a time. A multiple of the
+/// checksum's word of 8 bytes.
 const PIECE: usize = 1 << 14;
 
 impl FieldChecksums {
-    /// On a GPU: compiles and loads the kernel.
+    /// Makes checksums on a GPU: compiles and loads the kernel.
     pub fn on_gpu(device: &mut dyn Device) -> Result<Self> {
         let mut sum = None;
         device.run(&mut |_, architecture| {
@@ -44,7 +44,7 @@ impl FieldChecksums {
         Ok(FieldChecksums::Gpu(Box::new(GpuChecksums { sum, at: 0, is_asked: false })))
     }
 
-    /// Bytes of the device slab that it needs.
+    /// Bytes of the device slab that the checksums need.
     pub fn device_bytes(&self) -> u64 {
         match self {
             FieldChecksums::Host => 0,
@@ -52,7 +52,8 @@ impl FieldChecksums {
         }
     }
 
-    /// Tells where in the device slab its bytes begin.
+    /// Sets the offset `at`, in bytes, of the work memory in the device slab, and enqueues its
+    /// clearing.
     pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
         let FieldChecksums::Gpu(gpu) = self else { return Ok(()) };
         gpu.at = at;
@@ -60,13 +61,13 @@ impl FieldChecksums {
         device.run(&mut |queue, _| queue.fill(address, 0, Levels::WORK_BYTES))
     }
 
-    /// Puts the checksum of a field to `to`, on the application's lane.
+    /// Stores the checksum of `field` at `to`, on the application's lane.
     pub fn keep(&mut self, device: &mut dyn Device, field: AppMemory, to: Place) -> Result<()> {
         match (self, to) {
             (FieldChecksums::Host, _) => {
                 let word = device.pointer(to, 8)?.cast::<u64>();
-                // SAFETY: host memory on this backend: eight bytes of a slab, aligned, which no
-                // other lane uses now.
+                // SAFETY: on the host backend `to` is host memory: eight aligned bytes of a slab,
+                // which no other lane uses now.
                 unsafe { word.write(of_host(field)) };
                 Ok(())
             }
@@ -81,8 +82,9 @@ impl FieldChecksums {
         }
     }
 
-    /// Whether the checksum of field `i`, of state `ts`, is that at `with`: an error now, or on a
-    /// GPU at `check`.
+    /// Compares the checksum of `field`, which is field number `i` of state `ts`, with the checksum
+    /// stored at `with`. On the host a difference is an error of this call, on a GPU of a later
+    /// `check`.
     pub fn compare(
         &mut self,
         device: &mut dyn Device,
@@ -94,7 +96,8 @@ impl FieldChecksums {
         let gpu = match self {
             FieldChecksums::Host => {
                 let word = device.pointer(with, 8)?.cast::<u64>();
-                // SAFETY: as above.
+                // SAFETY: on the host backend `with` is eight aligned bytes of a slab, which no
+                // other lane writes now.
                 return if unsafe { word.read() } == of_host(field) {
                     Ok(())
                 } else {
@@ -117,7 +120,8 @@ impl FieldChecksums {
         gpu.enqueue(device, field, [0, with? as u64, verdict? as u64, name(ts, i)])
     }
 
-    /// Fails if a comparison so far did, and forgets it; the device must be done with them.
+    /// Fails if a comparison since the previous call found a difference. The device must have ended
+    /// all comparisons.
     pub fn check(&mut self, device: &mut dyn Device) -> Result<()> {
         let FieldChecksums::Gpu(gpu) = self else { return Ok(()) };
         if !std::mem::take(&mut gpu.is_asked) {
@@ -135,7 +139,7 @@ impl FieldChecksums {
         }
     }
 
-    /// Gives back what it has on the device.
+    /// Releases the kernel.
     pub fn close(&mut self, device: &mut dyn Device) {
         let FieldChecksums::Gpu(gpu) = self else { return };
         let mut sum = gpu.sum.take();
@@ -144,7 +148,8 @@ impl FieldChecksums {
             Ok(())
         });
         if closed.is_err() {
-            // Without the context there is nothing to free it in; a forked child has no right to.
+            // Without the context there is no driver call that could release the module, and a
+            // forked child must not call the driver.
             sum.into_iter().for_each(FieldSum::forget);
         }
     }
@@ -164,18 +169,18 @@ impl GpuChecksums {
     }
 }
 
-/// States and fields, which are 1024 at most, as a number that is not 0.
+/// Names field `i` of state `ts` by a number that is not 0. A state has at most 1024 fields.
 fn name(ts: i64, i: usize) -> u64 {
     (ts as u64) << 16 | (i as u64 + 1)
 }
 
 fn of_host(field: AppMemory) -> u64 {
     if field.rows().is_contiguous() {
-        // SAFETY: host memory of the application's, as promised for `AppMemory`.
+        // SAFETY: host memory of the application, valid as `AppMemory` promises.
         return checksum(unsafe { std::slice::from_raw_parts(field.address(), field.bytes()) }, 0);
     }
     let (mut piece, mut sum) = ([0; PIECE], 0u64);
-    // SAFETY: as above.
+    // SAFETY: host memory of the application, valid as `AppMemory` promises.
     unsafe {
         field.rows().pieces(field.address(), &mut piece, |piece, before| {
             sum = sum.wrapping_add(checksum(piece, before as u64 / 8))

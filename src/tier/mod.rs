@@ -1,9 +1,11 @@
-//! Tiers: the device cache and the host pool, each one slab, and the events that order their use.
+//! Tiers: the device cache and the host pool. Each tier is one slab, and events order the lanes
+//! that use the slab.
 //!
-//! Slots are numbered by the plan, in any order; what is kept here is where each one's snapshot
-//! lies and what a lane has to wait for before it may touch it. A raw snapshot lies at its slot's
-//! place. A compressed one takes the bytes that it has, wherever they are free; where the cache has
-//! none left it stays in the pool, and is read from there.
+//! The plan numbers the slots. The tiers keep, for each slot, where the slot's snapshot lies and
+//! which events a lane waits for before the lane touches these bytes. A raw snapshot lies at a
+//! fixed offset, slot number times slot size. A compressed snapshot takes as many bytes as it has,
+//! wherever an `Arena` finds them free. If the cache has too few free bytes, the compressed
+//! snapshot stays in the pool, and a RESTORE reads the snapshot from there.
 
 mod arena;
 mod field_checksums;
@@ -25,81 +27,83 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// A device cache slot.
+/// A slot of the device cache.
 #[derive(Clone)]
 struct DeviceSlot {
-    /// Where its snapshot is.
+    /// Where the snapshot of this slot lies.
     held: Held,
-    /// The pool slot that has it, too, if it was written or fetched.
+    /// Compressed snapshots: the pool slot that also holds the snapshot, or [`NONE`].
     host: u32,
-    /// The upload that fills it, and whether a restore has yet to wait for it.
+    /// The end of the upload into this slot, and whether a RESTORE has yet to wait for that upload.
     filled: Event,
     filling: bool,
-    /// The download that reads it, and whether there is one.
+    /// The end of the download from this slot, and whether a download was issued.
     read: Event,
     reading: bool,
-    /// Its number among the downloads.
+    /// Number of that download, counted over all downloads of the session.
     download: u64,
 }
 
-/// Where the snapshot of a device cache slot is.
+/// Where the snapshot of a device cache slot lies. Ranges are in bytes of a slab.
 #[derive(Clone, PartialEq)]
 enum Held {
     Nowhere,
     /// In these bytes of the cache.
     InCache(Range<u64>),
-    /// In that slot of the pool.
+    /// In this slot of the pool.
     InPoolSlot(u32),
-    /// In these bytes of the pool.
+    /// In these bytes of the pool, outside all pool slots.
     InPool(Range<u64>),
 }
 
-/// A host pool slot.
+/// A slot of the host pool.
 #[derive(Clone)]
 struct HostSlot {
-    /// Its bytes of the pool.
+    /// The bytes of the pool that the snapshot takes.
     at: Range<u64>,
-    /// The state of its snapshot.
+    /// Time step of the snapshot's state; -1 if the slot is empty.
     ts: i64,
-    /// The download that wrote it, and its number.
+    /// The end of the download into this slot, and the number of that download.
     written: Event,
     download: u64,
 }
 
-/// What a SAVE did.
+/// What a SAVE did with its snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Saved {
-    /// The state.
+    /// Time step of the saved state.
     pub ts: i64,
-    /// Bytes of the snapshot; 0 if nobody will restore it.
+    /// Bytes of the snapshot; 0 if no RESTORE reads the snapshot, which is then not stored.
     pub bytes: u64,
-    /// It crossed the link, or is about to.
+    /// Whether the snapshot crosses the link to the host.
     pub written: bool,
 }
 
-/// Compression, and the memory of snapshots that differ in size.
+/// The codec, and the memory of compressed snapshots, which differ in size.
 struct Compression {
     coder: SnapshotCoder,
-    /// Snapshots that are being made, oldest first.
+    /// Snapshots in staging buffers, oldest first: compressed, but not yet placed in a tier.
     made: VecDeque<Made>,
-    /// Saves and restores so far.
+    /// Number of saves and restores so far.
     calls: u64,
     cache: Arena,
     pool: Arena,
-    /// The last download, by number, from bytes of the cache, and into bytes of the pool, that
-    /// were given back since.
+    /// The latest download, by number, that reads bytes of the cache which were freed since, and
+    /// the latest download that writes bytes of the pool which were freed since. Whoever takes such
+    /// bytes again waits for these events.
     read: Option<(u64, Event)>,
     written: Option<(u64, Event)>,
-    /// Bytes of the largest snapshot so far.
+    /// Bytes of the largest compressed snapshot of this sweep.
     largest: u64,
 }
 
-/// A snapshot that has no place yet.
+/// A compressed snapshot in a staging buffer, not yet placed in a tier. `stage` is the number of
+/// the staging buffer.
 struct Made {
     stage: usize,
     step: Step,
     ts: i64,
-    /// The call that made it, by number.
+    /// Number of the save that made the snapshot (`Compression::calls`).
     call: u64,
 }
 
@@ -108,23 +112,25 @@ pub struct Tiers {
     device: Box<dyn Device>,
     layout: Layout,
     compression: Option<Compression>,
-    /// Shared time levels of raw snapshots.
+    /// Shared time levels, if raw snapshots share them.
     sharing: Option<Sharing>,
-    /// Saves of which it is known what they did, and not told yet.
+    /// What saves did that `saved` has not returned yet.
     saved: Vec<Saved>,
     cache: Vec<DeviceSlot>,
     pool: Vec<HostSlot>,
-    /// Downloads so far.
+    /// Number of downloads so far.
     downloads: u64,
-    /// Where the memory begins that the application works in beside the slots.
+    /// Offset in the device slab, in bytes, of the spare memory in which the application works
+    /// beside the slots.
     spare: u64,
-    /// The end of what the application's lane has done with the tiers so far.
+    /// Recorded on the application's lane before a transfer, which waits for this event.
     app: Event,
 }
 
 impl Tiers {
-    /// The tiers of `plan` on a device whose slabs are reserved: for compressed snapshots `cache`
-    /// bytes of the one and `pool` of the other.
+    /// Makes the tiers of `plan` on a device whose slabs are reserved. Compressed snapshots get
+    /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw snapshots ignore
+    /// both numbers except that spare memory begins at `cache`.
     pub fn new(
         mut device: Box<dyn Device>,
         layout: Layout,
@@ -162,7 +168,7 @@ impl Tiers {
         Ok(tiers)
     }
 
-    /// The same for raw snapshots that share these time levels.
+    /// Makes the tiers of `plan` for raw snapshots that share the time levels `levels`.
     pub fn sharing_levels(
         device: Box<dyn Device>,
         layout: Layout,
@@ -176,7 +182,7 @@ impl Tiers {
         Ok(tiers)
     }
 
-    /// Takes on another plan; every slot is empty then.
+    /// Replaces the plan. All slots are empty afterwards.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
         let (device, host) = (plan.device_slots, plan.host_slots);
         self.fit_slots(plan)
@@ -206,8 +212,8 @@ impl Tiers {
             sharing.fit(plan, &mut || self.device.event())?;
         }
         if let Some(compression) = &mut self.compression {
-            // A snapshot is in bytes of the cache or of the pool, for its cache slot or its pool
-            // slot.
+            // Each cache slot and each pool slot holds at most one range of bytes; a snapshot of a
+            // cache slot may lie in the pool.
             compression.cache.fit(self.cache.len())?;
             compression.pool.fit(self.cache.len() + self.pool.len())?;
         }
@@ -215,12 +221,12 @@ impl Tiers {
         Ok(())
     }
 
-    /// The device, for its traffic and times.
+    /// The device of these tiers, for reading its traffic and times.
     pub fn device(&mut self) -> &mut dyn Device {
         &mut *self.device
     }
 
-    /// Forgets all snapshots once everything under way is done.
+    /// Waits for all work of the device, then empties all slots. Fails as `check` does.
     pub fn clear(&mut self) -> Result<()> {
         self.device.synchronize()?;
         self.device.forget_stream();
@@ -229,25 +235,26 @@ impl Tiers {
         checked
     }
 
-    /// Fails if a call so far gave or took what it must not; the device must be done with them.
+    /// Fails if a codec or a checksum reported an error so far. The device must have ended all
+    /// calls.
     fn check(&mut self) -> Result<()> {
         self.compression.as_mut().map_or(Ok(()), |c| c.coder.check())?;
         self.sharing.as_mut().map_or(Ok(()), |s| s.checksums.check(&mut *self.device))
     }
 
-    /// Whether restores may turn out later to have failed.
+    /// Whether an error of a restore can become known only after the restore has returned.
     pub fn is_checked_later(&self) -> bool {
         self.compression.as_ref().is_some_and(|c| c.coder.lag() > 0)
             || matches!(self.sharing, Some(Sharing { checksums: FieldChecksums::Gpu(_), .. }))
     }
 
-    /// Waits for all calls, and fails if one of them gave what it must not.
+    /// Waits for all calls of the device. Fails if one of these calls reported an error.
     pub fn finish(&mut self) -> Result<()> {
         self.device.finish_calls()?;
         self.check()
     }
 
-    /// What saves did, of those of which it is known since this was asked last.
+    /// What saves did, for all saves that were placed since the previous call of this function.
     pub fn saved(&mut self) -> Vec<Saved> {
         std::mem::take(&mut self.saved)
     }
@@ -279,8 +286,8 @@ impl Tiers {
         self.compression.as_ref().map_or(0, |c| c.largest)
     }
 
-    /// The most bytes of device memory and pool that compressed snapshots have reached to, with
-    /// what the codec works in on a GPU; `None` if snapshots are raw.
+    /// Bytes that snapshots occupy at most in device memory and in the pool, device memory of the
+    /// codec or the checksums included; `None` for raw snapshots without shared time levels.
     pub fn peaks(&self) -> Option<(u64, u64)> {
         if let Some(sharing) = &self.sharing {
             return Some(sharing.bytes());
@@ -290,8 +297,8 @@ impl Tiers {
             .map(|c| (c.cache.peak() + c.coder.device_bytes() + c.coder.own_bytes(), c.pool.peak()))
     }
 
-    /// Stores the fields, u(ts), where `step` says. They have been read when the application's lane
-    /// gets past this.
+    /// Stores the state u(ts), whose fields are `fields`, where `step` says. The fields are read in
+    /// the order of the application's lane: work enqueued there after this call may overwrite them.
     pub fn save(
         &mut self,
         step: Step,
@@ -329,7 +336,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// The application's lane waits until the slot of a SAVE may be overwritten.
+    /// Makes the application's lane wait until the slot of a SAVE may be overwritten, that is,
+    /// until the download from that slot has ended.
     fn clear_for_save(&mut self, step: Step) -> Result<()> {
         match self.cache.get(step.slot as usize) {
             Some(&DeviceSlot { read, reading: true, .. }) => self.device.wait(Lane::App, read),
@@ -337,7 +345,8 @@ impl Tiers {
         }
     }
 
-    /// Sends a snapshot that is in its slot on to the host, if it has a place there.
+    /// Issues the download of a snapshot from its cache slot to its pool slot, if the step has
+    /// both.
     fn write_back(&mut self, step: Step) -> Result<()> {
         let Some(slot) = self.cache.get_mut(step.slot as usize) else { return Ok(()) };
         slot.reading = step.host != NONE;
@@ -371,7 +380,8 @@ impl Tiers {
         Place::Host(self.pool[slot as usize].at.start)
     }
 
-    /// The place of a cache slot, or, without one, that of the spare memory with this number.
+    /// The place of cache slot `slot`; for `slot` = [`NONE`], the place of spare buffer number
+    /// `spare`.
     fn in_slot(&self, slot: u32, spare: u32) -> Place {
         match self.cache.get(slot as usize) {
             Some(DeviceSlot { held: Held::InCache(at), .. }) => Place::Device(at.start),
@@ -379,7 +389,8 @@ impl Tiers {
         }
     }
 
-    /// Where the application may compute the state of a SAVE: its slot, or spare memory.
+    /// Addresses at which the application may compute the fields of a state before a SAVE: in the
+    /// step's slot, or in spare buffer number `spare`.
     pub fn begin_save(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
         if self.compression.is_some() {
             return self.pointers(NONE, spare);
@@ -388,7 +399,7 @@ impl Tiers {
         self.pointers(step.slot, spare)
     }
 
-    /// Stores what the application has computed there, u(ts).
+    /// Stores the state u(ts) that the application has computed at the addresses from `begin_save`.
     pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<()> {
         if self.compression.is_some() {
             let fields = self.spare_fields(spare)?;
@@ -415,8 +426,10 @@ impl Tiers {
         Ok(())
     }
 
-    /// Where the application finds the state of a RESTORE: its slot, or spare memory into which it
-    /// is copied or decoded; and whether it had to cross the link.
+    /// Addresses at which the application finds the fields of u(ts) after a RESTORE: in the step's
+    /// slot, or in spare buffer number `spare`, into which the state is copied or decoded. Also
+    /// returns whether the snapshot had to cross the link. `last`: no later RESTORE reads this
+    /// snapshot.
     pub fn acquire(
         &mut self,
         step: Step,
@@ -451,18 +464,19 @@ impl Tiers {
         self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
     }
 
-    /// Spare memory, as fields.
+    /// The fields of spare buffer number `spare`.
     fn spare_fields(&self, spare: u32) -> Result<Vec<AppMemory>> {
         let fields = self.layout.fields.iter().map(|field| field.bytes().unwrap_or(0) as usize);
-        // SAFETY: memory of the device slab, which only the application's lane uses.
+        // SAFETY: the addresses are memory of the device slab, which only the application's lane
+        // uses.
         let memory = |(address, bytes): (*mut c_void, usize)| unsafe {
             AppMemory::new(address.cast(), bytes)
         };
         Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
     }
 
-    /// Starts the transfer of a RESTORE's snapshot into its slot, after everything on the
-    /// application's lane so far.
+    /// Issues the upload of a RESTORE's snapshot into its slot. The upload begins after all work
+    /// that the application's lane has so far.
     pub fn fetch(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
         if self.sharing.is_some() {
             return self.fetch_shared(step, previous_levels);
@@ -498,7 +512,7 @@ impl Tiers {
         Ok(())
     }
 
-    /// Whether the transfer that a RESTORE needs is still under way.
+    /// Whether the upload that a RESTORE needs has not ended yet.
     pub fn is_late(&self, step: Step) -> Result<bool> {
         match self.cache.get(step.slot as usize) {
             Some(slot) if slot.filling => Ok(!self.device.is_done(slot.filled)?),
@@ -506,9 +520,9 @@ impl Tiers {
         }
     }
 
-    /// Restores the fields, u(ts), from where `step` says; with `last`, nobody will need that
-    /// snapshot any more. They hold the state when the application's lane gets past this.
-    /// Returns whether the snapshot had to cross the link.
+    /// Restores the state u(ts) into `fields` from where `step` says. The fields hold the state
+    /// when the application's lane has passed this call. `last`: no later RESTORE reads this
+    /// snapshot. Returns whether the snapshot had to cross the link.
     pub fn restore(
         &mut self,
         step: Step,
@@ -525,8 +539,8 @@ impl Tiers {
             return self.restore_shared(step, previous_levels, fields);
         }
         let from = if step.slot == NONE {
-            // Nothing to wait for: what took the snapshot's slot waited for its download, and the
-            // application's lane for that.
+            // No wait is needed: the operation that took the snapshot's cache slot waited for the
+            // download from that slot, and the application's lane has waited for that operation.
             self.in_pool(step.host)
         } else {
             self.await_fetch(step)?;
@@ -545,7 +559,8 @@ impl Tiers {
         Ok(step.host != NONE)
     }
 
-    /// The application's lane waits for the upload into the slot of a RESTORE, if it needs one.
+    /// Makes the application's lane wait for the upload into the slot of a RESTORE, if there is an
+    /// upload.
     fn await_fetch(&mut self, step: Step) -> Result<()> {
         let DeviceSlot { filled, filling, .. } = self.cache[step.slot as usize];
         if filling {

@@ -1,4 +1,4 @@
-//! Compressed snapshots in the tiers: each takes the bytes that it has.
+//! Compressed snapshots in the tiers. Each snapshot takes as many bytes of a slab as it has.
 
 use super::{DeviceSlot, Held, HostSlot, Made, Saved, Tiers};
 use crate::device::{AppMemory, Event, Lane, Place};
@@ -7,13 +7,13 @@ use crate::fallible_vec;
 use crate::plan::{Step, NONE};
 use std::ops::Range;
 
-/// The later of two downloads.
+/// Returns the later of two downloads, by number.
 fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
     a.filter(|a| a.0 > b.0).or(Some(b))
 }
 
 impl Tiers {
-    /// Makes a snapshot, and gives those a place that were made long enough ago.
+    /// Compresses the state u(ts) into a staging buffer, and places the snapshots that are due.
     pub(super) fn save_compressed(
         &mut self,
         step: Step,
@@ -29,7 +29,8 @@ impl Tiers {
         self.place_made(|made, lag| made > lag)
     }
 
-    /// Counts a save or restore. Which snapshots get a place depends on these numbers alone.
+    /// Counts a save or restore and places the snapshots that are due by that count. Which
+    /// snapshots are due depends on the count alone, never on how far the GPU has come.
     fn next_call(&mut self) -> Result<()> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         c.calls += 1;
@@ -45,8 +46,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// Gives snapshots a place, oldest first, as long as `due` says so of their number and the
-    /// coder's lag.
+    /// Places snapshots, oldest first, while `due` returns true for the number of snapshots that
+    /// wait in staging buffers and the coder's lag.
     fn place_made(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
         while self.compression.as_ref().is_some_and(|c| due(c.made.len(), c.coder.lag())) {
             self.place_oldest()?;
@@ -54,7 +55,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// A stage in which no snapshot is.
+    /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
+    /// full.
     fn free_stage(&mut self) -> Result<usize> {
         self.place_made(|made, lag| made >= lag.max(1))?;
         let Some(c) = &self.compression else { return fail!(State, "no codec") };
@@ -63,7 +65,8 @@ impl Tiers {
             .unwrap_or(0))
     }
 
-    /// Gives those a place that a transfer or restore by this step needs, or whose slot it takes.
+    /// Places the snapshots that a transfer or restore of `step` reads, and those whose slot `step`
+    /// reuses.
     pub(super) fn place_made_for(&mut self, step: Step) -> Result<()> {
         let touches = |made: &Made| {
             let same = |a: u32, b: u32| a != NONE && a == b;
@@ -75,7 +78,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// Puts the oldest snapshot that has no place where its step says, now that its size is known.
+    /// Moves the oldest snapshot from its staging buffer to the tier that its step names. Blocks
+    /// the calling thread until the size of that snapshot is known.
     fn place_oldest(&mut self) -> Result<()> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         let Some(Made { stage, step, ts, .. }) = c.made.pop_front() else { return Ok(()) };
@@ -168,7 +172,7 @@ impl Tiers {
         Ok(moved)
     }
 
-    /// Gives back the bytes of a snapshot that nobody needs any more.
+    /// Frees the bytes of a snapshot that no later RESTORE reads.
     fn forget(&mut self, step: Step, ts: i64) {
         let host = match self.cache.get(step.slot as usize) {
             Some(slot) => slot.host,
@@ -182,8 +186,8 @@ impl Tiers {
         }
     }
 
-    /// Makes room for a snapshot in a cache slot, in place of what is there. Says whether there is
-    /// any.
+    /// Empties cache slot `slot` and takes `bytes` bytes of the cache for it. Returns false, with
+    /// the slot empty, if the cache has no free range that long.
     pub(super) fn place_in_cache(&mut self, slot: u32, bytes: u64) -> bool {
         self.leave_cache(slot);
         let Some(c) = &mut self.compression else { return false };
@@ -210,7 +214,7 @@ impl Tiers {
         (slot.filling, slot.reading) = (false, false);
     }
 
-    /// Makes room for a snapshot in a pool slot, in place of what is there.
+    /// Empties pool slot `slot` and takes `bytes` bytes of the pool for the snapshot of state `ts`.
     fn place_in_pool(&mut self, slot: u32, ts: i64, bytes: u64) -> Result<()> {
         self.leave_pool(slot);
         self.pool[slot as usize].at = self.take_of_pool(bytes)?;
@@ -227,15 +231,16 @@ impl Tiers {
         }
         c.written = later(c.written, (*download, *written));
         let at = std::mem::take(at);
-        // A cache slot that has its snapshot there keeps it.
+        // If a cache slot reads its snapshot from this pool slot, the cache slot keeps the bytes.
         match self.cache.iter_mut().find(|cached| cached.held == Held::InPoolSlot(slot)) {
             Some(cached) => cached.held = Held::InPool(at),
             None => c.pool.give(at),
         }
     }
 
-    /// Bytes of the pool. If there are enough, but in pieces, everything moves together first, for
-    /// which all lanes must be idle.
+    /// Takes `bytes` bytes of the pool. If no free range is that long, this function waits for all
+    /// lanes and moves all snapshots of the pool together. Fails if the pool has too few free bytes
+    /// in all.
     fn take_of_pool(&mut self, bytes: u64) -> Result<Range<u64>> {
         let Some(c) = &mut self.compression else { return fail!(State, "no codec") };
         if let Some(at) = c.pool.take(bytes) {
@@ -263,8 +268,8 @@ impl Tiers {
                 self.device.pointer(Place::Host(at.start), size)?,
                 self.device.pointer(Place::Host(to.start), size)?,
             );
-            // SAFETY: both ranges lie in the host slab, as just checked, and no lane is at work;
-            // what they share is copied as if at once.
+            // SAFETY: both ranges lie in the host slab, as `pointer` has checked, and no lane is at
+            // work. `ptr::copy` allows the two ranges to overlap.
             unsafe { std::ptr::copy(from.cast::<u8>(), dest.cast::<u8>(), size as usize) };
             *at = to;
         }

@@ -1,10 +1,11 @@
-//! Raw snapshots that share time levels: a slot has a state's own fields, and its past, the
-//! previous time level, is in a place beside the slots or, unwritten, in the slot of the snapshot
-//! one step before. The plan says which.
+//! Raw snapshots that share time levels. A slot holds the state's own fields. The previous time
+//! level lies in a place beside the slots, or is not stored again: it is the current time level of
+//! the snapshot one time step before, in the slot of that snapshot. The plan says which.
 //!
-//! That the past is the other one's present is the application's word. Every SAVE compares their
-//! checksums, of which a slot has that of its present: a shot in which it does not hold fails, on
-//! the host at that SAVE, on a GPU before TERMINATE.
+//! That the previous time level of u(t) equals the current time level of u(t-1) is a promise of the
+//! application. Every SAVE checks this promise by checksums: each slot holds the checksums of its
+//! current time level. A broken promise fails the shot: on the host at the SAVE, on a GPU before
+//! TERMINATE.
 
 use super::field_checksums::FieldChecksums;
 use super::{Saved, Tiers};
@@ -18,16 +19,17 @@ use crate::plan::{Plan, PreviousLevel, Step, NONE};
 pub(super) struct Sharing {
     levels: Levels,
     pub(super) checksums: FieldChecksums,
-    /// Where places begin in the cache and in the pool.
+    /// Offset of the first place for a previous time level, in bytes, in the cache and in the pool.
     device: u64,
     host: u64,
-    /// For each place of the cache, the last download that reads it, if there is one.
+    /// For each place of the cache, the event after its last download, and whether a download reads
+    /// it.
     places: Vec<(Event, bool)>,
-    /// Bytes of the plan in the cache and in the pool.
+    /// Bytes that the plan needs in the cache and in the pool.
     bytes: (u64, u64),
 }
 
-/// The previous levels of a snapshot, in the cache and in the pool.
+/// Where the previous time level of one snapshot is, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
 impl Sharing {
@@ -40,12 +42,12 @@ impl Sharing {
         self.levels.own_bytes
     }
 
-    /// Bytes of the plan in the cache and in the pool.
+    /// Bytes that the plan needs in the cache and in the pool.
     pub fn bytes(&self) -> (u64, u64) {
         self.bytes
     }
 
-    /// Takes on a plan.
+    /// Replaces the plan. `event` creates an event of the device.
     pub fn fit(&mut self, plan: &Plan, event: &mut dyn FnMut() -> Result<Event>) -> Result<()> {
         let (device, host) = plan.places();
         for _ in self.places.len()..device as usize {
@@ -66,18 +68,18 @@ impl Sharing {
         self.places.iter_mut().for_each(|place| place.1 = false);
     }
 
-    /// Where the past of a snapshot in the cache is, field by field: number of the field, and
-    /// place.
+    /// The place of each field of the previous time level of a snapshot in the cache, with the
+    /// number of the field. Empty if the previous time level is not there.
     fn in_cache(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
         self.places_of(past, Place::Device(self.device), Place::Device(0))
     }
 
-    /// The same in the pool.
+    /// The place of each field of the previous time level of a snapshot in the pool, as `in_cache`.
     fn in_pool(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
         self.places_of(past, Place::Host(self.host), Place::Host(0))
     }
 
-    /// The same in the tier whose places and slots begin there.
+    /// As `in_cache`, for the tier whose places begin at `places` and whose slots begin at `slots`.
     fn places_of(&self, past: PreviousLevel, places: Place, slots: Place) -> Vec<(usize, Place)> {
         let Levels { own_bytes, previous_bytes, past: fields, .. } = &self.levels;
         let place = |field: &PreviousField| match past {
@@ -105,7 +107,7 @@ impl Tiers {
         self.layout.fields[i].bytes().unwrap_or(0)
     }
 
-    /// Copies the own fields between the application and a slot.
+    /// Copies a state's own fields from the application to a slot (`save`) or back.
     fn copy_own(&mut self, fields: &[AppMemory], slot: Place, save: bool) -> Result<()> {
         for (i, at) in self.sharing()?.levels.own.clone() {
             let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), self.field_bytes(i));
@@ -157,7 +159,7 @@ impl Tiers {
         Ok(())
     }
 
-    /// Before a place of the cache is written: its last download has read it.
+    /// Makes `lane` wait until the last download from place `k` of the cache has ended.
     fn clear_place(&mut self, lane: Lane, k: u32) -> Result<()> {
         let (read, reading) = self.sharing()?.places[k as usize];
         if reading {
@@ -169,7 +171,8 @@ impl Tiers {
         Ok(())
     }
 
-    /// Keeps the checksums of the fields of which the next state may have the past.
+    /// Stores in `slot` the checksums of those fields that are the previous time level of the next
+    /// state.
     fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
         let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
         levels.past.iter().try_for_each(|past| {
@@ -177,8 +180,9 @@ impl Tiers {
         })
     }
 
-    /// Refuses a state whose past is not what the snapshot one step before has, in a slot of the
-    /// cache or of the pool, where it may still be on its way.
+    /// Compares the previous time level of state `ts` with the checksums of the snapshot one time
+    /// step before, which is in slot `other` of the cache or of the pool. This call first waits on
+    /// the application's lane for the download into a pool slot.
     fn compare(&mut self, ts: i64, fields: &[AppMemory], other: u32, in_cache: bool) -> Result<()> {
         if !in_cache {
             self.device.wait(Lane::App, self.pool[other as usize].written)?;
@@ -192,7 +196,8 @@ impl Tiers {
         })
     }
 
-    /// Sends the snapshot in a slot on to the host, its past only if it is not there.
+    /// Issues the download of a snapshot from its cache slot. The previous time level is downloaded
+    /// only if the plan gives it a place of its own in the pool.
     fn write_back_shared(
         &mut self,
         step: Step,
@@ -236,15 +241,15 @@ impl Tiers {
         self.device.record(Lane::Download, self.pool[step.host as usize].written)
     }
 
-    /// A slot of the cache is read by what the download lane does up to now.
+    /// Records on the download lane that all downloads so far read cache slot `slot`.
     fn read_by_download(&mut self, slot: u32) -> Result<()> {
         let slot = &mut self.cache[slot as usize];
         slot.reading = true;
         self.device.record(Lane::Download, slot.read)
     }
 
-    /// What was downloaded into the slots of the pool that hold a snapshot is there when `lane`
-    /// gets past this.
+    /// Makes `lane` wait for the downloads into pool slot `host` and, if the snapshot's previous
+    /// time level lies in another pool slot, into that slot.
     fn await_pool(&mut self, lane: Lane, host: u32, past: PreviousLevel) -> Result<()> {
         self.device.wait(lane, self.pool[host as usize].written)?;
         match past {

@@ -1,9 +1,10 @@
-//! What makes compressed snapshots on the device of the tiers, and takes them apart.
+//! The snapshot coder compresses states into snapshots and decompresses them, on the device of the
+//! tiers.
 //!
-//! On the host that is done when the call returns. A GPU does it later, so that nobody knows the
-//! size of a snapshot yet: it stays in one of a few stages until later calls want to know, and by
-//! then it is there. What those calls do depends on which calls they are, never on how
-//! far the device has come.
+//! On the host a snapshot is complete when the call returns. A GPU completes a snapshot later, so
+//! the host does not know its size yet: the snapshot waits in one of a few staging buffers until a
+//! later call asks for the size. Which call asks depends on the sequence of calls alone, never on
+//! how far the GPU has come.
 
 use crate::codec::gpu::{GpuCodec, Report};
 use crate::codec::{Settings, SnapshotCodec};
@@ -13,37 +14,38 @@ use crate::error::{fail, Error, Result};
 use crate::layout::{Layout, ALIGNMENT};
 use std::collections::VecDeque;
 
-/// Snapshots that may be on their way, each in its stage: with two, what a save made is asked for
-/// at the second save behind it.
+/// Number of staging buffers on a GPU. With two buffers, the size of a snapshot is asked for at the
+/// second save after the one that made it.
 const STAGES: usize = 2;
-/// Reports of restores that may not have been read yet.
+/// Restores on a GPU whose reports may be unread.
 const REPORTS: usize = 64;
 
-/// Makes and reads snapshots.
+/// Compresses and decompresses snapshots.
 pub enum SnapshotCoder {
     /// On the calling thread.
     Host {
         /// The codec.
         codec: Box<SnapshotCodec>,
-        /// Where snapshots are made.
+        /// The staging buffer.
         stage: Slab,
-        /// Bytes of the one that is there.
+        /// Bytes of the snapshot in the staging buffer.
         bytes: u64,
     },
-    /// By kernels.
+    /// On a GPU, by kernels.
     Gpu(Box<GpuCoder>),
 }
 
-/// The state of a coder on a GPU.
+/// A snapshot coder on a GPU.
 pub struct GpuCoder {
     codec: Option<GpuCodec>,
-    /// Bytes of a stage, and where the first one is in the device slab.
+    /// Bytes of a staging buffer, and offset in bytes of the first staging buffer in the device
+    /// slab.
     room: u64,
     at: u64,
-    /// Page-locked reports: of the stages, then of restores.
+    /// Page-locked reports: one of each staging buffer, then those of restores.
     reports: HostSlab,
     made: Vec<Event>,
-    /// Restores whose reports have not been read, oldest first: place among the reports, and
+    /// Restores whose reports are unread, oldest first: number of the report and time step of the
     /// state.
     restored: VecDeque<(usize, i64)>,
     read: Vec<Event>,
@@ -51,7 +53,7 @@ pub struct GpuCoder {
 }
 
 impl SnapshotCoder {
-    /// On the host.
+    /// Makes a snapshot coder on the host.
     pub fn on_host(codec: SnapshotCodec) -> Result<Self> {
         Ok(SnapshotCoder::Host {
             stage: Slab::new(codec.room() as u64)?,
@@ -60,7 +62,8 @@ impl SnapshotCoder {
         })
     }
 
-    /// On a GPU: compiles and loads the kernels, and takes what memory they work in.
+    /// Makes a snapshot coder on a GPU: compiles and loads the kernels, and allocates their work
+    /// memory.
     pub fn on_gpu(device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<Self> {
         let room = Self::stage_bytes(settings, layout)?;
         let mut coder = None;
@@ -80,19 +83,19 @@ impl SnapshotCoder {
         Ok(SnapshotCoder::Gpu(Box::new(coder)))
     }
 
-    /// Bytes of one stage on a GPU.
+    /// Bytes of one staging buffer on a GPU.
     fn stage_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
         Ok((SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
             .next_multiple_of(ALIGNMENT))
     }
 
-    /// Bytes of device memory that one on a GPU has.
+    /// Bytes of device memory that a snapshot coder on a GPU takes in all.
     pub fn gpu_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
         let stages = Self::stage_bytes(settings, layout)?.saturating_mul(STAGES as u64);
         Ok(stages.saturating_add(GpuCodec::bytes_for(settings, layout)?))
     }
 
-    /// Bytes of the device slab that it needs.
+    /// Bytes of the device slab that the staging buffers take.
     pub fn device_bytes(&self) -> u64 {
         match self {
             SnapshotCoder::Host { .. } => 0,
@@ -100,7 +103,7 @@ impl SnapshotCoder {
         }
     }
 
-    /// Bytes of device memory that it has beside those.
+    /// Bytes of device memory that the coder has allocated itself, outside the device slab.
     pub fn own_bytes(&self) -> u64 {
         match self {
             SnapshotCoder::Host { .. } => 0,
@@ -108,14 +111,15 @@ impl SnapshotCoder {
         }
     }
 
-    /// Tells where in the device slab its bytes begin.
+    /// Sets the offset `at`, in bytes, of the first staging buffer in the device slab.
     pub fn settle_at(&mut self, at: u64) {
         if let SnapshotCoder::Gpu(gpu) = self {
             gpu.at = at;
         }
     }
 
-    /// How many snapshots may be made before the size of the first one is asked for.
+    /// How many snapshots may wait in staging buffers before the size of the first one is asked
+    /// for.
     pub fn lag(&self) -> usize {
         match self {
             SnapshotCoder::Host { .. } => 0,
@@ -123,7 +127,7 @@ impl SnapshotCoder {
         }
     }
 
-    /// Where a snapshot is made.
+    /// Staging buffer number `k`.
     pub fn stage(&self, k: usize) -> Place {
         match self {
             SnapshotCoder::Host { stage, .. } => Place::App(stage.memory()),
@@ -131,7 +135,7 @@ impl SnapshotCoder {
         }
     }
 
-    /// Makes a snapshot of the fields in stage `k`, on the application's lane.
+    /// Compresses the fields into staging buffer `k`, on the application's lane.
     pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<()> {
         let stage = self.stage(k);
         match self {
@@ -155,7 +159,8 @@ impl SnapshotCoder {
         }
     }
 
-    /// Bytes of the snapshot in stage `k`. Blocks the calling thread until it is made.
+    /// Bytes of the snapshot in staging buffer `k`. Blocks the calling thread until the GPU has
+    /// made the snapshot.
     pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<u64> {
         match self {
             SnapshotCoder::Host { bytes, .. } => Ok(*bytes),
@@ -166,7 +171,8 @@ impl SnapshotCoder {
         }
     }
 
-    /// Decodes a snapshot in device memory into the fields, on the application's lane.
+    /// Decodes the snapshot of state `ts`, `bytes` bytes at `from`, into the fields, on the
+    /// application's lane.
     pub fn open(
         &mut self,
         device: &mut dyn Device,
@@ -179,8 +185,9 @@ impl SnapshotCoder {
             SnapshotCoder::Host { codec, stage, .. } => {
                 let from = match from {
                     Place::App(_) => &stage.bytes()[..bytes as usize],
-                    // SAFETY: these bytes of the device slab, host memory here, hold the snapshot;
-                    // no lane writes them before this returns.
+                    // SAFETY: `from` is `bytes` bytes of the device slab, which is host memory on
+                    // this backend. These bytes hold the snapshot, and no lane writes them before
+                    // this call returns.
                     from => unsafe {
                         std::slice::from_raw_parts(
                             device.pointer(from, bytes)?.cast::<u8>(),
@@ -198,8 +205,8 @@ impl SnapshotCoder {
         }
     }
 
-    /// Fails if a restore so far gave what its snapshot did not say; the device must be done with
-    /// them.
+    /// Fails if the kernels of a restore so far reported an error. The device must have ended all
+    /// restores.
     pub fn check(&mut self) -> Result<()> {
         let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
@@ -208,7 +215,7 @@ impl SnapshotCoder {
         Ok(())
     }
 
-    /// Gives back what it has on the device.
+    /// Releases the kernels and the reports.
     pub fn close(&mut self, device: &mut dyn Device) {
         let SnapshotCoder::Gpu(gpu) = self else { return };
         let (mut codec, mut reports) = (gpu.codec.take(), std::mem::take(&mut gpu.reports));
@@ -217,7 +224,8 @@ impl SnapshotCoder {
             Ok(())
         });
         if closed.is_err() {
-            // Without the context there is nothing to free it in; a forked child has no right to.
+            // Without the context no driver call could release them, and a forked child must not
+            // call the driver.
             codec.into_iter().for_each(GpuCodec::forget);
             reports.forget();
         }
@@ -233,8 +241,8 @@ impl GpuCoder {
         if self.reports.bytes() == 0 {
             return fail!(State, "no reports");
         }
-        // SAFETY: within the allocation and aligned as it; the copy that wrote it has ended, as the
-        // caller made sure.
+        // SAFETY: the report lies within the allocation and is aligned. The copy that wrote the
+        // report has ended, as the caller made sure.
         Ok(unsafe { (self.report(k) as *const Report).read_volatile() })
     }
 
@@ -246,7 +254,8 @@ impl GpuCoder {
         bytes: u64,
         fields: &[AppMemory],
     ) -> Result<()> {
-        // What was restored `REPORTS` restores ago is looked at, so that its place is free.
+        // Reads the report of the restore that was `REPORTS` restores ago, so that its memory is
+        // free.
         if let Some((k, ts)) =
             self.restored.front().copied().filter(|_| self.restored.len() == REPORTS)
         {
