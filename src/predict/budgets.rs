@@ -1,16 +1,16 @@
-//! The memory and the disk that snapshots may take.
+//! Budgets: the memory and the disk space that snapshots may take.
 
 use crate::error::{fail, Result};
 use crate::plan::Plan;
 
-/// What the tiers may hold, in bytes.
+/// The most bytes that the tiers may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// Device memory for slots.
+    /// Device memory for slots, in bytes.
     pub device: u64,
-    /// Host memory for the pool.
+    /// Host memory for the pool, in bytes.
     pub host: u64,
-    /// Disk.
+    /// Disk space, in bytes.
     pub disk: u64,
 }
 
@@ -18,9 +18,10 @@ impl Budgets {
     /// No limits.
     pub const NONE: Budgets = Budgets { device: u64::MAX, host: u64::MAX, disk: u64::MAX };
 
-    /// Host slots of `slot_bytes` that lie on disk where `slots` are needed: the first ones, which
-    /// hold the snapshots that are needed least often, as far as host memory has no room. Two
-    /// slots of memory for each direction then carry what passes through.
+    /// Number of host slots that lie on disk if a plan needs `slots` host slots of `slot_bytes`
+    /// bytes each. The slots with the lowest numbers lie on disk: they hold the snapshots that are
+    /// needed least often. If any slot lies on disk, host memory keeps four slots through which
+    /// snapshots pass to and from disk, two in each direction.
     pub fn on_disk(&self, slots: u32, slot_bytes: u64) -> u32 {
         let held = self.host / slot_bytes.max(1);
         if held >= slots as u64 {
@@ -29,7 +30,7 @@ impl Budgets {
         slots - held.saturating_sub(STAGED) as u32
     }
 
-    /// Snapshots of `slot_bytes` that host memory and disk hold together.
+    /// Number of snapshots of `slot_bytes` bytes that host memory and disk hold together.
     pub fn slots_outside(&self, slot_bytes: u64) -> u32 {
         let slots = |bytes: u64| bytes / slot_bytes.max(1);
         let (host, disk) = (slots(self.host), slots(self.disk));
@@ -37,7 +38,7 @@ impl Budgets {
         u32::try_from(host.max(with_disk)).unwrap_or(u32::MAX - 1)
     }
 
-    /// Refuses a plan that needs more, and says what would do.
+    /// Fails if a plan needs more than a budget. The error text says which budgets would be enough.
     pub fn check(&self, plan: &Plan, slot_bytes: u64) -> Result<()> {
         let bytes = |slots: u64| slots.saturating_mul(slot_bytes);
         let device = bytes(plan.device_slots as u64);
@@ -66,6 +67,5 @@ impl Budgets {
     }
 }
 
-/// Host slots through which snapshots go to disk, and as many through which they come back,
-/// together.
+/// Host slots through which snapshots pass to disk and back: half of them in each direction.
 pub(super) const STAGED: u64 = 4;

@@ -1,15 +1,15 @@
-//! The cost model: seconds of every step, copy and transfer, and bytes of every snapshot.
+//! The cost model: seconds of every time step, copy and transfer, and bytes of every snapshot.
 
 use super::profile::{seconds, CodecProfile, Profile};
 use crate::error::{fail, Result};
 use std::sync::Arc;
 
-/// Seconds of the steps of one kind.
+/// Seconds of the forward steps or of the backward steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Times {
-    /// The same for every step.
+    /// The same number of seconds for every time step.
     Each(f64),
-    /// The step ts -> ts+1 takes the `ts`-th of these n values.
+    /// The step ts -> ts+1 takes the `ts`-th of these n values, in seconds.
     PerStep(Arc<[f64]>),
 }
 
@@ -23,7 +23,7 @@ impl Times {
         }
     }
 
-    /// Seconds of all n steps.
+    /// Seconds of all `steps` time steps.
     pub fn total(&self, steps: u32) -> f64 {
         match self {
             Times::Each(seconds) => *seconds * steps as f64,
@@ -31,7 +31,7 @@ impl Times {
         }
     }
 
-    /// Seconds of the quickest step.
+    /// Seconds of the fastest time step.
     pub fn least(&self) -> f64 {
         match self {
             Times::Each(seconds) => *seconds,
@@ -40,41 +40,42 @@ impl Times {
     }
 }
 
-/// What everything costs that a plan is made of, in seconds, for snapshots of one kind.
+/// The costs of everything that a plan consists of, in seconds, for snapshots of one layout and
+/// codec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// FORWARD steps.
+    /// Forward steps.
     pub forward: Times,
-    /// BACKWARD steps.
+    /// Backward steps.
     pub backward: Times,
-    /// Copying a snapshot between the fields and a slot.
+    /// Copying a snapshot between the fields and a slot, in seconds.
     pub copy: f64,
-    /// Compressing a state; 0 for raw snapshots.
+    /// Compressing a state, in seconds; 0 for raw snapshots.
     pub compress: f64,
-    /// Decompressing one.
+    /// Decompressing a snapshot, in seconds; 0 for raw snapshots.
     pub decompress: f64,
-    /// Moving a snapshot from host to device memory.
+    /// Moving a snapshot from host to device memory, in seconds.
     pub upload: f64,
-    /// Moving one from device to host memory.
+    /// Moving a snapshot from device to host memory, in seconds.
     pub download: f64,
-    /// Reading one from disk.
+    /// Reading a snapshot from disk, in seconds.
     pub disk_read: f64,
-    /// Writing one to disk.
+    /// Writing a snapshot to disk, in seconds.
     pub disk_write: f64,
     /// Bytes of a state.
     pub state_bytes: u64,
-    /// Bytes of a snapshot that move, in the mean.
+    /// Bytes of a snapshot that a transfer moves, on average.
     pub stored_bytes: u64,
-    /// Bytes of a snapshot's slot, which the largest one fits.
+    /// Bytes of a snapshot's slot, enough for the largest snapshot.
     pub slot_bytes: u64,
-    /// Snapshots are compressed: they have no place of their own in a slot, and wait for any that
-    /// gave its bytes back.
+    /// Whether snapshots are compressed. A compressed snapshot has no fixed place in a slot, and
+    /// waits for the download from any bytes that were freed before.
     pub compressed: bool,
 }
 
 impl Default for Costs {
-    /// The unit is a forward step, and a backward step takes as long; snapshots are one byte and
-    /// cost nothing.
+    /// Costs in units of a forward step. A backward step takes one unit, too. Snapshots have one
+    /// byte and cost nothing.
     fn default() -> Self {
         let free = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
         Costs::new(&free, 1, None)
@@ -82,11 +83,10 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// The costs of a profile for states of `state_bytes` bytes, raw or through a codec.
+    /// The costs of `profile` for states of `state_bytes` bytes, raw or compressed with `codec`.
     ///
-    /// A raw SAVE or RESTORE copies the state within the device. A compressed one is coded on the
-    /// application's stream; what comes out is copied to its slot at a SAVE and read from there
-    /// at a RESTORE.
+    /// A raw SAVE or RESTORE copies the state within the device. A compressed state is coded on the
+    /// application's stream: a SAVE copies the result to its slot, a RESTORE decodes from the slot.
     pub fn new(profile: &Profile, state_bytes: u64, codec: Option<&CodecProfile>) -> Self {
         let shrunk = |ratio: f64| (state_bytes as f64 / ratio).ceil() as u64;
         let (stored_bytes, slot_bytes) =
@@ -108,7 +108,7 @@ impl Costs {
         }
     }
 
-    /// Refuses what no machine has: times that are negative or no numbers.
+    /// Fails if a time is negative, infinite or not a number, or if there are not `steps` times.
     pub fn check(&self, steps: u32) -> Result<()> {
         for (name, times) in [("forward", &self.forward), ("backward", &self.backward)] {
             if let Times::PerStep(values) = times {
@@ -144,7 +144,7 @@ impl Costs {
         self.compress + self.copy
     }
 
-    /// The same for a RESTORE.
+    /// Seconds of the application's stream in a RESTORE that waits for nothing.
     pub fn restore(&self) -> f64 {
         if self.compressed {
             self.decompress
@@ -153,7 +153,7 @@ impl Costs {
         }
     }
 
-    /// The ideal of the problem: n forward and n backward steps, nothing else.
+    /// The ideal of the problem, in seconds: n forward and n backward steps, nothing else.
     pub fn problem_ideal(&self, steps: u32) -> f64 {
         self.forward.total(steps) + self.backward.total(steps)
     }

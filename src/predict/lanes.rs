@@ -1,14 +1,14 @@
-//! Copy engines: each does one transfer at a time, in the order of their issue.
+//! Copy engines: each engine does one transfer at a time, in the order of issue.
 //!
-//! A transfer begins when its engine is free and what it depends on has ended. Ends are found as
-//! late as somebody asks for them: until then a copy of the application's own stream may come in
-//! between, as it does on a device.
+//! A transfer begins when its engine is free and the transfers that it depends on have ended. The
+//! end of a transfer is computed as late as possible, when a caller asks for it. Until then, a copy
+//! on the application's own stream may come in between, as on a device.
 
 use super::timeline::{Row, Timeline};
 use crate::fallible_vec;
 use std::collections::VecDeque;
 
-/// Which engine.
+/// A copy engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     /// Host to device memory.
@@ -32,7 +32,7 @@ impl Lane {
     }
 }
 
-/// A transfer: its engine and its number there.
+/// A transfer: its engine, and its number among the transfers of that engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub lane: Lane,
@@ -48,36 +48,36 @@ struct Job {
 struct Engine {
     /// Seconds of one transfer.
     duration: f64,
-    /// When the transfers that have begun will have ended.
+    /// The time at which the transfers that have begun will have ended, in seconds.
     free: f64,
-    /// Those that have not begun, in order, and the ends of those that have.
+    /// Transfers that have not begun, in order; and the end times, in seconds, of those that have.
     queue: VecDeque<Job>,
     ends: Vec<f64>,
 }
 
-/// The four engines.
+/// The four copy engines.
 pub(super) struct Lanes {
     engines: [Engine; 4],
     pub timeline: Option<Timeline>,
-    /// There was no memory for a transfer, which is left out.
+    /// True if a transfer was left out because there was no memory for it.
     pub is_full: bool,
 }
 
 impl Lanes {
-    /// Engines whose transfers take these seconds: upload, download, disk read, disk write.
+    /// Makes engines whose transfers take these seconds: upload, download, disk read, disk write.
     pub fn new(durations: [f64; 4], timeline: Option<Timeline>) -> Self {
         let engine =
             |duration| Engine { duration, free: 0.0, queue: VecDeque::new(), ends: Vec::new() };
         Lanes { engines: durations.map(engine), timeline, is_full: false }
     }
 
-    /// The transfers of an engine so far.
+    /// Number of transfers of an engine so far.
     pub fn issued(&self, lane: Lane) -> u32 {
         let engine = &self.engines[lane as usize];
         (engine.ends.len() + engine.queue.len()) as u32
     }
 
-    /// Enqueues a transfer at time `issued`, to begin after others.
+    /// Enqueues a transfer at time `issued`, in seconds, to begin after the transfers `after`.
     pub fn issue(&mut self, lane: Lane, issued: f64, after: [Option<Transfer>; 2]) -> Transfer {
         let number = self.issued(lane);
         self.is_full |=
@@ -86,7 +86,8 @@ impl Lanes {
         Transfer { lane, number }
     }
 
-    /// When a transfer ends, if nothing comes in between any more.
+    /// The end time of a transfer, in seconds, if no copy of the application's stream comes in
+    /// between after this call.
     pub fn end(&mut self, transfer: Transfer) -> f64 {
         let Transfer { lane, number } = transfer;
         while self.engines[lane as usize].ends.len() <= number as usize {
@@ -101,12 +102,14 @@ impl Lanes {
         self.engines[lane as usize].ends.get(number as usize).copied().unwrap_or(0.0)
     }
 
-    /// Begins the next transfer of an engine, no earlier than `ready`.
+    /// Begins the next transfer of an engine, not before time `ready`.
     fn begin(&mut self, lane: Lane, ready: f64) {
         let end = self.occupy(lane, ready);
         self.is_full |= fallible_vec::push(&mut self.engines[lane as usize].ends, end).is_err();
     }
 
+    /// Occupies an engine for one transfer, not before time `ready`. Returns the end time of the
+    /// transfer.
     fn occupy(&mut self, lane: Lane, ready: f64) -> f64 {
         let engine = &mut self.engines[lane as usize];
         let begin = engine.free.max(ready);
@@ -117,7 +120,7 @@ impl Lanes {
         engine.free
     }
 
-    /// Begins all transfers that begin by the time `now`.
+    /// Begins all transfers of an engine that can begin at time `now` or before.
     fn advance(&mut self, lane: Lane, now: f64) {
         while let Some(&Job { issued, after }) = self.engines[lane as usize].queue.front() {
             let mut ready = issued;
@@ -136,8 +139,8 @@ impl Lanes {
         }
     }
 
-    /// A transfer of the application's own stream, which waits only for the one that is under way.
-    /// Returns its end.
+    /// Inserts a transfer of the application's own stream, which waits only for the transfer that
+    /// the engine does at time `now`. Returns the end time.
     pub fn cut_in(&mut self, lane: Lane, now: f64) -> f64 {
         self.advance(lane, now);
         self.occupy(lane, now)

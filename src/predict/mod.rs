@@ -1,8 +1,9 @@
-//! A run without its bytes: how long a plan would take, and when each part of the machine would be
-//! busy.
+//! Prediction: a run without its bytes. How long a plan would take, and when each part of the
+//! machine would be busy.
 //!
-//! A [`Profile`] says what steps, copies, transfers and codecs cost on one machine; [`Costs`] is
-//! what that means for the snapshots of one job; [`simulate()`] plays a plan against these costs.
+//! A [`Profile`] has the speeds of steps, copies, transfers and codecs of one application on one
+//! machine. [`Costs`] are these speeds applied to the snapshots of one job. [`simulate()`] plays a
+//! plan with these costs.
 
 mod budgets;
 mod costs;

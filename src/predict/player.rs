@@ -10,8 +10,8 @@ use crate::fallible_vec::filled;
 use crate::plan::{Fetch, Plan, Step, NONE, SPARE_SLOTS};
 use crate::schedule::{flags, Action, Kind};
 
-/// A device slot: the download that reads it and the upload that fills it, if a SAVE or a RESTORE
-/// has yet to wait for them.
+/// A device slot: the download that reads the slot and the upload that fills the slot, as long as a
+/// SAVE or a RESTORE has yet to wait for that transfer.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     read: Option<Transfer>,
@@ -22,19 +22,20 @@ pub(super) struct Player<'a> {
     plan: &'a Plan,
     costs: &'a Costs,
     budgets: Budgets,
-    /// Host slots below this one are on disk.
+    /// Host slots with a smaller number are on disk.
     on_disk: u32,
-    /// The time of the application's stream, the next event, and the first fetch that is not
-    /// issued.
+    /// The time of the application's stream in seconds, the number of the next step of the plan,
+    /// and the number of the first fetch that is not issued.
     now: f64,
     event: usize,
     next_fetch: usize,
     slots: Vec<Slot>,
-    /// What wrote each host slot last.
+    /// The transfer that last wrote each host slot.
     written: Vec<Option<Transfer>>,
-    /// Compressed snapshots: the last download from bytes of the cache that were given back since.
+    /// Compressed snapshots: the last download from bytes of the cache that were freed since.
     freed: Option<Transfer>,
-    /// The uploads that passed on the last snapshots from disk, by the number of their read.
+    /// The uploads of the latest snapshots from disk, by the number of the disk read modulo the
+    /// length.
     passed_on: [Option<Transfer>; (STAGED / 2) as usize],
     lanes: Lanes,
     pub tally: Simulation,
@@ -94,7 +95,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// A SAVE or RESTORE, and the transfers that are due after it.
+    /// Plays a SAVE or RESTORE, and then issues the transfers that are due after it.
     fn event(&mut self, action: Action, body: fn(&mut Self, Step, Action)) {
         let step = self.plan.steps[self.event];
         self.occupy(step);
@@ -104,7 +105,7 @@ impl<'a> Player<'a> {
         self.event += 1;
     }
 
-    /// The peaks; no budget is ever exceeded.
+    /// Raises the peaks of memory and disk. A budget is never exceeded.
     fn occupy(&mut self, step: Step) {
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
@@ -151,7 +152,7 @@ impl<'a> Player<'a> {
         self.pass(Row::Codec, seconds);
     }
 
-    /// The stream waits until `end`.
+    /// Makes the application's stream wait until the time `end`, in seconds.
     fn wait_until(&mut self, end: f64) {
         if end > self.now {
             self.tally.waiting += end - self.now;
@@ -166,7 +167,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The stream waits until a slot that is to be overwritten has been read.
+    /// Makes the application's stream wait until the download from a slot that is to be overwritten
+    /// has ended.
     fn await_read(&mut self, slot: u32) {
         if let Some(slot) = self.slots.get_mut(slot as usize) {
             let read = slot.read.take();
@@ -202,7 +204,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Sends a snapshot that is in its slot on to its place in host memory or on disk.
+    /// Issues the transfer of a snapshot from its cache slot to its place in host memory or on
+    /// disk.
     fn write_back(&mut self, step: Step, staged: Option<Transfer>) {
         let download = self.lanes.issue(Lane::Download, self.now, [staged, None]);
         self.tally.d2h += 1;
@@ -211,7 +214,7 @@ impl<'a> Player<'a> {
             self.write_on(step.host, Some(download)).or(Some(download));
     }
 
-    /// The write to disk that leaves the staging slot which is next.
+    /// The disk write that must end before the next snapshot on its way to disk has a host slot.
     fn staged(&self) -> Option<Transfer> {
         let number = self.lanes.issued(Lane::DiskWrite).checked_sub(STAGED as u32 / 2)?;
         Some(Transfer { lane: Lane::DiskWrite, number })
@@ -249,7 +252,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The bytes of a slot's compressed snapshot are anybody's.
+    /// Frees the bytes of a slot's compressed snapshot.
     fn free(&mut self, slot: u32) {
         let later = |a: Transfer, b: Transfer| if a.number > b.number { a } else { b };
         self.freed = match (self.freed, self.slots[slot as usize].read.take()) {
@@ -258,8 +261,8 @@ impl<'a> Player<'a> {
         };
     }
 
-    /// Reads a snapshot that is on disk into host memory, once the one before the last has been
-    /// passed on from there.
+    /// Issues the disk read of a snapshot into host memory, if the snapshot is on disk. The read
+    /// waits until the snapshot before the last one has left host memory.
     fn read_from(&mut self, host: u32) -> Option<Transfer> {
         (host < self.on_disk).then(|| {
             self.tally.disk_reads += 1;
@@ -276,7 +279,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Starts the transfer of a RESTORE's snapshot into its slot.
+    /// Issues the upload of a RESTORE's snapshot into its slot.
     fn fetch(&mut self, step: Step) {
         let from_disk = self.read_from(step.host);
         let read = if self.costs.compressed {
@@ -297,7 +300,7 @@ impl<'a> Player<'a> {
         self.slots[step.slot as usize].filled = Some(upload);
     }
 
-    /// Whether there was no memory for a transfer: the prediction is worth nothing then.
+    /// Whether a transfer was left out for lack of memory. The prediction is then wrong.
     pub fn is_full(&self) -> bool {
         self.lanes.is_full
     }

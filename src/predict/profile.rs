@@ -1,94 +1,97 @@
-//! What a machine and an application need for a step, a copy and a snapshot: the inputs of the cost
-//! model.
+//! Profiles: the time that an application on a machine needs for a step, a copy and a snapshot. A
+//! profile is the input of the cost model.
 //!
-//! A profile is plain data. A plan that is chosen by it depends on nothing else, so every rank that
-//! has the same one plans alike.
+//! A profile is plain data. A plan that is chosen by a profile depends on nothing else, so all
+//! ranks with the same profile choose the same plan.
 
 use crate::codec::Settings;
 use crate::error::{fail, Result};
 
-/// The ranges of a profile's numbers: within them no cost and no sum of costs leaves the range of
-/// FP64.
+/// Limits of a profile's numbers. Within these limits no cost and no sum of costs leaves the range
+/// of FP64.
 const MOST_STATE_BYTES: u64 = 1 << 60;
 const MOST_MS: f64 = 1e12;
 const LEAST_GBS: f64 = 1e-9;
 const LEAST_RATIO: f64 = 1e-3;
 const MOST_RATIO: f64 = 1e9;
 
-/// Bytes per second in a GB/s.
+/// Bytes per second of 1 GB/s.
 const GIGA: f64 = 1e9;
 
 /// Measured or assumed speeds. Bandwidths are in GB/s (1e9 bytes per second) of the bytes that
-/// move; infinity costs nothing.
+/// move. A transfer of infinite bandwidth costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Where it was measured, as the configuration's `backend`; 0: anywhere.
+    /// Backend on which the profile was measured, as the configuration key `backend`; 0: any
+    /// backend.
     pub backend: i32,
-    /// Bytes of the states whose steps were measured: those of larger ones take longer in
-    /// proportion. 0: of any.
+    /// Bytes of the states whose steps were measured. Steps of larger states take longer in
+    /// proportion. 0: the times hold for states of any size.
     pub state_bytes: u64,
-    /// One FORWARD step, in milliseconds.
+    /// One forward step, in milliseconds.
     pub forward_ms: f64,
-    /// One BACKWARD step, in milliseconds.
+    /// One backward step, in milliseconds.
     pub backward_ms: f64,
-    /// The link from host to device memory.
+    /// The link from host to device memory, in GB/s.
     pub h2d_gbs: f64,
-    /// The link from device to host memory.
+    /// The link from device to host memory, in GB/s.
     pub d2h_gbs: f64,
-    /// Copying a state within device memory, as a raw SAVE or RESTORE does.
+    /// Copying a state within device memory, as a raw SAVE or RESTORE does, in GB/s.
     pub d2d_gbs: f64,
-    /// Reading snapshots from disk.
+    /// Reading snapshots from disk, in GB/s.
     pub disk_read_gbs: f64,
-    /// Writing snapshots to disk.
+    /// Writing snapshots to disk, in GB/s.
     pub disk_write_gbs: f64,
-    /// What the codecs do to snapshots of this application. Raw snapshots need no entry.
+    /// Speeds and ratios of codecs on snapshots of this application. Raw snapshots need no entry.
     pub codecs: Vec<CodecProfile>,
 }
 
-/// What one codec does. Throughputs are in GB/s of the uncompressed side.
+/// Speed and ratio of one codec. Throughputs are in GB/s of uncompressed bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CodecProfile {
-    /// Its number in the configuration, `compressor`.
+    /// Number of the codec, as the configuration key `compressor`.
     pub compressor: i32,
-    /// Its parameter (zfp: bits per value), and how it was bounded, as `ErrorBound::key` says; all
-    /// 0: however it is set.
+    /// Parameter of the codec (zfp: bits per value). If `parameter`, `bound_mode` and `bound` are
+    /// all 0, the entry holds for every setting of the codec.
     pub parameter: u32,
-    /// The mode of the bound.
+    /// Mode of the error bound, as `ErrorBound::key` returns it.
     pub bound_mode: i32,
-    /// The bound; 0: none, or any.
+    /// The error bound; 0: none, or any.
     pub bound: f64,
-    /// Compression.
+    /// Compression, in GB/s.
     pub compress_gbs: f64,
-    /// Decompression.
+    /// Decompression, in GB/s.
     pub decompress_gbs: f64,
-    /// Raw bytes over stored bytes, of all snapshots of a sweep together: what moves.
+    /// Raw bytes over stored bytes, of all snapshots of a sweep together. Determines the bytes that
+    /// move.
     pub ratio: f64,
-    /// The same of the snapshot that compresses worst: what a slot must hold.
+    /// Raw bytes over stored bytes of the snapshot that compresses worst. Determines the bytes of a
+    /// slot.
     pub worst_ratio: f64,
 }
 
 impl Profile {
-    /// What is assumed of a GPU behind PCIe where nothing is measured, for states of `state_bytes`
-    /// bytes.
+    /// The assumed profile of a GPU behind PCIe, if nothing is measured, for states of
+    /// `state_bytes` bytes.
     ///
-    /// An acoustic FP32 step moves 16 to 20 bytes per grid point and the state has 8, so that at
-    /// half of an A100's 1.56 TB/s a step runs through its state at 400 GB/s, and an adjoint
-    /// step with imaging, of 40 bytes per point, needs 2.5 times as long. PCIe 4 moves 25 GB/s
-    /// one way: one raw snapshot takes the time of 16 forward steps. A copy within the device reads
-    /// and writes the state.
+    /// An acoustic FP32 step moves 16 to 20 bytes per grid point, and the state has 8 bytes per
+    /// grid point. At half of an A100's 1.56 TB/s, a forward step therefore runs through its state
+    /// at 400 GB/s. An adjoint step with imaging moves 40 bytes per grid point and needs 2.5 times
+    /// as long. PCIe 4 moves 25 GB/s in one direction: one raw snapshot takes the time of 16
+    /// forward steps. A copy within the device reads and writes the state.
     pub fn typical_gpu(state_bytes: u64) -> Self {
         Self::of_speeds(state_bytes, 400.0, 25.0, 500.0)
     }
 
-    /// What is assumed of a CPU, whose two memories are one: a step runs through its state at 6
-    /// GB/s (0.75 Gpoint/s of an acoustic pair on one core), copies at 10 GB/s, with `link`
-    /// bytes per second at most between the tiers if that is not 0.
+    /// The assumed profile of a CPU, whose host and device memory are the same. A forward step runs
+    /// through its state at 6 GB/s (0.75 Gpoint/s of an acoustic pair on one core), and copies run
+    /// at 10 GB/s. `link` limits transfers between the tiers, in bytes per second; 0: no limit.
     pub fn typical_host(state_bytes: u64, link: f64) -> Self {
         let link = if link > 0.0 { link / GIGA } else { f64::INFINITY };
         Self::of_speeds(state_bytes, 6.0, link.min(10.0), 10.0)
     }
 
-    /// Everything takes no time.
+    /// A profile in which everything takes no time.
     pub fn free() -> Self {
         let free = f64::INFINITY;
         Profile {
@@ -121,12 +124,12 @@ impl Profile {
         }
     }
 
-    /// What is known of a codec that is set like this.
+    /// The entry of a codec with these settings, if the profile has one.
     pub fn codec(&self, settings: &Settings) -> Option<&CodecProfile> {
         self.codecs.iter().find(|codec| codec.is_of(settings))
     }
 
-    /// How much longer the steps of states of `bytes` bytes take than those that were measured.
+    /// How many times as long the steps of states of `bytes` bytes take as the measured steps.
     pub fn scale(&self, bytes: u64) -> f64 {
         if self.state_bytes == 0 {
             return 1.0;
@@ -134,9 +137,9 @@ impl Profile {
         bytes as f64 / self.state_bytes as f64
     }
 
-    /// Refuses what nobody can have measured: states of more than 1 EiB, steps of more than 30
-    /// years, less than 1 byte per second, and codecs that make more than 1000 bytes of one or
-    /// less than one of 10^9. Infinite speeds cost nothing.
+    /// Fails if a number cannot have been measured: states of more than 1 EiB, steps of more than
+    /// 30 years, less than 1 byte per second, codecs that make more than 1000 bytes of one byte or
+    /// less than one byte of 10^9. Infinite speeds are allowed.
     pub fn check(&self) -> Result<()> {
         if self.state_bytes > MOST_STATE_BYTES {
             return fail!(
@@ -173,8 +176,8 @@ impl Profile {
 }
 
 impl CodecProfile {
-    /// What is assumed of a codec that nobody has measured: 1 GB/s on a CPU core, 200 GB/s on a
-    /// GPU, both ways.
+    /// The assumed entry of a codec that was not measured: 1 GB/s on a CPU core, 200 GB/s on a GPU,
+    /// for compression and for decompression.
     pub fn typical(compressor: i32, ratio: f64, host: bool) -> Self {
         let speed = if host { 1.0 } else { 200.0 };
         CodecProfile {
@@ -187,7 +190,7 @@ impl CodecProfile {
         }
     }
 
-    /// Of a codec that is set like this, with nothing measured yet.
+    /// An entry for a codec with these settings, with nothing measured yet.
     pub fn of(settings: &Settings) -> Self {
         let (bound_mode, bound) = bound_of(settings);
         let compressor = settings.method.number().into();
@@ -208,7 +211,7 @@ impl CodecProfile {
     }
 }
 
-/// The bound of a codec that keeps one.
+/// Mode and value of the error bound; zeros for a codec without an error bound.
 fn bound_of(settings: &Settings) -> (i32, f64) {
     if settings.method.is_bounded() {
         settings.bound.key()
@@ -217,7 +220,7 @@ fn bound_of(settings: &Settings) -> (i32, f64) {
     }
 }
 
-/// Seconds for `bytes` bytes at `gbs` GB/s.
+/// Seconds to move `bytes` bytes at `gbs` GB/s.
 pub(super) fn seconds(bytes: u64, gbs: f64) -> f64 {
     bytes as f64 / (gbs * GIGA)
 }

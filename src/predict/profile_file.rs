@@ -1,17 +1,19 @@
-//! Profiles as bytes, the same on every machine: what a program broadcasts to its ranks, and what a
-//! profile's file holds.
+//! Profiles as bytes, with the same format on every machine. A program broadcasts these bytes to
+//! its ranks, and a profile file contains them.
 //!
 //! | bytes | little endian |
 //! |---|---|
 //! | 0..4 | `gpzp` |
 //! | 4..8 | version: 2 (version 1 had another checksum) |
-//! | 8..16 | bytes in all |
-//! | 16..24 | checksum of what follows |
+//! | 8..16 | length of all bytes |
+//! | 16..24 | checksum of the bytes from 24 on |
 //! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
 //! | 28..32 | number of codecs |
 //! | 32..40 | bytes of the states that were measured |
-//! | 40..96 | seven FP64: milliseconds forward and backward, GB/s to the device, to the host, within the device, from disk, to disk |
-//! | 56 each | a codec: number, parameter, mode of the bound, 0; five FP64: bound, GB/s of compression and decompression, ratio, worst ratio |
+//! | 40..56 | two FP64: milliseconds of a forward and of a backward step |
+//! | 56..96 | five FP64: GB/s to the device, to the host, within the device, from disk, to disk |
+//! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 0; |
+//! | | five FP64: bound, GB/s of compression and of decompression, ratio, worst ratio |
 
 use super::profile::{CodecProfile, Profile};
 use crate::codec::checksum;
@@ -19,15 +21,15 @@ use crate::error::{fail, Result};
 
 const MAGIC: &[u8; 4] = b"gpzp";
 const VERSION: u32 = 2;
-/// What stands before the part that the checksum is of.
+/// Bytes before the part that the checksum covers.
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
 const CODEC: usize = 56;
-/// There are not so many codecs.
+/// More codecs than exist.
 const MOST_CODECS: u32 = 256;
 
 impl Profile {
-    /// The profile as bytes.
+    /// Returns the profile as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + CODEC * self.codecs.len());
         bytes.extend(MAGIC);
@@ -59,7 +61,7 @@ impl Profile {
         bytes
     }
 
-    /// A profile from its bytes, or why they are none.
+    /// Reads a profile from its bytes. The error says why the bytes are no valid profile.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         check_prefix(bytes)?;
         let mut words = Words(&bytes[PREFIX..]);
@@ -120,7 +122,7 @@ fn check_prefix(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What is left to read; behind the end there are zeros.
+/// The bytes that are left to read. Reads behind the end return zeros.
 struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {

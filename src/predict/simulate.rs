@@ -1,12 +1,14 @@
-//! The simulator: plays a plan against the cost model, event by event, as a session plays it
+//! The simulator plays a plan against the cost model, action by action, as a session plays the plan
 //! against a device.
 //!
-//! One stream computes, copies and codes; one engine per direction moves snapshots; with a disk,
-//! one reads and one writes. The order is the session's: a SAVE waits until its slot has been read,
-//! copies, and sends the snapshot on; a RESTORE waits for its transfer and copies; after each event
-//! the transfers that are due are issued, each waiting for its engine, its slot and its snapshot.
-//! The schedule is generated as it goes, so that a million steps need no more memory than their
-//! plan.
+//! One stream computes, copies and codes. One engine per direction moves snapshots; with a disk,
+//! one more engine reads and one writes. The order is the session's: a SAVE waits until its slot
+//! has been read, copies the state, and issues the write-back of the snapshot. A RESTORE waits for
+//! its transfer and copies the state. After each SAVE and RESTORE, the transfers that are due are
+//! issued. Each transfer waits for its engine, its slot and its snapshot.
+//!
+//! The schedule is generated during the simulation, so that a million steps need no more memory
+//! than their plan.
 
 use super::budgets::Budgets;
 use super::costs::Costs;
@@ -17,8 +19,8 @@ use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::schedule::{Kind, Schedule};
 
-/// Plays `plan`, which is one of `schedule`. A budget that it exceeds is an error that says what
-/// would do.
+/// Plays `plan`, which must be a plan of `schedule`. Fails if the plan exceeds a budget; the error
+/// text says which budgets would be enough.
 pub fn simulate(
     schedule: &Schedule,
     plan: &Plan,
@@ -30,7 +32,7 @@ pub fn simulate(
     Ok(simulation)
 }
 
-/// The same, and what was busy when.
+/// As `simulate`, and also returns when each part of the machine was busy.
 pub fn simulate_timeline(
     schedule: &Schedule,
     plan: &Plan,
@@ -41,7 +43,7 @@ pub fn simulate_timeline(
     Ok(play(schedule, plan, costs, budgets, timeline, f64::INFINITY)?.unwrap_or_default())
 }
 
-/// The same, but `None` as soon as waiting alone takes longer than `patience` seconds.
+/// As `simulate`, but returns `None` as soon as waiting alone takes longer than `patience` seconds.
 pub(crate) fn simulate_within(
     schedule: &Schedule,
     plan: &Plan,

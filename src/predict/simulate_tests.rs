@@ -3,7 +3,7 @@ use crate::plan::{Index, Policy};
 use crate::predict::{Row, Times};
 use proptest::prelude::*;
 
-/// Costs in forward steps, of one-byte snapshots.
+/// Costs in units of a forward step, for snapshots of one byte.
 fn costs(transfer: f64, copy: f64, backward: f64) -> Costs {
     Costs {
         backward: Times::Each(backward),
@@ -23,8 +23,8 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * b.abs().max(1.0)
 }
 
-/// What an independent simulator of the same model, with its own replacement, says of the same
-/// schedules.
+/// Compares run times with those of an independent simulator of the same model, which has its own
+/// replacement policy.
 #[test]
 fn makespans_equal_those_of_another_implementation() {
     use Policy::{Clairvoyant, Lru};
@@ -99,7 +99,7 @@ fn without_a_cache_every_transfer_is_waited_for() {
     );
 }
 
-/// One slot and steps that take no time: all downloads follow one another, then all uploads.
+/// One slot, and steps that take no time: all downloads follow one another, and then all uploads.
 #[test]
 fn a_busy_link_sets_the_pace() {
     let n = 50;
@@ -113,7 +113,7 @@ fn a_busy_link_sets_the_pace() {
     assert_eq!((found.h2d, found.d2h), (48, 48));
 }
 
-/// Steps long enough hide every transfer; the only waiting is for what has no step to hide behind.
+/// If steps are long enough, they hide every transfer.
 #[test]
 fn long_steps_hide_all_transfers() {
     let schedule = Schedule::zcut(400, 0, 20).unwrap();
@@ -151,8 +151,8 @@ fn steps_may_differ() {
     assert!(uneven.check(n).is_err());
 }
 
-/// Snapshots on disk cross it once each way; a disk without bandwidth to speak of sets the pace,
-/// one with plenty costs nothing.
+/// Each snapshot on disk is written once and read once. A slow disk determines the run time; a fast
+/// disk costs nothing.
 #[test]
 fn what_host_memory_cannot_hold_goes_to_disk() {
     let schedule = Schedule::two_level(400, 43, 10, 4).unwrap();
@@ -205,7 +205,7 @@ fn budgets_that_do_not_do_are_an_error_that_says_what_would() {
     }
 }
 
-/// A million steps, planned and played.
+/// Plans and plays a million steps.
 #[test]
 fn a_million_steps() {
     let begin = std::time::Instant::now();
@@ -229,7 +229,8 @@ fn an_application_in_the_slots_copies_nothing() {
 }
 
 proptest! {
-    /// The rows of the timeline add up to the run, none overlaps itself, and the stream is always in one of its rows.
+    /// The busy seconds of all rows add up to the run. No row overlaps itself, and the stream is
+    /// always in one row.
     #[test]
     fn timelines_account_for_every_second(n in 1u32..150, s in 1u32..20, cache in 0u32..8, transfer in 0.0f64..9.0, copy in 0.0f64..1.0,
                                           lru in any::<bool>(), compressed in any::<bool>(), host in 4u64..20) {
@@ -257,7 +258,7 @@ proptest! {
         }
     }
 
-    /// More bandwidth never hurts by more than the order of transfers can explain, and none at all is the slowest.
+    /// A link that costs nothing is never slower, and a link ten times as slow is never faster.
     #[test]
     fn a_free_link_is_the_quickest(n in 2u32..200, s in 1u32..20, cache in 1u32..8, transfer in 0.0f64..9.0) {
         let schedule = Schedule::revolve(n, s).unwrap();

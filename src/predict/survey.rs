@@ -1,38 +1,41 @@
-//! Surveys: many shots on many ranks, several of which share a node's host memory, disk and links.
+//! Surveys: many shots on many ranks. The ranks of a node share its host memory, disk and links.
 
 use crate::predict::{Budgets, Profile};
 
-/// A survey of independent shots: each rank has a device of its own and takes one shot at a time.
+/// A survey of independent shots. Each rank has a device of its own and computes one shot at a
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// Ranks in all.
+    /// Number of ranks in all.
     pub ranks: u32,
-    /// Ranks of one node.
+    /// Number of ranks per node.
     pub ranks_per_node: u32,
-    /// Links between host and devices in one node; ranks that are more share them evenly.
+    /// Number of links between host and devices in one node. If there are more ranks than links,
+    /// the ranks share the links evenly.
     pub links_per_node: u32,
-    /// Shots.
+    /// Number of shots.
     pub shots: u64,
 }
 
 impl Survey {
-    /// Ranks of a full node.
+    /// Number of ranks on a full node.
     fn sharers(&self) -> u32 {
         self.ranks_per_node.min(self.ranks).max(1)
     }
 
-    /// Nodes that the ranks take.
+    /// Number of nodes that the ranks take.
     pub fn nodes(&self) -> u32 {
         self.ranks.div_ceil(self.sharers())
     }
 
-    /// Rounds in which the ranks do all shots.
+    /// Number of rounds in which the ranks compute all shots.
     pub fn rounds(&self) -> u64 {
         self.shots.div_ceil(self.ranks.max(1) as u64)
     }
 
-    /// What is left for one rank while all of its node are at work, of speeds and budgets of a node
-    /// with one rank: the device is its own, host memory, disk and links are shared.
+    /// The profile and budgets that one rank has while all ranks of its node are at work. `profile`
+    /// and `node` are those of a node with one rank. Each rank has its own device; the ranks share
+    /// host memory, disk and links.
     pub fn share(&self, profile: &Profile, node: Budgets) -> (Profile, Budgets) {
         let sharers = self.sharers();
         let disk = 1.0 / sharers as f64;
@@ -50,13 +53,13 @@ impl Survey {
         )
     }
 
-    /// Seconds of the survey, where a shot takes `shot` seconds. In the last round some ranks may
-    /// have nothing to do.
+    /// Seconds of the survey, if a shot takes `shot` seconds. In the last round, some ranks may be
+    /// idle.
     pub fn seconds(&self, shot: f64) -> f64 {
         self.rounds() as f64 * shot
     }
 
-    /// The share of the ranks' time that is spent on shots.
+    /// The fraction of the ranks' time that is spent on shots.
     pub fn efficiency(&self) -> f64 {
         self.shots as f64 / (self.rounds() as f64 * self.ranks.max(1) as f64).max(1.0)
     }

@@ -1,25 +1,25 @@
-//! What is busy when: the rows of a run, simulated or not.
+//! Timelines: when each part of the machine is busy in a simulated run.
 
 /// A row of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
-    /// FORWARD steps that are taken for the first time.
+    /// FORWARD steps that are computed for the first time.
     Forward,
-    /// FORWARD steps that are repeated.
+    /// FORWARD steps that are computed again.
     Recompute,
     /// BACKWARD steps.
     Backward,
-    /// Snapshots copied or coded on the application's stream.
+    /// Copies and coding of snapshots on the application's stream.
     Codec,
-    /// The application's stream waits for a transfer.
+    /// Waits of the application's stream for a transfer.
     Stall,
     /// Transfers from host to device memory.
     H2d,
     /// Transfers from device to host memory.
     D2h,
-    /// Transfers from disk.
+    /// Reads from disk.
     DiskRead,
-    /// Transfers to disk.
+    /// Writes to disk.
     DiskWrite,
 }
 
@@ -37,7 +37,7 @@ impl Row {
         Row::DiskWrite,
     ];
 
-    /// Its name.
+    /// The name of the row.
     pub fn name(self) -> &'static str {
         match self {
             Row::Forward => "forward",
@@ -57,25 +57,25 @@ impl Row {
     }
 }
 
-/// When each row is busy: intervals in seconds, in order, that do not overlap. Steps in a row are
-/// one interval; every transfer is its own.
+/// The spans in which each row is busy: begin and end in seconds, in order, without overlap.
+/// Consecutive time steps are one span; every transfer is a span of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     rows: [Vec<(f64, f64)>; Row::ALL.len()],
 }
 
 impl Timeline {
-    /// The intervals of a row.
+    /// The spans of a row.
     pub fn row(&self, row: Row) -> &[(f64, f64)] {
         &self.rows[row as usize]
     }
 
-    /// Seconds that a row is busy.
+    /// Seconds in which a row is busy.
     pub fn busy(&self, row: Row) -> f64 {
         self.row(row).iter().map(|(begin, end)| end - begin).sum()
     }
 
-    /// Adds an interval behind those of its row; an empty one is none.
+    /// Adds a span behind those of its row. A span without length is not added.
     pub fn add(&mut self, row: Row, begin: f64, end: f64) {
         let intervals = &mut self.rows[row as usize];
         match intervals.last_mut() {
