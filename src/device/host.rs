@@ -1,8 +1,9 @@
-//! The host backend: RAM is its device memory, the calling thread is the application's stream, two
-//! worker threads are the transfer lanes.
+//! The host backend: main memory stands for device memory, the calling thread is the application's
+//! stream, and two worker threads are the transfer lanes.
 //!
-//! With a link bandwidth set, whatever crosses from one memory to the other takes at least the time
-//! that such a link would need, so that an accelerator's balance can be studied without one.
+//! With a link bandwidth set, every copy between device and host memory takes at least the time
+//! that such a link would need. This simulates the balance of an accelerator on a machine without
+//! one.
 
 use super::overlap::touches;
 use super::recorder::{Log, Teller};
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 
 /// The host as a device.
 pub struct HostDevice {
-    /// What touches the pages of the device slab ahead of their use; ends before the slab does.
+    /// The thread that touches the pages of the device slab ahead of their use. Ends before the
+    /// slab.
     toucher: Option<Toucher>,
     device: Slab,
     host: Slab,
@@ -30,26 +32,29 @@ pub struct HostDevice {
     upload: Worker,
     download: Worker,
     traffic: Traffic,
-    /// Where each event was recorded last; a lane and the tasks that it had then.
+    /// For each event, the lane on which the event was recorded last, and the number of tasks that
+    /// the lane had been given by then.
     events: Vec<(Lane, u64)>,
     /// When the current call began, and the seconds of all calls before.
     entered: Instant,
     stalled: f64,
-    /// When the last call ended, and what is measured between calls.
+    /// When the last call ended, and the measured seconds between calls.
     left: Option<Instant>,
     gaps: Option<Vec<f64>>,
-    /// What is coded now, since when, and the seconds of both so far.
+    /// The coding work under way and its begin; and the seconds of compression and of
+    /// decompression.
     coding: Option<(Coding, Instant)>,
     coded: (f64, f64),
-    /// If spans are kept.
+    /// The spans, if spans are kept.
     teller: Option<Teller>,
-    /// The process that owns the worker threads; a fork does not inherit them.
+    /// The process that owns the worker threads; a forked child does not have them.
     process: Process,
 }
 
 impl HostDevice {
-    /// Starts the two transfer lanes. `link_bandwidth` is in bytes per second each way; 0 is no
-    /// simulation. Its slabs will have such pages.
+    /// Makes the device and starts the two transfer lanes. `link_bandwidth` is the bandwidth of the
+    /// simulated link in bytes per second in each direction; 0: no simulation. `pages` is the kind
+    /// of pages of the slabs.
     pub fn new(link_bandwidth: f64, pages: Pages) -> Result<Self> {
         let link =
             || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
@@ -113,7 +118,7 @@ impl HostDevice {
                 slab.len()
             );
         }
-        // SAFETY: the offset lies within the slab's mapping, as just checked.
+        // SAFETY: the offset lies within the slab's mapping, as checked above.
         Ok(Address(unsafe { slab.address().add(offset as usize) }))
     }
 }
@@ -210,8 +215,8 @@ impl Device for HostDevice {
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
         let (recorded, sequence) = self.events[event.0];
-        // The application's lane runs at once, so its events are always past; so are those of the
-        // lane itself.
+        // Work on the application's lane has ended when its call returns, and a lane is always in
+        // order with itself: no wait is needed.
         let Some(other) = self.queue(recorded).filter(|_| recorded != lane).cloned() else {
             return Ok(());
         };
@@ -328,7 +333,7 @@ impl Device for HostDevice {
 impl Drop for HostDevice {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // In a forked child the workers do not exist: joining them would wait for ever.
+            // A forked child does not have the worker threads: joining them would wait for ever.
             return;
         }
         self.upload.stop();
@@ -340,11 +345,10 @@ impl Drop for HostDevice {
 #[derive(Clone, Copy)]
 struct Address(*mut u8);
 
-// SAFETY: the session orders all uses of an address by events; the slabs outlive the workers.
+// SAFETY: the session orders all uses of an address by events, and the slabs outlive the workers.
 unsafe impl Send for Address {}
 
-/// What a copy between these places scatters or gathers, if one of them is a field whose rows are
-/// apart.
+/// How a copy between two places gathers or scatters rows; `None` if both places are contiguous.
 fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
     let apart = |place| match place {
         Place::App(memory) => Some(memory.rows()).filter(|rows| !rows.is_contiguous()),
@@ -368,7 +372,7 @@ fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
     Ok(Some(scattered))
 }
 
-/// Which end of a copy is a field whose rows are apart.
+/// Which end of a copy is a field with gaps between its rows.
 enum Scattered {
     To(Rows),
     From(Rows),
@@ -378,19 +382,19 @@ struct Copy {
     to: Address,
     from: Address,
     bytes: usize,
-    /// If one end is not contiguous.
+    /// The rows, if one end of the copy is not contiguous.
     rows: Option<Scattered>,
-    /// The link that it crosses, if it does.
+    /// The simulated link that the copy crosses, if any.
     link: Option<Arc<Link>>,
-    /// The span that it is, and where that is kept.
+    /// The log and the label of the copy's span, if spans are kept.
     span: Option<(Arc<Log>, Label)>,
 }
 
 impl Copy {
     fn run(self) {
         let mut begin = Instant::now();
-        // SAFETY: both ranges were checked when the copy was enqueued, and slabs and fields never
-        // overlap one another.
+        // SAFETY: both ranges were checked when the copy was enqueued. Slabs and fields never
+        // overlap.
         unsafe {
             match self.rows {
                 None => std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes),
@@ -407,16 +411,18 @@ impl Copy {
     }
 }
 
-/// One direction of a simulated link: one transfer at a time, whichever lane it is of.
+/// One direction of a simulated link. The link moves one transfer at a time, whichever lane issued
+/// the transfer.
 struct Link {
     bandwidth: f64,
-    /// When the transfers so far would have ended.
+    /// When the transfers so far end on the simulated link.
     free: Mutex<Instant>,
 }
 
 impl Link {
-    /// Blocks until the link would have moved `bytes`, begun at `begin` or when it was free, which
-    /// it returns. Sleeping late is made up for by the next one.
+    /// Blocks until the link would have moved `bytes` bytes. The simulated transfer begins at
+    /// `begin`, or later when the link is free; this begin is returned. The end is computed from
+    /// this begin, so that a sleep that lasts too long does not delay the transfers after it.
     fn pace(&self, begin: Instant, bytes: usize) -> Instant {
         if self.bandwidth <= 0.0 {
             return begin;
@@ -437,7 +443,7 @@ enum Task {
     Wait(Arc<Queue>, u64),
 }
 
-/// The tasks of a worker, and how many are done.
+/// The tasks of a worker, and the number of tasks that are done.
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -447,7 +453,7 @@ struct Queue {
 struct State {
     tasks: VecDeque<Task>,
     done: u64,
-    /// No task will be added, or none will be done any more.
+    /// True if no task will be added any more, or none will be done any more.
     closed: bool,
 }
 
@@ -467,7 +473,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The next task; `None` once the queue is closed and empty.
+    /// Waits for the next task and returns it; `None` once the queue is closed and empty.
     fn next(&self) -> Option<Task> {
         let mut state = self.lock();
         loop {
@@ -498,8 +504,8 @@ impl Worker {
             while let Some(task) = tasks.next() {
                 match task {
                     Task::Copy(copy) => copy.run(),
-                    // A lane that stopped does so only when the device is dropped: nobody waits for
-                    // this copy any more.
+                    // A lane stops only when its device is dropped. Then no code waits for this
+                    // copy any more, and the error is ignored.
                     Task::Wait(other, sequence) => drop(other.wait(sequence)),
                 }
                 tasks.lock().done += 1;
@@ -525,13 +531,15 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// A worker whose device could not be made ends here; the others were stopped by their device.
+    /// Ends the worker of a device whose constructor failed. Other workers were stopped by their
+    /// device.
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-/// Closes the queue of a worker that ends, however it does: nobody waits for it in vain.
+/// Closes the queue of a worker when the worker ends, also by a panic, so that no code waits for it
+/// for ever.
 struct Closing(Arc<Queue>);
 
 impl Drop for Closing {

@@ -1,8 +1,8 @@
 //! Devices: memory, and copies that are ordered on lanes.
 //!
-//! A lane runs its operations in the order in which they were enqueued; operations of different
-//! lanes are ordered by events alone. On a GPU a lane is a stream; on the host backend the caller's
-//! lane is the calling thread, and the two transfer lanes are worker threads.
+//! A lane runs its operations in the order in which they were enqueued. Operations of different
+//! lanes are ordered by events alone. On a GPU a lane is a stream. On the host backend the
+//! application's lane is the calling thread, and the two transfer lanes are worker threads.
 
 pub mod cuda;
 mod host;
@@ -28,7 +28,7 @@ pub use rows::Rows;
 pub use slab::Pages;
 pub(crate) use slab::Slab;
 
-/// Where operations are ordered.
+/// A queue of operations that run in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// The application's stream.
@@ -39,17 +39,17 @@ pub enum Lane {
     Download,
 }
 
-/// A point on a lane, to be recorded and waited for any number of times. A wait is for the record
-/// that was last when it was enqueued.
+/// A point on a lane. An event can be recorded and waited for any number of times. A wait refers to
+/// the record that was the last one when the wait was enqueued.
 #[derive(Clone, Copy, Debug)]
 pub struct Event(usize);
 
-/// The application's stream in one call: a `CUstream`, NULL on the host backend.
+/// The application's stream in one call: a `CUstream`; NULL on the host backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub *mut c_void);
 
-// SAFETY: a stream handle is a name; the driver's functions that take it may be called from any
-// thread.
+// SAFETY: a stream handle is plain data, and the driver functions that take a stream may be called
+// from any thread.
 unsafe impl Send for Stream {}
 
 /// A field in the application's memory.
@@ -63,65 +63,64 @@ pub struct AppMemory {
 unsafe impl Send for AppMemory {}
 
 impl AppMemory {
-    /// # Safety
-    /// `bytes` bytes at `address` must be readable and, for a restore, writable, and untouched by
-    /// anybody else, until the call that they are given to has returned and, on a GPU, the work
-    /// that it enqueued on the caller's stream is done.
+    /// Until the call that gets this memory has returned and, on a GPU, until the work that this
+    /// call enqueued on the caller's stream has ended: `bytes` bytes at `address` must be readable
+    /// and, for a restore, writable, and no other code may read or write them.
     pub unsafe fn new(address: *mut u8, bytes: usize) -> Self {
         AppMemory { address, rows: Rows::contiguous(bytes) }
     }
 
     /// # Safety
-    /// As `new`, for the bytes of the rows; those between rows belong to somebody else and are
+    /// As `new`, for the bytes of the rows. The bytes between the rows belong to the caller and are
     /// neither read nor written.
     pub unsafe fn in_rows(address: *mut u8, rows: Rows) -> Self {
         AppMemory { address, rows }
     }
 
-    /// Its first byte.
+    /// Address of the first byte.
     pub(crate) fn address(&self) -> *mut u8 {
         self.address
     }
 
-    /// Bytes of its values.
+    /// Bytes of the values.
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes()
     }
 
-    /// Bytes from its first value to behind its last one: more than `bytes` where rows or planes
-    /// are apart.
+    /// Bytes from the first value to the end of the last one; more than `bytes` if there are gaps
+    /// between rows or planes.
     pub fn span(&self) -> usize {
         self.rows.span()
     }
 
-    /// How its values lie.
+    /// How the values lie in memory.
     pub(crate) fn rows(&self) -> Rows {
         self.rows
     }
 }
 
-/// A field of the application: its shape, and where it is now.
+/// A field of the application: its shape, and its current memory.
 #[derive(Clone, Copy, Debug)]
 pub struct AppField {
-    /// Shape and type, which must be those given at init.
+    /// Shape and type, which must be those given when the session was made.
     pub field: Field,
-    /// Its memory; `None` if the application named none.
+    /// Memory of the field; `None` if the application gave none.
     pub memory: Option<AppMemory>,
 }
 
-/// Memory that a copy reads or writes.
+/// The memory that a copy reads or writes. Offsets are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// The device slab, from this offset.
     Device(u64),
     /// The host slab, from this offset.
     Host(u64),
-    /// A field of the application, from its start. It counts as device memory.
+    /// A field of the application, from its start. Counts as device memory.
     App(AppMemory),
 }
 
 impl Place {
-    /// The same memory, `bytes` further on; an application field has no further.
+    /// The place `bytes` bytes further on. A field of the application stays as it is.
     pub fn plus(self, bytes: u64) -> Self {
         match self {
             Place::Device(offset) => Place::Device(offset + bytes),
@@ -142,7 +141,7 @@ pub struct Traffic {
     pub d2d_bytes: u64,
 }
 
-/// Which way a copy crosses the link, if it does.
+/// The direction in which a copy crosses the link.
 enum Crossing {
     None,
     ToDevice,
@@ -163,109 +162,116 @@ impl Traffic {
     }
 }
 
-/// A device with its two slabs of memory. Dropping it waits for what is under way.
+/// A device with two slabs of memory. Dropping a device waits for all work under way.
 pub trait Device: Send {
-    /// Allocates the device slab; once, before any copy.
+    /// Allocates the device slab of `bytes` bytes. Call this once, before any copy.
     fn reserve_device(&mut self, bytes: u64) -> Result<()>;
 
-    /// Prepares the device slab for its use, where its memory comes page by page, in the
-    /// background.
+    /// Starts touching the pages of the device slab in the background, if the system provides
+    /// memory page by page at first use.
     fn touch_ahead(&mut self) {}
 
-    /// Allocates the host slab; once, before any copy.
+    /// Allocates the host slab of `bytes` bytes. Call this once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
 
-    /// Begins a call of the application, named `call`: its lane is `stream` until `leave`, and goes
-    /// on from the call before.
+    /// Begins a call of the application with the name `call`. Until `leave`, `stream` is the
+    /// application's lane, and its work is ordered after the previous call.
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()>;
 
-    /// Ends the call.
+    /// Ends the call that `enter` began.
     fn leave(&mut self) -> Result<()>;
 
-    /// The address of a place, for the application to work there.
+    /// The address of `bytes` bytes at `place`, for the application to work there.
     fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void>;
 
-    /// Whether a field of the application has a byte of the device slab or of the host slab.
+    /// Whether a field of the application overlaps the device slab or the host slab.
     fn owns(&self, field: AppMemory) -> bool;
 
-    /// A new event, with nothing before it.
+    /// Makes an event. A wait for an event that was never recorded ends at once.
     fn event(&mut self) -> Result<Event>;
 
-    /// Enqueues a copy of `bytes` bytes. Places are checked against their slabs.
+    /// Enqueues a copy of `bytes` bytes. Fails if a place exceeds its slab or its field.
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()>;
 
-    /// Makes `event` the point after everything that is enqueued on `lane` so far.
+    /// Records `event` on `lane`: the event is reached when all work enqueued on `lane` so far has
+    /// ended.
     fn record(&mut self, lane: Lane, event: Event) -> Result<()>;
 
-    /// What is enqueued on `lane` from now on runs after `event`.
+    /// Makes all work that is enqueued on `lane` after this call wait for `event`.
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()>;
 
-    /// Whether everything before `event` is done; never waits.
+    /// Whether all work before `event` has ended. Never blocks.
     fn is_done(&self, event: Event) -> Result<bool>;
 
-    /// Blocks the calling thread until everything before `event` is done, in a call.
+    /// Blocks the calling thread until all work before `event` has ended. Call this between `enter`
+    /// and `leave`.
     fn finish(&mut self, event: Event) -> Result<()>;
 
-    /// A lane as what kernels are enqueued on, in a call.
+    /// The queue of `lane` on which kernels are enqueued. Call this between `enter` and `leave`.
     fn launches(&self, lane: Lane) -> Result<Queue>;
 
-    /// Runs `body` with a stream on which nothing else is, outside of a call, and tells it what
-    /// kernels have to be compiled for. What it enqueues is done when this returns.
+    /// Calls `body` with a queue that has no other work, and with the architecture for which
+    /// kernels have to be compiled. Returns when all work that `body` enqueued has ended. Call this
+    /// outside `enter` and `leave`.
     fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()>;
 
-    /// Before the application gets its action `it`: blocks the calling thread until all up to
-    /// action `it - ahead` has ended on the stream of the last call, and returns the seconds
-    /// that this took. Before the first call there is nothing to wait for.
+    /// Bounds how far the host runs ahead of the device. Before the application gets its action
+    /// `it`, blocks the calling thread until all actions up to `it - ahead` have ended on the
+    /// stream of the last call. Returns the seconds of this wait; 0 before the first call.
     fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64>;
 
-    /// Blocks the calling thread until all calls have ended.
+    /// Blocks the calling thread until all calls have ended on the device.
     fn finish_calls(&mut self) -> Result<()>;
 
     /// Blocks the calling thread until all calls have ended and the transfer lanes are idle.
     fn synchronize(&mut self) -> Result<()>;
 
-    /// Forgets the application's stream, which may be gone from now on.
+    /// Forgets the application's stream, which the application may destroy afterwards.
     fn forget_stream(&mut self);
 
-    /// What has been copied since the device was made.
+    /// Bytes that were copied since the device was made.
     fn traffic(&self) -> Traffic;
 
-    /// Seconds that the application's stream has spent between `enter` and `leave`.
+    /// Seconds in which the application's stream was between `enter` and `leave`.
     fn stalled(&mut self) -> Result<f64>;
 
-    /// From now on, or no longer, measures the time between calls.
+    /// Switches measuring the time between calls on or off.
     fn time_gaps(&mut self, on: bool);
 
-    /// Seconds of the application's stream from the end of the call before to the begin of each
-    /// call, in order, one number for each call of which it is known by now and was not told
-    /// yet; NaN for a call with none before.
+    /// Seconds of the application's stream between consecutive calls: from the end of the previous
+    /// call to the begin of each call, in order. Returns one number for each call that has ended
+    /// since this function was last asked; NaN for the first call.
     fn gaps(&mut self) -> Result<Vec<f64>>;
 
-    /// What is enqueued on the application's lane from here to `end_coding` is `coding`; in a call.
+    /// Begins the coding work `coding` on the application's lane. Call this between `enter` and
+    /// `leave`.
     fn begin_coding(&mut self, coding: Coding) -> Result<()>;
 
-    /// Ends that.
+    /// Marks the end of the coding work that `begin_coding` began on the application's lane.
     fn end_coding(&mut self) -> Result<()>;
 
-    /// Seconds that the application's stream has spent compressing, and decompressing.
+    /// Seconds in which the application's stream compressed, and in which it decompressed.
     fn coded(&mut self) -> Result<(f64, f64)>;
 
-    /// Keeps spans from now on. Without this call nothing is kept, and the next three do nothing.
+    /// Starts keeping spans. Without this call no spans are kept, and the next three functions do
+    /// nothing.
     fn keep_spans(&mut self) -> Result<()>;
 
-    /// The application begins `action`, outside of a call: it computes if that is in the row of
-    /// that name, until it is in a call or begins another one. `None`: the sweep is over.
+    /// Tells that the application begins `action`, outside a call. If the action's row is that of
+    /// computation, the application computes until its next call or action. `None`: the sweep is
+    /// over.
     fn begin_action(&mut self, action: Option<Label>) -> Result<()>;
 
-    /// What is copied and coded from now on is the state `ts`.
+    /// Names the state `ts` as the subject of all copies and coding work from here on.
     fn concerns(&mut self, ts: i64);
 
-    /// The spans that have ended and were not given yet, of each row in their order.
+    /// Returns the spans that have ended since this function was last called; in each row in order.
     fn spans(&mut self) -> Result<Vec<Span>>;
 
-    /// Nobody asks for spans any more: none are kept from now on.
+    /// Stops keeping spans.
     fn close_spans(&mut self);
 
-    /// Blocks the calling thread until all spans that have begun have ended, outside of a call.
+    /// Blocks the calling thread until all spans that have begun have ended. Call this outside
+    /// `enter` and `leave`.
     fn finish_spans(&mut self) -> Result<()>;
 }

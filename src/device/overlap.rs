@@ -1,11 +1,11 @@
-//! Fields that share memory: what is copied into one of them would change the other.
+//! Fields that overlap in memory: a copy into one of them would change the other.
 
 use super::AppMemory;
 use crate::error::{fail, Result};
 use crate::fallible_vec::with_room;
 
-/// Refuses fields that have a byte in common. What lies between the rows of a field is not its own:
-/// fields may lie in each other's gaps.
+/// Fails if two fields have a byte in common. The gaps between the rows of a field do not belong to
+/// the field, so that fields may lie in each other's gaps.
 pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
     let mut order: Vec<usize> = with_room(fields.len())?;
     order.extend((0..fields.len()).filter(|&i| fields[i].bytes() > 0));
@@ -36,7 +36,7 @@ fn refuse(fields: &[AppMemory], i: usize, k: usize) -> Result<()> {
     )
 }
 
-/// Whether `b`, which begins behind `a` or with it, has a byte of a row of `a`.
+/// Whether a row of `b` and a row of `a` have a byte in common. `b` does not begin before `a`.
 fn share(a: AppMemory, b: AppMemory) -> bool {
     let distance = begin(b) - begin(a);
     if a.rows() == b.rows() {
@@ -62,8 +62,8 @@ fn share(a: AppMemory, b: AppMemory) -> bool {
     false
 }
 
-/// Whether a field has a byte between its first and its last value in the `bytes` bytes at
-/// `address`.
+/// Whether the bytes from the first to the last value of `field`, gaps included, overlap the
+/// `bytes` bytes at `address`.
 pub(super) fn touches(field: AppMemory, address: u64, bytes: u64) -> bool {
     let begin = field.address() as u64;
     let before = begin.saturating_add(field.span() as u64) <= address;
@@ -79,7 +79,7 @@ mod tests {
     use crate::scalar::Scalar;
 
     fn at(address: usize, rows: Rows) -> AppMemory {
-        // SAFETY: nobody touches this memory here.
+        // SAFETY: the test does not access this memory.
         unsafe { AppMemory::in_rows(std::ptr::without_provenance_mut(address), rows) }
     }
 
@@ -92,7 +92,8 @@ mod tests {
             .collect()
     }
 
-    /// Triples of fields in one piece, in rows and in planes, at all distances: as their bytes say.
+    /// Pairs and triples of contiguous fields, fields with gaps between rows and fields with gaps
+    /// between planes, at all distances: compared with a search for equal addresses.
     #[test]
     fn every_overlap_is_found_and_no_other() {
         let rows = |n: [u64; 3], pitch2, pitch3| {

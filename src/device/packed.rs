@@ -1,34 +1,35 @@
-//! Contiguous copies of fields whose rows are apart, for codecs, which want the values of a field
-//! in one piece.
+//! Contiguous copies of fields with gaps between their rows, for codecs, which need the values of a
+//! field in one piece.
 
 use super::{AppMemory, Slab};
 use crate::error::{fail, Result};
 use crate::reserve::may_fail;
 
-/// Where such copies are made. The memory is taken when the first of them is needed, and kept.
+/// Memory for contiguous copies. Allocated when the first copy is needed, and kept.
 #[derive(Default)]
 pub struct Packed {
-    /// By field: whether it has to be in one piece.
+    /// For each field, whether the codec needs the field in one piece.
     wanted: Vec<bool>,
     slab: Option<Slab>,
-    /// The fields of the last call, each in one piece: a copy, or as the application gave it.
+    /// The fields of the last call, each in one piece: the application's memory or a copy.
     fields: Vec<AppMemory>,
 }
 
 impl Packed {
-    /// For states whose field `i` has to be in one piece if `wanted[i]`.
+    /// Makes the memory for states whose field `i` has to be in one piece if `wanted[i]`.
     pub fn new(wanted: Vec<bool>) -> Self {
         Packed { wanted, ..Default::default() }
     }
 
-    /// Lists the fields, with memory in one piece for each that has to be in one and is not; the
-    /// content of that memory is undefined. Returns false if there is no such field.
+    /// Sets `self.fields`: a field that has to be in one piece and is not gets memory of this
+    /// object, of undefined content; all other fields keep their memory. Returns false if no field
+    /// needs a copy.
     fn place(&mut self, fields: &[AppMemory]) -> Result<bool> {
         let apart = |(field, &wanted): (&AppMemory, &bool)| wanted && !field.rows().is_contiguous();
         if !fields.iter().zip(&self.wanted).any(apart) {
             return Ok(false);
         }
-        // Whichever fields are apart next time, the memory is enough.
+        // The memory is enough whichever fields have gaps in the next call.
         let room = fields.iter().map(|field| aligned(field.bytes())).fold(0, u64::saturating_add);
         let slab = match self.slab.take().filter(|slab| slab.len() as u64 >= room) {
             Some(slab) => slab,
@@ -41,8 +42,8 @@ impl Packed {
         let mut at = 0;
         for (field, wanted) in fields.iter().zip(&self.wanted) {
             let bytes = field.bytes();
-            // SAFETY: the slab has room for all fields, each at a place of its own, and nobody else
-            // uses it.
+            // SAFETY: the slab has room for all fields, each at an offset of its own, and no other
+            // code uses the slab.
             let copy = unsafe { AppMemory::new(slab.address().add(at), bytes) };
             self.fields.push(if apart((field, wanted)) { copy } else { *field });
             at += aligned(bytes) as usize;
@@ -51,7 +52,8 @@ impl Packed {
         Ok(true)
     }
 
-    /// The fields to be read: each that has to be in one piece and is not as a copy that is.
+    /// Returns the fields for reading. A field that has to be in one piece and is not is replaced
+    /// by a contiguous copy.
     ///
     /// # Safety
     /// The fields are readable host memory, as promised for `AppMemory`.
@@ -64,15 +66,16 @@ impl Packed {
             .zip(&self.fields)
             .filter(|(field, copy)| field.address() != copy.address())
         {
-            // SAFETY: the field is readable in its rows, by this function's contract; the copy has
-            // the bytes of its values.
+            // SAFETY: the field is readable in its rows, by this function's contract. The copy has
+            // as many bytes as the field's values.
             unsafe { field.rows().gather(field.address(), copy.address()) };
         }
         Ok(&self.fields)
     }
 
-    /// Lets `body` write the fields, each that has to be in one piece and is not as memory that is,
-    /// of which the values are then put into the rows of the field unless `body` failed.
+    /// Lets `body` write the fields. A field that has to be in one piece and is not is replaced by
+    /// contiguous memory; the values in this memory are then copied to the rows of the field,
+    /// unless `body` failed.
     ///
     /// # Safety
     /// The fields are writable host memory, as promised for `AppMemory`.
@@ -90,15 +93,16 @@ impl Packed {
             .zip(&self.fields)
             .filter(|(field, copy)| field.address() != copy.address())
         {
-            // SAFETY: the field is writable in its rows, by this function's contract; the copy has
-            // the bytes of its values.
+            // SAFETY: the field is writable in its rows, by this function's contract. The copy has
+            // as many bytes as the field's values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };
         }
         Ok(())
     }
 }
 
-/// Copies begin where values of every type may begin.
+/// Rounds up a number of bytes, so that the next copy begins at an address fit for values of every
+/// type.
 fn aligned(bytes: usize) -> u64 {
     (bytes as u64).next_multiple_of(crate::layout::ALIGNMENT)
 }

@@ -1,5 +1,5 @@
-//! The spans of the host backend, in real time: its lanes are threads, and write them where the
-//! session's thread finds them.
+//! The spans of the host backend, in wall-clock time. The lanes are threads, which write their
+//! spans to a log that the session's thread reads.
 
 use super::{Crossing, Lane};
 use crate::error::Result;
@@ -7,12 +7,12 @@ use crate::trace::{Label, Row, Span, Spans};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Work on a snapshot that is timed apart.
+/// Coding work on a snapshot, which is timed separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// A snapshot is made of a state.
+    /// A state becomes a snapshot.
     Compress,
-    /// A state is made of a snapshot.
+    /// A snapshot becomes a state.
     Decompress,
 }
 
@@ -25,8 +25,8 @@ impl Coding {
     }
 }
 
-/// What spans are about: the application's action, its call in it, and the state that is moved for
-/// it.
+/// The subject of spans: the application's action, the call within the action, and the time step of
+/// the state that is copied or coded.
 #[derive(Clone, Copy)]
 pub struct Subject {
     pub action: Label,
@@ -45,12 +45,12 @@ impl Default for Subject {
 }
 
 impl Subject {
-    /// The current call.
+    /// The label of the current call.
     pub fn call(&self) -> Label {
         self.action.part(Row::Stall, self.call, self.action.ts_end, 0)
     }
 
-    /// A copy that crosses the link or not.
+    /// The label of a copy.
     pub fn copy(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Label {
         let (row, what) = match (crossing, lane) {
             (Crossing::None, _) => (Row::Codec, "copy"),
@@ -74,7 +74,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds one. Fields of a snapshot that the calling thread copies one by one are one span.
+    /// Adds a span. Copies of the fields of one snapshot by the calling thread become one span.
     pub fn add(&self, label: Label, begin: Instant, end: Instant) {
         let begin = begin.saturating_duration_since(self.origin).as_secs_f64();
         let end = end.saturating_duration_since(self.origin).as_secs_f64();
@@ -90,13 +90,13 @@ impl Log {
     }
 }
 
-/// What the calling thread tells of itself.
+/// The spans of the calling thread.
 pub struct Teller {
     log: Arc<Log>,
     pub subject: Subject,
     /// What the application computes, and since when; `None` during a call.
     computing: Option<(Label, Instant)>,
-    /// What it goes on with after the call.
+    /// What the application goes on computing after the current call.
     interrupted: Option<Label>,
 }
 
@@ -106,7 +106,7 @@ impl Teller {
         Teller { log, subject: Subject::default(), computing: None, interrupted: None }
     }
 
-    /// Where other threads write.
+    /// The log to which other threads write their spans.
     pub fn log(&self) -> Arc<Log> {
         self.log.clone()
     }

@@ -1,12 +1,12 @@
-//! How the values of a field lie in the application's memory: in one piece, or in rows and planes
-//! at a distance, with halos between them.
+//! How the values of a field lie in the application's memory: contiguous, or in rows and planes
+//! with gaps between them, such as halos.
 
 use crate::error::{fail, Result};
 use crate::layout::Field;
 
-/// Contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes apart,
-/// each of `counts[0]` rows that begin `pitches[0]` bytes apart, each of `row` bytes. Rows that
-/// follow one another without a gap are one row here.
+/// The contiguous rows of a field in memory: `counts[1]` planes that begin `pitches[1]` bytes
+/// apart. Each plane has `counts[0]` rows that begin `pitches[0]` bytes apart. Each row has `row`
+/// bytes. Rows without a gap between them are merged into one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     row: usize,
@@ -15,21 +15,21 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// All bytes in one piece.
+    /// `bytes` contiguous bytes.
     pub fn contiguous(bytes: usize) -> Self {
         Rows { row: bytes, counts: [1, 1], pitches: [bytes, bytes] }
     }
 
     /// The rows of a field whose consecutive rows begin `pitch2` values apart and whose consecutive
-    /// planes begin `pitch3` values apart; 0 means without a gap. Rows may not overlap, and all
-    /// of them lie in the address space.
+    /// planes begin `pitch3` values apart; 0 means without a gap. Fails if rows overlap or exceed
+    /// the address space.
     pub fn of(field: &Field, pitch2: u64, pitch3: u64) -> Result<Self> {
         let ([n1, n2, n3], value) = (field.n, field.scalar.bytes());
         let pitch2_or = if pitch2 == 0 { n1 } else { pitch2 };
         if pitch2_or < n1 {
             return fail!(Argument, "pitch2 = {pitch2}: rows of n1 = {n1} values need at least {n1}, or 0 for rows without a gap");
         }
-        // From the first value of a plane to behind its last one.
+        // Values from the first value of a plane to the end of its last one.
         let plane =
             n2.saturating_sub(1).checked_mul(pitch2_or).and_then(|values| values.checked_add(n1));
         let pitch3_or = if pitch3 == 0 { n2.checked_mul(pitch2_or) } else { Some(pitch3) };
@@ -65,7 +65,8 @@ impl Rows {
         ))
     }
 
-    /// Rows without a gap are one row, and so are planes.
+    /// Merges rows without a gap into one row, and planes without a gap into one plane. All
+    /// arguments but `value`, the bytes of a value, are in values.
     fn merged([n1, n2, n3, pitch2, pitch3]: [usize; 5], value: usize) -> Self {
         let (row, rows, pitch) =
             if n2 == 1 || pitch2 == n1 { (n1 * n2, 1, pitch3) } else { (n1, n2, pitch2) };
@@ -78,7 +79,7 @@ impl Rows {
         Rows { row: row * value, counts, pitches: pitches.map(|values| values * value) }
     }
 
-    /// Whether all bytes are in one piece.
+    /// Whether all bytes are contiguous.
     pub fn is_contiguous(&self) -> bool {
         self.counts == [1, 1]
     }
@@ -88,10 +89,10 @@ impl Rows {
         self.row
     }
 
-    /// Whether these rows and the same ones `distance` bytes further on have a byte in common.
+    /// Whether these rows, and the same rows shifted by `distance` bytes, have a byte in common.
     pub(super) fn meet_themselves(&self, distance: usize) -> bool {
-        // As planes do not overlap, only the plane before the distance and the one behind it can be
-        // met, and likewise of rows.
+        // Planes do not overlap. A shifted plane can therefore overlap only two planes: the last
+        // one that begins at `distance` or before, and the next one. The same holds for rows.
         let near = |distance: isize, pitch: usize, count: usize| {
             let below = if count > 1 { distance.div_euclid(pitch as isize) } else { 0 };
             [below, below + 1]
@@ -109,51 +110,51 @@ impl Rows {
         self.row * self.counts[0] * self.counts[1]
     }
 
-    /// Bytes from the first value to behind the last one, what lies between rows included.
+    /// Bytes from the first value to the end of the last one, gaps included.
     pub fn span(&self) -> usize {
         (self.counts[1] - 1) * self.pitches[1] + (self.counts[0] - 1) * self.pitches[0] + self.row
     }
 
-    /// Where each row begins, in bytes behind the first value, in the order of the values.
+    /// The offset of each row in bytes from the first value, in the order of the values.
     pub(super) fn starts(self) -> impl Iterator<Item = usize> {
         (0..self.counts[1]).flat_map(move |plane| {
             (0..self.counts[0]).map(move |row| plane * self.pitches[1] + row * self.pitches[0])
         })
     }
 
-    /// Copies the values at `from` to `to`, where they come one after the other.
+    /// Copies the values at `from` to `to`, where they become contiguous.
     ///
     /// # Safety
     /// `span` bytes at `from` are readable, `bytes` bytes at `to` are writable, and the two do not
     /// overlap.
     pub unsafe fn gather(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `span` at `from`, and within `bytes` at
-            // `to`; by this function's contract.
+            // SAFETY: row `k` of the values lies within `span` bytes at `from` and within `bytes`
+            // bytes at `to`, by this function's contract.
             unsafe {
                 std::ptr::copy_nonoverlapping(from.add(start), to.add(k * self.row), self.row)
             };
         }
     }
 
-    /// Copies values that come one after the other at `from` to their rows at `to`. What lies
-    /// between rows is not written.
+    /// Copies contiguous values at `from` to their rows at `to`. The gaps between rows are not
+    /// written.
     ///
     /// # Safety
     /// `bytes` bytes at `from` are readable, the rows within `span` bytes at `to` are writable, and
     /// the two do not overlap.
     pub unsafe fn scatter(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `bytes` at `from`, and within `span` at
-            // `to`; by this function's contract.
+            // SAFETY: row `k` of the values lies within `bytes` bytes at `from` and within `span`
+            // bytes at `to`, by this function's contract.
             unsafe {
                 std::ptr::copy_nonoverlapping(from.add(k * self.row), to.add(start), self.row)
             };
         }
     }
 
-    /// Hands the values at `from` to `body` in their order, in pieces of `buffer`'s length (the
-    /// last one may be shorter), each with the bytes before it.
+    /// Calls `body` with consecutive pieces of the values at `from`, and with the number of bytes
+    /// before each piece. A piece is as long as `buffer`; the last piece may be shorter.
     ///
     /// # Safety
     /// `span` bytes at `from` are readable.
@@ -168,8 +169,8 @@ impl Rows {
             let mut done = 0;
             while done < self.row {
                 let count = (self.row - done).min(buffer.len() - filled);
-                // SAFETY: the bytes lie within a row, by this function's contract; the buffer has
-                // room for `count` more.
+                // SAFETY: the bytes lie within a row, by this function's contract. The buffer has
+                // room for `count` bytes more.
                 unsafe {
                     std::ptr::copy_nonoverlapping(
                         from.add(start + done),
@@ -245,7 +246,8 @@ mod tests {
     }
 
     proptest! {
-        /// Gathered, scattered and in pieces, the values are those that a loop over the indices visits, and nothing else is touched.
+        /// The values gathered, scattered and in pieces are those that a loop over the indices
+        /// visits, and nothing else is written.
         #[test]
         fn rows_are_the_values(n in prop::array::uniform3(1u64..6), gaps in prop::array::uniform2(0u64..4), wide: bool, buffer in 1usize..40) {
             let (scalar, value) = if wide { (Scalar::F64, 8) } else { (Scalar::I16, 2) };
@@ -259,7 +261,8 @@ mod tests {
             }
             prop_assert_eq!(rows.bytes(), expected.len());
             let mut gathered = vec![0; rows.bytes()];
-            // SAFETY: `memory` has all the bytes from the first value to the last, `gathered` those of the values.
+            // SAFETY: `memory` has all bytes from the first value to the last, `gathered` has those
+            // of the values.
             unsafe { rows.gather(memory.as_ptr(), gathered.as_mut_ptr()) };
             prop_assert_eq!(&gathered, &expected);
             let mut pieces = Vec::new();
@@ -268,15 +271,16 @@ mod tests {
                 assert_eq!(before, pieces.len());
                 pieces.extend_from_slice(piece)
             };
-            // SAFETY: as above.
+            // SAFETY: `memory` has all bytes from the first value to the last.
             unsafe { rows.pieces(memory.as_ptr(), &mut room, take) };
             prop_assert_eq!(&pieces, &expected);
             let mut scattered: Vec<u8> = memory.iter().map(|x| !x).collect();
-            // SAFETY: as above; `scattered` is as long as `memory`.
+            // SAFETY: `gathered` has the bytes of the values; `scattered` is as long as `memory`.
             unsafe { rows.scatter(gathered.as_ptr(), scattered.as_mut_ptr()) };
             let changed = scattered.iter().zip(&memory).filter(|(a, b)| a == b).count();
             prop_assert_eq!(changed, rows.bytes());
-            // SAFETY: as above.
+            // SAFETY: `scattered` is as long as `memory`, and `gathered` has the bytes of the
+            // values.
             unsafe { rows.gather(scattered.as_ptr(), gathered.as_mut_ptr()) };
             prop_assert_eq!(&gathered, &expected);
         }

@@ -1,4 +1,4 @@
-//! Big pieces of host memory.
+//! Slabs: large pieces of host memory.
 
 use super::thread::Thread;
 use super::{AppMemory, Rows};
@@ -9,43 +9,43 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Which pages a slab has, where the system offers huge ones.
+/// The kind of memory pages of a slab, if the system offers huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// Huge ones, unless a trial shows that touching them for the first time costs much more than
-    /// touching ordinary ones.
+    /// Huge pages, unless a trial shows that the first touch of huge pages costs much more than
+    /// that of ordinary pages.
     #[default]
     Measured,
-    /// Huge ones.
+    /// Huge pages.
     Huge,
-    /// Ordinary ones.
+    /// Ordinary pages.
     Small,
 }
 
-/// Bytes that a trial touches, in pages of each kind; a slab that is less than four times as large
-/// has huge pages without a trial.
+/// Bytes that a trial touches in pages of each kind. A slab of less than four times this size gets
+/// huge pages without a trial.
 const TRIAL: usize = 16 << 20;
 
-/// How much more time huge pages may cost at the first touch than ordinary ones. Copies to and from
-/// them are 9 to 21 % faster ever after.
+/// The largest ratio of first-touch times, huge over ordinary pages, for which huge pages are
+/// taken. Later copies to and from huge pages are 9 to 21 % faster.
 const DEARER: f64 = 1.5;
 
-/// Anonymous memory, mapped in one piece. A mapping that fails is an error, never an abort.
+/// Anonymous memory, mapped in one piece. If the mapping fails, the caller gets an error.
 pub struct Slab {
     address: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: the slab owns its mapping; who reads and writes it when is decided by the lanes.
+// SAFETY: the slab owns its mapping. The lanes decide who reads and writes it when.
 unsafe impl Send for Slab {}
 
 impl Slab {
-    /// `bytes` bytes of zeros.
+    /// Maps `bytes` bytes of zeros.
     pub fn new(bytes: u64) -> Result<Self> {
         Self::with(bytes, Pages::Measured)
     }
 
-    /// `bytes` bytes of zeros in such pages.
+    /// Maps `bytes` bytes of zeros in pages of the given kind.
     pub fn with(bytes: u64, pages: Pages) -> Result<Self> {
         if bytes == 0 {
             return Ok(Slab { address: std::ptr::NonNull::dangling().as_ptr(), bytes: 0 });
@@ -56,7 +56,7 @@ impl Slab {
         };
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping touches no memory of anybody.
+        // SAFETY: a new anonymous mapping touches no memory that is in use.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
         if address == libc::MAP_FAILED {
             let reason = std::io::Error::last_os_error();
@@ -73,9 +73,10 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Touches a piece in huge pages and the next one in ordinary ones, which it leaves like that,
-    /// and compares the time of this thread. On a virtual machine a huge page may be memory
-    /// that its host has yet to find, where ordinary pages were in use before.
+    /// Touches one piece of the slab in huge pages and the next piece in ordinary pages, and
+    /// compares the computing times of this thread. On a virtual machine, the hypervisor may have
+    /// to find memory for a huge page, whereas ordinary pages were in use before. The pieces keep
+    /// their kinds of pages.
     fn huge_pages_are_dear(&self) -> bool {
         let touched = |from: usize, advice: i32| {
             self.advise(from, TRIAL, advice);
@@ -89,61 +90,64 @@ impl Slab {
         }
     }
 
-    /// Advises the system about `bytes` bytes from the offset `from`, which lie in the slab. No
-    /// advice that is given here changes any content.
+    /// Advises the system about `bytes` bytes of the slab from the offset `from`. None of the
+    /// advice in this file changes the content of memory. Returns whether the system took the
+    /// advice.
     fn advise(&self, from: usize, bytes: usize, advice: i32) -> bool {
-        // SAFETY: the range is in the slab's own mapping.
+        // SAFETY: the range lies in the slab's own mapping.
         unsafe { libc::madvise(self.address.add(from).cast(), bytes, advice) == 0 }
     }
 
-    /// Its first byte.
+    /// Address of the first byte.
     pub fn address(&self) -> *mut u8 {
         self.address
     }
 
-    /// Its size.
+    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Its bytes.
+    /// All bytes of the slab.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the slab's own mapping, or no byte; any bytes are valid.
+        // SAFETY: the slab's own mapping, or no byte at all. Any bytes are valid values.
         unsafe { std::slice::from_raw_parts(self.address, self.bytes) }
     }
 
-    /// Its bytes.
+    /// All bytes of the slab, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, borrowed from the slab.
+        // SAFETY: the slab's own mapping, or no byte at all, borrowed mutably together with the
+        // slab.
         unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
     }
 
-    /// Its bytes as values.
+    /// All bytes of the slab, as values of type `T`.
     pub fn values_mut<T: Real>(&mut self) -> &mut [T] {
         if self.bytes == 0 {
             return &mut [];
         }
-        // SAFETY: as above; pages are aligned, and any bytes are values.
+        // SAFETY: the slab's own mapping, borrowed mutably together with the slab. Pages are
+        // aligned for `T`, and any bytes are valid values.
         unsafe { std::slice::from_raw_parts_mut(self.address.cast(), self.bytes / T::BYTES) }
     }
 
-    /// All of it, as memory that a lane may copy.
+    /// The whole slab, as memory that a lane may copy.
     pub fn memory(&self) -> AppMemory {
         AppMemory { address: self.address, rows: Rows::contiguous(self.bytes) }
     }
 
-    /// Starts a thread that touches every page, so that the application finds its memory there. The
-    /// slab must outlive it.
+    /// Starts a thread that touches every page, so that the application does not wait for pages at
+    /// first use. The slab must outlive the returned [`Toucher`].
     pub fn touch_ahead(&self) -> Option<Toucher> {
         let slab = Slab { address: self.address, bytes: self.bytes };
         Toucher::start(ManuallyDrop::new(slab))
     }
 }
 
-/// Seconds that this thread has computed.
+/// Seconds of processor time that this thread has used.
 fn thread_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is this function's own.
+    // SAFETY: `time` belongs to this function.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
@@ -157,18 +161,18 @@ impl Drop for Slab {
     }
 }
 
-/// A thread that touches the pages of a slab, from its first to its last. It is best effort: a page
-/// that it cannot have, or has not reached yet, comes at its first use. Dropping this ends the
-/// thread.
+/// A thread that touches the pages of a slab, from the first page to the last. The thread is a help
+/// only: a page that the thread cannot touch, or has not reached yet, comes at its first use.
+/// Dropping a `Toucher` ends the thread.
 pub struct Toucher {
     stop: Arc<AtomicBool>,
     thread: Option<Thread>,
-    /// The process that has the thread; a fork does not inherit it.
+    /// The process that started the thread; a forked child does not have the thread.
     process: Process,
 }
 
 impl Toucher {
-    /// Bytes between two looks at whether to go on.
+    /// Bytes between two checks whether to stop.
     const PIECE: usize = 8 << 20;
 
     fn start(slab: ManuallyDrop<Slab>) -> Option<Self> {
@@ -198,7 +202,7 @@ impl Toucher {
 impl Drop for Toucher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // In a forked child there is no such thread: joining it would wait for ever.
+        // A forked child does not have the thread: joining it would wait for ever.
         if let Some(thread) = self.thread.take().filter(|_| self.process.is_current()) {
             thread.join();
         }
@@ -209,8 +213,7 @@ impl Drop for Toucher {
 mod tests {
     use super::*;
 
-    /// Whatever the pages are, all of the memory is there, reads as zeros and keeps what is written
-    /// while it is touched ahead.
+    /// Pages of every kind read as zeros and keep what is written while they are touched ahead.
     #[test]
     fn pages_of_any_kind_are_memory() {
         for pages in [Pages::Measured, Pages::Huge, Pages::Small] {
@@ -231,7 +234,7 @@ mod tests {
         assert!(Slab::with(0, Pages::Small).unwrap().touch_ahead().is_none());
     }
 
-    /// A slab that goes while its pages are touched waits for that to end.
+    /// A slab that is dropped while its pages are touched waits for the end of the thread.
     #[test]
     fn touching_ends_with_its_owner() {
         for _ in 0..20 {

@@ -1,36 +1,37 @@
-//! Threads of the library. The standard library's cannot report that there is no memory for the
-//! handle of a thread: it ends the process.
+//! Threads of the library. If there is no memory for a thread's handle, `std::thread` ends the
+//! process; these threads return an error.
 
 use crate::error::{fail, Result};
 use std::ffi::{c_void, CStr};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Bytes of a thread's stack: as the standard library has them, whatever the limits of the process
-/// are.
+/// Bytes of a thread's stack: the size that the standard library takes, whatever the limits of the
+/// process.
 const STACK: usize = 2 << 20;
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// A thread, to be joined.
+/// A thread, to be joined by `join`.
 pub struct Thread(libc::pthread_t);
 
 impl Thread {
-    /// Starts a thread that takes no signals: they stay the application's. A body that panics ends
-    /// its thread.
+    /// Starts a thread with all signals blocked: signals belong to the application's threads. A
+    /// panic of `body` ends the thread only.
     pub fn start(name: &CStr, body: impl FnOnce() + Send + 'static) -> Result<Self> {
         let body: Box<Body> = Box::new(Box::new(body));
         let argument = Box::into_raw(body).cast::<c_void>();
-        // SAFETY: the thread, once it is started, owns the body behind the argument.
+        // SAFETY: once the thread has started, it owns the body behind the argument.
         match without_signals(|| unsafe { create(argument) }) {
             Ok(thread) => {
-                // SAFETY: a thread that runs or is not joined yet. A system that has no names for
-                // threads does without.
+                // SAFETY: the thread runs or is not joined yet. If the system has no names for
+                // threads, the thread stays without a name.
                 unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
                 Ok(Thread(thread))
             }
             Err(status) => {
-                // SAFETY: the body that was boxed above, which no thread has.
+                // SAFETY: no thread has started, so that the boxed body still belongs to this
+                // function.
                 drop(unsafe { Box::from_raw(argument.cast::<Body>()) });
                 let reason = std::io::Error::from_raw_os_error(status);
                 fail!(Memory, "cannot start a transfer thread ({reason}): free memory, or raise the limit of threads (ulimit -u)")
@@ -40,20 +41,21 @@ impl Thread {
 
     /// Waits until the thread has ended.
     pub fn join(self) {
-        // SAFETY: a thread of this process that was joined by nobody, since this takes it.
+        // SAFETY: a thread of this process that no one has joined, since `join` takes the only
+        // handle.
         unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
     }
 }
 
-/// Starts a thread.
+/// Starts a thread that runs `run` with `argument`.
 ///
 /// # Safety
-/// `argument` is a boxed `Body`, which belongs to the thread if this succeeds.
+/// `argument` is a boxed `Body`. If this function succeeds, the thread owns it.
 unsafe fn create(argument: *mut c_void) -> std::result::Result<libc::pthread_t, i32> {
     let (mut thread, mut attributes) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let checked = |status: i32| if status == 0 { Ok(()) } else { Err(status) };
-    // SAFETY: the attributes are initialised by the first call and destroyed by the last; a size
-    // that is refused leaves the default.
+    // SAFETY: the first call initialises the attributes, the last one destroys them. If the stack
+    // size is refused, the default size stays.
     unsafe {
         checked(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
@@ -67,22 +69,23 @@ unsafe fn create(argument: *mut c_void) -> std::result::Result<libc::pthread_t, 
 extern "C" fn run(argument: *mut c_void) -> *mut c_void {
     // SAFETY: the body that `start` boxed for this thread.
     let body = unsafe { Box::from_raw(argument.cast::<Body>()) };
-    // Who waits for the thread learns from what it left undone.
+    // Code that waits for this thread sees that its work is missing.
     let _ = catch_unwind(AssertUnwindSafe(body));
     std::ptr::null_mut()
 }
 
-/// Runs `body` with all signals blocked: a thread that it starts inherits that.
+/// Calls `body` with all signals of this thread blocked. A thread that `body` starts inherits the
+/// block.
 fn without_signals<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: both sets are initialised by the calls before their use; the masks concern this
+    // SAFETY: the calls initialise both sets before their use. The signal mask is that of this
     // thread alone.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let result = body();
-    // SAFETY: as above.
+    // SAFETY: `before` was initialised above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     result
 }
@@ -97,7 +100,7 @@ mod tests {
         let (tell, told) = channel();
         let look = move || {
             let mut blocked = MaybeUninit::uninit();
-            // SAFETY: the set is initialised by the call.
+            // SAFETY: the call initialises the set.
             let blocks = unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), blocked.as_mut_ptr());
                 libc::sigismember(blocked.as_ptr(), libc::SIGUSR1)
