@@ -63,6 +63,7 @@ pub struct AppMemory {
 unsafe impl Send for AppMemory {}
 
 impl AppMemory {
+    /// # Safety
     /// Until the call that gets this memory has returned and, on a GPU, until the work that this
     /// call enqueued on the caller's stream has ended: `bytes` bytes at `address` must be readable
     /// and, for a restore, writable, and no other code may read or write them.

@@ -1,5 +1,5 @@
-//! The CUDA driver, called with care: present or an error, every result checked, the caller's
-//! context always restored.
+//! The CUDA driver. A missing driver is an error, every result is checked, and the caller's context
+//! is always restored.
 
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
@@ -7,10 +7,10 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult, CUs
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// The oldest driver that has all we use: CUDA 12.0's.
+/// The oldest driver that has all functions that this library calls: that of CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12000;
 
-/// Every function that this library calls. A driver that lacks one is refused before the first
+/// Every function that this library calls. A driver without one of them is refused before the first
 /// call.
 const FUNCTIONS: [&CStr; 37] = [
     c"cuInit",
@@ -52,13 +52,12 @@ const FUNCTIONS: [&CStr; 37] = [
     c"cuLaunchKernel",
 ];
 
-/// The driver's library, by the name that CUDA programs have it loaded by, and by the one that they
-/// link with.
+/// Names of the driver's library: the name in CUDA programs, and the name for linking.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// What a driver function returns. cudarc declares an enumeration, and a newer driver's code that
-/// is not in it would be undefined behaviour: its declarations give us the arguments, and the
-/// result is a number.
+/// The result of a driver function. cudarc declares an enumeration, for which an unknown code of a
+/// newer driver would be undefined behaviour. Only the argument types are therefore taken from
+/// cudarc; the result is a number.
 pub type Status = i32;
 
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
@@ -68,9 +67,9 @@ pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
 pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
-/// How cudarc declares a function.
+/// A function as cudarc declares it.
 pub trait Declaration {
-    /// How the driver has it.
+    /// The same function as the driver has it, with a number as its result.
     type Function: Copy;
 }
 
@@ -83,41 +82,42 @@ macro_rules! declarations {
 }
 declarations! { (A) (A B) (A B C) (A B C D) (A B C D E F G H I J K) }
 
-/// The function of this declaration and name; see `lookup`.
+/// The driver function `name`, with the arguments of cudarc's declaration. `found` as in `lookup`.
 ///
 /// # Safety
 /// As `lookup`.
 pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_void>) -> D::Function {
-    // SAFETY: by this function's contract.
+    // SAFETY: as this function's contract requires.
     unsafe { lookup(name, found) }
 }
 
-/// The function of this name, looked up once: `found` is where it is.
+/// The driver function `name`. The address is looked up once and kept in `found`.
 ///
 /// # Safety
-/// The library has been found, `F` is a pointer to a function, the one of that name, and `found` is
-/// used for no other.
+/// The library has been found, `F` is the type of a pointer to the function `name`, and `found` is
+/// used for no other function.
 unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
     if found.load(Ordering::Relaxed).is_null() {
         let symbol = CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name));
         assert!(!symbol.is_null(), "the CUDA driver lacks {name}");
         found.store(symbol, Ordering::Relaxed);
     }
-    // SAFETY: both are pointers, and this one is not NULL.
+    // SAFETY: `F` and the loaded value are pointers, and the loaded value is not NULL.
     unsafe { std::mem::transmute_copy(&found.load(Ordering::Relaxed)) }
 }
 
-/// Calls a driver function: its status.
+/// Calls a driver function and returns its status.
 macro_rules! status {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         let declaration: unsafe fn($($crate::device::cuda::driver::any!($argument)),*) -> _ = cudarc::driver::sys::$function;
-        // SAFETY: the driver is loaded and has this function; what the arguments must keep is said where they are made.
+        // SAFETY: the driver is loaded and has this function; the code that makes the arguments
+        // says what they must keep.
         unsafe { $crate::device::cuda::driver::declared(declaration, stringify!($function), &FOUND)($($argument),*) }
     }};
 }
 
-/// Calls a driver function and checks its result.
+/// Calls a driver function and makes an error of any status but success.
 macro_rules! cu {
     ($function:ident($($argument:expr),* $(,)?)) => {
         $crate::device::cuda::driver::check($crate::device::cuda::driver::status!($function($($argument),*)), stringify!($function))
@@ -131,7 +131,7 @@ macro_rules! any {
 }
 pub(super) use {any, cu, status};
 
-/// An error of the driver, with its name.
+/// Makes an error of a status of `call`, with the driver's name of that status.
 pub fn check(result: Status, call: &str) -> Result<()> {
     let code = match result {
         SUCCESS => return Ok(()),
@@ -141,7 +141,7 @@ pub fn check(result: Status, call: &str) -> Result<()> {
     type GetErrorName = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut name = std::ptr::null();
-    // SAFETY: the driver is loaded, or there would be no result; the name lives for ever.
+    // SAFETY: the driver is loaded, since it returned a status. The name is never freed.
     let name = unsafe {
         match lookup::<GetErrorName>("cuGetErrorName", &FOUND)(result, &mut name) {
             SUCCESS if !name.is_null() => CStr::from_ptr(name).to_string_lossy().into_owned(),
@@ -151,19 +151,19 @@ pub fn check(result: Status, call: &str) -> Result<()> {
     Err(Error::new(code, format!("{call}: {name}")))
 }
 
-/// Twice the number of the process that has begun to initialise the driver, and 1 more once the
-/// driver is initialised there. 0: no process has begun, or the last attempt failed.
+/// Twice the number of the process that has begun to initialise the driver, plus 1 once the driver
+/// is initialised. 0: no process has begun, or the last attempt failed.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether this process was forked from one that had begun to initialise the driver: CUDA does not
-/// work in such a child.
+/// Whether this process was forked from a process that had begun to initialise the driver. CUDA
+/// does not work in such a child.
 pub fn is_parents() -> bool {
     let begun = BEGUN.load(Ordering::Acquire);
     begun != 0 && begun / 2 != Process::current().number()
 }
 
-/// Loads and initialises the driver, once. The error says what is missing; it is not for ever, so
-/// the next call tries again.
+/// Loads and initialises the driver, once per process. The error says what is missing. After an
+/// error, the next call tries again.
 pub fn load() -> Result<()> {
     if is_parents() {
         return fail!(
@@ -176,7 +176,7 @@ pub fn load() -> Result<()> {
         library()?;
         let _ = BEGUN.compare_exchange(0, begun, Ordering::AcqRel, Ordering::Acquire);
         if let Err(error) = try_load() {
-            // A child may try it then. Another thread's success stays.
+            // After a failure, a child may try. The success of another thread is kept.
             let _ = BEGUN.compare_exchange(begun, 0, Ordering::AcqRel, Ordering::Acquire);
             return Err(error);
         }
@@ -206,15 +206,16 @@ fn try_load() -> Result<()> {
     cu!(cuInit(0))
 }
 
-/// The driver library, once it is open; it stays so. `dlopen` twice gives the same one.
+/// The driver library, which stays open once it is open. `dlopen` returns the same handle every
+/// time.
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Finds the driver library, without calling it.
+/// Opens the driver library without calling it.
 pub fn library() -> Result<()> {
     if !LIBRARY.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
-    // SAFETY: loading the driver library runs its initialisers, as for every CUDA program.
+    // SAFETY: loading the driver library runs its initialisers, as in every CUDA program.
     let open =
         |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let found = NAMES.into_iter().map(open).find(|library| !library.is_null());
@@ -225,32 +226,32 @@ pub fn library() -> Result<()> {
     Ok(())
 }
 
-/// The address of a function, or NULL; callers have found the library.
+/// The address of a function, or NULL. Callers have opened the library.
 fn symbol(name: &CStr) -> *mut c_void {
-    // SAFETY: a symbol is looked up, not called; the library is open.
+    // SAFETY: the symbol is looked up, not called, and the library is open.
     unsafe { libc::dlsym(LIBRARY.load(Ordering::Acquire), name.as_ptr()) }
 }
 
-/// Whether the library has a function.
+/// Whether the library has the function `name`.
 pub fn has(name: &CStr) -> bool {
     !symbol(name).is_null()
 }
 
-/// Whether this process has a CUDA driver loaded already. Without one no memory can be a device's.
-/// Looks at the list of loaded libraries when that has grown, else at a number.
+/// Whether this process has loaded a CUDA driver. Without a driver, no memory can be on a device.
+/// Looks through the loaded libraries only if libraries were loaded since the last look.
 pub fn is_in_process() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
-    /// Libraries loaded up to the last look that found none.
+    /// Number of libraries that had been loaded at the last look that found no driver.
     static LOADS: AtomicU64 = AtomicU64::new(0);
 
     unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, loads: *mut c_void) -> i32 {
-        // SAFETY: the linker hands out a valid entry, and `loads` are the numbers below.
+        // SAFETY: the linker passes a valid entry, and `loads` points to the two numbers below.
         let (info, [before, now]) = unsafe { (&*info, &mut *loads.cast::<[u64; 2]>()) };
         *now = info.dlpi_adds;
         if *before == *now {
             return 2;
         }
-        // SAFETY: the name is a string, or NULL.
+        // SAFETY: the name is NULL or a string.
         let named = !info.dlpi_name.is_null()
             && unsafe { CStr::from_ptr(info.dlpi_name) }
                 .to_bytes()
@@ -264,7 +265,7 @@ pub fn is_in_process() -> bool {
 
     if !FOUND.load(Ordering::Relaxed) {
         let mut loads = [LOADS.load(Ordering::Relaxed), 0];
-        // SAFETY: `look` has the type that is asked for and keeps nothing.
+        // SAFETY: `look` has the required type and keeps no pointer.
         match unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut loads).cast()) } {
             1 => FOUND.store(true, Ordering::Relaxed),
             _ => LOADS.store(loads[1], Ordering::Relaxed),
@@ -273,18 +274,18 @@ pub fn is_in_process() -> bool {
     FOUND.load(Ordering::Relaxed)
 }
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// Its memory.
+    /// Bytes of the device's memory.
     pub memory_bytes: u64,
-    /// What its kernels are compiled for: 90 is sm_90.
+    /// The architecture for which kernels are compiled: 90 for sm_90.
     pub architecture: u32,
 }
 
-/// Number of devices.
+/// Number of CUDA devices.
 pub fn device_count() -> Result<i32> {
     load()?;
     let mut count = 0;
@@ -292,7 +293,7 @@ pub fn device_count() -> Result<i32> {
     Ok(count)
 }
 
-/// All devices, in the order of their ordinals; an error says why there is no driver.
+/// All CUDA devices in the order of their numbers. The error says why there is no driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let info = |ordinal| {
         let (mut device, mut name, mut memory_bytes) = (0, [0; 128], 0);
@@ -310,15 +311,15 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
     (0..device_count()?).map(info).collect()
 }
 
-/// The device of the calling thread's current context, if it has one.
+/// Number of the device of the calling thread's current context, if the thread has one.
 pub fn current_device() -> Option<i32> {
     load().ok()?;
     let mut device = 0;
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
 }
 
-/// Devices, if the application or this library has started CUDA in this process. CUDA is not
-/// started to find out.
+/// Number of CUDA devices, if the application or this library has initialised CUDA in this process.
+/// CUDA is not initialised by this call.
 fn count_if_started() -> Option<i32> {
     if !is_in_process() || is_parents() || library().is_err() || !has(c"cuDeviceGetCount") {
         return None;
@@ -327,18 +328,19 @@ fn count_if_started() -> Option<i32> {
     (status!(cuDeviceGetCount(&mut count)) == SUCCESS).then_some(count)
 }
 
-/// Whether CUDA was started in this process, by the application or by this library.
+/// Whether the application or this library has initialised CUDA in this process.
 pub fn is_started() -> bool {
     count_if_started().is_some()
 }
 
-/// Files of which one is there where a driver of NVIDIA's serves devices: the kernel module's two,
-/// that of Windows' Linux, and Tegra's two.
+/// Files of which at least one exists if an NVIDIA driver serves devices: two of the kernel module,
+/// one of Windows Subsystem for Linux, and two of Tegra.
 const DEVICE_FILES: [&str; 5] =
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];
 
-/// Whether memory of this process may be a CUDA device's, now or later. CUDA is not started to find
-/// out: that takes device memory, and CUDA does not work in a child that is forked afterwards.
+/// Whether memory of this process may be on a CUDA device, now or later. CUDA is not initialised by
+/// this call: initialising takes device memory, and CUDA would not work in a child forked
+/// afterwards.
 pub fn may_have_device() -> bool {
     may_have_device_by(&DEVICE_FILES)
 }
@@ -349,13 +351,13 @@ fn may_have_device_by(files: &[&str]) -> bool {
     }
     match count_if_started() {
         Some(count) => count > 0,
-        // A container may show the files of its machine and lack the library.
+        // A container may show the files of its host and lack the library.
         None => files.iter().any(|file| std::path::Path::new(file).exists()) && library().is_ok(),
     }
 }
 
-/// Bytes of a device that nobody has taken. Without a current context on it, its primary one is
-/// made for the question.
+/// Free bytes of a device's memory. If the current context is not on that device, the device's
+/// primary context is created for the question.
 pub fn free_memory(ordinal: i32) -> Result<u64> {
     if current_device() == Some(ordinal) {
         return free_here();
@@ -372,14 +374,15 @@ pub fn free_memory(ordinal: i32) -> Result<u64> {
     free
 }
 
-/// The same of the device of the current context.
+/// Free bytes of memory of the current context's device.
 fn free_here() -> Result<u64> {
     let (mut free, mut total) = (0, 0);
     cu!(cuMemGetInfo_v2(&mut free, &mut total))?;
     Ok(free as u64)
 }
 
-/// Whether a session can be on a CUDA device here; an error says what is missing and what to do.
+/// Fails if no session can use a CUDA device on this machine. The error says what is missing and
+/// what to do.
 pub fn require_device() -> Result<()> {
     let remedy =
         "install NVIDIA's driver or put its folder on LD_LIBRARY_PATH, or use backend = 1 (host)";
@@ -394,11 +397,12 @@ pub fn require_device() -> Result<()> {
     }
 }
 
-/// Streams of another context cannot be ordered with ours. The default streams are those of the
-/// context that is current: if that is another one on the same device, what the application means
-/// by them is not what we would.
+/// Fails if `stream` belongs to another context than the device's primary one, since such streams
+/// cannot be ordered with gpuzip's. The default streams belong to the current context. If the
+/// current context is another one on the same device, the application's default stream is not
+/// gpuzip's.
 pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
-    /// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
+    /// The handles NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are 0, 1 and 2.
     const DEFAULT_STREAMS: usize = 3;
     let mut of = std::ptr::null_mut();
     let is_default = (stream as usize) < DEFAULT_STREAMS;
@@ -419,7 +423,7 @@ pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Resul
     Ok(())
 }
 
-/// A context that is current until this is dropped; then the caller's is again.
+/// Makes a context current until this object is dropped, which restores the caller's context.
 pub struct Current(());
 
 impl Current {
@@ -436,7 +440,7 @@ impl Drop for Current {
     }
 }
 
-/// What kernels are compiled for: 10 times the compute capability, as in sm_90.
+/// The architecture for which kernels are compiled: 10 times the compute capability, as in sm_90.
 pub fn architecture(device: CUdevice) -> Result<u32> {
     let attribute = |which: CUdevice_attribute| {
         let mut value = 0;

@@ -1,13 +1,15 @@
-//! Compiled kernels: made once per source, architecture and compiler, and kept on disk.
+//! Images: compiled kernels, made once per source, architecture and compiler, and kept on disk.
 //!
-//! The folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME` or `~/.cache`. A file
-//! appears whole or not at all, and says itself whether it is; a folder that cannot be written is
-//! none. Ranks that start together wait for the one of a node that compiles. Where there is no
-//! NVRTC, an image that any version of it made will do: `gpuzip kernels --prebuild` makes them.
+//! The cache folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME`, else
+//! `~/.cache/gpuzip`. A file is written under another name and then renamed, so that a file is
+//! whole or does not exist; a hash in the file shows whether it is whole. If the folder cannot be
+//! written, images are not kept. Of ranks that start together on a node, one compiles and the
+//! others wait. Without NVRTC, an image from any version of NVRTC is used: `gpuzip kernels
+//! --prebuild` makes such images.
 //!
-//! An image is machine code, so that the folder, which is made with mode 0700, and the files in it
-//! are used only if they are this user's, or root's, and nobody else may write to them. Or else
-//! kernels are compiled, kept nowhere, and a warning says what to do.
+//! An image is machine code. The folder is therefore made with mode 0700, and the folder and its
+//! files are used only if they belong to this user or root and no other user may write to them.
+//! Otherwise kernels are compiled and not kept, and a warning says what to do.
 
 use super::nvrtc;
 use crate::error::{Code, Error, Result};
@@ -20,21 +22,23 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long one process waits for another one of the user that compiles: all kernels take a minute.
+/// How long a process waits for another process of the user that compiles. All kernels together
+/// take about a minute.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A source, complete but for what the options define.
+/// A kernel source, complete except for the macros that the options define.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What messages and files call it.
+    /// The name of the source in messages and file names.
     pub name: &'static str,
-    /// Its parts, one behind the other.
+    /// File names and texts of the parts; the source is the parts in this order.
     pub parts: &'static [(&'static str, &'static str)],
-    /// Values are FP64.
+    /// Whether values are FP64; FP32 otherwise.
     pub double: bool,
 }
 
-/// Products and sums are rounded one by one, and nothing is flushed: as on the host.
+/// Options that make the kernels round as the host does (IEEE 754): products and sums are rounded
+/// separately, and subnormal numbers are not flushed to zero.
 const OPTIONS: [&str; 5] =
     ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
@@ -44,7 +48,7 @@ impl Source {
         self.parts.iter().map(|(name, text)| format!("#line 1 \"{name}\"\n{text}\n")).collect()
     }
 
-    /// How it is compiled.
+    /// The options for compiling for `architecture`.
     pub fn options(&self, architecture: u32) -> Vec<String> {
         let own = [
             format!("-DFP64={}", self.double as u32),
@@ -53,7 +57,8 @@ impl Source {
         OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
 
-    /// What the names of its images begin with, whatever compiler made them.
+    /// The begin of the image file names of this source and architecture, without the compiler's
+    /// version.
     fn stem(&self, architecture: u32) -> String {
         let mut hash = Fnv::default();
         hash.write(self.text().as_bytes());
@@ -68,12 +73,13 @@ impl Source {
     }
 }
 
-/// The image of a source for an architecture: from the disk, or compiled and put there.
+/// The image of a source for an architecture: read from the cache, or compiled and written to the
+/// cache.
 pub fn image(source: &Source, architecture: u32) -> Result<Vec<u8>> {
     image_in(folder().as_deref(), source, architecture)
 }
 
-/// As `image`, with the cache in this folder.
+/// As `image`, with `folder` as the cache.
 pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Result<Vec<u8>> {
     let stem = source.stem(architecture);
     let (major, minor) = match nvrtc::version() {
@@ -106,7 +112,7 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     Ok(image)
 }
 
-/// A folder to keep images in, or `None` and, once per process, a line that says why.
+/// Returns a folder for images, or `None`. The first `None` of a process logs a warning.
 fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     static SAID: AtomicBool = AtomicBool::new(false);
     let why = match folder {
@@ -116,8 +122,8 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     let text =
         format!("compiled kernels are not kept in {}: {why}; let GPUZIP_CACHE_DIR name a folder that is yours alone", path.display());
     match why.kind() {
-        // What `Folder` found out; all else is what the system says of a folder that is not there
-        // or not ours to make.
+        // `Folder` itself refused the folder. All other errors are the system's, about a folder
+        // that does not exist or that this user cannot make.
         io::ErrorKind::Other if SAID.swap(true, Ordering::Relaxed) => {}
         io::ErrorKind::Other => log::warn!("{text}"),
         _ => log::info!("{text}"),
@@ -125,7 +131,7 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     None
 }
 
-/// Forgets an image that the driver does not take, so that it is made again.
+/// Removes the images of a source that the driver does not accept, so that they are compiled again.
 pub fn forget(source: &Source, architecture: u32) {
     let Some(path) = folder() else { return };
     let Ok(folder) = Folder::trusted(&path) else { return };
@@ -134,30 +140,30 @@ pub fn forget(source: &Source, architecture: u32) {
     }
 }
 
-/// An image that is kept in a folder.
+/// An image in a cache folder.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The file's name.
+    /// Name of the file.
     pub name: String,
-    /// What it is compiled for, 90 for sm_90.
+    /// The architecture for which the image is compiled: 90 for sm_90.
     pub architecture: u32,
     /// Bytes of the file.
     pub bytes: u64,
-    /// It is as it was written.
+    /// Whether the file is as it was written.
     pub is_whole: bool,
-    /// It is that of a source as it is now.
+    /// Whether the image was made from the present text of a source.
     pub is_current: bool,
 }
 
 impl Image {
-    /// Whether it is this source's, whatever version of the compiler made it.
+    /// Whether this is an image of `source` for `architecture`, from any version of the compiler.
     pub fn is_of(&self, source: &Source, architecture: u32) -> bool {
         self.name.starts_with(&source.stem(architecture))
     }
 }
 
-/// The images in a folder; `sources` are those that are current. A folder that is not there has
-/// none; one that others may write to is an error.
+/// The images in a folder. `sources` are the present sources. A folder that does not exist has no
+/// images; a folder that other users may write to is an error.
 pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
     let folder = match Folder::trusted(path) {
         Ok(folder) => folder,
@@ -184,7 +190,7 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
     Ok(names(path, "").iter().filter_map(image).collect())
 }
 
-/// Where images are kept if nobody says otherwise.
+/// The default folder of images; `None` if no environment variable names one.
 pub fn folder() -> Option<PathBuf> {
     let of =
         |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -193,7 +199,8 @@ pub fn folder() -> Option<PathBuf> {
         .or_else(|| of("HOME").map(|dir| dir.join(".cache/gpuzip")))
 }
 
-/// The names of images, in order. Whoever uses one opens it in the folder that was checked.
+/// The sorted names of the images in a folder. Code that uses an image opens it through the checked
+/// `Folder`.
 fn names(folder: &Path, stem: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -209,15 +216,16 @@ fn any(folder: &Folder, path: &Path, stem: &str) -> Option<Vec<u8>> {
 
 const LOCK: &str = "lock";
 
-/// Held until it is dropped; other processes of this machine, and other threads, wait for it.
+/// Locks the cache until the returned file is dropped. Other processes of this machine, and other
+/// threads, wait for the lock.
 fn lock(folder: &Folder) -> io::Result<File> {
     let file = folder.lock_file(LOCK.as_ref())?;
     files::lock(&file, PATIENCE)?;
     Ok(file)
 }
 
-/// The image of a file that is whole: its hash stands before it. The hash tells damage, not intent;
-/// of that the owner and the mode tell.
+/// The image in a file; `None` if the hash at the begin of the file does not fit. The hash detects
+/// damage. Against intent, the owner and the mode of the folder and the file are checked.
 fn read(folder: &Folder, name: &OsStr) -> Option<Vec<u8>> {
     let mut bytes = folder.read(name, files::LARGEST_IMAGE).ok()?;
     let (sum, image) = bytes.split_first_chunk::<8>()?;
@@ -230,7 +238,7 @@ fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
     folder.replace(name, &[&Fnv::of(image).to_le_bytes(), image], None)
 }
 
-/// FNV-1a, 64 bits: the same in every build, which std's hasher does not promise.
+/// FNV-1a, 64 bits: the same in every build. The standard library's hasher does not promise that.
 struct Fnv(u64);
 
 impl Default for Fnv {
@@ -288,7 +296,7 @@ mod tests {
         stems.sort();
         stems.dedup();
         assert_eq!(stems.len(), 7);
-        // The part that tells texts and options apart, not only what can be read.
+        // Also the hash alone differs, not only the readable part of the name.
         let hash = |stem: String| stem.split('-').nth(3).map(str::to_owned);
         assert_ne!(hash(KERNEL.stem(80)), hash(KERNEL.stem(90)));
         assert_ne!(hash(KERNEL.stem(80)), hash(others[0].stem(80)));

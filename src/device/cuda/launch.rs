@@ -1,4 +1,4 @@
-//! Kernels: images on a device, and launches on a stream.
+//! Kernels: modules on a device, and launches on a stream.
 
 use super::driver::{self, cu, status};
 use super::images::{self, Source};
@@ -7,19 +7,19 @@ use crate::error::{fail, Result};
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
-/// Most threads of a launch in one dimension are far more than this; kernels stride over what is
-/// left.
+/// The most blocks of a launch. CUDA allows far more in one dimension; kernels loop over the values
+/// that are left.
 const MOST_BLOCKS: u64 = 1 << 20;
 
-/// An image that is loaded in a context.
+/// A kernel image that is loaded in a context.
 pub struct Module(CUmodule);
 
 // SAFETY: handles of the driver may be used from any thread.
 unsafe impl Send for Module {}
 
 impl Module {
-    /// Loads a cubin, or what else the driver takes, in the current context; `None` if it does not
-    /// take this one.
+    /// Loads a cubin, or another image, in the current context. Returns `None` if the driver does
+    /// not accept the image.
     fn load(image: &[u8]) -> Result<Option<Self>> {
         let mut module = std::ptr::null_mut();
         match status!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>())) {
@@ -28,8 +28,8 @@ impl Module {
         }
     }
 
-    /// The module of a source: an image that the driver does not take, which another version of it
-    /// left, is made anew.
+    /// Loads the module of a source. If the driver does not accept a cached image, which another
+    /// version of the driver may have left, the image is compiled again.
     pub fn of(source: &Source, architecture: u32) -> Result<Self> {
         if let Some(module) = Self::load(&images::image(source, architecture)?)? {
             return Ok(module);
@@ -45,7 +45,7 @@ impl Module {
         }
     }
 
-    /// A kernel of it, by its name.
+    /// The kernel with this name.
     pub fn function(&self, name: &CStr) -> Result<Function> {
         let mut function = std::ptr::null_mut();
         cu!(cuModuleGetFunction(&mut function, self.0, name.as_ptr()))
@@ -53,7 +53,7 @@ impl Module {
         Ok(Function(function))
     }
 
-    /// Leaves it to the process that owns it.
+    /// Gives up the module without unloading it: it belongs to another process.
     pub fn forget(self) {
         std::mem::forget(self);
     }
@@ -65,23 +65,23 @@ impl Drop for Module {
     }
 }
 
-/// A kernel of a module, valid as long as that.
+/// A kernel of a module, valid as long as the module is loaded.
 #[derive(Clone, Copy)]
 pub struct Function(CUfunction);
 
 impl Function {
-    /// None, which cannot be launched.
+    /// A function without a kernel, which cannot be launched.
     pub fn none() -> Self {
         Function(std::ptr::null_mut())
     }
 }
 
-// SAFETY: as above.
+// SAFETY: handles of the driver may be used from any thread.
 unsafe impl Send for Function {}
 
-/// An argument of a kernel: plain data, copied when the kernel is launched.
+/// An argument of a kernel: plain data, copied at the launch.
 pub trait Argument {
-    /// Where it is.
+    /// Address of the argument.
     fn address(&self) -> *mut c_void;
 }
 
@@ -96,12 +96,12 @@ macro_rules! arguments {
 }
 arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] }
 
-/// A stream that kernels are enqueued on, in the current context.
+/// A stream of the current context, on which kernels are enqueued.
 #[derive(Clone, Copy)]
 pub struct Queue(CUstream);
 
 impl Queue {
-    /// The application's stream, or another one of the current context.
+    /// Makes a queue of the application's stream, or of another stream of the current context.
     pub fn new(stream: Stream) -> Self {
         Queue(stream.0.cast())
     }
@@ -111,9 +111,9 @@ impl Queue {
         Stream(self.0.cast())
     }
 
-    /// Enqueues a kernel of `blocks` blocks, at least one, of `threads` threads, with so many bytes
-    /// of dynamic shared memory. The arguments must be those that the kernel declares, in
-    /// number and type.
+    /// Enqueues a kernel of `blocks` blocks of `threads` threads with `shared` bytes of dynamic
+    /// shared memory. `blocks` is raised to 1 or lowered to 2^20. The arguments must be those that
+    /// the kernel declares, in number and type.
     pub fn launch(
         &self,
         function: Function,
@@ -142,12 +142,12 @@ impl Queue {
         ))
     }
 
-    /// Enqueues a copy between any two addresses.
+    /// Enqueues a copy of `bytes` bytes between any two addresses.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
         cu!(cuMemcpyAsync(to, from, bytes as usize, self.0))
     }
 
-    /// Enqueues the filling of device memory with a byte.
+    /// Enqueues the filling of `bytes` bytes of device memory at `at` with `byte`.
     pub fn fill(&self, at: u64, byte: u8, bytes: u64) -> Result<()> {
         cu!(cuMemsetD8Async(at, byte, bytes as usize, self.0))
     }

@@ -1,4 +1,5 @@
-//! How far the host is ahead of the device: marks on the application's stream between its actions.
+//! Marks on the application's stream between its actions. They tell how far the host is ahead of
+//! the device.
 
 use super::driver::cu;
 use super::{is_done, new_event};
@@ -7,28 +8,29 @@ use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// A point on the stream: once the device is past it, the actions before `it` have ended.
+/// A point on the stream: once the device has passed the mark, all actions before action `it` have
+/// ended.
 struct Mark {
     it: i64,
     event: CUevent,
 }
 
-/// The marks that may not be passed yet, oldest first.
+/// The marks that the device may not have passed, oldest first.
 #[derive(Default)]
 pub struct Marks {
     open: VecDeque<Mark>,
-    /// Events for marks to come.
+    /// Events that can be used for new marks.
     spare: Vec<CUevent>,
 }
 
-/// Actions between two marks: few enough to wait for little more than has to be, and no event for
-/// every action.
+/// Actions between two marks. A small spacing waits for little more than necessary; a large spacing
+/// needs fewer events.
 fn spacing(ahead: i64) -> i64 {
     (ahead / 4).max(1)
 }
 
 impl Marks {
-    /// Whether there is a mark to be set, or one to be waited for, before action `it`.
+    /// Whether a mark must be set, or waited for, before action `it`.
     pub fn are_due(&self, it: i64, ahead: i64) -> bool {
         self.must_set(it, ahead) || self.open.front().is_some_and(|mark| must_pass(mark, it, ahead))
     }
@@ -38,7 +40,7 @@ impl Marks {
     }
 
     /// Before action `it`: sets a mark on the stream if one is due, and waits until all actions up
-    /// to `it - ahead` have ended. Returns the seconds that this took.
+    /// to action `it - ahead` have ended. Returns the seconds of the wait.
     pub fn keep_up(&mut self, it: i64, ahead: i64, stream: CUstream) -> Result<f64> {
         if self.must_set(it, ahead) {
             let event = self
@@ -62,20 +64,20 @@ impl Marks {
         Ok(begin.map_or(0.0, |begin| begin.elapsed().as_secs_f64()))
     }
 
-    /// Forgets all marks, passed or not.
+    /// Forgets all marks, whether or not the device has passed them.
     pub fn clear(&mut self) {
         self.spare.extend(self.open.drain(..).map(|mark| mark.event));
     }
 
-    /// Gives the events away.
+    /// Returns all events, for the caller to destroy.
     pub fn into_events(mut self) -> Vec<CUevent> {
         self.clear();
         self.spare
     }
 }
 
-/// Whether the mark is at most the first one behind action `it - ahead`: no later one is needed to
-/// know that that action has ended.
+/// Whether the host must wait for `mark` before action `it`. True up to the first mark behind
+/// action `it - ahead`: once the device has passed that mark, the action has ended.
 fn must_pass(mark: &Mark, it: i64, ahead: i64) -> bool {
     mark.it - spacing(ahead) <= it - ahead
 }

@@ -1,4 +1,4 @@
-//! The slabs of a CUDA device, and whose memory a pointer is.
+//! The slabs of a CUDA device, and the location of memory.
 
 use super::driver::{self, cu, status};
 use crate::device::slab::Slab;
@@ -7,20 +7,22 @@ use crate::error::Result;
 use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
 use std::ffi::c_void;
 
-/// Whose memory an address is.
+/// Where memory is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// Ordinary or page-locked host memory.
     Host,
-    /// Memory of this device.
+    /// Memory of the device with this number.
     Device(i32),
-    /// Managed memory, which every device and the host can use; made on this device.
+    /// Managed memory, which the host and every device can use; allocated on the device with this
+    /// number.
     Managed(i32),
 }
 
-/// Finds out whose memory it is, without initialising CUDA: a process without a driver, one that
-/// has not initialised it, or a child that was forked since, has host memory only. That the driver
-/// cannot tell is an error: to take device memory for host memory would be the end of the process.
+/// Determines where memory is located, without initialising CUDA. A process without a CUDA driver,
+/// a process that has not initialised CUDA, and a child forked after the initialisation have host
+/// memory only. If the driver cannot tell, this is an error: using device memory as host memory
+/// would crash the process.
 pub fn locate(memory: AppMemory) -> Result<Location> {
     if !driver::is_in_process() || driver::is_parents() {
         return Ok(Location::Host);
@@ -37,7 +39,7 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
     ];
     let mut values =
         [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
-    // As many attributes as places, each of its attribute's size.
+    // As many attributes as values; each value has the size of its attribute.
     let result = status!(cuPointerGetAttributes(
         3,
         attributes.as_mut_ptr(),
@@ -63,7 +65,7 @@ pub struct DeviceSlab {
 }
 
 impl DeviceSlab {
-    /// In the current context.
+    /// Allocates `bytes` bytes in the current context.
     pub fn new(bytes: u64) -> Result<Self> {
         let mut slab = DeviceSlab { address: 0, bytes };
         if bytes > 0 {
@@ -79,7 +81,7 @@ impl DeviceSlab {
         self.address
     }
 
-    /// Leaves the memory to the process that owns it.
+    /// Gives up the memory without freeing it: it belongs to another process.
     pub fn forget(self) {
         std::mem::forget(self);
     }
@@ -97,7 +99,7 @@ impl Drop for DeviceSlab {
     }
 }
 
-/// Host memory in one piece, page-locked where the system allows it.
+/// Host memory in one piece, page-locked if the system allows it.
 #[derive(Default)]
 pub enum HostSlab {
     #[default]
@@ -109,12 +111,12 @@ pub enum HostSlab {
     Pageable(Slab),
 }
 
-// SAFETY: the slab owns its memory; who reads and writes it when is decided by the lanes.
+// SAFETY: the slab owns its memory. The lanes decide who reads and writes it when.
 unsafe impl Send for HostSlab {}
 
 impl HostSlab {
-    /// In the current context. Memory that cannot be page-locked is used as it is: the driver
-    /// stages its copies.
+    /// Allocates `bytes` bytes in the current context. Memory that cannot be page-locked stays
+    /// pageable: the driver then copies through buffers of its own.
     pub fn new(bytes: u64) -> Result<Self> {
         if bytes == 0 {
             return Ok(HostSlab::None);
@@ -129,7 +131,7 @@ impl HostSlab {
         }
     }
 
-    /// Leaves the memory to the process that owns it.
+    /// Gives up the memory without freeing it: it belongs to another process.
     pub fn forget(self) {
         std::mem::forget(self);
     }

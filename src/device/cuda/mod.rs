@@ -1,9 +1,9 @@
-//! The CUDA backend: the primary context of one device, one stream per transfer direction, events
-//! for every hand-over.
+//! The CUDA backend: the primary context of one device, one stream per transfer direction, and
+//! events that order the streams.
 //!
-//! Nothing here waits on the host but `synchronize`, `finish`, `finish_calls`, `finish_spans` and
-//! `keep_up`. The application's lane is the stream that it gives in each call; when it gives
-//! another one than before, that one first waits for the end of the call before.
+//! Only `synchronize`, `finish`, `finish_calls`, `finish_spans` and `keep_up` block the host. The
+//! application's lane is the stream that the application gives in each call. If this stream differs
+//! from the stream of the previous call, it first waits for the end of that call.
 
 mod driver;
 mod images;
@@ -39,7 +39,7 @@ pub(crate) use memory::{DeviceSlab, HostSlab};
 struct Call {
     pair: Pair,
     label: Label,
-    /// Its time is in the sum already.
+    /// Whether the call's seconds are part of the sum already.
     timed: bool,
 }
 
@@ -47,9 +47,9 @@ struct Call {
 pub struct CudaDevice {
     ordinal: i32,
     handle: CUdevice,
-    /// What kernels have to be compiled for.
+    /// The architecture for which kernels have to be compiled: 90 for sm_90.
     architecture: u32,
-    /// The process that owns all this; a fork does not inherit it.
+    /// The process that owns the handles and the memory; a forked child does not.
     process: Process,
     context: CUcontext,
     device: DeviceSlab,
@@ -57,30 +57,30 @@ pub struct CudaDevice {
     upload: CUstream,
     download: CUstream,
     events: Vec<CUevent>,
-    /// The application's stream of the current call or the last one of this sweep; it stays valid
-    /// until the next.
+    /// The application's stream of the current call, or of the last call of this sweep. The stream
+    /// stays valid until the next call.
     app: Option<CUstream>,
-    /// What the application does there between its calls.
+    /// Marks on the application's stream between its calls.
     marks: Marks,
-    /// The caller's context is put aside during a call.
+    /// The application's context, which is set aside during a call.
     entered: Option<Current>,
-    /// Calls that may not have ended on the device, oldest first, the current one last.
+    /// Calls that may not have ended on the device, oldest first. The current call is the last one.
     calls: VecDeque<Call>,
-    /// Pairs of events for times to come.
+    /// Unused pairs of timed events.
     pairs: Pairs,
     timers: Timers,
     stalled: f64,
-    /// What is measured between calls.
+    /// Measured seconds between calls.
     gaps: Option<Vec<f64>>,
     traffic: Traffic,
 }
 
-// SAFETY: handles of the driver may be used from any thread; the session uses the device from one
-// at a time.
+// SAFETY: handles of the driver may be used from any thread. The session uses the device from one
+// thread at a time.
 unsafe impl Send for CudaDevice {}
 
 impl CudaDevice {
-    /// Opens a device by its ordinal.
+    /// Opens the device with number `ordinal`.
     pub fn new(ordinal: i32) -> Result<Self> {
         let count = device_count()?;
         if !(0..count).contains(&ordinal) {
@@ -93,7 +93,7 @@ impl CudaDevice {
         cu!(cuDeviceGet(&mut handle, ordinal))?;
         let architecture = driver::architecture(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
-        // From here on dropping the device gives back what it has.
+        // From here on, dropping `this` releases what the device has.
         let mut this = CudaDevice {
             ordinal,
             handle,
@@ -142,8 +142,9 @@ impl CudaDevice {
         Ok(base + offset)
     }
 
-    /// Adds up the times of the calls that have ended, and takes them off the list; the last of
-    /// them stays, for the next call to wait for, and to measure what is between the two.
+    /// Adds up the seconds of the calls that have ended, and removes these calls from the list. The
+    /// last one of them stays: the next call waits for its end, and the time between the two is
+    /// measured from it.
     fn harvest(&mut self) -> Result<()> {
         let (mut ended, mut before) = (0usize, None);
         for call in &mut self.calls {
@@ -170,8 +171,9 @@ impl CudaDevice {
         self.timers.harvest(&mut self.pairs)
     }
 
-    /// The stream waits for the call before, which may have been on another one: handles do not
-    /// tell, since they are used again.
+    /// Begins a call on `stream`, which waits for the end of the previous call. The previous call
+    /// may have been on another stream. Handles do not tell, since the driver uses a handle again
+    /// after its stream is destroyed.
     fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
@@ -227,7 +229,7 @@ impl Device for CudaDevice {
             None => Ok(()),
         };
         if result.is_err() {
-            // A call without an end would be waited for in vain: it ends here and now.
+            // A call whose end is not recorded would be waited for in vain: this call ends here.
             let _ = cu!(cuStreamSynchronize(self.stream(Lane::App)));
             self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
         }
@@ -326,7 +328,7 @@ impl Device for CudaDevice {
     fn synchronize(&mut self) -> Result<()> {
         let _current = Current::new(self.context)?;
         match (&self.entered, self.calls.back()) {
-            // The end of the current call is still to come.
+            // The end of the current call is not recorded yet.
             (Some(_), _) => cu!(cuStreamSynchronize(self.stream(Lane::App)))?,
             (None, Some(call)) => cu!(cuEventSynchronize(call.pair.end))?,
             (None, None) => {}
@@ -387,8 +389,8 @@ impl Device for CudaDevice {
         self.timers.keep_spans(self.upload)
     }
 
-    /// Before the first call of a sweep nobody knows the application's stream: an idle one tells
-    /// when the host came by.
+    /// Before the first call of a sweep, the application's stream is unknown. An idle stream then
+    /// records when the host began the action.
     fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
         if !self.timers.keeps_spans() {
             return Ok(());
@@ -424,13 +426,12 @@ impl Device for CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // A forked child has no CUDA; what it inherited is its parent's.
+            // A forked child must not call CUDA; the inherited memory belongs to the parent.
             std::mem::take(&mut self.device).forget();
             std::mem::take(&mut self.host).forget();
             return;
         }
-        // Nobody can be told of an error here, and a driver that is shutting down answers nothing
-        // else.
+        // An error cannot be reported here, and a driver that is shutting down returns errors only.
         if let Ok(_current) = Current::new(self.context) {
             if let Some(call) = self.calls.back() {
                 let _ = cu!(cuEventSynchronize(call.pair.end));

@@ -1,4 +1,5 @@
-//! NVRTC, which compiles kernels: opened when it is needed, so that nothing but compiling needs it.
+//! NVRTC, the library that compiles kernels. NVRTC is opened at the first compilation, so that only
+//! compiling needs it.
 
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
@@ -7,11 +8,11 @@ use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
 
 type Program = *mut c_void;
-/// NVRTC's results are numbers here, as the driver's are: those of a newer version are no undefined
-/// behaviour.
+/// The result of an NVRTC function: a number, so that an unknown code of a newer version is no
+/// undefined behaviour.
 type Status = i32;
 
-/// Its functions.
+/// The functions of NVRTC.
 struct Nvrtc {
     version: unsafe extern "C" fn(*mut i32, *mut i32) -> Status,
     create: unsafe extern "C" fn(
@@ -31,7 +32,7 @@ struct Nvrtc {
     error: unsafe extern "C" fn(Status) -> *const c_char,
 }
 
-/// The library; where there is none, every call looks again.
+/// NVRTC's functions. As long as the library is missing, every call looks for it again.
 fn nvrtc() -> Result<&'static Nvrtc> {
     static FOUND: OnceBox<Nvrtc> = OnceBox::new();
     match FOUND.get_or_try_init(|| find().map(Box::new).ok_or(())) {
@@ -45,8 +46,8 @@ fn nvrtc() -> Result<&'static Nvrtc> {
 }
 
 fn find() -> Option<Nvrtc> {
-    // SAFETY: loading the library runs its initialisers, as for every program that uses it; the
-    // types are those of nvrtc.h.
+    // SAFETY: loading the library runs its initialisers, as in every program that uses NVRTC. The
+    // types of the functions are those of nvrtc.h.
     unsafe {
         if !sys::is_culib_present() {
             return None;
@@ -76,7 +77,7 @@ impl Nvrtc {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the text lives for ever.
+        // SAFETY: the text is NULL or a string that is never freed.
         let name = unsafe {
             let text = (self.error)(status);
             if text.is_null() {
@@ -89,16 +90,16 @@ impl Nvrtc {
     }
 }
 
-/// Its version, major and minor.
+/// NVRTC's version, major and minor.
 pub fn version() -> Result<(i32, i32)> {
     let nvrtc = nvrtc()?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: places for the results.
+    // SAFETY: both results are written to variables of this function.
     nvrtc.check(unsafe { (nvrtc.version)(&mut major, &mut minor) }, "nvrtcVersion")?;
     Ok((major, minor))
 }
 
-/// Compiles a source to a cubin.
+/// Compiles a source to a cubin. `name` is the source's name in messages.
 pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
     let nvrtc = nvrtc()?;
     let text = |text: &str| {
@@ -111,7 +112,7 @@ pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> 
     let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let mut program = std::ptr::null_mut();
-    // SAFETY: strings that outlive the program, and no headers.
+    // SAFETY: the strings outlive the program, and there are no headers.
     let created = unsafe {
         (nvrtc.create)(
             &mut program,
@@ -123,7 +124,7 @@ pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> 
         )
     };
     nvrtc.check(created, "nvrtcCreateProgram")?;
-    // SAFETY: a program that lives, and as many options as said.
+    // SAFETY: the program exists, and there are `options.len()` options.
     let compiled = unsafe { (nvrtc.compile)(program, options.len() as i32, options.as_ptr()) };
     let image = match nvrtc.check(compiled, "nvrtcCompileProgram") {
         Ok(()) => read(nvrtc, program, nvrtc.cubin_size, nvrtc.cubin),
@@ -135,7 +136,7 @@ pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> 
             )))
         }
     };
-    // SAFETY: a program that lives until here.
+    // SAFETY: the program exists until this call.
     unsafe { (nvrtc.destroy)(&mut program) };
     image
 }
@@ -145,10 +146,10 @@ type Get = unsafe extern "C" fn(Program, *mut c_char) -> Status;
 
 fn read(nvrtc: &Nvrtc, program: Program, size: Size, get: Get) -> Result<Vec<u8>> {
     let mut bytes = 0;
-    // SAFETY: a program that lives, and a place for the size.
+    // SAFETY: the program exists, and the size is written to a variable of this function.
     nvrtc.check(unsafe { size(program, &mut bytes) }, "NVRTC's size of a result")?;
     let mut result = fallible_vec::filled(0u8, bytes)?;
-    // SAFETY: as many bytes as it asks for.
+    // SAFETY: `result` has as many bytes as NVRTC asks for.
     nvrtc.check(unsafe { get(program, result.as_mut_ptr().cast()) }, "a result of NVRTC")?;
     Ok(result)
 }

@@ -1,5 +1,6 @@
-//! What takes how long on the device: pairs of timed events around work on a stream, looked at once
-//! they have passed. Nobody waits for them.
+//! Timers: how long work takes on the device. A pair of timed events surrounds the work on a
+//! stream. The events are read after the device has passed them, so that the host never waits for a
+//! timer.
 
 use super::driver::cu;
 use super::{is_done, new_event};
@@ -11,11 +12,11 @@ use crate::trace::{Label, Row, Span, Spans};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 
-/// Seconds between two positions of the clock: short enough for the driver's 32-bit milliseconds to
-/// tell microseconds apart.
+/// Seconds after which another event becomes the origin of the clock. The driver returns times as
+/// FP32 milliseconds, which distinguish microseconds over this interval.
 const TURN: f64 = 0.25;
 
-/// Two timed events.
+/// Two timed events, at the begin and at the end of some work.
 #[derive(Clone, Copy)]
 pub struct Pair {
     pub begin: CUevent,
@@ -23,31 +24,31 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Seconds between them, which have passed.
+    /// Seconds between the two events, both of which the device must have passed.
     pub fn seconds(self) -> Result<f64> {
         elapsed(self.begin, self.end)
     }
 
-    /// Whether both have passed: they may be on streams of the application that know nothing of
-    /// each other.
+    /// Whether the device has passed both events. The two events may be on streams of the
+    /// application that are not ordered with each other.
     fn is_done(self) -> Result<bool> {
         Ok(is_done(self.end)? && is_done(self.begin)?)
     }
 }
 
-/// Seconds from one event to the other, both of which the device is past.
+/// Seconds from one event to the other, both of which the device must have passed.
 pub fn elapsed(begin: CUevent, end: CUevent) -> Result<f64> {
     let mut milliseconds = 0.0;
     cu!(cuEventElapsedTime(&mut milliseconds, begin, end))?;
     Ok(milliseconds as f64 / 1e3)
 }
 
-/// Pairs for times to come.
+/// Unused pairs of timed events.
 #[derive(Default)]
 pub struct Pairs(Vec<Pair>);
 
 impl Pairs {
-    /// One of them, or a new one.
+    /// Returns an unused pair, or a new one.
     pub fn take(&mut self) -> Result<Pair> {
         if let Some(pair) = self.0.pop() {
             return Ok(pair);
@@ -62,7 +63,7 @@ impl Pairs {
         }
     }
 
-    /// One whose begin is recorded on a stream.
+    /// Returns a pair whose begin is recorded on `stream`.
     pub fn begun(&mut self, stream: CUstream) -> Result<Pair> {
         let pair = self.take()?;
         let recorded = cu!(cuEventRecord(pair.begin, stream));
@@ -72,31 +73,32 @@ impl Pairs {
         recorded.map(|()| pair)
     }
 
-    /// Takes one back.
+    /// Takes back a pair that is no longer used.
     pub fn give(&mut self, pair: Pair) {
         if fallible_vec::push(&mut self.0, pair).is_err() {
-            // Without memory to keep them, new ones are made the next time.
+            // Without memory to keep the pair, its events are destroyed; a later call makes new
+            // ones.
             for event in [pair.begin, pair.end] {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
         }
     }
 
-    /// Gives all events away.
+    /// Returns all events, for the caller to destroy.
     pub fn into_events(self) -> impl Iterator<Item = CUevent> {
         self.0.into_iter().flat_map(|pair| [pair.begin, pair.end])
     }
 }
 
-/// A pair that is on its way: what it times.
+/// A recorded pair that was not read yet, and the work that the pair times.
 struct Timer {
     pair: Pair,
     label: Label,
     coding: Option<Coding>,
 }
 
-/// An event that has passed, and its time; it is followed by others, since the driver's times
-/// between distant events are coarse.
+/// The origin of the clock: an event that the device has passed, and the event's time in seconds.
+/// Later events replace the origin, since the driver's time between distant events is coarse.
 struct Clock {
     event: CUevent,
     at: f64,
@@ -111,23 +113,24 @@ impl Clock {
 /// The timers of a device.
 #[derive(Default)]
 pub struct Timers {
-    /// Those of each lane, in order.
+    /// Recorded pairs of each lane, in order.
     open: [VecDeque<Timer>; 3],
-    /// What is coded now.
+    /// The coding work that has begun and not ended.
     coding: Option<(Coding, Pair)>,
-    /// Seconds of compression and decompression.
+    /// Seconds of compression, and seconds of decompression.
     pub coded: (f64, f64),
     pub subject: Subject,
-    /// What follows is there only while spans are kept.
+    /// The origin of the clock; `None` if no spans are kept. The fields below are used with spans
+    /// only.
     clock: Option<Clock>,
-    /// What the application computes now, and what it goes on with after the current call.
+    /// What the application computes now, and what it goes on computing after the current call.
     computing: Option<(Label, Pair)>,
     interrupted: Option<Label>,
     spans: Spans,
 }
 
 impl Timers {
-    /// Keeps spans from now on, which is when `stream`, an idle one, gets here.
+    /// Starts keeping spans. Time 0 is when `stream`, which must be idle, reaches this call.
     pub fn keep_spans(&mut self, stream: CUstream) -> Result<()> {
         let event = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
         let recorded =
@@ -141,12 +144,13 @@ impl Timers {
         self.clock.is_some()
     }
 
-    /// Begins a piece of work on a lane, if spans are kept.
+    /// Begins a span on `stream`, if spans are kept.
     pub fn begin(&self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Pair>> {
         self.clock.as_ref().map(|_| pairs.begun(stream)).transpose()
     }
 
-    /// Ends it. Fields of a snapshot that the application's stream copies one by one are one span.
+    /// Ends the span that `begin` began. Copies of the fields of one snapshot by the application's
+    /// stream become one span.
     pub fn end(
         &mut self,
         pairs: &mut Pairs,
@@ -184,7 +188,7 @@ impl Timers {
         recorded
     }
 
-    /// The application's stream codes from here on.
+    /// Begins coding work on the application's stream.
     pub fn begin_coding(
         &mut self,
         pairs: &mut Pairs,
@@ -198,16 +202,16 @@ impl Timers {
         Ok(())
     }
 
-    /// Ends that.
+    /// Ends the coding work that `begin_coding` began.
     pub fn end_coding(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
         let Some((coding, pair)) = self.coding.take() else { return Ok(()) };
         let label = self.subject.coding(coding);
         self.close(pairs, pair, Lane::App, stream, label, Some(coding))
     }
 
-    /// The application's stream gets to an action of the application. What it computed before ends
-    /// there; before a save or a restore, that is only when it calls, perhaps on another
-    /// stream.
+    /// Begins an action of the application on its stream, and ends the span of what the application
+    /// computed before. Before a SAVE or RESTORE, that span ends at the call instead, which may be
+    /// on another stream.
     pub fn begin_action(
         &mut self,
         pairs: &mut Pairs,
@@ -223,13 +227,13 @@ impl Timers {
         Ok(())
     }
 
-    /// What the application computes ends here.
+    /// Ends the span of what the application computes, and returns its label.
     fn stop(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Label>> {
         let Some((label, pair)) = self.computing.take() else { return Ok(None) };
         self.close(pairs, pair, Lane::App, stream, label, None).map(|()| Some(label))
     }
 
-    /// Begins a call.
+    /// Begins a call of the application.
     pub fn enter(&mut self, pairs: &mut Pairs, call: &'static str, stream: CUstream) -> Result<()> {
         self.subject.call = call;
         let stopped = self.stop(pairs, stream)?;
@@ -237,7 +241,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Ends it: the application goes on.
+    /// Ends the call: the application goes on computing.
     pub fn leave(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
         if let Some(label) = self.interrupted.take() {
             self.computing = Some((label, pairs.begun(stream)?));
@@ -245,8 +249,8 @@ impl Timers {
         Ok(())
     }
 
-    /// Keeps the span of a call that has ended, if spans are kept. Now and then its begin becomes
-    /// the clock's event.
+    /// Adds the span of a call that has ended, if spans are kept. When the origin of the clock is
+    /// more than `TURN` seconds old, the begin of this call becomes the new origin.
     pub fn called(&mut self, pair: &mut Pair, label: Label, seconds: f64) -> Result<()> {
         let Some(clock) = &mut self.clock else { return Ok(()) };
         let begin = clock.time(pair.begin)?;
@@ -258,7 +262,7 @@ impl Timers {
         Ok(())
     }
 
-    /// Adds up and keeps what has ended.
+    /// Adds up the seconds of work that has ended, and keeps its spans.
     pub fn harvest(&mut self, pairs: &mut Pairs) -> Result<()> {
         for lane in 0..self.open.len() {
             while let Some(pair) = self.open[lane].front().map(|timer| timer.pair) {
@@ -280,9 +284,10 @@ impl Timers {
         Ok(())
     }
 
-    /// Blocks the calling thread until all that has begun has ended.
+    /// Blocks the calling thread until all timed work that has begun has ended.
     pub fn finish(&self) -> Result<()> {
-        // The last of each lane first: what comes before it has mostly ended then.
+        // The last timer of each lane first: when that work has ended, most earlier work has ended,
+        // too.
         for timer in self.open.iter().flat_map(|lane| lane.iter().rev()) {
             for event in [timer.pair.end, timer.pair.begin] {
                 if !is_done(event)? {
@@ -293,17 +298,17 @@ impl Timers {
         Ok(())
     }
 
-    /// The spans so far.
+    /// Returns the spans that were kept since the last call.
     pub fn spans(&mut self) -> Result<Vec<Span>> {
         self.spans.take()
     }
 
-    /// Keeps no spans any more.
+    /// Stops keeping spans.
     pub fn close_spans(&mut self) {
         self.spans.close();
     }
 
-    /// Gives all events away.
+    /// Returns all events, for the caller to destroy.
     pub fn into_events(self) -> impl Iterator<Item = CUevent> {
         let open = self.open.into_iter().flatten().map(|timer| timer.pair);
         let current = self
