@@ -287,6 +287,9 @@ impl Sandbox<'_> {
 
     /// A whole program is compiled and run, declarations and statements are compiled.
     fn compiled(&self, block: &Block, compiler: &str, flags: &[&str], extension: &str) {
+        if !have(compiler) {
+            return;
+        }
         let warnings = ["-Wall", "-Wextra", "-Werror"];
         let source = self.name(block, extension);
         if block.text.contains("int main(") {
@@ -358,6 +361,9 @@ impl Sandbox<'_> {
     /// of the examples that `make` would have built only the names and the options are looked
     /// at.
     fn shell(&self, block: &Block) {
+        if block.text.contains("pkg-config") && !have("pkg-config") {
+            return;
+        }
         let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
         for command in block.text.replace("\\\n", " ").lines() {
             let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
