@@ -1,4 +1,4 @@
-//! Ranks in lockstep: fingerprints of schedules, and one schedule for all.
+//! Calls for ranks in lockstep: fingerprints of schedules, and one common schedule for all ranks.
 
 use super::entry::{entry, entry_that_frees, write};
 use super::float::in_caller;
@@ -8,10 +8,11 @@ use crate::choice::agree;
 use crate::error::{fail, Result};
 use std::ffi::c_void;
 
-/// A number that two schedules have in common if an application gets the same actions from both, in
-/// the same order and with the same flags, and practically never otherwise (2 different ones with
-/// probability 2^-64). It depends on nothing but the actions: compare it between ranks, machines
-/// and runs. It takes a pass over the schedule, which is decided by this call if it is not yet.
+/// Computes the fingerprint of the session's schedule: a 64-bit number that is equal for two
+/// schedules if both give the application the same actions, in the same order and with the same
+/// flags. Two different schedules have equal fingerprints with probability 2^-64. The fingerprint
+/// depends on the actions only, so it can be compared between ranks, machines and runs. The call
+/// passes once over the schedule; if the schedule is not decided yet, the call decides it.
 ///
 /// # Safety
 /// `fingerprint` is NULL or points to a number.
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn gpuzip_fingerprint(
     })
 }
 
-/// As `gpuzip_fingerprint`, of a schedule.
+/// Computes the fingerprint of a schedule by itself, as `gpuzip_fingerprint` does for a session.
 ///
 /// # Safety
 /// `fingerprint` is NULL or points to a number.
@@ -43,22 +44,23 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(
     })
 }
 
-/// Makes ranks that compute one grid together have one schedule. A plan depends on the size of
-/// states and on budgets; slabs of 101 and of 100 planes may be planned with 19 and 20 snapshots,
-/// and then the first exchange of halos that one rank wants and the other does not waits for
-/// ever. Call it on every rank after `gpuzip_init` (and after `gpuzip_profile_import`, which plans
-/// anew), before the first action or after TERMINATE.
+/// Gives all ranks that compute one grid together one schedule. A plan depends on the size of the
+/// states and on the budgets: ranks with slabs of 101 and of 100 planes may plan with 19 and 20
+/// snapshots. One rank then waits for ever in an exchange of halos that the other rank does not
+/// take part in. Call this function on every rank after `gpuzip_init` (and after
+/// `gpuzip_profile_import`, which makes a new plan), before the first action or after TERMINATE.
 ///
-/// All ranks get the schedule of the one with the fewest snapshots (of several such ranks the one
-/// with the smallest numbers in the other parameters); a session whose own schedule was another one
-/// plans and allocates anew with its next action. Cache and codec of each rank stay its own. The
-/// result is success on all ranks, with equal fingerprints, or an error on all: where a rank has
-/// failed that is its own error, and GPUZIP_ERR_SCHEDULE on the others.
+/// All ranks get the schedule of the rank with the fewest snapshots; among several ranks with that
+/// number, the schedule with the smallest values of the other parameters. A session whose schedule
+/// changes by this makes a new plan and allocates its memory again with its next action. Each rank
+/// keeps its own device cache and codec. Either all ranks return success and have equal
+/// fingerprints, or all ranks return an error: a rank that failed returns its own error, the other
+/// ranks return GPUZIP_ERR_SCHEDULE.
 ///
-/// `least` is called 5 times on every rank, whatever becomes of the ranks; `user` is handed to it.
-/// A rank without a session, since `gpuzip_init` failed there, takes part with `handle` NULL, so
-/// that the others do not wait for it. If `least` itself fails, it is not called again, and the
-/// result there is GPUZIP_ERR_CALLBACK.
+/// `least` is called 5 times on every rank, even where the rank has failed, with `user` as its
+/// first argument. A rank whose `gpuzip_init` failed calls `gpuzip_agree` with `handle` NULL, so
+/// that the other ranks do not wait for it. If `least` returns an error, the library does not call
+/// it again, and this rank returns GPUZIP_ERR_CALLBACK.
 ///
 /// # Safety
 /// `least` is NULL or does what `gpuzip_least_t` says, with `user`.
@@ -68,7 +70,7 @@ pub unsafe extern "C" fn gpuzip_agree(
     least: gpuzip_least_t,
     user: *mut c_void,
 ) -> gpuzip_status_t {
-    // Never refused for want of memory: the other ranks would wait for this one.
+    // This call is never refused for lack of memory: the other ranks would wait for this rank.
     entry_that_frees("gpuzip_agree", || {
         let Some(least) = least else { return fail!(Argument, "least is NULL") };
         let shared = with_session(handle, |session| Ok(session.schedule().clone()));

@@ -1,4 +1,4 @@
-//! From the caller's configuration to one that is checked.
+//! Reads the caller's configuration and checks every value in it.
 
 use super::defaults::ZERO;
 use super::entry::{not_null, read_sized, zero_words};
@@ -16,27 +16,27 @@ use std::ffi::{c_char, CStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The size that the caller's struct says it has.
+/// Returns `struct_size` of the caller's configuration, in bytes.
 ///
 /// # Safety
-/// `config` points to a configuration, of block 1 at least with `struct_size`.
+/// `config` points to a configuration that has at least block 1 and `struct_size`.
 pub(super) unsafe fn size_of_caller(config: *const gpuzip_config_t) -> u64 {
     // SAFETY: `struct_size` ends block 1 and has the same place in every version.
     unsafe { (&raw const (*config).struct_size).read_unaligned() }
 }
 
-/// `gpuzip_config_init` fills a struct whose size it cannot know, so that the size is frozen: a new
+/// `gpuzip_config_init` fills a struct whose size it cannot know, so the size is frozen: a new
 /// field takes the place of reserved words.
 const _: () = assert!(std::mem::size_of::<gpuzip_config_t>() == 368);
 
-/// A copy of the caller's struct: all that we know of it, or block 1 if that is all it has.
+/// Copies the caller's configuration: the whole struct, or block 1 only if `struct_size` is 0.
 ///
 /// # Safety
-/// As `size_of_caller`, or `config` is NULL; it has as many bytes as it says, if that is no more
-/// than a struct may have.
+/// `config` is NULL or as for `size_of_caller`; if `struct_size` is at most `LARGEST_INPUT`,
+/// `config` points to that many bytes.
 pub(super) unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_config_t> {
     not_null(config, "config")?;
-    // SAFETY: not NULL, by this function's contract a configuration.
+    // SAFETY: `config` is not NULL, so by this function's contract it points to a configuration.
     let size = unsafe { size_of_caller(config) };
     if size != 0 {
         let remedy = "call gpuzip_config_init first, or set it to 0 for block 1 only";
@@ -44,7 +44,7 @@ pub(super) unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_confi
         return unsafe { read_sized(config, "config", size, remedy, Code::Config) };
     }
     let mut copy = ZERO;
-    // SAFETY: block 1 ends where `struct_size` begins, in the caller's struct and in ours.
+    // SAFETY: block 1 ends where `struct_size` begins, in the caller's struct and in the library's.
     unsafe {
         let block_1 = std::mem::offset_of!(gpuzip_config_t, struct_size);
         std::ptr::copy_nonoverlapping(config.cast::<u8>(), (&raw mut copy).cast::<u8>(), block_1);
@@ -66,7 +66,7 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     }
 }
 
-/// Reads and checks a configuration.
+/// Reads and checks a configuration, without effect on the log level.
 ///
 /// # Safety
 /// `config` is NULL or points to a configuration whose strings are NULL or valid.
@@ -164,6 +164,8 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     })
 }
 
+/// Returns a configuration's string, or `None` for NULL.
+///
 /// # Safety
 /// `pointer` is NULL or a string that outlives the result.
 unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
@@ -175,7 +177,7 @@ pub(super) fn file_of(path: &CStr) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(path.to_bytes()))
 }
 
-/// The profile in a file, if there is one: it may be written only later.
+/// Reads a profile from a file. A missing file is no error: `gpuzip_autotune` may write it later.
 fn profile_of(path: &Path) -> Result<Option<Profile>> {
     let within = |e: Error| e.within(format_args!("profile_path = {}", path.display()));
     match files::read(path, files::LARGEST_PROFILE) {
@@ -241,7 +243,7 @@ fn bandwidth(value: f64) -> Result<f64> {
     fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
 }
 
-/// The codec and its bound. What belongs to another codec than the one named is not looked at.
+/// Returns the codec and its error bound. Keys of codecs that are not chosen are not checked.
 fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     let method = match c.compressor {
         0 => Method::None,
@@ -329,7 +331,7 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
     }
 }
 
-/// A bound that nothing keeps is a misunderstanding.
+/// Warns where `error_bound` is set but the codec keeps no bound: the user probably expects one.
 fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     let (bound, method) = (given.error_bound, &checked.compression.method);
     if bound == 0.0 || checked.any_codec || method.is_bounded() {
@@ -354,7 +356,7 @@ fn factor(value: f32) -> Result<f64> {
     }
 }
 
-/// Refuses what this version has no code for: nothing that is asked for is silently left out.
+/// Refuses settings that this version cannot carry out, instead of ignoring them silently.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     let numbers = [
         ("disk_budget", c.disk_budget as f64),

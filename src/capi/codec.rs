@@ -1,4 +1,4 @@
-//! Codecs by themselves: any arrays to streams and back, and codecs of the application's own.
+//! The calls that use codecs without a session, and register codecs of the application.
 
 use super::checked::checked;
 use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
@@ -15,7 +15,7 @@ use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
 use std::ffi::{c_void, CStr};
 
-/// The layout of the fields, whose memory must be on the host.
+/// Returns the layout of the fields, whose memory must be on the host.
 fn layout_of(fields: &[AppField]) -> Result<Layout> {
     let remedy =
         "codecs by themselves work on host memory in this version: copy the array to host memory first, or let a session save it, \
@@ -24,7 +24,7 @@ fn layout_of(fields: &[AppField]) -> Result<Layout> {
     Layout::new(fields.iter().map(|f| f.field).collect())
 }
 
-/// The codec of a configuration that names one.
+/// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
 fn settings_of(config: Config) -> Result<Settings> {
     if config.any_codec {
         return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
@@ -42,10 +42,10 @@ fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
     Ok(memory)
 }
 
-/// The caller's stream.
+/// Returns the bytes of the caller's compressed stream.
 ///
 /// # Safety
-/// `stream` is NULL or points to `bytes` bytes, which stay as they are while the result is used.
+/// `stream` is NULL or points to `bytes` bytes, which do not change while the result is used.
 unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
     not_null(stream, "stream")?;
     let Some(len) = usize::try_from(bytes).ok().filter(|&len| len <= isize::MAX as usize) else {
@@ -55,8 +55,8 @@ unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
     Ok(unsafe { std::slice::from_raw_parts(stream.cast(), len) })
 }
 
-/// Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has.
-/// Their data may be NULL.
+/// Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` needs for these fields: at
+/// least as much as any stream of them takes. The `data` of the fields may be NULL.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -76,14 +76,15 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     })
 }
 
-/// Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at
-/// `stream`. `capacity` is the room there, at least what `gpuzip_codec_bound` says; `*bytes`
-/// becomes the size of the stream. A field with the role k+1 is coded as field k minus itself, as
-/// in a session. The call returns when it is done.
+/// Compresses arrays in host memory, with the codec and the error bound of `config`, into one
+/// stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
+/// `gpuzip_codec_bound` computes; `*bytes` becomes the size of the stream in bytes. A field with
+/// the role k+1 is coded as field k minus this field, as in a session. The stream is complete when
+/// the call returns.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
-/// `stream` to `capacity` bytes apart from them.
+/// `stream` points to `capacity` bytes that do not overlap the fields.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_codec_compress(
     config: *const gpuzip_config_t,
@@ -101,8 +102,8 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());
-        // SAFETY: `capacity` bytes of the caller's, apart from the fields, which are readable host
-        // memory.
+        // SAFETY: `stream` has `capacity` bytes apart from the fields, and the fields are readable
+        // host memory, by this function's contract.
         let size = unsafe {
             codec.compress(&memory, std::slice::from_raw_parts_mut(stream.cast(), capacity))
         }?;
@@ -111,13 +112,12 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
     })
 }
 
-/// Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The
-/// fields must have the shapes, types and roles that were compressed. Whatever the bytes of the
-/// stream are, the call ends with the arrays restored or with an error.
+/// Decompresses a stream that `gpuzip_codec_compress` made, in this process or another, into the
+/// fields. The fields must have the shapes, types and roles of the arrays that were compressed.
+/// Whatever the bytes of the stream are, the call either fills the arrays or returns an error.
 ///
 /// # Safety
-/// `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be
-/// written.
+/// `stream` points to `bytes` bytes; `fields` points to `nfields` fields with writable data.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_codec_decompress(
     stream: *const c_void,
@@ -132,12 +132,13 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
         let method = Method::of_stream(header.codec, header.parameter)?;
         let mut codec =
             SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
-        // SAFETY: the fields are writable host memory, by this function's contract.
+        // SAFETY: the fields are writable host memory by this function's contract.
         unsafe { codec.decompress(stream, &memory_of(&fields)?) }
     })
 }
 
-/// What a stream says of its array number `index`, from 0, in the order of the stream.
+/// Describes array number `index` of a compressed stream, counted from 0 in the order of the
+/// stream.
 ///
 /// # Safety
 /// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
@@ -186,9 +187,9 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     })
 }
 
-/// Adds a codec of the application's to those of this process, for good. `*compressor` becomes its
-/// number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to
-/// be the same where its streams are read.
+/// Registers a codec of the application for the rest of the process. `*compressor` becomes its
+/// number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration. A program
+/// that reads streams of registered codecs must register the same codecs in the same order.
 ///
 /// # Safety
 /// `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from
@@ -201,7 +202,7 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     entry("gpuzip_codec_register", || {
         not_null(plugin, "plugin")?;
         not_null(compressor, "compressor")?;
-        // SAFETY: by this function's contract; the size is looked at before the rest.
+        // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
         let table = unsafe {
             let size = (&raw const (*plugin).struct_size).read_unaligned();
             read_sized(
@@ -214,7 +215,7 @@ pub unsafe extern "C" fn gpuzip_codec_register(
         };
         zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
         not_null(table.name, "plugin->name")?;
-        // SAFETY: as above.
+        // SAFETY: `name` is a string by this function's contract.
         let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy();
         if table.max_bytes.is_none() || table.compress.is_none() || table.decompress.is_none() {
             return fail!(Argument, "plugin {name:?}: a function is NULL");
@@ -227,20 +228,19 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     })
 }
 
-/// A plug-in whose functions are not NULL; its name is not used any more.
+/// A registered codec: none of its functions is NULL, and its name is not used any more.
 #[derive(Clone, Copy)]
 struct Calls(gpuzip_codec_plugin_t);
 
-// SAFETY: the application promises at registration that the functions may be called from any
-// thread.
+// SAFETY: the application promised at registration that any thread may call the functions.
 unsafe impl Send for Calls {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Calls {}
 
 impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
         let field = field_of(std::ptr::null_mut(), shape);
-        // SAFETY: as promised at registration.
+        // SAFETY: the application promised at registration what `max_bytes` does.
         let most = self
             .0
             .max_bytes
@@ -285,7 +285,8 @@ impl Coder for Plugin {
         let mut bytes = 0;
         let Calls(plugin) = self.calls;
         let status = plugin.compress.map_or(1, |compress| {
-            // SAFETY: as promised at registration; the array is only read.
+            // SAFETY: the application promised at registration what `compress` does; the array is
+            // only read.
             in_caller(|| unsafe {
                 compress(
                     plugin.user,
@@ -313,7 +314,8 @@ impl Coder for Plugin {
     fn decompress(&mut self, from: &[u8], mut x: ArrayMut<'_>) -> Result<()> {
         let field = field_of(x.bytes_mut().as_mut_ptr().cast(), self.shape);
         let Calls(plugin) = self.calls;
-        // SAFETY: as promised at registration; the array is written in its extents.
+        // SAFETY: the application promised at registration what `decompress` does; the function
+        // writes only the values of the array.
         let status = plugin.decompress.map_or(-1, |decompress| {
             in_caller(|| unsafe {
                 decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field)

@@ -18,20 +18,21 @@ pub unsafe extern "C" fn gpuzip_config_init(config: *mut gpuzip_config_t) -> gpu
     entry("gpuzip_config_init", || unsafe { write(config, "config", DEFAULT) })
 }
 
-/// Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments,
-/// keys as the fields are named, at most 1 MiB), then the environment variables GPUZIP_<KEY> in
-/// capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
+/// Fills `*config` from three sources, of which a later one overrides an earlier one: the defaults,
+/// the file at `path`, and the environment variables GPUZIP_<KEY> in capitals. The file has at most
+/// 1 MiB, `key = value` lines and `#` comments; the keys are the names of the fields. With `path`
+/// NULL no file is read. The command `gpuzip config` lists the keys and checks a file.
 ///
-/// What has names may be given by name, whatever its case, or by number. Numbers may be written as
-/// 1e4. Byte counts and bandwidths may have a suffix, as for GNU coreutils: K, M, G, T and KiB to
-/// TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is an error that
-/// names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a
-/// warning, unless all of its words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and
-/// it is near no key.
+/// A value that has a name can be given by name, in any case, or by number. Numbers may be written
+/// as 1e4. Byte counts and bandwidths may have a suffix, as for GNU coreutils: K, M, G, T and KiB
+/// to TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is an error,
+/// whose text names the nearest key or the allowed values. An unknown environment variable GPUZIP_*
+/// is logged as a warning, unless its name is far from every key and consists of words that build
+/// files use (GPUZIP_ROOT, GPUZIP_LIB_DIR).
 ///
-/// The strings of `*config` belong to the library and stay valid as long as the process, equal ones
-/// being kept once: copies of the struct may be used and freed in any order. On an error `*config`
-/// is unchanged.
+/// The strings of `*config` belong to the library and stay valid until the process ends; equal
+/// strings are stored once. Copies of the struct may therefore be used and freed in any order. On
+/// an error `*config` is unchanged.
 ///
 /// # Safety
 /// `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
@@ -42,7 +43,7 @@ pub unsafe extern "C" fn gpuzip_config_load(
 ) -> gpuzip_status_t {
     entry("gpuzip_config_load", || {
         not_null(config, "config")?;
-        // SAFETY: `path` is a string if it is not NULL.
+        // SAFETY: `path` is a string if it is not NULL, by this function's contract.
         let path =
             if path.is_null() { None } else { Some(file_of(unsafe { text(path, "path") }?)) };
         let loaded = Loaded::new(path.as_deref())?;
@@ -51,9 +52,10 @@ pub unsafe extern "C" fn gpuzip_config_load(
     })
 }
 
-/// Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of
-/// a configuration that was never loaded, of a copy and of one that was freed already this is as
-/// harmless as of any; one of block 1 only stays as it is.
+/// Resets `*config` to the defaults, so that it no longer points to any loaded or set string. The
+/// call is also valid for a configuration that was never loaded, for a copy, and for a
+/// configuration that was freed before. A configuration of block 1 only (`struct_size` 0) is left
+/// unchanged.
 ///
 /// # Safety
 /// `config` is NULL or points to an initialised configuration.
@@ -65,7 +67,8 @@ pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpu
         // SAFETY: by this function's contract.
         match unsafe { size_of_caller(config) } {
             0 => Ok(()),
-            // SAFETY: the caller's struct has our size at least, and what it has beyond is zero.
+            // SAFETY: the caller's struct has at least the library's size; `read` found its further
+            // bytes zero.
             struct_size => unsafe {
                 write(config, "config", gpuzip_config_t { struct_size, ..DEFAULT })
             },

@@ -1,9 +1,9 @@
-//! The configuration that nothing was set in.
+//! The default configuration.
 
 use super::types::*;
 use std::ptr::{null, null_mut};
 
-/// All fields 0, without a file, with the size of this version.
+/// The configuration with every field 0 or NULL and `struct_size` of this version.
 pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     checkpointing_algorithm: 0,
     checkpointing_snaps: 0,
@@ -53,6 +53,6 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     reserved: [0; 13],
 };
 
-/// gpuzip's defaults.
+/// gpuzip's defaults: algorithm auto and log level WARN, every other field 0.
 pub(super) const DEFAULT: gpuzip_config_t =
     gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };

@@ -1,5 +1,5 @@
-//! What every entry shares: panics become statuses, errors keep their text per thread, pointers are
-//! checked.
+//! What every function of the C ABI shares: panics become statuses, each thread keeps the text of
+//! its last error, and pointers are checked.
 
 use super::float;
 use super::types::*;
@@ -9,15 +9,16 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Longest error text that is kept, its NUL included.
+/// Bytes of the longest error text that is kept, its NUL included.
 const LAST_ERROR_BYTES: usize = 2048;
 
 thread_local! {
-    /// A place that never moves: a pointer to it stays valid, whatever fails next.
+    /// The thread's error text. The buffer never moves, so a pointer to it stays valid after later
+    /// errors.
     static LAST_ERROR: UnsafeCell<[u8; LAST_ERROR_BYTES]> = const { UnsafeCell::new([0; LAST_ERROR_BYTES]) };
 }
 
-/// The buffer of the last error, written from its start; what does not fit is left out.
+/// Writes into the thread's error buffer from its start; text beyond the buffer's end is dropped.
 struct LastError<'a> {
     buffer: &'a UnsafeCell<[u8; LAST_ERROR_BYTES]>,
     length: usize,
@@ -28,7 +29,7 @@ impl std::fmt::Write for LastError<'_> {
         let room = text.len().min(LAST_ERROR_BYTES - 1 - self.length);
         let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
         for byte in text.bytes().take(end) {
-            // SAFETY: the buffer is this thread's own, and one byte is left for the NUL.
+            // SAFETY: the buffer belongs to this thread, and one byte of it is left for the NUL.
             unsafe {
                 self.buffer.get().cast::<u8>().add(self.length).write(if byte == 0 {
                     b'?'
@@ -45,20 +46,20 @@ impl std::fmt::Write for LastError<'_> {
     }
 }
 
-/// Keeps the text of an error, without an allocation.
+/// Keeps the text of an error, without allocating memory.
 fn set_last_error(text: std::fmt::Arguments) {
     let keep = |buffer: &UnsafeCell<[u8; LAST_ERROR_BYTES]>| {
         let mut last = LastError { buffer, length: 0 };
-        // An error is no error here: it ends the text.
+        // A formatting error only cuts the text short.
         let _ = std::fmt::Write::write_fmt(&mut last, text);
-        // SAFETY: the buffer is this thread's own, and one byte is left for the NUL.
+        // SAFETY: the buffer belongs to this thread, and one byte of it is left for the NUL.
         unsafe { buffer.get().cast::<u8>().add(last.length).write(0) };
     };
-    // A thread that is ending has no last error any more.
+    // A thread that is ending has lost its buffer; the text is then dropped.
     let _ = LAST_ERROR.try_with(keep);
 }
 
-/// The rank of this process where a launcher has started several, before the text of an error.
+/// Shows "rank k: " before the text of an error where a launcher has started several ranks.
 struct Rank(Option<u32>);
 
 impl std::fmt::Display for Rank {
@@ -67,9 +68,9 @@ impl std::fmt::Display for Rank {
     }
 }
 
-/// Runs an entry: in the library's floating-point environment, nothing unwinds out of it, and its
-/// error becomes the thread's last error. Where memory has run out so far that the entry
-/// might not get the little that it needs, it is refused.
+/// Runs the body of a call in the library's floating-point environment. A panic does not leave the
+/// call, and the error of the call becomes the thread's last error. If the reserve of memory that
+/// every call may need is used up, the call is refused.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     let Some(_lease) = reserve::lease() else {
         set_last_error(format_args!(
@@ -81,9 +82,9 @@ pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_sta
     admitted(name, body)
 }
 
-/// Runs an entry that gives memory back, or that other ranks wait for: it is never refused. What it
-/// may need of the reserve, to write the end of a timeline for one, is kept from the calls beside
-/// it.
+/// Runs a call that gives memory back, or that other ranks wait for, and is therefore never
+/// refused. The part of the reserve that this call may need, for instance to write the end of a
+/// timeline, is withheld from calls on other threads.
 pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     let _lease = reserve::unconditional_lease();
     admitted(name, body)
@@ -123,16 +124,16 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
     error.code as gpuzip_status_t
 }
 
-/// The text of this thread's last error: which call failed, which value was wrong, what to do;
-/// begun by "rank 3: " where a launcher of MPI has started several ranks. Empty if none did;
-/// success does not clear it. The pointer stays valid while the thread lives; what it points to
-/// changes with the thread's next error.
+/// Returns the text of this thread's last error: which call failed, which value was wrong and what
+/// to do. Where an MPI launcher has started several ranks, the text begins with the rank: "rank 3:
+/// ". The text is empty before the thread's first error; a successful call does not clear it. The
+/// pointer stays valid while the thread lives; the thread's next error overwrites the text.
 #[no_mangle]
 pub extern "C" fn gpuzip_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.get().cast::<c_char>().cast_const()).unwrap_or(c"".as_ptr())
 }
 
-/// A short name of a status. Never NULL; lives for ever.
+/// Returns the short name of a status. Never NULL; the string stays valid until the process ends.
 #[no_mangle]
 pub extern "C" fn gpuzip_status_string(status: gpuzip_status_t) -> *const c_char {
     let text = match status {
@@ -161,21 +162,23 @@ pub extern "C" fn gpuzip_status_string(status: gpuzip_status_t) -> *const c_char
     text.as_ptr()
 }
 
-/// The version of the library, "major.minor.patch". Lives for ever.
+/// Returns the version of the library, "major.minor.patch". The string stays valid until the
+/// process ends.
 #[no_mangle]
 pub extern "C" fn gpuzip_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// The version of the ABI: a program runs with every library of the same number.
+/// Returns the version of the ABI: a program runs with every library that returns the number that
+/// the program was compiled with.
 #[no_mangle]
 pub extern "C" fn gpuzip_abi_version() -> u32 {
     crate::ABI_VERSION
 }
 
-/// The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives
-/// for ever.
+/// Returns the name of an algorithm GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for
+/// other numbers. The string stays valid until the process ends.
 #[no_mangle]
 pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
     let name = match algorithm {
@@ -191,13 +194,13 @@ pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
     name.as_ptr()
 }
 
-/// Writes an output that is not NULL.
+/// Writes an output of the call, or fails if its pointer is NULL.
 ///
 /// # Safety
 /// `out` is NULL or points to memory for a `T`.
 pub(super) unsafe fn write<T>(out: *mut T, name: &str, value: T) -> Result<()> {
     not_null(out, name)?;
-    // SAFETY: not NULL, and so memory for a T by this function's contract.
+    // SAFETY: `out` is not NULL, so by this function's contract it points to memory for a `T`.
     unsafe { out.write_unaligned(value) };
     Ok(())
 }
@@ -209,15 +212,15 @@ pub(super) fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes as much of an output struct as the caller's header knows; what it has beyond ours becomes
-/// zero.
+/// Writes as many bytes of an output struct as the caller's header knows. Bytes of the caller's
+/// struct beyond the library's struct become zero.
 ///
 /// # Safety
-/// `out` is NULL or points to a struct that begins with its size, as `T` does.
+/// `out` is NULL or points to a struct that begins with its size in bytes, as `T` does.
 pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Result<()> {
     not_null(out, name)?;
     let ours = std::mem::size_of::<T>();
-    // SAFETY: not NULL; the struct begins with its size by this function's contract.
+    // SAFETY: `out` is not NULL; its struct begins with its size by this function's contract.
     let theirs = unsafe { out.cast::<u64>().read_unaligned() };
     if !(8..=1 << 16).contains(&theirs) {
         return fail!(
@@ -226,8 +229,8 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
         );
     }
     let theirs = theirs as usize;
-    // SAFETY: both structs begin with their size; the caller's has `theirs` bytes, `value` has
-    // `ours`.
+    // SAFETY: both structs begin with their size; the caller's struct has `theirs` bytes, `value`
+    // has `ours` bytes.
     unsafe {
         (&raw mut value).cast::<u64>().write_unaligned(theirs as u64);
         out.cast::<u8>().write_bytes(0, theirs);
@@ -240,15 +243,16 @@ pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Re
     Ok(())
 }
 
-/// Largest struct that a caller may say it has; more is no size but memory that was never set.
+/// Largest `struct_size` in bytes that is believed; a larger one comes from uninitialised memory.
 const LARGEST_INPUT: u64 = 4096;
 
-/// A copy of an input struct whose header may be newer than this library: what it has beyond `T`
-/// must be zero, since that asks for nothing. `size` is what it says of itself, `remedy` what to do
-/// about a size that no version has.
+/// Copies an input struct whose header may be newer than this library. Bytes beyond `T` must be
+/// zero: a newer member that is zero asks for nothing. `size` is the `struct_size` of the caller's
+/// struct; `remedy` is what the error text advises for a size that no version has.
 ///
 /// # Safety
-/// `input` points to `size` bytes, if that is at least the size of `T` and at most `LARGEST_INPUT`.
+/// `input` points to `size` bytes, if `size` is at least the size of `T` and at most
+/// `LARGEST_INPUT`.
 pub(super) unsafe fn read_sized<T: Copy>(
     input: *const T,
     name: &str,
@@ -263,7 +267,7 @@ pub(super) unsafe fn read_sized<T: Copy>(
             format!("{name}->struct_size = {size}: this library has {ours}; {remedy}"),
         ));
     }
-    // SAFETY: `size` bytes by this function's contract, and at least those of a T.
+    // SAFETY: `input` points to `size` bytes by this function's contract, at least the size of `T`.
     let (beyond, copy) = unsafe {
         (
             std::slice::from_raw_parts(input.cast::<u8>().add(ours), size as usize - ours),
@@ -282,7 +286,7 @@ pub(super) unsafe fn read_sized<T: Copy>(
     }
 }
 
-/// Refuses what a newer header's member may have put where this library knows none.
+/// Refuses reserved words that are not zero: a newer header may have members there.
 pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
     let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else {
         return Ok(());
@@ -295,12 +299,12 @@ pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
     ))
 }
 
-/// A C string that is not NULL.
+/// Returns a C string, or fails if it is NULL.
 ///
 /// # Safety
 /// `text` is NULL or a NUL-terminated string that outlives the result.
 pub(super) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a CStr> {
     not_null(text, name)?;
-    // SAFETY: not NULL, and so a string by this function's contract.
+    // SAFETY: `text` is not NULL, so by this function's contract it is a string.
     Ok(unsafe { CStr::from_ptr(text) })
 }

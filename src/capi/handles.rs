@@ -1,5 +1,5 @@
-//! Handles: numbers that look like pointers and are looked up, never dereferenced. A stale, foreign
-//! or mixed-up handle is an error.
+//! Handles: numbers that look like pointers. The library looks them up and never dereferences them,
+//! so a stale or foreign handle, or a handle of the wrong kind, is an error.
 
 use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex};
 
 /// The live handles of this process.
 struct Handles {
-    /// The first handle that this process may have made: those before it are its parent's.
+    /// The first number that this process may have given to a handle; smaller ones are the handles
+    /// of the process that this one was forked from.
     first: usize,
     sessions: BTreeMap<usize, Arc<Mutex<Session>>>,
     schedules: BTreeMap<usize, Arc<SharedSchedule>>,
@@ -23,7 +24,7 @@ impl Handles {
         Handles { first, sessions: BTreeMap::new(), schedules: BTreeMap::new() }
     }
 
-    /// The error for a handle that is not live.
+    /// Returns the error for a handle that is not live.
     fn unknown<R>(&self, handle: usize, kind: &str) -> Result<R> {
         match handle {
             0 => fail!(Argument, "the {kind} handle is NULL"),
@@ -43,8 +44,8 @@ const STEP: usize = 16;
 const SESSION: &str = "gpuzip_t";
 const SCHEDULE: &str = "gpuzip_schedule_t";
 
-/// Numbers are never used twice, never by both kinds, and never by a forked child and its parent
-/// before the fork.
+/// The next handle. No number is given twice or to both kinds of handle, and a forked child gives
+/// no number that its parent gave before the fork.
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 static HANDLES: Guarded<Handles> =
@@ -68,7 +69,7 @@ pub(super) fn add_schedule(shared: Arc<SharedSchedule>) -> Result<*mut gpuzip_sc
     Ok(handle as *mut gpuzip_schedule_t)
 }
 
-/// Runs `body` on a live session.
+/// Locks a live session and runs `body` on it.
 pub(super) fn with_session<R>(
     handle: *mut gpuzip_t,
     body: impl FnOnce(&mut Session) -> Result<R>,
@@ -92,7 +93,7 @@ pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSched
     }
 }
 
-/// Takes a session's handle back; the session ends with its last user.
+/// Removes a session's handle. The session is freed when no thread uses it any more.
 pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<Arc<Mutex<Session>>> {
     let mut handles = HANDLES.write()?;
     match handles.sessions.remove(&(handle as usize)) {
@@ -104,7 +105,7 @@ pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<Arc<Mutex<Session>
 pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<()> {
     let mut handles = HANDLES.write()?;
     match handles.schedules.remove(&(handle as usize)) {
-        // The last user of a schedule frees it, which takes a while: outside of the lock.
+        // Freeing the schedule may take a while, so the lock is given back first.
         Some(shared) => {
             drop(handles);
             drop(shared);

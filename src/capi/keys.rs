@@ -1,5 +1,5 @@
-//! The keys of the configuration, one row each: files, variables, error texts and `gpuzip config`
-//! follow from this table.
+//! The table of the configuration's keys, one row for each. Configuration files, environment
+//! variables, error texts and the command `gpuzip config` follow from this table.
 
 use super::defaults::DEFAULT;
 use super::types::*;
@@ -10,30 +10,31 @@ use std::ffi::{c_char, CStr};
 
 /// A key: a field of `gpuzip_config_t` that files and variables may set.
 pub struct Key {
-    /// The field's name. In capitals and behind `GPUZIP_` it is the variable's.
+    /// The name of the field. The environment variable is `GPUZIP_` and this name in capitals.
     pub name: &'static str,
-    /// The unit of its number, or what it counts; empty if it has none.
+    /// The unit of the key's number, or what the number counts; empty if it has no unit.
     pub unit: &'static str,
-    /// The values that it may have.
+    /// The values that the key accepts.
     pub allowed: Allowed,
-    /// What it means, in a line.
+    /// The meaning of the key, in one line.
     pub doc: &'static str,
     slot: for<'a> fn(&'a mut gpuzip_config_t) -> Slot<'a>,
 }
 
-/// The values that a key may have.
+/// The values that a key accepts.
 pub enum Allowed {
-    /// These, by name or number. The first name of a number is the one that is shown.
+    /// Named numbers, given by name or number. A number with several names is shown by its first
+    /// name.
     Names(&'static [(&'static str, i32)]),
-    /// These, or the number of a registered codec.
+    /// Named codecs, given by name or number, or the number of a registered codec.
     Codecs(&'static [(&'static str, i32)]),
-    /// Numbers from the first to the last one.
+    /// Numbers from the first to the second, both included.
     Numbers(f64, f64),
     /// The path of a file.
     Files,
 }
 
-/// A field, by its type.
+/// A reference to a field of the configuration, by the field's type.
 enum Slot<'a> {
     Int(&'a mut i32),
     Float(&'a mut f32),
@@ -132,8 +133,8 @@ keys! {
 }
 
 impl Key {
-    /// Takes the value that a file or variable gives. `keep` makes a text a C string that lives as
-    /// long as the configuration.
+    /// Sets the key's field from the text of a file or an environment variable. `keep` turns a text
+    /// into a C string that stays valid until the process ends.
     pub(super) fn set(
         &self,
         config: &mut gpuzip_config_t,
@@ -147,7 +148,7 @@ impl Key {
         Ok(())
     }
 
-    /// `None`: there is no such value.
+    /// Sets the key's field; returns `None` if the key does not accept the value.
     fn store(
         &self,
         config: &mut gpuzip_config_t,
@@ -188,7 +189,7 @@ impl Key {
         }
     }
 
-    /// The number of a name, whatever its case, with `-` for `_`.
+    /// Returns the number of a name. Upper and lower case are equal, and so are `-` and `_`.
     fn number_of(&self, value: &str) -> Option<i32> {
         let same = |name: &str| {
             name.len() == value.len()
@@ -209,7 +210,7 @@ impl Key {
         }
     }
 
-    /// The values that it may have, for a person.
+    /// Describes the values that the key accepts, for error texts.
     pub fn choices(&self) -> String {
         let numbered = |names: &[(&str, i32)]| -> String {
             let mut seen = Vec::new();
@@ -238,7 +239,7 @@ impl Key {
         }
     }
 
-    /// Its value in a configuration, as a file would give it; empty if it is not set.
+    /// Returns the key's value in a configuration, as a file would give it; empty if it is not set.
     ///
     /// # Safety
     /// The strings of `config` are NULL or valid.
@@ -261,9 +262,9 @@ impl Key {
         }
     }
 
-    /// The value that it has where nothing sets it; empty if none.
+    /// Returns the key's default value; empty if it has none.
     pub fn default_value(&self) -> String {
-        // SAFETY: the defaults have no strings.
+        // SAFETY: the strings of the default configuration are NULL.
         unsafe { self.value_of(&DEFAULT) }
     }
 }

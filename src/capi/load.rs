@@ -1,4 +1,4 @@
-//! Configurations from files and the environment.
+//! Loads configurations from files and environment variables.
 
 use super::checked::checked;
 use super::defaults::DEFAULT;
@@ -14,7 +14,7 @@ use crate::reserve::may_fail;
 use std::ffi::c_char;
 use std::path::Path;
 
-/// Variables that are no keys, and what they are for.
+/// Environment variables that are not keys of the configuration, each with its meaning.
 pub const VARIABLES: &[(&str, &str)] = &[
     (
         "GPUZIP_CACHE_DIR",
@@ -33,38 +33,38 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("GPUZIP_VALIDATE", "1: every schedule is played and checked before it is used"),
 ];
 
-/// Variables of the test suite begin with one of these.
+/// Prefixes, after `GPUZIP_`, of the environment variables of the test suite.
 const OF_TESTS: [&str; 3] = ["TEST_", "UPDATE_", "DCT_"];
 
-/// Words of variables that build files and module systems set.
+/// Words in the names of environment variables that build files and module systems set.
 const OF_BUILDS: &str =
     "BIN BUILD CFLAGS DIR FOUND HOME INC INCLUDE INCLUDES INSTALL LDFLAGS LIB LIBDIR LIBRARIES LIBRARY LIBS PATH PREFIX ROOT \
                          SHARED SOURCE SRC VERSION";
 
-/// Longest value: longer than any path that the system takes.
+/// Bytes of the longest value that is accepted: longer than any path that the system takes.
 const LONGEST_VALUE: usize = 4096;
 
-/// Where a value comes from.
+/// Where the value of a key comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Nothing sets it.
+    /// Neither the file nor a variable sets the key.
     Default,
-    /// This line of the file.
+    /// This line of the file, counted from 1.
     Line(usize),
     /// The environment variable of the key.
     Variable,
 }
 
-/// A configuration that was loaded.
+/// A configuration that was loaded from a file and the environment.
 pub struct Loaded {
     pub(super) config: gpuzip_config_t,
-    /// Where the value of each key, as in `KEYS`, comes from.
+    /// The source of each key's value, in the order of `KEYS`.
     sources: [Source; KEYS.len()],
 }
 
 impl Loaded {
-    /// The defaults, then the file if one is given, then the variables. Variables that look as if
-    /// they were meant for gpuzip and are not known are warned about.
+    /// Loads the defaults, then the file if `path` names one, then the environment variables. An
+    /// unknown variable whose name looks like one of gpuzip's is logged as a warning.
     pub fn new(path: Option<&Path>) -> Result<Self> {
         let mut loaded = Loaded { config: DEFAULT, sources: [Source::Default; KEYS.len()] };
         if let Some(path) = path {
@@ -85,17 +85,18 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// All keys with their values and where these come from.
+    /// Lists all keys with their values and the sources of the values.
     pub fn values(&self) -> impl Iterator<Item = (&'static Key, String, Source)> + '_ {
-        // SAFETY: strings of loaded configurations live as long as the process.
+        // SAFETY: the strings of loaded configurations stay valid until the process ends.
         KEYS.iter()
             .zip(self.sources)
             .map(|(key, source)| (key, unsafe { key.value_of(&self.config) }, source))
     }
 
-    /// What `gpuzip_init` would check before it looks at fields, the profile's file included.
+    /// Makes the checks that `gpuzip_init` makes before it looks at fields, the profile's file
+    /// included.
     pub fn check(&self) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the strings of loaded configurations stay valid until the process ends.
         unsafe { checked(&self.config) }.map(drop)
     }
 
@@ -151,7 +152,7 @@ fn variable_of(key: &Key) -> String {
     format!("GPUZIP_{}", key.name.to_uppercase())
 }
 
-/// What to do about a key that is none.
+/// Returns the advice for an unknown key: the nearest key, or where to find the list.
 fn advice(word: &str) -> String {
     let names = || KEYS.iter().map(|key| key.name);
     match nearest(word, names()).or_else(|| extended(word, names())) {
@@ -160,7 +161,7 @@ fn advice(word: &str) -> String {
     }
 }
 
-/// A mistyped variable does nothing, which nobody would notice.
+/// Warns of unknown GPUZIP_* variables: a mistyped variable has no effect that a user would notice.
 fn warn_of_unknown_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in names {
@@ -172,8 +173,8 @@ fn warn_of_unknown_variables() {
     }
 }
 
-/// What to say of the variable GPUZIP_`word`, if it is not known and does not look like a build
-/// file's.
+/// Returns the advice for the variable GPUZIP_`word`; `None` if it is known, or looks like a
+/// variable of a build file.
 fn unknown(word: &str) -> Option<String> {
     let known = || {
         KEYS.iter()
@@ -194,15 +195,15 @@ fn unknown(word: &str) -> Option<String> {
     }
 }
 
-/// Strings of loaded configurations, each once, NUL-terminated, in order within the bucket of their
-/// hash. They live as long as the process: copies of a configuration stay valid, whoever frees
-/// which of them.
+/// The strings of all loaded configurations, NUL-terminated, each stored once, sorted within the
+/// bucket of its hash. They stay valid until the process ends, so that copies of a configuration
+/// stay valid whichever copy is freed.
 static STRINGS: Guarded<Buckets> = Guarded::new(NO_STRINGS, || NO_STRINGS);
 type Buckets = [Vec<Vec<u8>>; BUCKETS];
 const NO_STRINGS: Buckets = [const { Vec::new() }; BUCKETS];
 const BUCKETS: usize = 256;
 
-/// The kept string of a value without NULs.
+/// Returns the stored copy of a text that has no NUL.
 fn kept(value: &str) -> Result<*const c_char> {
     let no_memory = |_| Error::new(Code::Memory, "no memory for the texts of a configuration");
     let mut text = Vec::new();
@@ -271,7 +272,7 @@ mod tests {
         let first = kept("a string of this test").unwrap();
         assert_eq!(kept("a string of this test").unwrap(), first);
         assert_ne!(kept("another string of this test").unwrap(), first);
-        // SAFETY: a string that lives as long as the process.
+        // SAFETY: the string stays valid until the process ends.
         assert_eq!(unsafe { std::ffi::CStr::from_ptr(first) }, c"a string of this test");
     }
 }

@@ -1,5 +1,5 @@
-//! Logging: to the application's callback, or else to stderr. The only state that is global to the
-//! process.
+//! Logging to the application's callback, or to stderr if there is none. The logger is state of the
+//! whole process.
 
 use super::entry::entry;
 use super::float::in_caller;
@@ -16,33 +16,34 @@ use std::ffi::{c_void, CStr};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The application's callback and its pointer.
+/// The application's callback and the pointer that is handed to it.
 #[derive(Clone, Copy)]
 struct Callback {
     function: unsafe extern "C" fn(i32, *const std::ffi::c_char, *mut c_void),
     user: *mut c_void,
 }
 
-// SAFETY: the application promises that its callback may be called from any thread.
+// SAFETY: the application promised at registration that any thread may call the callback.
 unsafe impl Send for Callback {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Callback {}
 
-/// The callback, or NULL; a forked child inherits it.
+/// The registered callback, or NULL; a forked child inherits it.
 static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(null_mut());
 
-/// Held for reading while a callback runs, and for writing while it is replaced: once it is
-/// replaced, it does not run any more.
+/// Locked for reading while a callback runs and for writing while it is replaced: after the
+/// replacement the old callback no longer runs.
 static RUNNING: Guarded<()> = Guarded::new((), || ());
 
 struct Router;
 
-/// What reaches stderr: all that the configured level lets pass, or less, where GPUZIP_LOG says so.
+/// Returns the filter of the lines for stderr: GPUZIP_LOG if it is set, or else every line that the
+/// configured level lets pass.
 fn filter() -> &'static Filter {
     static FILTER: OnceBox<Filter> = OnceBox::new();
     FILTER.get_or_init(|| {
         let mut builder = env_filter::Builder::new();
-        // A malformed variable is taken for none.
+        // A malformed GPUZIP_LOG is treated as if it were not set.
         let filter =
             std::env::var("GPUZIP_LOG").ok().filter(|filter| builder.try_parse(filter).is_ok());
         if filter.is_none() {
@@ -53,7 +54,7 @@ fn filter() -> &'static Filter {
     })
 }
 
-/// A formatted text whose last byte alone may be a NUL; `None` if there is no memory for it.
+/// Formats a text and ends it with its only NUL; `None` if there is no memory for the text.
 fn line(arguments: std::fmt::Arguments) -> Option<Vec<u8>> {
     let mut text = String::new();
     fallible_vec::write(&mut text, arguments).ok()?;
@@ -70,9 +71,10 @@ impl Log for Router {
 
     fn log(&self, record: &Record) {
         let Ok(_running) = RUNNING.read() else { return };
-        // SAFETY: NULL or a callback, which is freed only by who holds the lock for writing.
+        // SAFETY: the pointer is NULL or a callback, which is freed only under the lock for
+        // writing.
         let callback = unsafe { CALLBACK.load(Ordering::Acquire).as_ref() };
-        // Where stderr is a pipe whose reader is gone, the line is lost and nothing else happens.
+        // If stderr is a pipe whose reader is gone, the line is lost and nothing else happens.
         let Some(Callback { function, user }) = callback else {
             return quietly(|| to_stderr(record));
         };
@@ -87,22 +89,22 @@ impl Log for Router {
             .as_deref()
             .and_then(|text| CStr::from_bytes_with_nul(text).ok())
             .unwrap_or(c"no memory for a line of the log");
-        // SAFETY: the application registered this function for this use; the text lives during the
-        // call.
+        // SAFETY: the application registered this function to receive log lines; the text lives
+        // during the call.
         in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
     }
 
     fn flush(&self) {}
 }
 
-/// Writes a line to descriptor 2, in one piece and without the lock of `std::io::stderr`, which
-/// another thread may have held at a fork.
+/// Writes a line to file descriptor 2, in one piece. The lock of `std::io::stderr` is not taken:
+/// another thread may have held that lock at a fork.
 fn to_stderr(record: &Record) {
     if filter().matches(record) {
         let line = format!("[{:<5} {}] {}\n", record.level(), record.target(), record.args());
         let mut rest = line.as_bytes();
         while !rest.is_empty() {
-            // SAFETY: as many bytes as the slice has.
+            // SAFETY: the pointer and the length are those of the slice `rest`.
             match unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) } {
                 written if written > 0 => rest = &rest[(written as usize).min(rest.len())..],
                 _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
@@ -112,14 +114,14 @@ fn to_stderr(record: &Record) {
     }
 }
 
-/// Installs the logger, and a panic hook that logs instead of printing; once. In a Rust program
-/// that has a logger, that one stays.
+/// Installs, once in a process, the logger and a panic hook that logs a panic instead of printing
+/// it. A logger that a Rust program has installed before stays.
 ///
-/// Nobody waits for another thread that installs: a line that is logged in these microseconds is
-/// lost, and a child that is forked in them logs nothing, since `log` and `std` would make it wait
-/// for a thread that it does not have.
+/// No thread waits for another thread that installs the logger. A line that is logged during these
+/// microseconds is lost, and a child that is forked during them logs nothing: `log` and `std` would
+/// make the child wait for a thread that it does not have.
 fn install() {
-    /// 0: not yet; else the number of the process that did it.
+    /// 0 before the installation; then the number of the process that installed the logger.
     static BY: AtomicU64 = AtomicU64::new(0);
     let process = Process::current().number();
     if BY.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -130,14 +132,14 @@ fn install() {
     }
 }
 
-/// A callback in memory of its own.
+/// Moves a callback to heap memory; fails if there is none.
 fn on_heap(callback: Callback) -> Result<*mut Callback> {
     let mut place = with_room(1)?;
     place.push(callback);
     Ok(Box::into_raw(place.into_boxed_slice()).cast())
 }
 
-/// What the configuration's number means.
+/// Returns the log filter for `log_level` of the configuration.
 pub(super) fn level_of(level: i32) -> Result<LevelFilter> {
     match level {
         0 => Ok(LevelFilter::Debug),
@@ -148,7 +150,7 @@ pub(super) fn level_of(level: i32) -> Result<LevelFilter> {
     }
 }
 
-/// Sets what is logged: 0 DEBUG to 3 ERROR, as in the configuration.
+/// Sets the log level: 0 DEBUG to 3 ERROR, as in the configuration.
 pub(super) fn set_level(level: i32) -> Result<()> {
     let filter = level_of(level)?;
     install();
@@ -156,7 +158,7 @@ pub(super) fn set_level(level: i32) -> Result<()> {
     Ok(())
 }
 
-/// Warns even before any level is set.
+/// Logs a warning even before a configuration has set the log level.
 pub(super) fn warn_always(text: &str) {
     install();
     if log::max_level() == LevelFilter::Off {
@@ -165,16 +167,17 @@ pub(super) fn warn_always(text: &str) {
     log::warn!("{text}");
 }
 
-/// Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3
-/// ERROR. `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` set it to the `log_level` of
-/// their configuration. The variable GPUZIP_LOG filters what goes to stderr.
+/// Sets the log level for the whole process from now on: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR.
+/// `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` also set it, to the `log_level` of
+/// their configuration. The environment variable GPUZIP_LOG filters the lines that go to stderr.
 #[no_mangle]
 pub extern "C" fn gpuzip_set_log_level(level: i32) -> gpuzip_status_t {
     entry("gpuzip_set_log_level", || set_level(level))
 }
 
 /// Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to
-/// stderr again. `user` is handed to the callback as it is and must outlive its registration.
+/// stderr again. `user` is handed to the callback unchanged and must stay valid as long as the
+/// callback is registered.
 #[no_mangle]
 pub extern "C" fn gpuzip_set_log_callback(
     callback: gpuzip_log_callback_t,
@@ -188,8 +191,8 @@ pub extern "C" fn gpuzip_set_log_callback(
         let old = CALLBACK.swap(new, Ordering::AcqRel);
         drop(none_running);
         if !old.is_null() {
-            // SAFETY: made by `on_heap`, and nobody reads it any more: whoever did has given the
-            // lock back.
+            // SAFETY: `on_heap` made the callback, and no thread reads it any more: every reader
+            // has given the lock back.
             drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(old, 1)) });
         }
         Ok(())

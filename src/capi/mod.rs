@@ -1,5 +1,5 @@
-//! The C ABI: every `extern "C"` of the library. Each checks and converts its arguments, calls the
-//! session and maps errors to statuses.
+//! The C ABI: every `extern "C"` function of the library. Each function checks and converts its
+//! arguments, calls the session and maps errors to statuses.
 
 // The names are those of the C header.
 #![allow(non_camel_case_types)]

@@ -1,4 +1,4 @@
-//! Profiles: measured in a shot, taken and given as bytes.
+//! The calls that measure a profile during a shot, export it as bytes and import it.
 
 use super::entry::{entry, not_null, write, write_sized};
 use super::handles::with_session;
@@ -8,25 +8,26 @@ use crate::predict::Profile;
 use crate::session::Session;
 use std::ffi::c_void;
 
-/// Measures the next shot, or the one that begins: call it before the first action or after
-/// TERMINATE.
+/// Measures a profile during the next shot. Call it before the first action of that shot or after
+/// TERMINATE of the shot before.
 ///
-/// Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is
-/// copied within the device and across the link and compressed and decompressed with the codecs
-/// that the configuration has, or leaves to choose from. The shot's own results are those of
-/// any other; it takes longer, and while it runs, memory for one more state on the device and on
-/// the host, and what the codecs need. When TERMINATE has been handed out the session has the
-/// profile: it is written to `profile_path` if that is set, and `gpuzip_profile_export` gives it.
-/// The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in
-/// step.
+/// The session times the steps of that shot. In each of eight parts of the sweep it also copies one
+/// of the saved states within the device and across the link, and compresses and decompresses it
+/// with the codecs that the configuration names or leaves to choose from. The results of the shot
+/// are those of any other shot. The shot takes longer and needs additional memory: one state on the
+/// device, one on the host, and what the codecs need. When TERMINATE has been handed out, the
+/// session has the profile: it writes the profile to `profile_path` if that is set, and
+/// `gpuzip_profile_export` returns it. The session keeps its plan until `gpuzip_profile_import`, so
+/// that ranks stay in step.
 #[no_mangle]
 pub extern "C" fn gpuzip_autotune(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_autotune", || with_session(handle, Session::autotune))
 }
 
-/// The profile that the session measured last, or was given, as bytes that mean the same on every
-/// machine: broadcast them, or write them to a file. `*bytes` becomes their number. With `data`
-/// NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
+/// Writes the profile that the session measured last, or was given, to `data`, as bytes that have
+/// the same meaning on every machine: broadcast them, or write them to a file. `*bytes` becomes the
+/// number of bytes. With `data` NULL the call writes `*bytes` only; otherwise `data` has room for
+/// `capacity` bytes, at least `*bytes`.
 ///
 /// # Safety
 /// `data` is NULL or points to `capacity` bytes; `bytes` is NULL or points to a number.
@@ -45,7 +46,8 @@ pub unsafe extern "C" fn gpuzip_profile_export(
             return fail!(Argument, "capacity = {capacity}: the profile has {size} bytes");
         }
         if !data.is_null() {
-            // SAFETY: room for that many bytes, as just checked, by this function's contract.
+            // SAFETY: `data` has at least `size` bytes, as just checked, by this function's
+            // contract.
             unsafe { std::ptr::copy_nonoverlapping(profile.as_ptr(), data.cast(), size) };
         }
         // SAFETY: by this function's contract.
@@ -53,12 +55,13 @@ pub unsafe extern "C" fn gpuzip_profile_export(
     })
 }
 
-/// Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew
-/// by it: before the first action, or after TERMINATE for the next shot. A plan is a function of
-/// configuration, profile and fields alone: ranks that import the same bytes between the same shots
-/// plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of
-/// another version or of another backend, or no plan fits, the session stays as it was. Memory is
-/// allocated with the next action.
+/// Gives the session a profile, as bytes from `gpuzip_profile_export` or from a profile's file, and
+/// makes a new plan with it. Call it before the first action, or after TERMINATE for the next shot.
+/// A plan depends on configuration, profile and fields only: ranks that import the same bytes
+/// between the same shots make the same plan. If several sessions follow one schedule, each of them
+/// imports. If the profile is damaged, or comes from another version or another backend, or if no
+/// plan fits the budgets, the session stays unchanged. The memory of the new plan is allocated with
+/// the next action.
 ///
 /// # Safety
 /// `data` is NULL or points to `bytes` bytes.
@@ -75,8 +78,8 @@ pub unsafe extern "C" fn gpuzip_profile_import(
     })
 }
 
-/// What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one
-/// there is none.
+/// Describes the profile in `data` and its codec number `index`, counted from 0. If `index` is
+/// beyond the last codec, the members about a codec are 0.
 ///
 /// # Safety
 /// `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t`
@@ -96,9 +99,11 @@ pub unsafe extern "C" fn gpuzip_profile_info(
     })
 }
 
-/// No profile is as long as this.
+/// Bytes of the longest profile that is read; every profile is shorter.
 const LONGEST: u64 = 1 << 20;
 
+/// Reads a profile from the caller's bytes.
+///
 /// # Safety
 /// `data` is NULL or points to `bytes` bytes.
 unsafe fn read(data: *const c_void, bytes: u64) -> Result<Profile> {

@@ -1,5 +1,5 @@
-//! Whole sweeps by callbacks: the loop over the actions, for applications that would rather be
-//! called.
+//! The calls that run whole sweeps: the library loops over the actions and calls the application's
+//! callbacks.
 
 use super::entry::{entry, not_null, read_sized, zero_words};
 use super::float::in_caller;
@@ -13,8 +13,8 @@ use crate::schedule::Kind;
 use crate::session::Session;
 use std::ffi::c_void;
 
-/// A run over (a part of) a shot. The session is locked for its own calls only, never while the
-/// application is called.
+/// The run of a shot or of a part of it. The session is locked only during calls on it, never while
+/// a callback of the application runs.
 struct Run {
     handle: *mut gpuzip_t,
     callbacks: gpuzip_callbacks_t,
@@ -23,6 +23,8 @@ struct Run {
 }
 
 impl Run {
+    /// Copies the callbacks and the fields and checks them.
+    ///
     /// # Safety
     /// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` is NULL or
     /// points to `nfields` fields.
@@ -34,7 +36,7 @@ impl Run {
         stream: *mut c_void,
     ) -> Result<Run> {
         not_null(callbacks, "callbacks")?;
-        // SAFETY: by this function's contract; the size is looked at before the rest.
+        // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
         let callbacks = unsafe {
             let size = (&raw const (*callbacks).struct_size).read_unaligned();
             read_sized(
@@ -49,18 +51,18 @@ impl Run {
         if callbacks.forward.is_none() {
             return fail!(Argument, "callbacks->forward is NULL");
         }
-        // SAFETY: by this function's contract. What is not valid about the fields is said before
-        // the application is called.
+        // SAFETY: by this function's contract. Invalid fields are reported before a callback is
+        // called.
         let given = unsafe { app_fields(fields, nfields) }?;
         let located = callbacks.locate.is_some();
         with_session(handle, |session| session.check_run(&given, located))?;
-        // SAFETY: `app_fields` has read them.
+        // SAFETY: `app_fields` has read these `nfields` fields before.
         let fields =
             (0..nfields as usize).map(|i| unsafe { fields.add(i).read_unaligned() }).collect();
         Ok(Run { handle, callbacks, fields, stream })
     }
 
-    /// Serves the actions that `next` gives until it gives none, or TERMINATE.
+    /// Serves the actions that `next` returns, until it returns `None` or TERMINATE.
     fn serve_all(&self, next: impl Fn(&mut Session) -> Result<Option<Tick>>) -> Result<()> {
         let mut done: Option<Tick> = None;
         loop {
@@ -81,7 +83,8 @@ impl Run {
             (self.callbacks.user, tick.action.ts as i32, tick.end as i32, tick.action.flags);
         match tick.action.kind {
             Kind::Forward => {
-                // SAFETY: the application's promise to `gpuzip_run_forward`.
+                // SAFETY: the application promised to `gpuzip_run_forward` that the callbacks may
+                // be called.
                 let value = self
                     .callbacks
                     .forward
@@ -89,7 +92,7 @@ impl Run {
                 self.returned(value, || format!("forward of {ts} to {end}"))
             }
             Kind::Backward => {
-                // SAFETY: as above.
+                // SAFETY: as for `forward`.
                 let value = self
                     .callbacks
                     .backward
@@ -102,7 +105,7 @@ impl Run {
                     Kind::Save => session.save(ts as i64, &fields, Stream(self.stream)),
                     _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
                 })?;
-                // SAFETY: as above.
+                // SAFETY: as for `forward`.
                 let value = self.callbacks.observe.map_or(0, |observe| {
                     in_caller(|| unsafe { observe(user, kind as i32, ts, flags) })
                 });
@@ -111,28 +114,29 @@ impl Run {
         }
     }
 
-    /// The fields, where the application says that they are.
+    /// Returns the fields with the addresses that the callback `locate` gives, if there is one.
     fn locate(&self, kind: Kind, ts: i32) -> Result<Vec<AppField>> {
         let (mut fields, count) = (self.fields.clone(), self.fields.len() as u32);
         if let Some(locate) = self.callbacks.locate {
-            // SAFETY: the application's promise; the fields are a copy of `count` of them.
+            // SAFETY: the application promised to `gpuzip_run_forward` that the callbacks may be
+            // called; `fields` is a copy of its `count` fields.
             let value = in_caller(|| unsafe {
                 locate(self.callbacks.user, kind as i32, ts, fields.as_mut_ptr(), count)
             });
             self.returned(value, || format!("locate of {ts}"))?;
         }
-        // SAFETY: as many fields as there are, with the application's memory.
+        // SAFETY: `fields` has `count` fields, whose data is the application's memory.
         unsafe { app_fields(fields.as_ptr(), count) }
     }
 
-    /// Goes on if a callback returned 0. If not, only `gpuzip_setup` can follow: what its action
-    /// asked for may be half done.
+    /// Checks what a callback returned: 0 continues the run. Any other value stops the shot, since
+    /// the callback may have done its action in part; only `gpuzip_setup` is valid then.
     fn returned(&self, value: i32, call: impl FnOnce() -> String) -> Result<()> {
         if value == 0 {
             return Ok(());
         }
         let why = format!("callback {} returned {value}", call());
-        // The callback may have given up the session itself.
+        // The callback may have finalized the session itself, so an error is ignored.
         let _ = with_session(self.handle, |session| {
             session.stop(&why);
             Ok(())
@@ -141,20 +145,21 @@ impl Run {
     }
 }
 
-/// Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD.
-/// FORWARDs go to `callbacks->forward`, saves and retrieves are done here. Returns before the first
-/// BACKWARD is begun, so that the application can do what it has to between the sweeps; a session
-/// that is there already stays there.
+/// Runs the forward sweep of a shot: the actions that `gpuzip_get_action` would give, up to the
+/// first BACKWARD. FORWARD actions go to `callbacks->forward`; the library does the saves and
+/// retrieves. The call returns before the first BACKWARD begins, so that the application can work
+/// between the sweeps. If the session has already reached the first BACKWARD, the call does
+/// nothing.
 ///
-/// `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says
-/// each time where those are; `stream` is as for `gpuzip_save`. All of it is copied. If a callback
-/// returns other than 0, nothing more is called and the result is GPUZIP_ERR_CALLBACK, with the
-/// value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions
-/// with `zero_copy` = 1 cannot run so.
+/// `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` gives
+/// the address of the data at each action; `stream` is as for `gpuzip_save`. The library copies the
+/// callbacks and the fields. If a callback returns a value other than 0, no callback is called any
+/// more, the result is GPUZIP_ERR_CALLBACK with the value in the error's text, and the session
+/// needs `gpuzip_setup` before its next shot. Sessions with `zero_copy` = 1 cannot be run this way.
 ///
 /// # Safety
-/// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields`
-/// fields, whose data is readable and writable.
+/// `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` points to
+/// `nfields` fields, whose data is readable and writable.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_run_forward(
     handle: *mut gpuzip_t,
@@ -170,12 +175,12 @@ pub unsafe extern "C" fn gpuzip_run_forward(
     })
 }
 
-/// Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a
-/// shot that has not begun, all of it. Parameters and result as for `gpuzip_run_forward`;
+/// Runs the rest of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep, in a shot
+/// that has not begun both sweeps. Parameters and result as for `gpuzip_run_forward`;
 /// `callbacks->backward` must not be NULL.
 ///
 /// # Safety
-/// As `gpuzip_run_forward`.
+/// As for `gpuzip_run_forward`.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_run_reverse(
     handle: *mut gpuzip_t,

@@ -1,4 +1,4 @@
-//! Schedules by themselves, and shared by several sessions.
+//! The calls on schedules: alone, or shared by several sessions.
 
 use super::checked::adopted;
 use super::entry::{entry, entry_that_frees, write, write_sized};
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::schedule::{validate, Ranges, Schedule};
 use std::sync::Arc;
 
-/// An action as the ABI says it.
+/// Converts an action to the struct of the ABI.
 pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     let Tick { it, action, end, .. } = tick;
     gpuzip_action_t {
@@ -25,17 +25,17 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     }
 }
 
-/// A session's plan, how its snapshots are stored, and the tiers that it is for.
+/// The plan of a session, how its snapshots are stored, and its budgets.
 pub(super) struct Planned<'a> {
     pub plan: &'a Plan,
     pub compression: &'a Settings,
     pub sizes: &'a TierSpec,
-    /// `device_budget` and `host_budget`; 0: none.
+    /// `device_budget` and `host_budget` in bytes; 0: no budget.
     pub budgets: (u64, u64),
 }
 
-/// The numbers of a schedule, with or without range actions, and, if there is one, of a session's
-/// plan.
+/// Fills the summary of a schedule, with or without range actions, and of a session's plan if there
+/// is one.
 pub(super) fn summarize(
     schedule: &Schedule,
     ranges: bool,
@@ -82,14 +82,15 @@ pub(super) fn summarize(
     Ok(summary)
 }
 
-/// Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is
-/// copied, strings included. If budgets decide the number of snapshots, that is settled at the
-/// first action, when all sessions are attached; without sessions `auto` is Revolve with GPUZIP's
-/// number of snapshots. On success `*schedule` is a handle, to be given back with
-/// `gpuzip_schedule_release`.
+/// Makes a schedule for `steps` time steps that stands before its first action. `config` is copied,
+/// strings included. If the budgets decide the number of snapshots, the number is settled at the
+/// first action, when all sessions are attached. Without sessions, algorithm `auto` is Revolve with
+/// GPUZIP's number of snapshots (`snapshot_rule` 1). On success `*schedule` is a handle; give it
+/// back with `gpuzip_schedule_release`.
 ///
 /// # Safety
-/// `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
+/// `config` is NULL or points to a configuration; `schedule` is NULL or points to memory for a
+/// handle.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_schedule_create(
     config: *const gpuzip_config_t,
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     })
 }
 
-/// Moves the cursor to the next action and writes it to `*action`. Sessions follow with
-/// `gpuzip_dispatch`. After TERMINATE only a rewind is valid.
+/// Moves the schedule to its next action and writes the action to `*action`. The sessions of the
+/// schedule follow with `gpuzip_dispatch`. After TERMINATE only `gpuzip_schedule_rewind` is valid.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
@@ -123,8 +124,8 @@ pub unsafe extern "C" fn gpuzip_schedule_get_action(
     })
 }
 
-/// Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as
-/// `gpuzip_peek_action`.
+/// Writes to `*action` the action that `gpuzip_schedule_get_action` would give next, and changes
+/// nothing; the counterpart of `gpuzip_peek_action`.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
@@ -141,13 +142,14 @@ pub unsafe extern "C" fn gpuzip_schedule_peek_action(
     })
 }
 
-/// Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
+/// Moves the schedule back to before its first action. Every session of the schedule then needs
+/// `gpuzip_setup`.
 #[no_mangle]
 pub extern "C" fn gpuzip_schedule_rewind(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
     entry("gpuzip_schedule_rewind", || handles::schedule(schedule)?.rewind().map(drop))
 }
 
-/// The numbers of a schedule, by one pass over it. The fields that belong to a plan are 0.
+/// Computes the summary of a schedule in one pass over it. The members about a plan are 0.
 ///
 /// # Safety
 /// `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -164,7 +166,7 @@ pub unsafe extern "C" fn gpuzip_schedule_summary(
     })
 }
 
-/// Gives a schedule handle back. Sessions that follow the schedule keep it alive.
+/// Gives a schedule handle back. The schedule itself lives as long as sessions follow it.
 #[no_mangle]
 pub extern "C" fn gpuzip_schedule_release(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
     entry_that_frees("gpuzip_schedule_release", || handles::remove_schedule(schedule))

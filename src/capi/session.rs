@@ -1,4 +1,4 @@
-//! Sessions: the core loop.
+//! The calls on sessions: the core loop over the actions.
 
 use super::checked::{adopted, checked};
 use super::entry::{entry, entry_that_frees, not_null, write, write_sized, zero_words};
@@ -13,7 +13,7 @@ use crate::session::{estimate, Estimate, Session};
 use crate::stats::Stats;
 use std::ffi::c_void;
 
-/// The fields of a call, with their memory.
+/// Reads the fields of a call, with the addresses of their memory.
 ///
 /// # Safety
 /// `fields` is NULL or points to `nfields` fields, whose data, where not NULL, is memory for their
@@ -27,11 +27,11 @@ pub(super) unsafe fn app_fields(
         return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");
     }
     let convert = |i: u32| {
-        // SAFETY: i < nfields, by this function's contract.
+        // SAFETY: `fields` points to `nfields` fields by this function's contract, and i < nfields.
         let given = unsafe { fields.add(i as usize).read_unaligned() };
         let field = field_of(&given).map_err(|e| e.within(format_args!("field {i}")))?;
         if field.n.contains(&0) || field.bytes().is_none() {
-            // Extents that are impossible are refused with the layout of the state.
+            // The check of the state's layout refuses impossible extents later.
             return Ok(AppField { field, memory: None });
         }
         let rows = Rows::of(&field, given.pitch2, given.pitch3)
@@ -39,7 +39,7 @@ pub(super) unsafe fn app_fields(
         if given.data.is_null() {
             return Ok(AppField { field, memory: None });
         }
-        // SAFETY: the caller of the ABI promises this memory for the values of the field.
+        // SAFETY: the caller of the ABI promises that `data` is memory for the values of the field.
         let memory = unsafe { AppMemory::in_rows(given.data.cast(), rows) };
         Ok(AppField { field, memory: Some(memory) })
     };
@@ -67,8 +67,8 @@ fn field_of(given: &gpuzip_field_t) -> Result<Field> {
 /// Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
 ///
 /// `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the
-/// `nfields` fields of a state: their shapes, types and roles count, their data may be NULL. On
-/// success `*handle` is the session, to be given back with `gpuzip_finalize`.
+/// `nfields` fields of a state: their shapes, types and roles are read, and their data may be NULL.
+/// On success `*handle` is the session; give it back with `gpuzip_finalize`.
 ///
 /// # Safety
 /// `config` and `handle` are NULL or valid; `fields` points to `nfields` fields.
@@ -90,12 +90,13 @@ pub unsafe extern "C" fn gpuzip_init(
     })
 }
 
-/// Makes a session that follows `schedule` together with others, one per device. `config` gives its
-/// tiers and policy; the schedule's own configuration gives the algorithm and whether actions are
-/// ranges. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+/// Makes a session that follows `schedule` together with other sessions, one for each device.
+/// `config` gives the session's tiers and replacement policy; the schedule's own configuration
+/// gives the algorithm and `range_actions`. The session's memory is allocated with the first
+/// action. Parameters as for `gpuzip_init`.
 ///
 /// # Safety
-/// As `gpuzip_init`.
+/// As for `gpuzip_init`.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_attach(
     schedule: *mut gpuzip_schedule_t,
@@ -115,11 +116,11 @@ pub unsafe extern "C" fn gpuzip_attach(
     })
 }
 
-/// The schedule that a session follows, as a handle of its own: give it back with
+/// Returns the schedule that a session follows, as a new handle: give the handle back with
 /// `gpuzip_schedule_release`.
 ///
 /// # Safety
-/// `schedule` is NULL or points to a handle's place.
+/// `schedule` is NULL or points to memory for a handle.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_get_schedule(
     handle: *mut gpuzip_t,
@@ -133,23 +134,24 @@ pub unsafe extern "C" fn gpuzip_get_schedule(
     })
 }
 
-/// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan
-/// is kept. Call it before each shot, for every session of a schedule; a new session needs none
-/// before its first.
+/// Prepares a shot: moves the schedule back to before its first action, forgets all snapshots and
+/// clears the statistics; the plan is kept. Call it before each shot, for every session of a
+/// schedule. A new session does not need it before its first shot.
 ///
-/// A shot that was left after its last BACKWARD without TERMINATE ends here, with all that
-/// TERMINATE does: the line in the performance log, the end in the timeline, the profile of
-/// `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
-/// time up to this call then counts as that BACKWARD's. An error is of the shot before, and told
-/// once: a second call begins the next shot.
+/// If the application left the shot before after its last BACKWARD and without TERMINATE, this call
+/// does what TERMINATE does for that shot: it writes the line of the performance log and the end of
+/// the timeline, keeps the profile of `gpuzip_autotune`, and on a GPU checks that every restored
+/// state was what had been saved. The time up to this call then counts as time of that BACKWARD. An
+/// error of this call belongs to the shot before and is returned once: a second call begins the
+/// next shot.
 #[no_mangle]
 pub extern "C" fn gpuzip_setup(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_setup", || with_session(handle, Session::setup))
 }
 
-/// Moves the schedule to its next action, follows it with this session, and writes it to `*action`.
-/// An action that asks for a save or a retrieve must be served before the next one. After TERMINATE
-/// only `gpuzip_setup` is valid.
+/// Moves the schedule and this session to the next action and writes the action to `*action`. The
+/// application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
+/// action. After TERMINATE only `gpuzip_setup` is valid.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
@@ -166,11 +168,11 @@ pub unsafe extern "C" fn gpuzip_get_action(
     })
 }
 
-/// Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action
-/// stays the next one. A loop sees so that the forward sweep is over while its last action is still
-/// the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The schedule is
-/// decided by this call if it is not yet. After TERMINATE there is no next action:
-/// GPUZIP_ERR_STATE.
+/// Writes to `*action` the action that `gpuzip_get_action` would give next, and changes nothing.
+/// This tells a loop that the forward sweep is over while the last action of the sweep is still the
+/// current one: the next action is then a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. If the schedule
+/// is not decided yet, the call decides it. After TERMINATE there is no next action, and the result
+/// is GPUZIP_ERR_STATE.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.
@@ -187,18 +189,20 @@ pub unsafe extern "C" fn gpuzip_peek_action(
     })
 }
 
-/// Follows the schedule to its current action, which must be number `it`. For the sessions whose
-/// schedule somebody else advances; for a session that is there already it does nothing.
+/// Moves the session to the current action of its schedule, which must be number `it`. For sessions
+/// whose schedule another caller advances; the call does nothing if the session is there already.
 #[no_mangle]
 pub extern "C" fn gpuzip_dispatch(handle: *mut gpuzip_t, it: i64) -> gpuzip_status_t {
     entry("gpuzip_dispatch", || with_session(handle, |session| session.dispatch(it)))
 }
 
-/// Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init,
-/// and their data may move from call to call. Fields that overlap each other, or the session's own
-/// memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t;
-/// NULL is the default stream) and the call does not wait. `stream` stays valid until the next save
-/// or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the
+/// Saves u(ts), which the fields hold. The current action must be SAVE of `ts`. `fields` have the
+/// shapes given at init; the addresses of their data may differ from call to call. Fields that
+/// overlap each other or the session's own memory are an error.
+///
+/// On a GPU the call does not wait: the GPU reads the fields in the order of `stream` (a CUstream
+/// or cudaStream_t; NULL is the default stream). `stream` must stay valid until the next save or
+/// retrieve, `gpuzip_setup` or `gpuzip_finalize`, since the library finds out from it how far the
 /// GPU is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on
 /// return.
 ///
@@ -220,14 +224,14 @@ pub unsafe extern "C" fn gpuzip_save(
 }
 
 /// Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as
-/// for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call does not wait;
-/// `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields
-/// have been written on return.
+/// for `gpuzip_save`. On a GPU the call does not wait: the GPU writes the fields in the order of
+/// `stream`, which must stay valid as for `gpuzip_save`. On the host backend `stream` is NULL, and
+/// the fields have been written on return.
 ///
-/// Without a codec each field has the bytes that were saved. A lossy codec keeps its bound for
-/// every value, zeros included: where the application has zeros that its time steps read and never
-/// compute, such as a halo or a boundary, the field may come back with values within the bound. Set
-/// those zeros again after the call.
+/// Without a codec each field gets the bytes that were saved. A lossy codec keeps its bound for
+/// every value, zeros included: zeros that the application's time steps read and never compute,
+/// such as those of a halo or a boundary, may come back as values within the bound. Set those zeros
+/// again after the call.
 ///
 /// # Safety
 /// `fields` points to `nfields` fields whose data is writable.
@@ -246,26 +250,27 @@ pub unsafe extern "C" fn gpuzip_retrieve(
     })
 }
 
-/// The pointers that the library hands out, into the caller's array.
+/// Writes the addresses that the library hands out into the caller's array.
 ///
 /// # Safety
-/// `data` points to as many places as there are pointers.
+/// `data` points to room for as many addresses as `pointers` has.
 unsafe fn write_pointers(data: *mut *mut c_void, pointers: &[*mut c_void]) {
     for (i, &pointer) in pointers.iter().enumerate() {
-        // SAFETY: by this function's contract.
+        // SAFETY: `data` has room for every address by this function's contract.
         unsafe { data.add(i).write_unaligned(pointer) };
     }
 }
 
-/// Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes
-/// u(ts) instead of having it copied.
+/// Zero copy, for sessions with `zero_copy` = 1: hands out memory in which the application computes
+/// u(ts), so that the library need not copy the fields.
 ///
-/// The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE,
-/// or SAVE of `ts`. `data[i]` becomes the address of field i, which `stream` may write to from now
-/// on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+/// The current action is the FORWARD to `ts` (the `ts_end` of a range) with
+/// GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. `data[i]` becomes the address of field i, to
+/// which work on `stream` may write from now on. `gpuzip_save_commit` must follow. Nothing is
+/// copied within the device.
 ///
 /// # Safety
-/// `data` is NULL or points to `nfields` places.
+/// `data` is NULL or points to room for `nfields` addresses.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_save_begin(
     handle: *mut gpuzip_t,
@@ -285,9 +290,9 @@ pub unsafe extern "C" fn gpuzip_save_begin(
     })
 }
 
-/// Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the
-/// current action must be SAVE of `ts`. That memory may be read until the next save or retrieve is
-/// done on the stream, and written no more.
+/// Saves u(ts), which work on `stream` has computed in the memory from `gpuzip_save_begin`; the
+/// current action must be SAVE of `ts`. The application may read this memory until the next save or
+/// retrieve is done on the stream, and must not write to it any more.
 #[no_mangle]
 pub extern "C" fn gpuzip_save_commit(
     handle: *mut gpuzip_t,
@@ -299,12 +304,13 @@ pub extern "C" fn gpuzip_save_commit(
     })
 }
 
-/// Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done
-/// there; it need not be given back. The current action must be RESTORE of `ts`. The memory must
-/// not be written to, unless the action has the flag LAST_USE.
+/// Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
+/// retrieve is done on the stream; the memory need not be given back. The current action must be
+/// RESTORE of `ts`. The application must not write to the memory unless the action has
+/// GPUZIP_FLAG_LAST_USE.
 ///
 /// # Safety
-/// `data` is NULL or points to `nfields` places.
+/// `data` is NULL or points to room for `nfields` addresses.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_retrieve_acquire(
     handle: *mut gpuzip_t,
@@ -324,9 +330,10 @@ pub unsafe extern "C" fn gpuzip_retrieve_acquire(
     })
 }
 
-/// Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or
-/// retrieve does: what uses it is enqueued on `stream`, or over, and it must not be touched after
-/// that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
+/// Gives the memory that `gpuzip_retrieve_acquire` handed out for `ts` back early. The work that
+/// uses the memory must be enqueued on `stream` or done, and the application must not use the
+/// memory after this call. The call is optional: without it the next save or retrieve gives the
+/// memory back, and the earlier it comes, the earlier the library can fetch the next snapshot.
 /// Valid in any action up to the next save or retrieve.
 #[no_mangle]
 pub extern "C" fn gpuzip_retrieve_release(
@@ -340,14 +347,14 @@ pub extern "C" fn gpuzip_retrieve_release(
 }
 
 /// Blocks the calling thread until all saves and retrieves of this session so far have read and
-/// written their fields. Only for codes that touch the fields outside the stream that they gave; on
-/// the host backend that is so on return of each call.
+/// written their fields. Needed only if the application uses the fields outside the stream that it
+/// passed to them. On the host backend every save and retrieve is complete when it returns.
 #[no_mangle]
 pub extern "C" fn gpuzip_synchronize(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_synchronize", || with_session(handle, Session::synchronize))
 }
 
-/// What this session counted and timed since its last setup.
+/// Copies the statistics of this session since its last setup.
 ///
 /// # Safety
 /// `stats` is NULL or points to statistics whose `struct_size` is set.
@@ -394,7 +401,7 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
     }
 }
 
-/// What was decided for this session: schedule, plan and memory.
+/// Describes what was decided for this session: schedule, plan and memory.
 ///
 /// # Safety
 /// `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -417,12 +424,13 @@ pub unsafe extern "C" fn gpuzip_summary(
     })
 }
 
-/// What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
-/// `device_bytes` is what it takes of the device, and enough as `device_budget`, if the backend is
-/// named or the fields' memory tells it; `host_bytes` is what snapshots of the expected sizes have.
+/// Describes what `gpuzip_init` would decide and allocate, and allocates nothing. Parameters as for
+/// `gpuzip_init`. `device_bytes` is the memory that the session would take of the device, and is
+/// enough as `device_budget`, provided the backend is named or follows from the memory of the
+/// fields. `host_bytes` is the host memory of the snapshots at their expected sizes.
 ///
 /// # Safety
-/// As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
+/// As for `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_memory_required(
     config: *const gpuzip_config_t,
@@ -448,19 +456,19 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     })
 }
 
-/// Frees a session once its transfers are done; if another thread is in a call on it, when that
-/// call returns. The handle is invalid at once.
+/// Frees a session after its transfers are done. If another thread is in a call on the session, the
+/// session is freed when that call returns. The handle becomes invalid at once.
 ///
-/// A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`.
-/// If a state that a GPU restored was not what had been saved, and no call has said so yet, that is
-/// the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
-/// freed all the same.
+/// If the application left a shot after its last BACKWARD and without TERMINATE, this call ends the
+/// shot as `gpuzip_setup` does. If a state that a GPU restored was not what had been saved, and no
+/// call has reported that yet, the result is GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES or
+/// GPUZIP_ERR_DEVICE; the session is freed all the same.
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry_that_frees("gpuzip_finalize", || {
         let session = handles::remove_session(handle)?;
-        // A session that another thread is in, or that an internal error has left, ends with its
-        // last user, who logs what was found.
+        // A session that another thread uses, or that a panic has poisoned, is not closed here: its
+        // last user frees it and logs its errors.
         let closed = session.try_lock().map_or(Ok(()), |mut session| session.close());
         drop(session);
         closed

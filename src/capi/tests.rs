@@ -10,7 +10,7 @@ thread_local! {
     static ARMED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Called at the beginning of every entry of the test build.
+/// Panics if a test has armed the call `name`; every call of the test build begins with this check.
 pub(super) fn panic_if_armed(name: &str) {
     if ARMED.get() {
         panic!("injected into {name}");
@@ -18,13 +18,13 @@ pub(super) fn panic_if_armed(name: &str) {
 }
 
 fn last_error() -> String {
-    // SAFETY: the text is this thread's own.
+    // SAFETY: the error text belongs to this thread and is NUL-terminated.
     unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned()
 }
 
 fn config() -> gpuzip_config_t {
     let mut config = std::mem::MaybeUninit::uninit();
-    // SAFETY: init fills the whole struct.
+    // SAFETY: `gpuzip_config_init` fills the whole struct.
     unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         config.assume_init()
@@ -68,8 +68,8 @@ fn action(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
     (unsafe { gpuzip_get_action(handle, &mut action) }, action)
 }
 
-/// Every function of the ABI that returns a status, called with arguments that are as invalid as
-/// can be.
+/// Every function of the ABI that returns a status, with a call that passes NULL or another invalid
+/// value for each argument.
 #[allow(clippy::type_complexity, unused_unsafe)] // Some entries take no pointers.
 fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
     macro_rules! calls {
@@ -164,7 +164,7 @@ fn null_is_refused_everywhere() {
     assert_eq!(status, GPUZIP_OK);
     assert_eq!(action(handle).1.type_of(), GPUZIP_ACTION_SAVE);
     let nowhere = [gpuzip_field_t { data: null_mut(), ..fields[0] }];
-    // SAFETY: valid pointers, NULL data.
+    // SAFETY: every pointer is valid, and the field's data is NULL.
     unsafe {
         assert_eq!(gpuzip_save(handle, 0, nowhere.as_ptr(), 1, null_mut()), GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains("field 0: data is NULL"));
@@ -193,10 +193,10 @@ fn handles_are_checked() {
     let mut data = vec![0f32; 4];
     let (_, handle) = init(&revolve(2, 1), 5, &[field(&mut data)]);
     assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
-    // A handle of the other kind.
+    // A session's handle where a schedule's handle is needed.
     assert_eq!(gpuzip_schedule_rewind(handle.cast()), GPUZIP_ERR_HANDLE);
     let mut schedule = null_mut();
-    // SAFETY: valid pointers.
+    // SAFETY: `schedule` is a live variable.
     assert_eq!(unsafe { gpuzip_get_schedule(handle, &mut schedule) }, GPUZIP_OK);
     assert_eq!(gpuzip_finalize(schedule.cast()), GPUZIP_ERR_HANDLE);
     assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
@@ -340,7 +340,7 @@ fn bad_configurations_name_the_field() {
     let config = gpuzip_config_t { float_kind: null(), ..config };
     assert_eq!(init(&config, 20, &fields).0, GPUZIP_ERR_IO);
     assert!(last_error().contains("/no/such/trace"), "{}", last_error());
-    // SAFETY: made by `into_raw` above; freed once.
+    // SAFETY: `into_raw` made the pointer above, and it is freed once.
     drop(unsafe { CString::from_raw(path) });
 }
 
@@ -349,16 +349,16 @@ fn a_zeroed_block_one_is_enough_for_old_binaries() {
     let mut data = vec![0f32; 4];
     let mut config = revolve(3, 1);
     config.struct_size = 0;
-    config.policy = 99; // not read
+    config.policy = 99; // the library does not read block 2
     let (status, handle) = init(&config, 20, &[field(&mut data)]);
     assert_eq!(status, GPUZIP_OK, "{}", last_error());
     gpuzip_finalize(handle);
-    // SAFETY: a valid configuration of block 1.
+    // SAFETY: `config` is a valid configuration of block 1.
     assert_eq!(unsafe { gpuzip_config_free(&mut config) }, GPUZIP_OK);
     assert_eq!(config.policy, 99, "block 2 is not touched");
 }
 
-/// A header of tomorrow: the configuration has grown.
+/// The configuration of a newer header, which has more members than this library knows.
 #[repr(C)]
 struct NewerConfig {
     known: gpuzip_config_t,
@@ -386,7 +386,7 @@ fn a_newer_headers_configuration_is_accepted_as_far_as_it_asks_for_nothing_new()
     }
     config.later[2] = 0;
     config.known.policy = 1;
-    // SAFETY: a configuration that has the size that it says.
+    // SAFETY: `config` has as many bytes as its `struct_size` says.
     assert_eq!(unsafe { gpuzip_config_free(std::ptr::from_mut(&mut config).cast()) }, GPUZIP_OK);
     assert_eq!(
         (config.known.struct_size, config.known.policy, config.later),
@@ -395,13 +395,13 @@ fn a_newer_headers_configuration_is_accepted_as_far_as_it_asks_for_nothing_new()
     );
 }
 
-/// The environment is shared by all tests of the process.
+/// Locked by tests that change environment variables, which all tests of the process share.
 static ENVIRONMENT: Mutex<()> = Mutex::new(());
 
 fn load(content: &str) -> (i32, gpuzip_config_t) {
     let mut file = tempfile(content);
     let (path, mut loaded) = (CString::new(file.0.to_str().unwrap()).unwrap(), config());
-    // SAFETY: valid pointers.
+    // SAFETY: both pointers are to live values.
     let status = unsafe { gpuzip_config_load(path.as_ptr(), &mut loaded) };
     file.1.flush().unwrap();
     std::fs::remove_file(&file.0).unwrap();
@@ -438,7 +438,7 @@ fn files_and_variables_are_loaded() {
     assert_eq!(loaded.policy, GPUZIP_POLICY_LRU);
     // SAFETY: the string lives until the configuration is freed.
     assert_eq!(unsafe { CStr::from_ptr(loaded.trace_file_path) }, c"a b.txt");
-    // SAFETY: a valid configuration, freed twice.
+    // SAFETY: `loaded` is a valid configuration; a second free is allowed.
     unsafe {
         assert_eq!(gpuzip_config_free(&mut loaded), GPUZIP_OK);
         assert!(loaded.trace_file_path.is_null());
@@ -490,7 +490,7 @@ fn bad_files_name_the_culprit() {
         assert_eq!(loaded.cache_capacity, 0, "unchanged on an error");
     }
     let mut config = config();
-    // SAFETY: valid pointers.
+    // SAFETY: both pointers are to live values.
     assert_eq!(
         unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) },
         GPUZIP_ERR_IO
@@ -498,7 +498,8 @@ fn bad_files_name_the_culprit() {
     assert!(last_error().contains("/no/such/config"));
 }
 
-/// Names in any case, numbers in every spelling, files as editors leave them.
+/// Names in any case, numbers in every allowed spelling, and files with the line ends and byte
+/// order marks that editors write.
 #[test]
 fn values_are_read_as_people_write_them() {
     let _guard = ENVIRONMENT.lock();
@@ -520,12 +521,12 @@ fn values_are_read_as_people_write_them() {
     assert_eq!(value("\u{feff}device_budget = 12GB\n").device_budget, 12_000_000_000);
     assert_eq!(value("host_budget = 1.5GiB").host_budget, 3 << 29);
     assert_eq!(value("link_bandwidth = 2G\n").link_bandwidth, 2147483648.0);
-    // SAFETY: the string lives as long as the process.
+    // SAFETY: the string stays valid until the process ends.
     assert_eq!(unsafe { CStr::from_ptr(value("float_kind = Double\n").float_kind) }, c"double");
 }
 
-/// Neither many keys, nor a long one, nor a long value takes longer than reading it, and what to do
-/// is still in the error.
+/// A file with very many keys, a very long key or a very long value is refused within the time of
+/// reading it, and the error text still says what to do.
 #[test]
 fn large_files_are_refused_early() {
     let _guard = ENVIRONMENT.lock();
@@ -554,16 +555,16 @@ fn large_files_are_refused_early() {
     }
 }
 
-/// A copy, a configuration that was never loaded, one that is freed twice: strings that others use
-/// stay.
+/// Freeing a copy of a configuration, a configuration that was never loaded, or a configuration
+/// twice takes no strings from other configurations.
 #[test]
 fn freeing_a_configuration_takes_no_strings_from_another() {
     let _guard = ENVIRONMENT.lock();
     let text = |config: &gpuzip_config_t| {
-        // SAFETY: the string lives as long as the process.
+        // SAFETY: the string stays valid until the process ends.
         unsafe { CStr::from_ptr(config.trace_out) }.to_str().unwrap().to_owned()
     };
-    // SAFETY: valid configurations.
+    // SAFETY: `config` is a valid configuration.
     let free = |config: &mut gpuzip_config_t| unsafe { gpuzip_config_free(config) };
     let loaded: Vec<gpuzip_config_t> =
         (0..9).map(|k| load(&format!("trace_out = name of this test {k}\n")).1).collect();
@@ -579,7 +580,7 @@ fn freeing_a_configuration_takes_no_strings_from_another() {
     }
 }
 
-/// The table has every field that a file may set, with a value that it accepts for its default.
+/// The table of keys has every field that a file may set, and accepts the default value of each.
 #[test]
 fn the_table_of_keys_is_the_struct() {
     let header = include_str!("../../include/gpuzip.h");
@@ -609,7 +610,7 @@ fn output_structs_may_be_older_or_newer() {
     for size in [8, 40, size_of::<gpuzip_stats_t>(), size_of::<gpuzip_stats_t>() + 64] {
         buffer.fill(0xff);
         buffer[..8].copy_from_slice(&(size as u64).to_ne_bytes());
-        // SAFETY: the buffer has the size that it says.
+        // SAFETY: the buffer has as many bytes as its `struct_size` says.
         assert_eq!(unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) }, GPUZIP_OK);
         let known = size.min(size_of::<gpuzip_stats_t>());
         assert!(buffer[8..known.min(136)].iter().all(|&b| b == 0), "no counts yet, size {size}");
@@ -621,7 +622,7 @@ fn output_structs_may_be_older_or_newer() {
     }
     for size in [0u64, 7, 1 << 40] {
         buffer[..8].copy_from_slice(&size.to_ne_bytes());
-        // SAFETY: as above; only the size is read.
+        // SAFETY: the call refuses the size and reads nothing else.
         assert_eq!(
             unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) },
             GPUZIP_ERR_ARGUMENT
@@ -643,7 +644,7 @@ fn the_estimate_is_what_init_takes() {
     let (mut before, mut after) = (new(), new());
     let (status, handle) = init(&config, 400, &fields);
     assert_eq!(status, GPUZIP_OK);
-    // SAFETY: valid pointers.
+    // SAFETY: all pointers are to live values.
     unsafe {
         assert_eq!(
             gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut before),
@@ -682,7 +683,8 @@ fn streams_of_impossible_sizes_are_refused() {
         ..Default::default()
     };
     for bytes in [u64::MAX, 1 << 63] {
-        // SAFETY: nothing is read of a stream that no memory holds.
+        // SAFETY: the calls refuse a length that no memory can have, and read nothing of the
+        // stream.
         let statuses = unsafe {
             let stream = (&raw const byte).cast();
             [
@@ -692,7 +694,7 @@ fn streams_of_impossible_sizes_are_refused() {
         };
         assert_eq!(statuses, [GPUZIP_ERR_ARGUMENT; 2]);
     }
-    // SAFETY: there is no stream.
+    // SAFETY: the stream is NULL, which the call refuses.
     assert_eq!(
         unsafe { gpuzip_codec_info(std::ptr::null(), 0, 0, &mut info) },
         GPUZIP_ERR_ARGUMENT
@@ -706,11 +708,11 @@ fn sizes_that_no_memory_has_are_refused() {
         struct_size: size_of::<gpuzip_summary_t>() as u64,
         ..Default::default()
     };
-    // SAFETY: valid pointers.
+    // SAFETY: all pointers are to live values.
     let status =
         unsafe { gpuzip_memory_required(&revolve(500, 2), 1000, huge.as_ptr(), 1, &mut summary) };
     assert_eq!(status, GPUZIP_ERR_MEMORY, "{}", last_error());
-    // More saves and restores than a plan can number.
+    // A schedule with more saves and restores than a plan can number.
     let status = init(
         &gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_STORE_ALL, ..config() },
         i32::MAX,
@@ -727,7 +729,7 @@ fn every_session_counts_even_if_another_was_set_up_first() {
     let fields = [field(&mut data)];
     let budget =
         |slots: u64| gpuzip_config_t { host_budget: slots * 4096, backend: 1, ..revolve(0, 0) };
-    // SAFETY: valid pointers.
+    // SAFETY: all pointers are to live values.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&budget(20), 300, &mut schedule), GPUZIP_OK);
         assert_eq!(gpuzip_attach(schedule, &budget(20), fields.as_ptr(), 1, &mut a), GPUZIP_OK);
@@ -737,7 +739,7 @@ fn every_session_counts_even_if_another_was_set_up_first() {
     assert_eq!(gpuzip_setup(b), GPUZIP_OK);
     assert_eq!(action(a).0, GPUZIP_OK, "{}", last_error());
     assert_eq!(gpuzip_dispatch(b, 0), GPUZIP_OK);
-    // A session that missed a rewind is told so before it does anything.
+    // A session that missed a rewind of its schedule returns an error before it does anything.
     assert_eq!(gpuzip_schedule_rewind(schedule), GPUZIP_OK);
     assert_eq!(action(b).0, GPUZIP_ERR_STATE);
     assert_eq!((gpuzip_setup(a), gpuzip_setup(b)), (GPUZIP_OK, GPUZIP_OK));
@@ -755,7 +757,7 @@ fn every_session_counts_even_if_another_was_set_up_first() {
 fn schedules_work_by_themselves() {
     let (mut schedule, mut action, mut reversed) =
         (null_mut(), gpuzip_action_t::default(), Vec::new());
-    // SAFETY: valid pointers.
+    // SAFETY: all pointers are to live values.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&revolve(3, 0), 10, &mut schedule), GPUZIP_OK);
         for sweep in 0..2 {
@@ -799,7 +801,7 @@ fn ranges_are_of_the_schedules_own_configuration() {
         gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
     let config = gpuzip_config_t { backend: 1, range_actions: 1, ..revolve(1, 0) };
     let (mut ranges, mut actions) = (Vec::new(), 0);
-    // SAFETY: valid pointers.
+    // SAFETY: all pointers are to live values.
     unsafe {
         assert_eq!(gpuzip_schedule_create(&config, 5, &mut schedule), GPUZIP_OK);
         assert_eq!(
@@ -848,7 +850,7 @@ fn log_lines_reach_the_callback() {
     static LINES: Mutex<Vec<(i32, String)>> = Mutex::new(Vec::new());
     unsafe extern "C" fn collect(level: i32, message: *const c_char, user: *mut c_void) {
         assert_eq!(user as usize, 42);
-        // SAFETY: the library's promise.
+        // SAFETY: the library passes a NUL-terminated string to its log callback.
         let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
         LINES.lock().unwrap().push((level, text));
     }
@@ -888,7 +890,7 @@ fn statuses_are_the_codes_and_have_names() {
         (Code::Panic, GPUZIP_ERR_PANIC),
         (Code::Poisoned, GPUZIP_ERR_POISONED),
     ];
-    // SAFETY: the names are static.
+    // SAFETY: the names of statuses are static strings.
     let name = |status| unsafe { CStr::from_ptr(gpuzip_status_string(status)) };
     for (code, status) in pairs {
         assert_eq!(code as i32, status);

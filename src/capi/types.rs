@@ -1,10 +1,11 @@
 //! The structs and constants of the ABI. Their layouts are frozen: tests/layout.rs holds the
-//! offsets.
+//! offsets of the members.
 
 use std::ffi::{c_char, c_void};
 
-/// The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the
-/// reason). Positive numbers are reserved for success with a warning; this version returns none.
+/// The result of a call: 0 is success; negative numbers are errors, whose reason
+/// `gpuzip_last_error` returns. Positive numbers are reserved for success with a warning; this
+/// version returns none.
 pub type gpuzip_status_t = i32;
 
 /// Success.
@@ -18,15 +19,15 @@ pub const GPUZIP_ERR_UNSUPPORTED: i32 = -103;
 /// The fields differ in number, shape or type from those given at init.
 pub const GPUZIP_ERR_SHAPE: i32 = -104;
 /// A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time
-/// level is not what `shared_levels = 1` says.
+/// level is not what `shared_levels = 1` requires.
 pub const GPUZIP_ERR_VALUES: i32 = -105;
 /// The call does not fit the current action. Nothing has changed.
 pub const GPUZIP_ERR_STATE: i32 = -201;
-/// The handle was never made, or is finalized.
+/// The handle was never made, or has been given back.
 pub const GPUZIP_ERR_HANDLE: i32 = -202;
-/// The handle belongs to the process that this one was forked from; or CUDA, which does not work in
-/// a child of a process that has used it. The child's own configurations, schedules and sessions on
-/// the host are as good as any.
+/// The handle belongs to the process that this one was forked from; or the call needs CUDA, which
+/// does not work in a child of a process that has used it. Configurations, schedules and host
+/// sessions that the child makes itself work.
 pub const GPUZIP_ERR_FORKED: i32 = -203;
 /// A callback of the application returned other than 0 and so stopped the run.
 pub const GPUZIP_ERR_CALLBACK: i32 = -204;
@@ -41,91 +42,96 @@ pub const GPUZIP_ERR_IO: i32 = -401;
 pub const GPUZIP_ERR_PARSE: i32 = -402;
 /// A schedule breaks the rules of checkpointing.
 pub const GPUZIP_ERR_SCHEDULE: i32 = -403;
-/// A compressed stream is damaged, or of another version.
+/// A compressed stream is damaged, or was written by another version.
 pub const GPUZIP_ERR_STREAM: i32 = -404;
 /// The device failed.
 pub const GPUZIP_ERR_DEVICE: i32 = -501;
-/// A defect in gpuzip was caught.
+/// A defect in gpuzip was caught (a panic).
 pub const GPUZIP_ERR_PANIC: i32 = -901;
-/// An earlier defect left this handle unusable; finalize it.
+/// An earlier defect made this session unusable; finalize it.
 pub const GPUZIP_ERR_POISONED: i32 = -902;
 
-/// Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
+/// The application computes u(ts) from u(ts-1); with `range_actions`, it goes on to u(ts_end).
 pub const GPUZIP_ACTION_FORWARD: i32 = 0;
-/// u(ts) is live: call `gpuzip_save`.
+/// u(ts) is live: the application calls `gpuzip_save`.
 pub const GPUZIP_ACTION_SAVE: i32 = 1;
-/// Call `gpuzip_retrieve`: u(ts) is live afterwards.
+/// The application calls `gpuzip_retrieve`; u(ts) is live afterwards.
 pub const GPUZIP_ACTION_RESTORE: i32 = 2;
-/// u(ts) is live: do the adjoint of the step ts -> ts+1.
+/// u(ts) is live: the application does the adjoint of the step ts -> ts+1.
 pub const GPUZIP_ACTION_BACKWARD: i32 = 3;
-/// The sweep is over.
+/// The shot is over.
 pub const GPUZIP_ACTION_TERMINATE: i32 = 4;
 /// The schedule cannot go on. No valid schedule contains it.
 pub const GPUZIP_ACTION_ERROR: i32 = 5;
 
-/// FORWARD: this step (all steps of a range) was computed before in this sweep; do not record
+/// FORWARD: this step (every step of a range) was computed before in this shot; do not record
 /// receivers again.
 pub const GPUZIP_FLAG_RECOMPUTE: u32 = 1;
-/// BACKWARD: the first of the sweep.
+/// BACKWARD: the first one of the reverse sweep.
 pub const GPUZIP_FLAG_FIRST_BACKWARD: u32 = 2;
-/// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+/// RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
 pub const GPUZIP_FLAG_LAST_USE: u32 = 4;
-/// FORWARD: the state that it computes (the last of a range) will be saved.
+/// FORWARD: the next action saves the state that this action computes (the last state of a range).
 pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
 
-/// Replay a recorded schedule from `trace_file_path`.
+/// Replays the recorded schedule in `trace_file_path`.
 pub const GPUZIP_ALGORITHM_TRACE: i32 = 0;
-/// Binomial checkpointing.
+/// Revolve: binomial checkpointing (Griewank and Walther 2000).
 pub const GPUZIP_ALGORITHM_REVOLVE: i32 = 1;
-/// Checkpoints at equal distance, Revolve with the free slots inside each interval.
+/// Checkpoints at equal distances; inside each interval, Revolve with the slots that are free.
 pub const GPUZIP_ALGORITHM_UNIFORM: i32 = 2;
-/// zCut (reconstructed).
+/// zCut, reconstructed from its description.
 pub const GPUZIP_ALGORITHM_ZCUT: i32 = 3;
-/// The library chooses the quickest schedule that fits, by simulation with the profile or with what
-/// is typical of the backend.
+/// The library chooses the schedule that it predicts to be fastest within the budgets, by
+/// simulation with the profile, or with speeds that are typical of the backend.
 pub const GPUZIP_ALGORITHM_AUTO: i32 = 4;
-/// Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+/// Checkpoints at equal distances in host memory; inside each interval, Revolve with the slots of
+/// the device cache.
 pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;
-/// Every state.
+/// Saves every state that is needed again.
 pub const GPUZIP_ALGORITHM_STORE_ALL: i32 = 6;
 
-/// Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest
-/// transfers altogether for every algorithm but `trace`, whose snapshots may be used in another
-/// order than a stack's; there a write-back more than the fewest may be made.
+/// Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache
+/// (Belady 1966). The plan has the fewest transfers from host to device that the cache allows, and
+/// for every algorithm but `trace` the fewest transfers in both directions together. A recorded
+/// schedule may use its snapshots in another order than a stack does, and its plan may then have
+/// more write-backs than the fewest.
 pub const GPUZIP_POLICY_CLAIRVOYANT: i32 = 0;
-/// GPUZIP 2.x's published LRU and PSA, for comparison.
+/// LRU replacement and the prefetching algorithm PSA, as published for GPUZIP 2.x, for comparison.
 pub const GPUZIP_POLICY_LRU: i32 = 1;
 
-/// Raw snapshots.
+/// No codec: raw snapshots.
 pub const GPUZIP_COMPRESSOR_NONE: i32 = 0;
-/// zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+/// zfp (Lindstrom 2014) at a fixed rate of `zfp_bit_rate` bits per value; the payload is libzfp's
+/// format.
 pub const GPUZIP_COMPRESSOR_ZFP: i32 = 1;
-/// NVIDIA's Bitcomp, through an installed libnvcomp.
+/// Bitcomp, NVIDIA's codec in an installed libnvcomp.
 pub const GPUZIP_COMPRESSOR_BITCOMP: i32 = 2;
-/// The published cuSZp layout, within a bound.
+/// cuSZp in its published layout (Huang et al. 2023), within an error bound.
 pub const GPUZIP_COMPRESSOR_CUSZP: i32 = 3;
-/// Lorenzo prediction in tiles, within a bound: fast.
+/// Lorenzo prediction (Ibarria et al. 2003) in tiles, within an error bound: the fast one.
 pub const GPUZIP_COMPRESSOR_LORENZO: i32 = 4;
-/// Cosine transform of tiles, within a bound: small.
+/// Cosine transform of tiles, within an error bound: the one with small snapshots.
 pub const GPUZIP_COMPRESSOR_DCT: i32 = 5;
-/// Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11
-/// (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
+/// Scaled half precision: half the bytes of FP32, a quarter of the bytes of FP64. Every value is
+/// within 2^-11 (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
 pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
-/// Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is
+/// Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is
 /// within 1/127 of its block's maximum; on wavefields the PSNR is 65 to 70 dB.
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
-/// The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must
-/// be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have them measured with
-/// it; without one, lorenzo is taken to have the ratio `compression_factor`.
+/// The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
+/// must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
+/// codecs with that bound. Without a profile, the library considers lorenzo and takes its ratio to
+/// be `compression_factor`.
 pub const GPUZIP_COMPRESSOR_AUTO: i32 = 15;
 
-/// 32-bit IEEE values.
+/// 32-bit IEEE 754 values.
 pub const GPUZIP_TYPE_F32: i32 = 0;
-/// 64-bit IEEE values.
+/// 64-bit IEEE 754 values.
 pub const GPUZIP_TYPE_F64: i32 = 1;
-/// 8-bit integers, signed or not. Values of this type and of the types below are stored as they are
-/// and come back exactly, whatever the codec is; with a codec, the CUDA backend of this version
-/// refuses them.
+/// 8-bit integers, signed or not. Values of this type and of the types below are stored unchanged
+/// and come back exactly, whatever the codec is. The CUDA backend of this version refuses fields of
+/// these types together with a codec.
 pub const GPUZIP_TYPE_I8: i32 = 2;
 /// 16-bit integers, signed or not.
 pub const GPUZIP_TYPE_I16: i32 = 3;
@@ -133,12 +139,12 @@ pub const GPUZIP_TYPE_I16: i32 = 3;
 pub const GPUZIP_TYPE_I32: i32 = 4;
 /// 64-bit integers, signed or not.
 pub const GPUZIP_TYPE_I64: i32 = 5;
-/// Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare
-/// a GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
+/// Complex values, each two 32-bit IEEE 754 numbers. A codec does not compress them; to have them
+/// compressed, declare a GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
 pub const GPUZIP_TYPE_COMPLEX_F32: i32 = 6;
-/// Complex values, each two 64-bit IEEE numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
+/// Complex values, each two 64-bit IEEE 754 numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
 pub const GPUZIP_TYPE_COMPLEX_F64: i32 = 7;
-/// Bytes of whatever the application keeps there.
+/// Bytes whose meaning only the application knows.
 pub const GPUZIP_TYPE_BYTE: i32 = 8;
 
 /// A session: one device of one application.
@@ -146,7 +152,7 @@ pub struct gpuzip_t {
     _opaque: [u8; 0],
 }
 
-/// A schedule with its cursor; several sessions may follow it.
+/// A schedule with its current action; several sessions may follow one schedule.
 pub struct gpuzip_schedule_t {
     _opaque: [u8; 0],
 }
@@ -155,24 +161,25 @@ pub struct gpuzip_schedule_t {
 /// rows and planes.
 ///
 /// Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values.
-/// Only these values belong to the state: what lies between them (a halo) is neither stored nor
-/// compared, and a retrieve does not write it. A snapshot has the size of the values. A field of n1
-/// x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) with a halo of 4 cells has `data` =
-/// &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+/// Only these values belong to the state: values in the gaps (a halo) are neither saved nor
+/// compared, and a retrieve does not write them. A snapshot has the size of the n1 n2 n3 values.
+/// Example: n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) cells with a halo of 4 cells
+/// have `data` = &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
 ///
-/// Number, extents, types and roles of the fields are those given at init in every call; `data` and
-/// the pitches may differ from call to call. Memory that the library hands out (zero copy) and
-/// fields that it gives to a registered codec are contiguous. The CUDA backend of this version
-/// refuses fields with gaps. A codec works on a contiguous copy of a field with gaps; a session
-/// that has a codec then takes memory for one more state, beside its budgets.
+/// In every call, number, extents, types and roles of the fields are those given at init; `data`
+/// and the pitches may differ from call to call. Memory that the library hands out (zero copy) and
+/// fields that it passes to a registered codec are contiguous. The CUDA backend of this version
+/// refuses fields with gaps. On the host a codec works on a contiguous copy of a field with gaps; a
+/// session with a codec then takes memory for one more state, which its budgets do not count.
 ///
-/// An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1]
-/// - u[0]` = `u[2] - u[1]` = ... of rows allocated in one piece: `data` = u[0] and `pitch2` that
-/// distance. Otherwise each evenly spaced block of rows is a field of its own.
+/// An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as rows
+/// allocated in one piece are: `u[1] - u[0]` = `u[2] - u[1]` = ... Then `data` is u[0], and
+/// `pitch2` is that distance. Otherwise each evenly spaced block of rows is a field of its own.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_field_t {
-    /// Its memory, owned by the caller. May be NULL where only the shape counts.
+    /// The memory of the values, owned by the caller. May be NULL where a call reads the shape
+    /// only.
     pub data: *mut c_void,
     /// Extent of the fastest dimension, in values.
     pub n1: u64,
@@ -184,198 +191,206 @@ pub struct gpuzip_field_t {
     pub r#type: i32,
     /// 0: a quantity of its own; k+1: the previous time level of field k.
     pub role: i32,
-    /// Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows
-    /// without gaps.
+    /// Distance, in values, between the first values of consecutive rows: at least n1; 0 stands for
+    /// n1 (rows without gaps).
     pub pitch2: u64,
     /// Distance, in values, between the first values of consecutive planes: at least (n2-1)
-    /// `pitch2` + n1. 0: n2 times the distance of rows.
+    /// `pitch2` + n1; 0 stands for n2 times the distance of rows.
     pub pitch3: u64,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved: [u64; 2],
 }
 
-/// What the application has to do next.
+/// What the application must do next.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct gpuzip_action_t {
     /// GPUZIP_ACTION_*.
     pub r#type: i32,
-    /// The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs
-    /// the first.
+    /// The time step of the state that the action produces or needs, 0..n; for a range of FORWARDs
+    /// the first time step.
     pub ts: i32,
     /// The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for
     /// all other actions.
     pub ts_end: i32,
-    /// GPUZIP_FLAG_*, or-ed.
+    /// GPUZIP_FLAG_*, combined with bitwise or.
     pub flags: u32,
-    /// Actions since setup; the first is 0.
+    /// Number of this action since setup; the first action is 0.
     pub it: i64,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved: [u64; 2],
 }
 
-/// The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means
-/// there what it means in GPUZIP 2.x. Block 2, from `struct_size` on, is gpuzip's; zero means the
-/// default. `gpuzip_config_init` fills in gpuzip's own defaults.
+/// The configuration. Block 1 has GPUZIP 2.x's fields in their order and with their numbers, and
+/// zero means what it means in GPUZIP 2.x. Block 2, from `struct_size` on, has gpuzip's own fields,
+/// and zero means the default. `gpuzip_config_init` fills both blocks with gpuzip's defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_config_t {
     /// GPUZIP_ALGORITHM_*.
     pub checkpointing_algorithm: i32,
-    /// Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets
-    /// what the algorithm needs (Revolve: GPUZIP's number), and for `auto` in `gpuzip_init`
-    /// what half of the free memory holds (`device_budget`). Uniform and two-level need it, or
-    /// a budget.
+    /// Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
+    /// as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
+    /// `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
+    /// Uniform and two-level need this number or a budget.
     pub checkpointing_snaps: i32,
-    /// Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
-    /// `device_budget`, at most so many.
+    /// Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
+    /// `device_budget`, the most slots.
     pub cache_capacity: i32,
     /// GPUZIP_COMPRESSOR_*; 0: none.
     pub compressor: i32,
-    /// What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole
-    /// process.
+    /// The least severe log lines that are written: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. The level
+    /// holds for the whole process.
     pub log_level: i32,
-    /// 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that
-    /// GPUZIP_PERFORMANCE_LOG names. Processes may share it; a line is there whole or not at
-    /// all, and then a warning says why.
+    /// 1: the library appends one CSV line per shot to gpuzip_performance.csv, or to the file that
+    /// GPUZIP_PERFORMANCE_LOG names. Several processes may share the file. A line is written whole
+    /// or not at all; if it is not written, a warning says why.
     pub enable_performance_log: i32,
-    /// 1: log the compression ratio of every snapshot, at level INFO.
+    /// 1: the library logs the compression ratio of every snapshot, at level INFO.
     pub enable_compression_rate_log: i32,
-    /// The compression ratio that is expected: budgets are planned with it. Snapshots take what
-    /// they need; one that finds no room in the cache stays in host memory, and if that has a
-    /// budget that it does not fit, saving it is an error. 0 or 1: none is expected.
+    /// The compression ratio (raw bytes over stored bytes) that budgets are planned with; 0 or 1:
+    /// none. A snapshot takes as many bytes as it needs. A snapshot that finds no room in the
+    /// device cache stays in host memory; if it does not fit `host_budget`, its save is an error.
     pub compression_factor: f32,
-    /// The file of GPUZIP_ALGORITHM_TRACE.
+    /// The path of the recorded schedule for GPUZIP_ALGORITHM_TRACE.
     pub trace_file_path: *mut c_char,
-    /// Accepted for compatibility; `log_level` decides.
+    /// Accepted for compatibility with GPUZIP 2.x and without effect; `log_level` decides.
     pub revolve_log_level: i32,
-    /// zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
+    /// zfp: bits per value, 1 to 32 (FP64: to 64); 0 stands for 8.
     pub zfp_bit_rate: i32,
-    /// cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
+    /// cuSZp without `error_bound`: the bound relative to the range of the values, as in GPUZIP
+    /// 2.x.
     pub cuszp_err_bound: f64,
-    /// "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x
+    /// "float" or "double": the type of fields where a call gives only extents (in the GPUZIP 2.x
     /// headers). NULL: float.
     pub float_kind: *const c_char,
-    /// Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+    /// Bitcomp without `error_bound`: how delta, its quantization step, is set: 0 from a fraction
+    /// of the maximum, 1 from the standard deviation, 2 as a number.
     pub bitcomp_delta_config: i32,
-    /// Bitcomp: the fraction of mode 0.
+    /// Bitcomp: the fraction of the maximum, for `bitcomp_delta_config` 0.
     pub bitcomp_range_fraction: f64,
-    /// Bitcomp: the standard deviations of mode 1.
+    /// Bitcomp: the number of standard deviations, for `bitcomp_delta_config` 1.
     pub bitcomp_num_sigma: f64,
-    /// Bitcomp: the delta of mode 2.
+    /// Bitcomp: the delta, for `bitcomp_delta_config` 2.
     pub bitcomp_delta: f64,
-    /// Bitcomp: 0 default, 1 sparse.
+    /// Bitcomp: 0 the default algorithm, 1 the one for arrays with many zeros (sparse).
     pub bitcomp_algorithm: i32,
-    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0:
-    /// only block 1 is read. A larger one, of a newer header, is accepted if all that it has
-    /// beyond this one is zero.
+    /// sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: the
+    /// library reads block 1 only. A larger struct, of a newer header, is accepted if the bytes
+    /// beyond the library's struct are zero.
     pub struct_size: u64,
-    /// 0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL
-    /// at init, that is the host if this machine has no CUDA driver or device, and is found
-    /// out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
-    /// fields are the host's, unless the application was shown the schedule by then (a peek, a
-    /// summary, a fingerprint). CUDA is not started in this process before fields tell that it
-    /// is needed. 1: host; 2: CUDA, an error at init where there is no driver or no device.
-    pub backend: i32,
-    /// 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the
-    /// host backend.
-    pub device: i32,
-    /// Bytes of device memory: for the cache, and all else that a session takes there; 0:
-    /// `cache_capacity` decides. On the host backend main memory is the device memory too:
-    /// this is the budget that a CPU code sets.
+    /// Where snapshots are kept: 0 where the fields are (device or managed memory: CUDA), 1 host, 2
+    /// CUDA; 2 is an error at init where there is no driver or no device.
     ///
-    /// Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm
-    /// `auto` takes budgets of its own in `gpuzip_init` and `gpuzip_memory_required`: at most
-    /// half of the memory that is free then, and never more than keeping every state needs.
-    /// Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and
-    /// RLIMIT_DATA leave, divided by the ranks on this node where a launcher's variable tells
-    /// them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget.
-    /// With `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots
-    /// than GPUZIP's number, that number decides instead. A line of the log at level INFO and
-    /// `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what
-    /// is free differs between them. Sessions made by `gpuzip_attach` and policy lru take
-    /// none.
+    /// With 0 and fields whose data is NULL at init, the backend is the host if this machine has no
+    /// CUDA driver or device. Otherwise the first save decides: `auto` plans for CUDA at first, and
+    /// makes a new plan at the first save if the fields are in host memory, unless the application
+    /// has seen the schedule by then (through a peek, a summary or a fingerprint). The library does
+    /// not start CUDA in this process before the fields show that it is needed.
+    pub backend: i32,
+    /// 0: the device of the fields, or else the current device; k+1: CUDA device k. Must be 0 on
+    /// the host backend.
+    pub device: i32,
+    /// Bytes of device memory for all that a session takes there, the device cache included; 0:
+    /// `cache_capacity` decides. On the host backend main memory is the device memory too: this is
+    /// the budget that a CPU code sets.
+    ///
+    /// If `device_budget`, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0,
+    /// algorithm `auto` sets both budgets itself in `gpuzip_init` and `gpuzip_memory_required`: to
+    /// at most half of the memory that is free at that time, and never to more than saving every
+    /// state takes. Free host memory is the least of MemAvailable and what control groups,
+    /// RLIMIT_AS and RLIMIT_DATA leave, divided by the number of ranks on this node where a
+    /// launcher's environment variable gives it. Free GPU memory is what the driver says; ranks
+    /// that share a GPU must set budgets. If `cache_capacity` is set, `auto` sets `host_budget`
+    /// only. If the half holds fewer snapshots than GPUZIP's number (`snapshot_rule` 1), that
+    /// number decides instead. A log line at level INFO and `gpuzip_summary` report these budgets.
+    /// Ranks that must follow one schedule set budgets, since the free memory differs between
+    /// ranks. Sessions made by `gpuzip_attach` and sessions with policy lru get no such budgets.
     pub device_budget: u64,
-    /// Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at
-    /// `device_budget`.
+    /// Bytes of host memory for snapshots; 0: as many as the plan needs, or for `auto` as
+    /// `device_budget` says.
     pub host_budget: u64,
-    /// Bytes of disk for snapshots; 0: none (no disk tier in this version).
+    /// Bytes of disk for snapshots; must be 0 (no disk tier in this version).
     pub disk_budget: u64,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
-    /// Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum
-    /// in each snapshot, 1 absolute, 2 relative to its range, 3 target PSNR in dB. Of a
-    /// declared pair of time levels it bounds the later one and their difference, each by its own
+    /// For codecs that keep an error bound (cuSZp, lorenzo, dct, Bitcomp), what `error_bound` is: 0
+    /// relative to the maximum of each field in each snapshot, 1 absolute, 2 relative to the
+    /// field's range, 3 a target PSNR in dB. Of a declared pair of time levels (`role`) the bound
+    /// holds for the later level and for the difference of the two levels, each relative to its own
     /// size.
     pub error_bound_mode: i32,
-    /// Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in
-    /// modes 0 and 2.
+    /// The error bound, kept for every finite value (in mode 3, kept by the field as a whole); 0
+    /// stands for 1e-3 in modes 0 and 2.
     pub error_bound: f64,
-    /// Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
+    /// What a codec does with NaN and infinities: 0 stores them exactly, 1 the save is
+    /// GPUZIP_ERR_VALUES.
     pub nonfinite: i32,
-    /// No action is handed out before a GPU has ended, on the stream of the last save or retrieve,
-    /// all actions that lie this many back or more; before the first save or retrieve of a
-    /// shot there is nothing to wait for. 0: 64.
+    /// The host runs at most this number of actions ahead of the GPU: before an action is handed
+    /// out, the GPU has completed all actions that are this many or more before it, on the stream
+    /// of the last save or retrieve. Before the first save or retrieve of a shot the library does
+    /// not wait. 0 stands for 64.
     pub max_in_flight: i32,
-    /// 1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics
-    /// and leads count its steps one by one.
+    /// 1: consecutive FORWARDs are one action, from `ts` to `ts_end`. Statistics and leads count
+    /// its time steps one by one.
     pub range_actions: i32,
-    /// Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least
-    /// s with C(2s, s) >= n.
+    /// Rule for the number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's
+    /// `adjust`, the least s with C(2s, s) >= n for n time steps.
     pub snapshot_rule: i32,
-    /// zCut: states per chunk; two-level: states per interval; 0: chosen.
+    /// zCut: states per chunk; two-level: states per interval; 0: the library chooses.
     pub schedule_chunk: i32,
-    /// Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in
-    /// the interval.
+    /// Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with
+    /// a number of forward steps quadratic in the interval.
     pub uniform_reading: i32,
-    /// 1: the application works in the cache's slots (`gpuzip_save_begin`,
-    /// `gpuzip_retrieve_acquire`) instead of having its fields copied. Takes memory for two
-    /// more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant
-    /// only.
+    /// 1: the application works in the slots of the cache (`gpuzip_save_begin`,
+    /// `gpuzip_retrieve_acquire`), so that the library does not copy the fields. The session takes
+    /// device memory for two more snapshots, within `device_budget` if that is set. Policy
+    /// clairvoyant only.
     pub zero_copy: i32,
-    /// Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+    /// Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no
+    /// simulated link.
     pub link_bandwidth: f64,
-    /// The file of a profile, by which `auto` and predictions go: read if it exists, and written
-    /// by a session after `gpuzip_autotune`, in one piece: readers find the old profile or the
-    /// new one. NULL: none.
+    /// The file of a profile, which `auto` and predictions use. It is read if it exists, and
+    /// written by a session after `gpuzip_autotune`; a reader finds the whole old profile or the
+    /// whole new one. NULL: none.
     pub profile_path: *const c_char,
-    /// A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`;
-    /// NULL or empty: none. `%r` is the MPI rank, `%p` the process, `%%` a percent sign.
-    /// Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started
-    /// several ranks, so does `-p<process>` in a forked child, and so does `-<k>` for the k-th
-    /// session of a process from the second on, or, where another process is writing that file
-    /// (it has its lock, flock), the next number that is free. Older files are replaced. It is
-    /// written at the end of every shot, for which TERMINATE then waits; what cannot be
-    /// written is a warning, and the file ends, as valid JSON, before it.
+    /// The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`;
+    /// NULL or empty: none. In the name, `%r` is the MPI rank, `%p` the process number and `%%` a
+    /// percent sign. Without `%r` and `%p` the library inserts before the extension: `-r<rank>`
+    /// where a launcher has started several ranks, `-p<process>` in a forked child, and `-<k>` for
+    /// the k-th session of the process, k from 2 on, or the next free k if another process is
+    /// writing that file (and holds its lock, flock). An older file is replaced. The library writes
+    /// the file at the end of every shot, before TERMINATE is handed out. If a part cannot be
+    /// written, a warning is logged, and the file ends before that part as valid JSON.
     pub trace_out: *const c_char,
-    /// A directory for restart files (not in this version).
+    /// A directory for restart files; must be NULL (not in this version).
     pub persist_dir: *const c_char,
-    /// Share of the run time that persistence may take.
+    /// Share of the run time that restart files may take; must be 0 (not in this version).
     pub persist_overhead: f64,
-    /// Seconds that a requested stop may take.
+    /// Seconds that a requested stop may take; must be 0 (not in this version).
     pub stop_budget_s: f64,
-    /// 1: raw snapshots of consecutive states keep the time level that both have once: the
-    /// previous level (`role`) of u(t+1) is the field of u(t). Every save compares their
-    /// checksums; where the application changed it after the step, the save fails with
-    /// GPUZIP_ERR_VALUES, on a GPU the call that would give TERMINATE, and the shot cannot go
-    /// on. Not with `zero_copy`, policy lru or a codec by name.
+    /// 1: raw snapshots of consecutive states share a time level, which is stored once: the
+    /// previous time level (`role`) of u(t+1) is a field of u(t). Every save compares the checksums
+    /// of the two. If the application changed the level after the step, the save fails with
+    /// GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
+    /// continue. Not with `zero_copy`, policy lru or a codec by name.
     pub shared_levels: i32,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved_32: i32,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved_64: u64,
-    /// Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of
-    /// them for the first time takes this machine more than 1.5 times as long as 16 MiB of
-    /// ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
-    /// faster; 2 never.
+    /// Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the
+    /// first touch of 16 MiB of huge pages takes this machine more than 1.5 times as long as that
+    /// of 16 MiB of ordinary pages. 1: always huge pages, for runs of very many shots, in which
+    /// copies are then 9 to 21 % faster. 2: never huge pages.
     pub huge_pages: i32,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved_strict: i32,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved: [u64; 13],
 }
 
-/// What one session counted and timed since the last setup.
+/// Counts and times of one session since its last setup.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_stats_t {
@@ -387,7 +402,7 @@ pub struct gpuzip_stats_t {
     pub saves: u64,
     /// RESTORE actions served.
     pub restores: u64,
-    /// BACKWARD actions.
+    /// BACKWARD actions; each is one time step.
     pub backward_steps: u64,
     /// Restores found in the device cache without a transfer.
     pub hits: u64,
@@ -395,7 +410,7 @@ pub struct gpuzip_stats_t {
     pub misses: u64,
     /// Misses whose transfer was issued ahead of the restore.
     pub prefetches: u64,
-    /// Prefetches that had not ended when their restore came.
+    /// Prefetches that were not complete when their restore came.
     pub late_prefetches: u64,
     /// Transfers from host to device memory.
     pub h2d: u64,
@@ -405,54 +420,56 @@ pub struct gpuzip_stats_t {
     pub h2d_bytes: u64,
     /// Bytes from device to host memory.
     pub d2h_bytes: u64,
-    /// Bytes written to and read from disk.
+    /// Bytes written to and read from disk; 0 in this version.
     pub disk_bytes: u64,
-    /// Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+    /// Snapshots that were never written back to the host: saves = d2h + write_backs_avoided.
     pub write_backs_avoided: u64,
-    /// Bytes of the fields saved.
+    /// Bytes of the fields that were saved, before compression.
     pub raw_bytes: u64,
-    /// Bytes of the snapshots made of them.
+    /// Bytes of the snapshots of these fields, after compression.
     pub stored_bytes: u64,
-    /// Device memory taken.
+    /// Largest device memory of the session, in bytes.
     pub peak_device_bytes: u64,
-    /// Host memory taken.
+    /// Largest host memory of the session, in bytes.
     pub peak_host_bytes: u64,
-    /// Seconds of the application's FORWARDs, as the host sees them.
+    /// Seconds of the application's FORWARD actions, measured on the host.
     pub forward: f64,
-    /// Seconds of the application's BACKWARDs, as the host sees them.
+    /// Seconds of the application's BACKWARD actions, measured on the host.
     pub backward: f64,
-    /// Seconds of the host in save.
+    /// Seconds that the host spent in saves.
     pub save: f64,
-    /// Seconds of the host in retrieve.
+    /// Seconds that the host spent in retrieves.
     pub restore: f64,
-    /// Seconds of compression; on a GPU of the application's stream, as far as they have ended.
+    /// Seconds of compression; on a GPU, seconds of the application's stream, for the compressions
+    /// that have completed.
     pub compress: f64,
-    /// Seconds of decompression, likewise.
+    /// Seconds of decompression; on a GPU, seconds of the application's stream, for the
+    /// decompressions that have completed.
     pub decompress: f64,
-    /// Seconds that the application's stream spent in saves and retrieves; on a GPU of those that
-    /// have ended.
+    /// Seconds that the application's stream spent in saves and retrieves; on a GPU, for those that
+    /// have completed.
     pub stall: f64,
-    /// Seconds that the host waited because it was `max_in_flight` actions ahead.
+    /// Seconds that the host waited for the GPU because it was `max_in_flight` actions ahead.
     pub run_ahead_wait: f64,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved: [u64; 8],
 }
 
-/// A schedule and, for a session, its plan and memory, as numbers.
+/// The numbers of a schedule and, for a session, of its plan and its memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_summary_t {
     /// sizeof(gpuzip_summary_t), set by the caller.
     pub struct_size: u64,
-    /// GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+    /// The algorithm that was chosen: GPUZIP_ALGORITHM_*, never AUTO.
     pub algorithm: i32,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
     /// Time steps, n.
     pub steps: i32,
-    /// Snapshots that may be stored at a time.
+    /// Snapshots that the schedule may store at a time.
     pub snapshots: i32,
-    /// Device cache slots.
+    /// Slots of the device cache.
     pub cache: i32,
     /// States per chunk or interval; 0 if the algorithm has none.
     pub chunk: i32,
@@ -464,9 +481,9 @@ pub struct gpuzip_summary_t {
     pub restores: u64,
     /// BACKWARD actions.
     pub backward_steps: u64,
-    /// Snapshots stored at a time, at most.
+    /// Most snapshots that the schedule stores at a time.
     pub max_live: u64,
-    /// All actions, TERMINATE included; a range is one.
+    /// All actions, TERMINATE included; a range of FORWARDs counts as one action.
     pub actions: u64,
     /// Transfers from host to device memory.
     pub h2d: u64,
@@ -478,39 +495,41 @@ pub struct gpuzip_summary_t {
     pub misses: u64,
     /// Misses whose transfer is issued ahead of the restore.
     pub prefetches: u64,
-    /// Forward and backward steps between issue and use of a prefetch: the least, 0 if there is
-    /// none.
+    /// Least lead: forward and backward steps between the issue of a prefetch and the restore that
+    /// needs it; 0 without prefetches.
     pub min_lead: u64,
-    /// The same: the mean.
+    /// Mean lead, in forward and backward steps.
     pub mean_lead: f64,
     /// Bytes of one snapshot.
     pub slot_bytes: u64,
-    /// Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work
-    /// in.
+    /// Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a
+    /// codec's kernels.
     pub device_bytes: u64,
-    /// Host memory of the snapshots.
+    /// Bytes of host memory for the snapshots.
     pub host_bytes: u64,
-    /// GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+    /// The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a
+    /// session.
     pub compressor: i32,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved_32: i32,
-    /// `device_budget` that the plan was made within: as configured, or as taken of the memory
-    /// that was free; 0: none.
+    /// The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
+    /// the free memory; 0: none.
     pub device_budget: u64,
-    /// `host_budget`, likewise.
+    /// The `host_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
+    /// the free memory; 0: none.
     pub host_budget: u64,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved: [u64; 5],
 }
 
-/// What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second,
-/// a codec's of raw bytes.
+/// The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per
+/// second, for a codec of raw bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_profile_info_t {
     /// sizeof(gpuzip_profile_info_t), set by the caller.
     pub struct_size: u64,
-    /// Bytes of the states that were measured; 0: times are of any.
+    /// Bytes of a state in the measurement; 0: the times hold for states of any size.
     pub state_bytes: u64,
     /// One FORWARD step, in milliseconds.
     pub forward_ms: f64,
@@ -522,84 +541,85 @@ pub struct gpuzip_profile_info_t {
     pub d2h_gbs: f64,
     /// GB/s of copies within device memory.
     pub d2d_gbs: f64,
-    /// GB/s of reading from disk; assumed in this version.
+    /// GB/s of reading from disk; an assumed value in this version.
     pub disk_read_gbs: f64,
-    /// GB/s of writing to disk; assumed in this version.
+    /// GB/s of writing to disk; an assumed value in this version.
     pub disk_write_gbs: f64,
-    /// Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+    /// The backend of the measurement: 1 host, 2 CUDA; 0: any.
     pub backend: i32,
-    /// Codecs in the profile.
+    /// Number of codecs in the profile.
     pub codecs: u32,
-    /// Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is
-    /// none.
+    /// GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0
+    /// if the profile has no such codec.
     pub compressor: i32,
-    /// Its `error_bound_mode`.
+    /// `error_bound_mode` with which that codec was measured.
     pub error_bound_mode: i32,
-    /// Its bound; 0 if it keeps none.
+    /// `error_bound` with which that codec was measured; 0 if the codec keeps no bound.
     pub error_bound: f64,
     /// GB/s of compression.
     pub compress_gbs: f64,
     /// GB/s of decompression.
     pub decompress_gbs: f64,
-    /// Raw bytes over stored bytes, of all states that were tried together.
+    /// Compression ratio, raw bytes over stored bytes, of all measured states together.
     pub ratio: f64,
-    /// The same of the state that compressed worst.
+    /// Compression ratio of the state that compressed worst.
     pub worst_ratio: f64,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved: [u64; 4],
 }
 
-/// Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread,
-/// and in a forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message`
-/// lives during the call only. `user`: as registered.
+/// Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may
+/// call it, also in a forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR.
+/// `message` is valid during the call only. `user` is the pointer given at registration.
 pub type gpuzip_log_callback_t =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, user: *mut c_void)>;
 
-/// What a compressed stream says of one of its arrays. Set `struct_size` to
-/// sizeof(gpuzip_codec_info_t) before the call.
+/// Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t)
+/// before the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_codec_info_t {
-    /// Bytes that the caller knows.
+    /// sizeof(gpuzip_codec_info_t), set by the caller.
     pub struct_size: u64,
-    /// Arrays in the stream.
+    /// Number of arrays in the stream.
     pub arrays: u32,
-    /// GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+    /// GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
     pub compressor: i32,
-    /// 0 the values as they are, 1 compressed, 2 one value that all have.
+    /// How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
     pub content: i32,
     /// GPUZIP_TYPE_*.
     pub r#type: i32,
-    /// Number of the field.
+    /// Number of the field that the array is, from 0.
     pub field: i32,
-    /// -1, or the number of another field of the stream: what is stored is that one minus this
-    /// one.
+    /// -1: the field itself is stored. From 0 on, the number of another field of the stream: that
+    /// field minus this field is stored.
     pub reference: i32,
-    /// Extents, n1 fastest.
+    /// Extent of the fastest dimension, in values.
     pub n1: u64,
-    /// Extent.
+    /// Extent of the second dimension, in values.
     pub n2: u64,
-    /// Extent.
+    /// Extent of the slowest dimension, in values.
     pub n3: u64,
-    /// The absolute bound that what is stored keeps; 0: none was asked for.
+    /// Absolute error bound of the stored values; 0: none was asked for.
     pub bound: f64,
-    /// Bytes of the array.
+    /// Bytes of the array before compression.
     pub raw_bytes: u64,
-    /// Bytes in the stream, header and padding included.
+    /// Bytes of the array in the stream, header and padding included.
     pub stored_bytes: u64,
-    /// Zero.
+    /// Reserved; the library writes zero.
     pub reserved: [u64; 4],
 }
 
-/// Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is
-/// NULL); what is more than the bytes of the array does not count.
+/// Returns the most bytes that `compress` of a registered codec writes for an array of this shape;
+/// `data` of `field` is NULL. The library uses at most the bytes of the array itself.
 pub type gpuzip_codec_max_bytes_t =
     Option<unsafe extern "C" fn(user: *mut c_void, field: *const gpuzip_field_t) -> u64>;
 
-/// Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of
-/// `max_bytes`, and sets `*bytes`. It keeps `bound`: pointwise, or with `rms` = 1 as the root mean
-/// square error. The array must not be changed. Returns 0; or 1 if the array is to be stored as it
-/// is; or a negative status, which fails the save.
+/// Compresses the array of `field`, which is in host memory, into `to` and sets `*bytes` to the
+/// number of bytes written. `capacity` is the room at `to` in bytes, as `max_bytes` returned it.
+/// The result keeps `bound`: for every value, or with `rms` = 1 as root mean square error. The
+/// array must not be changed. Returns 0 on success, 1 if the array is to be stored uncompressed, or
+/// a negative status, which makes the save fail.
 pub type gpuzip_codec_compress_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -612,8 +632,8 @@ pub type gpuzip_codec_compress_t = Option<
     ) -> i32,
 >;
 
-/// Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status,
-/// which fails the retrieve.
+/// Decompresses what `compress` wrote, `bytes` bytes at `from`, into the array of `field`, which is
+/// in host memory. Returns 0 on success, or another status, which makes the retrieve fail.
 pub type gpuzip_codec_decompress_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -623,41 +643,42 @@ pub type gpuzip_codec_decompress_t = Option<
     ) -> i32,
 >;
 
-/// A codec of the application's own. Its functions are called by whatever thread saves and
-/// retrieves, several at a time, and must not throw; headers, checksums, constant arrays and
-/// differences of time levels are gpuzip's. That the bound is kept is its own promise.
+/// A codec of the application. The library calls its functions from any thread that saves or
+/// retrieves, from several threads at a time; the functions must not throw. The library adds
+/// headers and checksums, and handles constant arrays and differences of time levels itself. It
+/// does not check that the codec keeps the error bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_codec_plugin_t {
-    /// sizeof(gpuzip_codec_plugin_t).
+    /// sizeof(gpuzip_codec_plugin_t), set by the caller.
     pub struct_size: u64,
-    /// Its name, copied.
+    /// Name of the codec; copied.
     pub name: *const c_char,
-    /// Given to its functions as it is.
+    /// Passed to the functions unchanged.
     pub user: *mut c_void,
-    /// Not NULL.
+    /// Bounds the compressed size. Not NULL.
     pub max_bytes: gpuzip_codec_max_bytes_t,
-    /// Not NULL.
+    /// Compresses an array. Not NULL.
     pub compress: gpuzip_codec_compress_t,
-    /// Not NULL.
+    /// Decompresses an array. Not NULL.
     pub decompress: gpuzip_codec_decompress_t,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved: [u64; 4],
 }
 
 /// Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags`
-/// are GPUZIP_FLAG_*, as those of the action. Returns 0, or another number to stop the run.
+/// are the action's GPUZIP_FLAG_*. Returns 0, or another number to stop the run.
 pub type gpuzip_forward_t =
     Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, ts_end: i32, flags: u32) -> i32>;
 
-/// Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once.
-/// `flags` and result as for `gpuzip_forward_t`.
+/// Does the adjoint of the step ts -> ts+1, while u(ts) is live. Called once for each ts = n-1,
+/// ..., 0. `flags` and result as for `gpuzip_forward_t`.
 pub type gpuzip_backward_t =
     Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, flags: u32) -> i32>;
 
-/// Says where the state is, for applications that swap buffers: sets `data` of the `nfields`
-/// fields, which come as given to the run, to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to
-/// be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
+/// Tells where the state is, for applications that swap buffers. The function gets the `nfields`
+/// fields that were given to the run and sets their `data` to where u(ts) is (`type`
+/// GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
 pub type gpuzip_locate_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -668,35 +689,35 @@ pub type gpuzip_locate_t = Option<
     ) -> i32,
 >;
 
-/// Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags`
-/// and result as for `gpuzip_forward_t`.
+/// Called after every SAVE and RESTORE of u(ts) is done, on a GPU after it is enqueued. `flags` and
+/// result as for `gpuzip_forward_t`.
 pub type gpuzip_observe_t =
     Option<unsafe extern "C" fn(user: *mut c_void, r#type: i32, ts: i32, flags: u32) -> i32>;
 
-/// For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as
-/// `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or
-/// another number if that failed.
+/// Finds a minimum over all ranks, for `gpuzip_agree`: replaces `*value` by the least value of all
+/// ranks, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does.
+/// Returns 0, or another number on failure.
 pub type gpuzip_least_t = Option<unsafe extern "C" fn(user: *mut c_void, value: *mut i64) -> i32>;
 
-/// What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The
-/// functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
-/// `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
+/// The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread.
+/// The functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
+/// `gpuzip_summary`) and use other sessions; a call that moves this session makes the run fail.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_callbacks_t {
-    /// sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has
-    /// beyond this one is zero.
+    /// sizeof(gpuzip_callbacks_t), set by the caller. A larger struct, of a newer header, is
+    /// accepted if the bytes beyond the library's struct are zero.
     pub struct_size: u64,
-    /// Given to the functions as it is.
+    /// Passed to the functions unchanged.
     pub user: *mut c_void,
-    /// Not NULL.
+    /// Computes time steps. Not NULL.
     pub forward: gpuzip_forward_t,
-    /// May be NULL for `gpuzip_run_forward`.
+    /// Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
     pub backward: gpuzip_backward_t,
-    /// NULL: the state is always in the fields given to the run.
+    /// Tells where the state is. NULL: always in the fields given to the run.
     pub locate: gpuzip_locate_t,
-    /// May be NULL.
+    /// Observes saves and restores. May be NULL.
     pub observe: gpuzip_observe_t,
-    /// Zero.
+    /// Reserved: must be zero.
     pub reserved: [u64; 4],
 }
