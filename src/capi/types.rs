@@ -121,8 +121,8 @@ pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
 /// The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
 /// must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
-/// codecs with that bound. Without a profile, the library considers lorenzo and takes its ratio to
-/// be `compression_factor`.
+/// codecs with that bound. If it has measured none of them, the library considers lorenzo with the
+/// ratio `compression_factor`.
 pub const GPUZIP_COMPRESSOR_AUTO: i32 = 15;
 
 /// 32-bit IEEE 754 values.
@@ -264,12 +264,13 @@ pub struct gpuzip_config_t {
     /// "float" or "double": the type of fields where a call gives only extents (in the GPUZIP 2.x
     /// headers). NULL: float.
     pub float_kind: *const c_char,
-    /// Bitcomp without `error_bound`: how delta, its quantization step, is set: 0 from a fraction
-    /// of the maximum, 1 from the standard deviation, 2 as a number.
+    /// Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of
+    /// the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2 a
+    /// number.
     pub bitcomp_delta_config: i32,
-    /// Bitcomp: the fraction of the maximum, for `bitcomp_delta_config` 0.
+    /// Bitcomp: the fraction for `bitcomp_delta_config` 0 and 1, between 0 and 1.
     pub bitcomp_range_fraction: f64,
-    /// Bitcomp: the number of standard deviations, for `bitcomp_delta_config` 1.
+    /// Bitcomp: the standard deviations on either side of the mean, for `bitcomp_delta_config` 1.
     pub bitcomp_num_sigma: f64,
     /// Bitcomp: the delta, for `bitcomp_delta_config` 2.
     pub bitcomp_delta: f64,
