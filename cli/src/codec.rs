@@ -1,4 +1,4 @@
-//! `gpuzip codec`: what each codec makes of a user's own snapshots.
+//! `gpuzip codec`: measures size, error and speed of each codec on a user's own snapshots.
 
 use crate::metrics::{quality, Quality};
 use crate::output::emit_json;
@@ -119,14 +119,14 @@ fn dims(text: &str) -> std::result::Result<[u64; 3], String> {
     Ok(n)
 }
 
-/// One array, or a pair of time levels.
+/// One array, or a pair of time levels, as read from files.
 struct Sample {
     name: String,
     fields: Vec<Field>,
     data: Vec<Values>,
 }
 
-/// An array with the alignment of its values.
+/// The values of an array, aligned for their type.
 #[derive(Clone)]
 enum Values {
     F32(Vec<f32>),
@@ -170,8 +170,8 @@ impl Values {
     }
 
     fn memory(&mut self) -> AppMemory {
-        // SAFETY: the vector outlives the call that the memory is made for, and nothing else
-        // touches it meanwhile.
+        // SAFETY: the vector outlives the call that this memory is made for, and no other code uses
+        // the vector during that call.
         unsafe {
             match self {
                 Values::F32(x) => AppMemory::new(x.as_mut_ptr().cast(), size_of_val(&x[..])),
@@ -213,16 +213,16 @@ impl Sample {
         Ok(Sample { name: names.join(" "), fields, data })
     }
 
-    /// Compresses and restores it, and measures both.
+    /// Compresses and decompresses the sample, and measures error, size and speed.
     fn result(&mut self, settings: &Settings) -> Result<Outcome> {
         let layout = Layout::new(self.fields.clone())?;
         let mut codec = SnapshotCodec::new(settings.clone(), &layout)?;
         let (mut stream, mut decoded) = (vec![0; codec.room()], self.data.clone());
         let memory: Vec<AppMemory> = self.data.iter_mut().map(Values::memory).collect();
-        // SAFETY: the fields are ours, as the layout says, and used by nobody else.
+        // SAFETY: the vectors of this sample have the layout's size, and no other code uses them.
         let (bytes, compress) = best(|| unsafe { codec.compress(&memory, &mut stream) })?;
         let targets: Vec<AppMemory> = decoded.iter_mut().map(Values::memory).collect();
-        // SAFETY: as above.
+        // SAFETY: as for the compression.
         let ((), decompress) = best(|| unsafe { codec.decompress(&stream[..bytes], &targets) })?;
         let metrics: Vec<Quality> =
             self.data.iter().zip(&decoded).map(|(x, y)| x.metrics(y, self.fields[0].n)).collect();
@@ -248,8 +248,8 @@ impl Sample {
         })
     }
 
-    /// The absolute bound, the smallest of several arrays', and whether all that was promised
-    /// holds, looked at value by value.
+    /// Returns the absolute bound (the smallest one, if there are several arrays) and whether the
+    /// decoded values keep the bounds, checked value by value.
     fn bound_is_kept(
         &self,
         settings: &Settings,
@@ -281,7 +281,7 @@ impl Sample {
                 }
             };
             let errors = (0..header.shape.values()).map(error).filter(|e| e.is_finite());
-            // The errors of sums and differences that are looked at here are rounded.
+            // The differences computed here have rounding errors of their own.
             let bound = header.bound * (1.0 + 1e-9);
             kept &= match settings.bound {
                 ErrorBound::Psnr(_) => {
@@ -295,8 +295,8 @@ impl Sample {
     }
 }
 
-/// Runs `body` at least three times, for a fifth of a second, and returns its result and the least
-/// seconds.
+/// Runs `body` at least three times, and for at least a fifth of a second; returns its result and
+/// the time of the fastest run in seconds.
 fn best<R>(mut body: impl FnMut() -> Result<R>) -> Result<(R, f64)> {
     let begin = Instant::now();
     let (mut least, mut runs) = (f64::INFINITY, 0);
@@ -311,12 +311,12 @@ fn best<R>(mut body: impl FnMut() -> Result<R>) -> Result<(R, f64)> {
     }
 }
 
-/// What became of one sample.
+/// The measurements of one codec on one sample; speeds in GB/s of raw bytes.
 struct Outcome {
     settings: Settings,
     raw_bytes: u64,
     stored_bytes: u64,
-    /// Of each array.
+    /// The error measures of each array.
     metrics: Vec<Quality>,
     bound: Option<f64>,
     kept: Option<bool>,
@@ -326,7 +326,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The bound or the rate, as on the command line.
+    /// Returns the bound or the rate as the command line spells it.
     fn setting(&self) -> Option<String> {
         match self.settings.method {
             Method::Zfp { rate } => Some(format!("rate:{rate}")),
@@ -338,7 +338,8 @@ impl Outcome {
         self.raw_bytes as f64 / self.stored_bytes as f64
     }
 
-    /// Seconds to code a byte and to decode it, times 10^9; of a raw snapshot, to copy it twice.
+    /// Seconds to compress and decompress 10^9 raw bytes; for raw snapshots, seconds to copy them
+    /// twice.
     fn coding(&self) -> f64 {
         match self.settings.method {
             Method::None => 2.0 / self.memcpy,
@@ -346,12 +347,12 @@ impl Outcome {
         }
     }
 
-    /// The same with the way of what is stored over a link of `link` GB/s and back.
+    /// As `coding`, with the transfers of the stored bytes over a link of `link` GB/s and back.
     fn round_trip(&self, link: f64) -> f64 {
         self.coding() + 2.0 / (self.ratio() * link)
     }
 
-    /// The worst of the arrays.
+    /// Returns the worst value of an error measure over the arrays.
     fn worst(&self, of: impl Fn(&Quality) -> f64, worse: impl Fn(f64, f64) -> f64) -> f64 {
         self.metrics.iter().map(of).reduce(worse).unwrap_or(f64::NAN)
     }
@@ -361,7 +362,7 @@ impl Outcome {
     }
 
     fn json(&self, file: &str) -> Map<String, Value> {
-        // JSON has no infinity: equal arrays have no PSNR.
+        // JSON has no infinity: the PSNR of equal arrays is null.
         let values: [(&str, Value); 17] = [
             ("file", file.into()),
             ("codec", self.settings.method.name().into()),
@@ -385,10 +386,10 @@ impl Outcome {
     }
 }
 
-/// PSNRs, in dB, at which `--all` compares all codecs.
+/// PSNRs in dB at which `--all` compares all codecs.
 const EQUAL_PSNR: [f64; 3] = [60.0, 80.0, 100.0];
 
-/// What `--all` compares, beside zfp.
+/// The codecs and bounds that `--all` compares, zfp excepted.
 fn all() -> Vec<Settings> {
     let bounds = [1e-2, 1e-3, 1e-4, 1e-5]
         .map(ErrorBound::OfMax)
@@ -402,7 +403,7 @@ fn all() -> Vec<Settings> {
     fixed.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
 }
 
-/// The lowest rate of zfp at which the PSNR is at least so much, if any is.
+/// Finds the lowest rate of zfp that reaches a PSNR of `db` dB on the sample, if any does.
 fn zfp_at(sample: &mut Sample, db: f64) -> Result<Option<Outcome>> {
     let mut found = None;
     let (mut low, mut high) = (1, 8 * sample.fields[0].scalar.bytes() as u32);
@@ -455,18 +456,18 @@ fn table(rows: &[(String, Outcome)], out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// What codecs are worth at one bound, on one sample.
+/// The best codecs for one sample at one bound.
 struct Verdict<'a> {
     file: &'a str,
     setting: String,
-    /// Of those that kept the bound.
+    /// The smallest result among the codecs that kept the bound.
     smallest: &'a Outcome,
     fastest: &'a Outcome,
-    /// The one, raw included, whose snapshots take the least time to the host and back.
+    /// The result, raw snapshots included, with the least time to the host and back.
     over_link: &'a Outcome,
 }
 
-/// The verdicts, one for each sample and bound at which some codec keeps it.
+/// Returns one verdict for each pair of sample and bound at which some codec keeps the bound.
 fn verdicts(rows: &[(String, Outcome)], link: f64) -> Vec<Verdict<'_>> {
     let mut groups: Vec<(&str, String)> = Vec::new();
     let settings = rows

@@ -1,4 +1,4 @@
-//! `gpuzip config`: the keys of configuration files, and the check of one.
+//! `gpuzip config`: lists the keys of configuration files and checks a file.
 
 use crate::output::emit_json;
 use crate::Failure;
@@ -42,7 +42,7 @@ fn source_name(source: Source) -> String {
     }
 }
 
-/// Columns as wide as what is in them, the last one ragged.
+/// Prints columns as wide as their widest entry; the last column is not padded.
 fn columns(rows: &[Vec<String>]) -> io::Result<()> {
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
@@ -59,7 +59,7 @@ fn head(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| name.to_string()).collect()
 }
 
-/// A key's meaning, with its names where it has some.
+/// Returns the meaning of a key, followed by its named values if it has any.
 fn meaning(key: &Key) -> String {
     match key.allowed {
         gpuzip::capi::Allowed::Names(_) | gpuzip::capi::Allowed::Codecs(_) => {

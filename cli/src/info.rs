@@ -1,4 +1,4 @@
-//! `gpuzip info`: the version, and what this build offers on this machine.
+//! `gpuzip info`: shows the version and what this build can use on this machine.
 
 use crate::output::{emit_json, table};
 use crate::Failure;
@@ -17,7 +17,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Something that a build may offer, and why it does not.
+/// A backend or codec of the build, and the reason if it cannot be used on this machine.
 struct Offer {
     name: &'static str,
     missing: Option<String>,
@@ -48,12 +48,12 @@ impl Offer {
     }
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 fn cores() -> Option<usize> {
     std::thread::available_parallelism().ok().map(usize::from)
 }
 
-/// Bytes of main memory, where the system says so in Linux's way.
+/// Returns the bytes of main memory, on systems that report it as Linux does.
 fn memory_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! `gpuzip kernels`: what is compiled for which GPUs, and compiling in advance.
+//! `gpuzip kernels`: lists the compiled kernels by GPU architecture, and compiles them in advance.
 
 use crate::output::{emit_json, table};
 use crate::Failure;
@@ -36,7 +36,7 @@ fn folder(arguments: &Arguments) -> Result<PathBuf> {
     })
 }
 
-/// Those that are asked for, or those of the GPUs here, each once.
+/// Returns the architectures that were asked for, or those of this machine's GPUs, each once.
 fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
     let mut architectures = asked.to_vec();
     if asked.is_empty() {
@@ -49,9 +49,10 @@ fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
     Ok(architectures)
 }
 
-/// Makes all images, and sees to it that they are kept, which a session can do without.
+/// Compiles all kernels, and fails if they cannot be kept in the folder; a session would go on.
 fn prebuild(folder: &Path, architectures: &[u32]) -> Result<()> {
-    // A folder that is not to be trusted is named before anything is compiled.
+    // Lists the folder first, so that an untrustworthy folder is an error before anything is
+    // compiled.
     images_in(folder, &[])?;
     let wanted: Vec<(Source, u32)> = architectures
         .iter()

@@ -1,6 +1,6 @@
-//! The `gpuzip` command: shows and proves schedules, counts what their transfer plans move,
-//! compares runs with their plans, tries codecs on a user's data, compiles kernels in advance,
-//! checks configurations, and says what this machine offers.
+//! The `gpuzip` command: shows and checks schedules, counts the transfers of their plans, compares
+//! runs with their plans, measures codecs on a user's data, compiles kernels in advance, checks
+//! configurations, and shows what this machine can use.
 
 mod codec;
 mod config;
@@ -69,7 +69,7 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard error; if that is closed too, nobody is left to tell.
+/// Writes to standard error; a failure to write is ignored, since nothing is left to report it to.
 fn complain(message: impl std::fmt::Display) {
     let _ = write!(io::stderr(), "gpuzip: {message}");
 }
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
             complain(e);
             return ExitCode::from(2);
         }
-        // --help and --version arrive here.
+        // clap returns --help and --version here too.
         Err(e) => e.exit(),
     };
     match run(cli.command) {
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
             complain(format_args!("error: {e}\n"));
             ExitCode::from(2)
         }
-        // The reader, `head` for one, has seen enough.
+        // The reader of a pipe, `head` for instance, has closed it.
         Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Failure::Output(e)) => {
             complain(format_args!("error: cannot write the output: {e}\n"));

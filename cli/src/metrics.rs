@@ -1,44 +1,44 @@
-//! What a codec did to an array: errors, PSNR and SSIM.
+//! Error measures of a decoded array: maximal error, PSNR and SSIM.
 //!
-//! All are over the values that are finite in the original, in double precision. A finite value
-//! that came back as NaN or infinite has an infinite error.
+//! All of them are computed in double precision over the values that are finite in the original. A
+//! finite value that was decoded to NaN or an infinity counts as an infinite error.
 
 use gpuzip::codec::simd::{dispatch, Kernel};
 use gpuzip::scalar::Real;
 
-/// How a decoded array differs from the original.
+/// The difference between a decoded array y and the original array x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// The largest |x - y|.
     pub max_error: f64,
     /// The root of the mean of (x - y)^2.
     pub rmse: f64,
-    /// 20 log10(range / rmse) in dB: infinite if all values came back, -infinite if only a
-    /// constant did not.
+    /// PSNR, 20 log10(range / rmse), in dB: infinite if all values are equal, -infinite if the
+    /// original is constant and a value differs.
     pub psnr: f64,
-    /// |x - y| / |x| in the Euclidean norm; 0 if all values came back.
+    /// x - y| / |x| in the Euclidean norm; 0 if all values are equal.
     pub relative_l2: f64,
-    /// Mean structural similarity, 1 if all values came back, as `Ssim` defines it. NaN where no
-    /// window is finite.
+    /// Mean structural similarity as `Ssim` defines it; 1 if all values are equal, NaN if no window
+    /// is finite.
     pub ssim: f64,
     /// max |x|.
     pub peak: f64,
     /// max x - min x.
     pub range: f64,
-    /// Values of the original that are not finite.
+    /// Number of values of the original that are not finite.
     pub nonfinite: u64,
-    /// How many of them came back with other bits.
+    /// Number of these values whose bits changed.
     pub nonfinite_lost: u64,
 }
 
-/// Compares two arrays of extents `n`, n1 fastest. Both must have as many values. A 256^3 field
-/// takes about 0.3 s.
+/// Compares two arrays of extents `n`, n1 fastest, which must have equal numbers of values. A field
+/// of 256^3 values takes about 0.3 s.
 pub fn quality<T: Real>(x: &[T], y: &[T], n: [usize; 3]) -> Quality {
     assert!(x.len() == y.len() && x.len() == n.iter().product::<usize>(), "two arrays of {n:?}");
     let Extent { least, largest, finite } = dispatch(Extents(x));
     let (peak, range) =
         if finite == 0 { (0.0, 0.0) } else { (largest.max(-least), largest - least) };
-    // Squares are of values relative to about the maximum: those of FP64 might overflow.
+    // Values are scaled by about the maximum, since the squares of FP64 values might overflow.
     let unit = power_below(peak);
     let sums = dispatch(Errors { x, y, relative: 1.0 / unit });
     let mean = |sum: f64| (sum / finite.max(1) as f64).sqrt() * unit;
@@ -63,7 +63,7 @@ pub fn quality<T: Real>(x: &[T], y: &[T], n: [usize; 3]) -> Quality {
     }
 }
 
-/// The largest power of two that is no larger; 1 where there is no such normal number.
+/// Returns the largest power of two that is at most `x`; 1 if it would not be a normal number.
 fn power_below(x: f64) -> f64 {
     match f64::from_bits(x.to_bits() & f64::INFINITY.to_bits()) {
         0.0 => 1.0,
@@ -71,10 +71,10 @@ fn power_below(x: f64) -> f64 {
     }
 }
 
-/// Sums in so many lanes.
+/// Number of independent partial sums, for vector instructions.
 const LANES: usize = 16;
 
-/// The extent of the finite values.
+/// The least and the greatest of the finite values.
 struct Extent {
     least: f64,
     largest: f64,
@@ -108,7 +108,7 @@ impl<T: Real> Kernel for Extents<'_, T> {
     }
 }
 
-/// Sums over the finite values of the original, in units of about its maximum.
+/// Sums over the values that are finite in the original, which are scaled by about its maximum.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     largest: f64,
@@ -133,7 +133,7 @@ impl<T: Real> Kernel for Errors<'_, T> {
                 let finite = x.is_finite();
                 let (x, y) = (x.to_f64(), y.to_f64());
                 let error = (x - y).abs();
-                // NaN is no number, but no smaller an error for it.
+                // A decoded NaN or infinity counts as an infinite error.
                 let error = if error <= f64::MAX { error } else { f64::INFINITY };
                 let (x, error) = if finite { (x, error) } else { (0.0, 0.0) };
                 sums.largest = if error > sums.largest { error } else { sums.largest };
@@ -149,31 +149,31 @@ impl<T: Real> Kernel for Errors<'_, T> {
     }
 }
 
-/// Window of the SSIM along each dimension, or the extent if that is less.
+/// Values of an SSIM window along each dimension; the extent if that is less.
 const WINDOW: usize = 7;
-/// From window to window.
+/// Values between the first values of consecutive windows.
 const STRIDE: usize = 2;
-/// Sums of u, v, u u, v v, u v.
+/// Number of sums for a window: of u, v, u u, v v and u v.
 const MOMENTS: usize = 5;
 
 /// The mean structural similarity (Wang, Bovik, Sheikh and Simoncelli 2004,
-/// doi:10.1109/TIP.2003.819861, eq. 13) over uniform windows of 7 values in each dimension, 2
-/// values apart, those that fit: as QCAT and Z-checker take it for 3-D data, and here for 1-D and
-/// 2-D, too.
+/// doi:10.1109/TIP.2003.819861, eq. 13) over all complete uniform windows of 7 values in each
+/// dimension, 2 values apart. QCAT and Z-checker compute it so for 3-D data; here it is also
+/// computed for 1-D and 2-D data.
 ///
-/// (2 mx my + C1) (2 sxy + C2) / ((mx^2 + my^2 + C1) (sxx + syy + C2)), C1 = (0.01 L)^2, C2 = (0.03
-/// L)^2
+/// (2 mx my + C1) (2 sxy + C2) / ((mx^2 + my^2 + C1) (sxx + syy + C2))
+/// C1 = (0.01 L)^2, C2 = (0.03 L)^2
 ///
-/// with the means m and the (co)variances s over the N values of the window, by 1 / N. L is the
-/// range of the original's values, and max |x| where that is 0. Dimensions of extent 1 do not
-/// count. A window with a value that is not finite, in either array, is left out.
+/// m are the means and s the (co)variances over the N values of the window, with the factor 1 / N.
+/// L is the range of the original's values, or max |x| if the range is 0. Dimensions of extent 1
+/// are ignored. A window with a value that is not finite, in either array, is left out.
 struct Ssim<'a, T> {
     x: &'a [T],
     y: &'a [T],
     n: [usize; 3],
-    /// Values are taken relative to this, or variances of fields far from 0 would be lost.
+    /// Subtracted from all values: variances of fields far from 0 would be lost to rounding.
     middle: f64,
-    /// L.
+    /// L of the formula.
     scale: f64,
 }
 
@@ -189,7 +189,7 @@ impl<T: Real> Kernel for Ssim<'_, T> {
         let width = n.map(|n| n.min(WINDOW));
         let windows: [usize; 3] = std::array::from_fn(|d| (n[d] - width[d]) / STRIDE + 1);
         let (row, plane) = (windows[0] * MOMENTS, windows[0] * windows[1] * MOMENTS);
-        // The last rows and planes, as sums along n1, and along n1 and n2.
+        // The last `width` rows, summed along n1, and the last planes, summed along n1 and n2.
         let (mut rows, mut planes) = (vec![0.0; row * width[1]], vec![0.0; plane * width[2]]);
         let (mut u, mut v, mut sums) = (vec![0.0; n[0]], vec![0.0; n[0]], vec![0.0; row]);
         let (mut total, mut count) = (0.0, 0u64);
@@ -221,26 +221,26 @@ impl<T: Real> Kernel for Ssim<'_, T> {
     }
 }
 
-/// The extents that are not 1, first.
+/// Returns the extents, with those that are not 1 first.
 fn extents(n: [usize; 3]) -> [usize; 3] {
     let mut used = n.into_iter().filter(|&n| n != 1);
     std::array::from_fn(|_| used.next().unwrap_or(1))
 }
 
-/// The window whose last row or plane this one is.
+/// Returns the number of the window whose last row or plane is `i`, if there is one.
 fn complete(i: usize, width: usize) -> Option<usize> {
     let first = (i + 1).checked_sub(width)?;
     first.is_multiple_of(STRIDE).then_some(first / STRIDE)
 }
 
 impl<T: Real> Ssim<'_, T> {
-    /// A row as (x - middle) / L, NaN for both if either is not finite.
+    /// Computes a row of (x - middle) / L of both arrays; both are NaN where either is not finite.
     #[inline(always)]
     fn relative(&self, x: &[T], y: &[T], u: &mut [f64], v: &mut [f64]) {
         let unit = 1.0 / self.scale;
         let unit = if unit.is_finite() { unit } else { f64::MAX };
         for (((x, y), u), v) in x.iter().zip(y).zip(u).zip(v) {
-            // A product with 0 is NaN where the value is not finite.
+            // The product of 0 and a value that is not finite is NaN.
             let (x, y) = (x.to_f64(), y.to_f64());
             let nan = x * 0.0 + y * 0.0;
             (*u, *v) = ((x - self.middle) * unit + nan, (y - self.middle) * unit + nan);
@@ -248,7 +248,7 @@ impl<T: Real> Ssim<'_, T> {
     }
 }
 
-/// The sums of all windows along a row: first those of u, then those of v, and so on.
+/// Computes the sums of all windows along a row: first those of u, then those of v, and so on.
 #[inline(always)]
 fn moments(u: &[f64], v: &[f64], width: usize, to: &mut [f64]) {
     let windows = to.len() / MOMENTS;
@@ -266,7 +266,7 @@ fn moments(u: &[f64], v: &[f64], width: usize, to: &mut [f64]) {
     }
 }
 
-/// The sum of all rows.
+/// Sums all rows.
 #[inline(always)]
 fn add(rows: &[f64], to: &mut [f64]) {
     to.fill(0.0);
@@ -282,8 +282,8 @@ fn accumulate(from: &[f64], to: &mut [f64]) {
     }
 }
 
-/// The sum of the similarities of a row of windows, and how many are finite. L is 1, values are
-/// relative to `origin`.
+/// Returns the sum of the similarities in a row of windows and the number of the finite ones. L is
+/// 1, and values are relative to `origin`.
 #[inline(always)]
 fn similarity(sums: &[f64], values: f64, origin: f64) -> (f64, u64) {
     const C1: f64 = 0.01 * 0.01;
@@ -321,7 +321,7 @@ mod tests {
         assert!((a - b).abs() <= 1e-12 * b.abs(), "{a} instead of {b}");
     }
 
-    /// Window by window, from the definition.
+    /// Computes the SSIM window by window from its definition.
     fn slow_ssim(x: &[f64], y: &[f64], n: [usize; 3]) -> f64 {
         let range =
             x.iter().fold(f64::MIN, |a, &x| a.max(x)) - x.iter().fold(f64::MAX, |a, &x| a.min(x));
@@ -385,15 +385,15 @@ mod tests {
     #[test]
     fn similarity_of_one_window() {
         // x = +-1: mean 1/7, variance 48/49, L = 2. y = x / 2: half the mean, a quarter of the
-        // variance, half of it as covariance.
+        // variance, and half the variance of x as covariance.
         let x = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
         let (m, s, c1, c2) = (1.0 / 7.0, 48.0 / 49.0, 0.0004, 0.0036);
         let expected = (m * m + c1) * (s + c2) / ((1.25 * m * m + c1) * (1.25 * s + c2));
         for n in [[7, 1, 1], [1, 7, 1], [1, 1, 7]] {
             close(quality(&x, &x.map(|x| x / 2.0), n).ssim, expected);
         }
-        // All values moved by 0.25: the (co)variances stay as they are, and all windows, 2 apart at
-        // period 2, are alike.
+        // All values are moved by 0.25: (co)variances do not change. All windows are equal, since
+        // they are 2 values apart and the period is 2 values.
         let x: Vec<f64> = (0..21).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let y: Vec<f64> = x.iter().map(|x| x + 0.25).collect();
         close(

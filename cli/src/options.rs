@@ -1,4 +1,4 @@
-//! The options that describe a schedule, and the schedule that they describe.
+//! The options that describe a schedule, and the schedule that they ask for.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
@@ -41,7 +41,7 @@ pub struct ScheduleOptions {
     trace: Option<PathBuf>,
 }
 
-/// An algorithm by its name; `None` is auto.
+/// An algorithm by its name; `None` stands for auto.
 #[derive(Clone, Copy)]
 struct Named(Option<Algorithm>);
 
@@ -51,7 +51,7 @@ fn algorithms() -> impl TypedValueParser<Value = Named> {
     names.map(|name| Named(Algorithm::ALL.into_iter().find(|a| a.name() == name)))
 }
 
-/// A whole number, as in a configuration; 1e4 is one.
+/// Parses a whole number as in a configuration, where 1e4 is a whole number.
 pub fn count(text: &str) -> std::result::Result<u32, String> {
     let number = gpuzip::numbers::whole(text)
         .and_then(|number| u32::try_from(number).ok())
@@ -64,13 +64,13 @@ pub fn refuse<T>(message: String) -> Result<T> {
 }
 
 impl ScheduleOptions {
-    /// The algorithm that is asked for; `None`: any, or auto.
+    /// Returns the algorithm that was asked for; `None` for auto or if none was named.
     pub fn algorithm(&self) -> Option<Algorithm> {
         self.algorithm.and_then(|named| named.0)
     }
 
-    /// The schedule. `inner` is what two-level takes if --inner is not given; 0: all slots that are
-    /// left.
+    /// Makes the schedule. `inner` is the number of slots inside a two-level interval if --inner is
+    /// not given; 0 stands for all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
         Ok(self.plain(inner)?.through(self.for_cache))
     }
@@ -130,8 +130,8 @@ impl ScheduleOptions {
         Ok(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
     }
 
-    /// An option that the algorithm cannot follow is a mistake of the caller, so it is named
-    /// instead of being ignored. `None`: any algorithm.
+    /// Fails if an option was given that the algorithm does not use: it is probably a mistake.
+    /// `None` stands for any algorithm.
     pub fn check_options(&self, algorithm: Option<Algorithm>) -> Result<()> {
         use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
         let of: [(&str, bool, &[Algorithm]); 6] = [

@@ -1,4 +1,4 @@
-//! What a subcommand says: named values for a script or a person, and the listing behind them.
+//! The output of a subcommand: named values, as JSON or as text, and a listing.
 
 use crate::options::refuse;
 use crate::plan::seconds;
@@ -20,10 +20,11 @@ pub struct OutputOptions {
     pub json: bool,
 }
 
-/// Writes what `--print` asks for, line by line.
+/// Writes the listing that `--print` asks for, line by line.
 pub type Listing<'a> = &'a dyn Fn(&mut dyn Write) -> io::Result<()>;
 
-/// Shows `values`, and the listing if it is asked for; it is the JSON object's last value, `key`.
+/// Prints `values`, and the listing if `--print` asks for it; in the JSON object the listing is the
+/// last member, named `key`.
 pub fn emit(
     mut values: Map<String, Value>,
     key: &str,
@@ -46,7 +47,7 @@ pub fn emit(
     }
 }
 
-/// One object on one line of standard output.
+/// Prints one JSON object on one line of standard output.
 pub fn emit_json(values: Map<String, Value>) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "{}", Value::Object(values))?;
@@ -59,7 +60,7 @@ fn lines(listing: Listing) -> io::Result<Value> {
     Ok(String::from_utf8_lossy(&text).lines().map(Value::from).collect())
 }
 
-/// Names and values in two columns.
+/// Prints names and values in two columns.
 pub fn table(rows: Vec<(String, String)>, out: impl Write) -> io::Result<()> {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = BufWriter::new(out);
@@ -90,7 +91,7 @@ fn rows(values: &Map<String, Value>) -> Vec<(String, String)> {
     values.iter().map(|(name, value)| row(name, value)).collect()
 }
 
-/// The folder that drawings go to, made if the one that it is to be in exists.
+/// Makes the folder for drawings if its parent folder exists.
 pub fn folder_of_drawings(path: &Path) -> Result<()> {
     if path.extension().is_some_and(|extension| extension == "svg") {
         return refuse(format!(
@@ -108,7 +109,7 @@ pub fn folder_of_drawings(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a drawing, or says which one could not be written.
+/// Writes a drawing; an error names the file that could not be written.
 pub fn write_drawing(path: &Path, drawing: &str) -> Result<()> {
     std::fs::write(path, drawing)
         .map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))

@@ -1,4 +1,4 @@
-//! `gpuzip schedule`: generates a schedule, proves it and counts its actions.
+//! `gpuzip schedule`: makes a schedule, checks it and counts its actions.
 
 use crate::options::ScheduleOptions;
 use crate::output::{emit, OutputOptions};
@@ -22,7 +22,7 @@ pub struct Arguments {
     output: OutputOptions,
 }
 
-/// The counts of a schedule, from the validator's replay of its actions rather than from formulas.
+/// Counts the actions of a schedule by the validator's replay, not by formulas.
 pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
     let values: [(&str, Value); 9] = [
@@ -39,7 +39,7 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     Ok(values.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// The lines of a trace, but for FORWARDs in a row, which are one: `<first>..<last> FORWARD`.
+/// Writes the lines of a trace, with consecutive FORWARDs as one line `<first>..<last> FORWARD`.
 fn write_ranges(schedule: &Schedule, out: &mut dyn Write) -> io::Result<()> {
     for (action, end) in Ranges::new(schedule.actions(), true) {
         let name = trace::name(action.kind);

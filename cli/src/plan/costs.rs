@@ -1,4 +1,4 @@
-//! The options that say what steps, copies and snapshots cost, and what memory there is.
+//! The options that give the costs of steps, copies and snapshots, and the memory.
 
 use crate::options::refuse;
 use clap::Args;
@@ -80,7 +80,7 @@ pub struct SurveyOptions {
 }
 
 impl SurveyOptions {
-    /// The survey, if one is described.
+    /// Returns the survey, if the options describe one.
     pub fn survey(&self) -> Option<Survey> {
         let ranks = self.ranks?;
         let (ranks_per_node, links_per_node) =
@@ -89,7 +89,7 @@ impl SurveyOptions {
     }
 }
 
-/// Two numbers that are usually one.
+/// Two numbers, of which the second is usually left out and then equal to the first.
 #[derive(Clone, Copy)]
 struct Pair(f64, f64);
 
@@ -111,32 +111,32 @@ fn bytes(text: &str) -> std::result::Result<u64, String> {
     gpuzip::numbers::bytes(text).ok_or_else(|| BYTES.into())
 }
 
-/// How bytes are written, here as in a configuration.
+/// How byte counts are written, on the command line and in a configuration.
 const BYTES: &str = "give a number of bytes below 2^64: K, M, G, T and KiB to TiB are powers of 1024, kB to TB of 1000";
 
-/// What there is to plan with: a rank's speeds and memory.
+/// The speeds and the memory of one rank, for planning.
 #[derive(Clone)]
 pub struct Machine {
     pub profile: Profile,
     pub budgets: Budgets,
     pub state_bytes: u64,
-    /// Codecs beside none at all, by what they are called.
+    /// The codecs to consider besides raw snapshots, with their names.
     pub codecs: Vec<(String, CodecProfile)>,
-    /// Device slots, at most.
+    /// Most slots of the device cache.
     pub cache: Option<u32>,
-    /// Bytes of a state that two consecutive snapshots both have.
+    /// Bytes of a state that its successor's snapshot has too: the shared time level.
     pub previous_bytes: Option<u64>,
-    /// Where each cost comes from, as its option, its value and its source.
+    /// For each cost: its option, its value and the source of the value.
     pub origins: Vec<(&'static str, String, &'static str)>,
 }
 
 impl CostOptions {
-    /// Whether there are any.
+    /// Whether any of these options was given.
     pub fn are_given(&self) -> bool {
         self.state_bytes.is_some() || self.profile.is_some()
     }
 
-    /// The machine of one rank.
+    /// Returns the speeds and the memory of one rank.
     pub fn machine(&self, cache: Option<u32>, survey: Option<Survey>) -> Result<Machine> {
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
         let state_bytes =
@@ -211,7 +211,7 @@ impl CostOptions {
         }
     }
 
-    /// Every cost, and whether it was given, measured or assumed.
+    /// Lists every cost with its source: given, measured or assumed.
     fn origins(
         &self,
         profile: &Profile,
@@ -254,7 +254,7 @@ impl CostOptions {
         origins
     }
 
-    /// The codec that is described, and those that were measured.
+    /// Lists the codec that the options describe and the codecs that were measured.
     fn codecs(&self, measured: Option<&Profile>) -> Vec<(String, CodecProfile)> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
             let typical = CodecProfile::typical(0, ratio, false);
@@ -283,7 +283,7 @@ impl CostOptions {
     }
 }
 
-/// By their numbers in a configuration.
+/// The names of the codecs, in the order of their numbers in a configuration.
 const COMPRESSORS: [&str; 8] = ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"];
 
 fn read_profile(file: &Path) -> Result<Profile> {
@@ -292,8 +292,8 @@ fn read_profile(file: &Path) -> Result<Profile> {
     Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
 }
 
-/// What a session does where nothing is known of its memory, and what this command needs instead:
-/// it may run on another machine.
+/// Returns the error text for missing budgets: what a session does without budgets, and that this
+/// command needs budgets, since it may run on another machine than the session.
 fn no_budgets() -> String {
     let taken = gpuzip::available::host()
         .map_or(String::new(), |free| format!(", {} on this one now", super::size(free.bytes / 2)));
@@ -304,8 +304,8 @@ fn no_budgets() -> String {
 }
 
 impl Machine {
-    /// The tiers for raw snapshots, for compressed ones with each codec, and for raw ones that
-    /// share time levels.
+    /// Returns the tiers for raw snapshots, for snapshots compressed with each codec, and for raw
+    /// snapshots that share time levels.
     pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
         let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
         let shared = self.previous_bytes.map(|past| {
@@ -318,17 +318,17 @@ impl Machine {
             .collect()
     }
 
-    /// The codec of an alternative.
+    /// Returns the codec of an alternative; `None` for raw snapshots.
     pub fn codec(&self, alternative: usize) -> Option<&CodecProfile> {
         alternative.checked_sub(1).and_then(|k| self.codecs.get(k)).map(|(_, codec)| codec)
     }
 
-    /// Whether snapshots of an alternative share time levels.
+    /// Whether the snapshots of an alternative share time levels.
     pub fn is_shared(&self, alternative: usize) -> bool {
         alternative > self.codecs.len()
     }
 
-    /// The costs, their values and where these come from, a line for each.
+    /// Returns one line for each cost: its name, its value and its source.
     pub fn costs_lines(&self) -> Vec<String> {
         self.origins
             .iter()
@@ -336,7 +336,7 @@ impl Machine {
             .collect()
     }
 
-    /// The same as JSON.
+    /// Returns the costs with their values and sources as JSON.
     pub fn costs_json(&self) -> Value {
         let cost = |(option, value, source): &(&str, String, &str)| {
             (option.to_string(), json!({"value": value, "source": source}))
@@ -348,7 +348,7 @@ impl Machine {
         self.capped(TierSpec::filling(self.budgets, &self.profile, self.state_bytes, codec))
     }
 
-    /// With no more device slots than are asked for.
+    /// Limits the slots of the device cache to the number that was asked for.
     fn capped(&self, sizes: TierSpec) -> TierSpec {
         TierSpec {
             cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
@@ -356,7 +356,7 @@ impl Machine {
         }
     }
 
-    /// What snapshots are in an alternative.
+    /// Describes how the snapshots of an alternative are stored.
     pub fn stored(&self, alternative: usize) -> String {
         let codec = alternative.checked_sub(1).and_then(|k| self.codecs.get(k));
         let raw = if self.is_shared(alternative) { "raw, shared" } else { "raw" };

@@ -1,4 +1,4 @@
-//! The transfers of a plan, counted.
+//! Counts the transfers of a plan.
 
 use super::Arguments;
 use crate::options::refuse;
@@ -26,7 +26,7 @@ fn transfers(plan: &Plan) -> Map<String, Value> {
     values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Counts what the plan of one schedule moves.
+/// Prints the counts of the transfers in the plan of one schedule.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(cache) = arguments.cache else {
         return Ok(refuse(

@@ -1,4 +1,4 @@
-//! Time over memory as a drawing: what the best plan takes with more and with less of it.
+//! A drawing of the time of the best plan against the memory that it may use.
 
 use super::costs::Machine;
 use super::predict::size;
@@ -13,14 +13,14 @@ const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 400.0;
 const INKS: [&str; 4] = [BLUE, GREEN, ORANGE, PURPLE];
 
-/// A curve: its name, and a time over the problem's ideal for each device budget.
+/// A curve: its name, and for each device budget in bytes the time over the problem's ideal time.
 struct Curve {
     name: String,
     points: Vec<(u64, f64)>,
 }
 
-/// The drawing for `steps` steps: device budgets from an eighth to eight times the given one, and
-/// host budgets beside the given one.
+/// Draws the curves for `steps` time steps: device budgets from an eighth to eight times the given
+/// budget; one curve for each host budget.
 pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     let devices = devices(machine, if steps > 20_000 { 1.0 } else { 0.5 });
     let mut curves = Vec::new();
@@ -35,7 +35,7 @@ pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     Ok(plot(steps, machine, &devices, &curves, &recipe))
 }
 
-/// Budgets a factor of 2^`octaves` apart that hold at least a snapshot.
+/// Returns budgets a factor of 2^`octaves` apart, each with room for at least one snapshot.
 fn devices(machine: &Machine, octaves: f64) -> Vec<u64> {
     let given = machine.budgets.device.max(machine.state_bytes) as f64;
     let count = (3.0 / octaves) as i32;
@@ -65,8 +65,8 @@ fn best(steps: u32, machine: &Machine, devices: &[u64], host: u64) -> Result<Vec
     Ok(points)
 }
 
-/// The better of GPUZIP 2.x's two recipes, with the given host memory and, as it has no plans for
-/// both, raw snapshots or compressed ones.
+/// Computes the curve of the better of GPUZIP 2.x's two recipes with the given host memory, with
+/// raw or with compressed snapshots: GPUZIP 2.x has no plans that mix both.
 fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f64)>> {
     let mut points = Vec::new();
     for &device in devices {

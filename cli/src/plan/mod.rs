@@ -1,5 +1,5 @@
-//! `gpuzip plan`: the transfer plan of a schedule and what it moves; with what steps and copies
-//! cost, what it takes, and the best plan.
+//! `gpuzip plan`: makes the transfer plan of a schedule and counts its transfers; with costs of
+//! steps and copies, predicts its time and finds the best plan.
 
 mod costs;
 mod count;

@@ -1,4 +1,4 @@
-//! A plan as lines of a configuration file.
+//! Writes a plan as lines of a configuration file.
 
 use super::costs::Machine;
 use super::predict::size;
@@ -7,8 +7,8 @@ use gpuzip::plan::Policy;
 use gpuzip::predict::CodecProfile;
 use gpuzip::schedule::Algorithm;
 
-/// `key = value` lines that `gpuzip_config_load` accepts, and comments where there is no key for
-/// what the plan is.
+/// Returns `key = value` lines that `gpuzip_config_load` accepts, and a comment for each property
+/// of the plan that has no key.
 pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     let mut lines = schedule(best);
     let budgets =
@@ -30,8 +30,9 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     lines
 }
 
-/// The schedule by its keys; where its slots inside intervals have none, the library has to find it
-/// again.
+/// Returns the keys of the schedule. The number of slots inside intervals has no key if it differs
+/// from the library's choice; the lines then say `auto`, so that a session searches for the
+/// schedule again.
 fn schedule(best: &Candidate) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cache);

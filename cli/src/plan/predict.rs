@@ -1,4 +1,4 @@
-//! Predicted times: of one schedule, or of the best one there is and its rivals.
+//! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
 use super::costs::Machine;
 use super::{curves, paste, timeline, Arguments};
@@ -14,7 +14,7 @@ use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-/// Finds or takes a plan, and says what it would take.
+/// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let survey = arguments.survey.survey();
     let machine = arguments.costs.machine(arguments.cache, survey)?;
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// What the predictions rest on, and how to have the plan.
+/// Prints what the predictions are based on and how to configure the best plan.
 fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     writeln!(out, "\nCosts that this was planned with:")?;
@@ -79,7 +79,7 @@ fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
     out.flush()
 }
 
-/// The one schedule that is asked for, with raw and with compressed snapshots.
+/// Plans the schedule that the options name, with raw and with compressed snapshots.
 fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let mut ranked = Vec::new();
     for (alternative, sizes) in machine.alternatives().iter().flatten().enumerate() {
@@ -101,7 +101,8 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     Ok(ranked)
 }
 
-/// Memory of shared time levels is that of slots and of places.
+/// Sets the memory of plans with shared time levels: the bytes of their slots and of the places for
+/// shared levels.
 fn count_places(ranked: &mut [Candidate], machine: &Machine) {
     let alternatives = machine.alternatives();
     for candidate in ranked {
@@ -113,7 +114,7 @@ fn count_places(ranked: &mut [Candidate], machine: &Machine) {
     }
 }
 
-/// The best schedule of each algorithm, and GPUZIP 2.x's recipes.
+/// Finds the best schedule of each algorithm, and GPUZIP 2.x's recipes.
 fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let options = &arguments.schedule;
     options.check_options(None)?;
@@ -146,7 +147,7 @@ fn policy(candidate: &Candidate) -> Policy {
     candidate.plans.first().map_or(Policy::Clairvoyant, |plan| plan.policy)
 }
 
-/// The name of a candidate's algorithm, GPUZIP 2.x's being its own.
+/// Returns the name of a candidate's algorithm; GPUZIP 2.x's recipes have names of their own.
 pub fn name(candidate: &Candidate) -> String {
     let name = candidate.schedule.algorithm.name();
     if policy(candidate) == Policy::Lru {
@@ -156,7 +157,8 @@ pub fn name(candidate: &Candidate) -> String {
     }
 }
 
-/// What reproduces a plan: the keys of the library's configuration, and how snapshots are stored.
+/// Returns what reproduces a plan: keys of the library's configuration, and how snapshots are
+/// stored.
 fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
     let schedule = &candidate.schedule;
     let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
@@ -230,7 +232,7 @@ fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
     ])
 }
 
-/// The plans, the quickest first.
+/// Prints a table of the plans, the fastest first.
 fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     let header = [
         "plan",
@@ -290,7 +292,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     out.flush()
 }
 
-/// A duration with its unit; what is less than the last digit is 0.
+/// Formats a duration with its unit; a duration below the last digit is shown as 0.
 pub fn seconds(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 3600.0 => format!("{:.2} h", v / 3600.0),
@@ -304,7 +306,7 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
-/// Bytes with a unit of powers of 1024.
+/// Formats a number of bytes with a unit that is a power of 1024.
 pub fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let power = (0..units.len() - 1).take_while(|&p| bytes >= 1 << (10 * (p + 1))).count();

@@ -1,8 +1,8 @@
-//! Drawing: a page of shapes and text, axes with round ticks.
+//! Draws SVG pages: shapes, text, and axes with round ticks.
 
 use std::fmt::{Display, Write};
 
-/// Inks that colour-blind readers tell apart (Okabe and Ito), by what they stand for.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito).
 pub const BLUE: &str = "#0072b2";
 pub const SKY: &str = "#8cc9ec";
 pub const GREEN: &str = "#009e73";
@@ -21,7 +21,7 @@ pub enum Anchor {
     End,
 }
 
-/// A page in pixels, its origin top left.
+/// A page measured in pixels, with its origin at the top left.
 pub struct Page {
     width: f64,
     height: f64,
@@ -60,14 +60,14 @@ impl Page {
         self.add(format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" font-size="{size}" fill="{INK}">{text}</text>"#));
     }
 
-    /// Text along a vertical axis, read from below.
+    /// Draws text along a vertical axis, to be read from the bottom up.
     pub fn upright(&mut self, x: f64, y: f64, text: &str) {
         self.add(format_args!(
             r#"<text transform="translate({x:.1} {y:.1}) rotate(-90)" text-anchor="middle" font-size="13" fill="{INK}">{text}</text>"#
         ));
     }
 
-    /// A line through points, with a mark at each.
+    /// Draws a line through points, with a mark at each point.
     pub fn curve(&mut self, points: &[(f64, f64)], ink: &str, dashed: bool) {
         let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dash = if dashed { r#" stroke-dasharray="6 4""# } else { "" };
@@ -80,7 +80,7 @@ impl Page {
         }
     }
 
-    /// A legend in one row: inks and what they stand for. Returns where it ends.
+    /// Draws a legend in one row: colours and their meanings. Returns the x where the legend ends.
     pub fn legend(&mut self, mut x: f64, y: f64, entries: &[(&str, &str)]) -> f64 {
         for (ink, name) in entries {
             self.rect([x, y - 10.0, 14.0, 11.0], ink);
@@ -90,7 +90,7 @@ impl Page {
         x
     }
 
-    /// Ticks and grid lines of a horizontal axis from `x` to `x + width`, with `y` its height.
+    /// Draws ticks and grid lines of a horizontal axis from `x` to `x + width` at the height `y`.
     pub fn ticks_below(&mut self, [x, y, width, height]: [f64; 4], ticks: &[(f64, String)]) {
         for (at, label) in ticks {
             let at = x + at * width;
@@ -100,7 +100,7 @@ impl Page {
         self.line([x, y, x + width, y], INK);
     }
 
-    /// The same of a vertical axis at `x` from `y` upwards.
+    /// Draws ticks and grid lines of a vertical axis at `x` that rises from `y`.
     pub fn ticks_left(&mut self, [x, y, width, height]: [f64; 4], ticks: &[(f64, String)]) {
         for (at, label) in ticks {
             let at = y - at * height;
@@ -110,7 +110,7 @@ impl Page {
         self.line([x, y, x, y - height], INK);
     }
 
-    /// The file.
+    /// Returns the text of the SVG file.
     pub fn finish(self) -> String {
         let Page { width, height, body } = self;
         format!(
@@ -120,7 +120,7 @@ impl Page {
     }
 }
 
-/// Round values from `low` to `high`, some `count` of them.
+/// Returns about `count` round values from `low` to `high`.
 pub fn round_values(low: f64, high: f64, count: usize) -> Vec<f64> {
     let rough = (high - low) / count as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -133,7 +133,7 @@ pub fn round_values(low: f64, high: f64, count: usize) -> Vec<f64> {
     (0..).map(|k| (first + k as f64) * step).take_while(|v| *v <= high + 1e-9 * step).collect()
 }
 
-/// A number with as many digits as tells it from its neighbours `step` away.
+/// Formats a number with enough digits to tell it from values `step` away.
 pub fn digits(value: f64, step: f64) -> String {
     let places = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.places$}")

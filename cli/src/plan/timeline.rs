@@ -1,5 +1,4 @@
-//! The timeline of a plan as a drawing: the whole sweep as shares of time, and some steps of it as
-//! they are.
+//! Draws the timeline of a plan: the whole shot as shares of time, and some of its steps in detail.
 
 use super::costs::Machine;
 use super::predict::{name, seconds};
@@ -13,7 +12,7 @@ pub const WIDTH: f64 = 1000.0;
 const LANE: f64 = 34.0;
 const GAP: f64 = 10.0;
 
-/// A row of the drawing: what one engine does, with its inks.
+/// A row of the drawing: the activities of one engine, each with its colour.
 pub type Lane = (&'static str, &'static [(Row, &'static str)]);
 
 const LANES: [Lane; 4] = [
@@ -32,7 +31,7 @@ const LANES: [Lane; 4] = [
     ("disk", &[(Row::DiskRead, PURPLE), (Row::DiskWrite, GREY)]),
 ];
 
-/// The drawing of a candidate's slowest session.
+/// Draws the timeline of a candidate's slowest session.
 pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let alternatives = machine.alternatives();
     let (sizes, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
@@ -63,7 +62,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     Ok(page.finish())
 }
 
-/// The rows in which something happens in one of these timelines.
+/// Returns the rows in which one of these timelines has an activity.
 pub fn lanes(timelines: &[&Timeline]) -> Vec<Lane> {
     let busy = |(_, rows): &Lane| {
         rows.iter().any(|(row, _)| timelines.iter().any(|timeline| !timeline.row(*row).is_empty()))
@@ -71,12 +70,12 @@ pub fn lanes(timelines: &[&Timeline]) -> Vec<Lane> {
     LANES.into_iter().filter(busy).collect()
 }
 
-/// How high they are.
+/// Returns the height of a panel with these rows, in pixels.
 pub fn panel_height(lanes: &[Lane]) -> f64 {
     lanes.len() as f64 * (LANE + GAP)
 }
 
-/// What the inks stand for; `copies` is what the stream does with snapshots.
+/// Draws the legend; `copies` names what the stream does with snapshots.
 pub fn keys(page: &mut Page, y: f64, copies: &str) {
     let inks = [
         (BLUE, "forward"),
@@ -89,8 +88,8 @@ pub fn keys(page: &mut Page, y: f64, copies: &str) {
     page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
 }
 
-/// A window in the reversal with enough steps to see what hides what: from the first RESTORE that
-/// fetched, if any, in its second half.
+/// Chooses an interval of the reverse sweep with about 30 steps, which shows how transfers overlap
+/// steps: from the first fetch in the sweep's second half on, or from its middle without fetches.
 pub fn window(timeline: &Timeline, makespan: f64) -> (f64, f64) {
     let backward = timeline.row(Row::Backward);
     let begin = backward.get(backward.len() / 2).map_or(0.0, |interval| interval.0);
@@ -108,7 +107,7 @@ fn lane_top(top: f64, k: usize) -> f64 {
     top + k as f64 * (LANE + GAP)
 }
 
-/// Every lane as columns: the share of each column's time that each of its rows is busy.
+/// Draws each row as columns: the share of the column's time in which each activity is busy.
 pub fn shares(page: &mut Page, lanes: &[Lane], timeline: &Timeline, makespan: f64, top: f64) {
     const COLUMNS: usize = 500;
     let bottom = lane_top(top, lanes.len()) - GAP;
@@ -139,7 +138,7 @@ pub fn shares(page: &mut Page, lanes: &[Lane], timeline: &Timeline, makespan: f6
     }
 }
 
-/// The share of each of N equal columns that intervals cover.
+/// Returns the share of each of N equal columns that the intervals cover.
 fn columns<const N: usize>(intervals: &[(f64, f64)], makespan: f64) -> [f64; N] {
     let mut shares = [0.0; N];
     let width = makespan / N as f64;
@@ -154,7 +153,7 @@ fn columns<const N: usize>(intervals: &[(f64, f64)], makespan: f64) -> [f64; N] 
     shares
 }
 
-/// Every lane as intervals.
+/// Draws each row as intervals of time.
 pub fn details(page: &mut Page, lanes: &[Lane], timeline: &Timeline, window: (f64, f64), top: f64) {
     let bottom = lane_top(top, lanes.len()) - GAP;
     axis(page, window, top, bottom);
@@ -188,7 +187,7 @@ pub fn details(page: &mut Page, lanes: &[Lane], timeline: &Timeline, window: (f6
     }
 }
 
-/// The time axis of a panel, in seconds or milliseconds.
+/// Draws the time axis of a panel, in seconds or milliseconds.
 fn axis(page: &mut Page, (from, to): (f64, f64), top: f64, bottom: f64) {
     let (unit, scale) = if to - from < 0.1 { ("ms", 1e3) } else { ("s", 1.0) };
     let values = round_values(from * scale, to * scale, 8);

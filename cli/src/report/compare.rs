@@ -1,4 +1,4 @@
-//! The plan of a shot, simulated again, beside what the shot measured.
+//! Simulates the plan of a shot again and puts it beside the measurements of that shot.
 
 use super::run::Shot;
 use crate::options::refuse;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 const UPLOADS: [Lane; 2] = [Lane::Upload, Lane::DirectUpload];
 const DOWNLOADS: [Lane; 2] = [Lane::Download, Lane::DirectDownload];
 
-/// One column: seconds, factors, counts and bytes by name.
+/// One column of the comparison: seconds, factors, counts and bytes by name.
 pub struct Values(Vec<(&'static str, f64)>);
 
 impl Values {
-    /// As JSON: counts and bytes are whole.
+    /// Returns the values as JSON, with counts and bytes as whole numbers.
     pub fn object(&self) -> Map<String, Value> {
         let value = |name: &str, value: f64| {
             if is_whole(name) {
@@ -32,7 +32,7 @@ impl Values {
         self.0.iter().map(|&(name, number)| (name.to_string(), value(name, number))).collect()
     }
 
-    /// Names and values for a person.
+    /// Returns names and values as text.
     pub fn texts(&self) -> Vec<(String, String)> {
         let text = |name: &str, value: f64| match name {
             _ if name.ends_with("_s") => seconds(value),
@@ -46,7 +46,7 @@ impl Values {
             .collect()
     }
 
-    /// One of them.
+    /// Returns the value of this name.
     pub fn get(&self, name: &str) -> f64 {
         self.0.iter().find(|(other, _)| *other == name).map_or(f64::NAN, |(_, value)| *value)
     }
@@ -56,13 +56,13 @@ fn is_whole(name: &str) -> bool {
     !(name.ends_with("_s") || name.starts_with("over_"))
 }
 
-/// What was predicted, what the same simulator predicts at the costs that the run had, and what was
-/// measured.
+/// Three columns: the prediction at the costs of the plan, the prediction of the same simulator at
+/// the costs that the run measured, and the measurement.
 pub struct Columns {
     pub planned: Values,
     pub remade: Values,
     pub measured: Values,
-    /// The timelines of the plan at the costs of the run, and of the run.
+    /// The simulated timeline of the plan at the costs of the run; then the timeline of the run.
     pub simulated: Timeline,
     pub found: Timeline,
 }
@@ -140,7 +140,7 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
     })
 }
 
-/// The same, with the means that the shot measured, where it did.
+/// Returns the costs of the plan, with the shot's mean times in place of those that it measured.
 fn measured_costs(shot: &Shot) -> Result<Costs> {
     let planned = planned_costs(shot)?;
     let mean = |rows: &[Lane], names: &[&str], else_: f64| match shot.busy(rows, names) {
@@ -197,7 +197,7 @@ fn predicted(s: &Simulation, timeline: &Timeline) -> Values {
 fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
     let compute = |names: &[&str]| shot.busy(&[Lane::Compute], names).0;
     let (forward, backward) = (compute(&["forward", "recompute"]), compute(&["backward"]));
-    // What n steps of each kind take, at the mean of all that were taken.
+    // Time of n forward and n backward steps at the mean time of all steps that the shot made.
     let (steps, taken) = (schedule.steps as f64, shot.stat("forward_steps")?);
     let problem = if taken > 0.0 { forward / taken * steps } else { backward } + backward;
     let stall = |names: &[&str]| shot.busy(&[Lane::Stall], names).0;
@@ -227,7 +227,7 @@ fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
     ]))
 }
 
-/// A shot in the rows of a simulated one.
+/// Converts the spans of a shot to the rows of a simulated timeline.
 fn timeline(shot: &Shot) -> Timeline {
     let of = |rows: &[Lane]| {
         let mut found: Vec<_> = shot.spans.iter().filter(|span| rows.contains(&span.row)).collect();
@@ -248,7 +248,7 @@ fn timeline(shot: &Shot) -> Timeline {
     {
         let mut free = 0.0f64;
         for span in of(lanes) {
-            // Two lanes may be at it at once.
+            // Spans of two lanes may overlap in time.
             timeline.add(row, span.begin.max(free), span.end);
             free = free.max(span.end);
         }

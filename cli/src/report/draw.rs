@@ -1,4 +1,4 @@
-//! A run beside its plan, as a drawing.
+//! Draws a run beside its plan.
 
 use super::compare::Columns;
 use super::run::{Run, Shot};
@@ -7,7 +7,7 @@ use crate::plan::size;
 use crate::plan::svg::{Anchor, Page};
 use crate::plan::timeline::{details, keys, lanes, panel_height, shares, window, LEFT, WIDTH};
 
-/// What a run was, in one line.
+/// Describes a run in one line.
 pub fn title(run: &Run, shot: &Shot) -> String {
     let configuration = shot.configuration();
     let text = |key: &str| {
@@ -29,8 +29,8 @@ pub fn title(run: &Run, shot: &Shot) -> String {
     )
 }
 
-/// The drawing: the whole shot above the plan at the costs of the run, on the same axis, then some
-/// of each.
+/// Draws the whole shot above the simulated plan at the costs of the run, on a common time axis,
+/// and below them some steps of each in detail.
 pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     let (found, simulated) = (&columns.found, &columns.simulated);
     let times = [&columns.measured, &columns.remade].map(|values| values.get("makespan_s"));

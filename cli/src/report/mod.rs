@@ -1,4 +1,4 @@
-//! `gpuzip report`: a run beside its plan, from the timeline that it left.
+//! `gpuzip report`: compares a run with its plan, from the timeline file of the run.
 
 mod compare;
 mod draw;
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// The file that the drawing of a run goes to.
+/// Returns the file for the drawing of a run.
 fn drawing_of(run: &Path, target: &Path, runs: usize) -> Result<PathBuf> {
     if runs == 1 && target.extension().is_some_and(|extension| extension == "svg") {
         return Ok(target.to_path_buf());

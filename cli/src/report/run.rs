@@ -1,4 +1,4 @@
-//! A timeline as a run left it: its shots, and the spans of each.
+//! Reads the timeline file of a run: its shots and the spans of each shot.
 
 use crate::options::refuse;
 use gpuzip::error::{Code, Error, Result};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// A span, in seconds since the shot began.
+/// A span, in seconds since the beginning of the shot.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub row: Row,
@@ -17,13 +17,13 @@ pub struct Span {
     pub end: f64,
 }
 
-/// One shot that came to its end.
+/// A shot that reached its end.
 pub struct Shot {
     pub spans: Vec<Span>,
     about: Value,
 }
 
-/// A timeline.
+/// The shots of a timeline file.
 pub struct Run {
     pub path: PathBuf,
     pub device: String,
@@ -31,13 +31,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// Reads a file. Every event has a line of its own, so that no more than one shot is in memory
-    /// as text.
+    /// Reads a timeline file. Every JSON event has a line of its own, so that the text of at most
+    /// one shot is in memory.
     pub fn read(path: &Path) -> Result<Self> {
         read(path).map_err(|e| e.within(path.display()))
     }
 
-    /// The shot that is asked for, or the one of median makespan.
+    /// Returns the shot that was asked for, or the one of median makespan.
     pub fn shown(&self, number: Option<u64>) -> Result<&Shot> {
         let mut order: Vec<&Shot> = self.shots.iter().collect();
         order.sort_by(|a, b| a.makespan().total_cmp(&b.makespan()));
@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Run> {
             Error::new(Code::Parse, format!("line {number}: this is no timeline that gpuzip wrote"))
         };
         let line = line.map_err(|e| match e.kind() {
-            // Not text.
+            // The file is not UTF-8 text.
             ErrorKind::InvalidData => strange(),
             _ => Error::new(Code::Io, e.to_string()),
         })?;
@@ -101,7 +101,7 @@ fn span(event: &Value) -> Option<Span> {
 }
 
 impl Shot {
-    /// What belongs to a shot before, which was broken off, is left out.
+    /// Makes a shot, without the spans of an earlier shot that was broken off.
     fn new(mut spans: Vec<Span>, about: Value) -> Self {
         let origin = about["begin_s"].as_f64().unwrap_or(0.0);
         spans.retain(|span| span.begin >= origin - 1e-9);
@@ -111,7 +111,7 @@ impl Shot {
         Shot { spans, about }
     }
 
-    /// Its number in its session, from 1.
+    /// Number of the shot in its session, from 1.
     pub fn number(&self) -> u64 {
         self.about["shot"].as_u64().unwrap_or(0)
     }
@@ -121,42 +121,42 @@ impl Shot {
         self.about["makespan_s"].as_f64().unwrap_or(0.0)
     }
 
-    /// A number that the run wrote down.
+    /// Returns a number that the run recorded for this shot.
     pub fn number_of(&self, name: &str) -> Result<f64> {
         number(&self.about, name)
     }
 
-    /// One of them that counts something.
+    /// Returns a recorded number that is a count.
     pub fn count_of(&self, name: &str) -> Result<u32> {
         Ok(self.number_of(name)? as u32)
     }
 
-    /// A text that it wrote down; empty if it did not.
+    /// Returns a text that the run recorded for this shot; empty if there is none.
     pub fn text_of(&self, name: &str) -> &str {
         self.about[name].as_str().unwrap_or("")
     }
 
-    /// Whether something was so.
+    /// Returns a recorded flag; false if there is none.
     pub fn is(&self, name: &str) -> bool {
         self.about[name].as_bool().unwrap_or(false)
     }
 
-    /// One of the costs that it was planned with.
+    /// Returns one of the costs that the shot was planned with.
     pub fn cost(&self, name: &str) -> Result<f64> {
         number(&self.about["costs"], name)
     }
 
-    /// Whether snapshots were compressed.
+    /// Whether the snapshots of the shot were compressed.
     pub fn is_compressed(&self) -> bool {
         self.about["costs"]["compressed"].as_bool().unwrap_or(false)
     }
 
-    /// One of its statistics.
+    /// Returns one of the statistics of the shot.
     pub fn stat(&self, name: &str) -> Result<f64> {
         number(&self.about["stats"], name)
     }
 
-    /// What its plan was made of.
+    /// Returns the configuration of the shot's plan.
     pub fn configuration(&self) -> Map<String, Value> {
         let keys = [
             "algorithm",
@@ -174,8 +174,8 @@ impl Shot {
         keys.into_iter().map(|key| (key.to_string(), self.about[key].clone())).collect()
     }
 
-    /// Seconds and number of the spans in one of these rows that have one of these names; of all of
-    /// them without names.
+    /// Returns the seconds and the number of the spans in one of these rows with one of these
+    /// names; without names, of all spans in these rows.
     pub fn busy(&self, rows: &[Row], names: &[&str]) -> (f64, u64) {
         let spans = self.spans.iter().filter(|span| {
             rows.contains(&span.row) && (names.is_empty() || names.contains(&&*span.what))
@@ -185,7 +185,7 @@ impl Shot {
 }
 
 fn number(object: &Value, name: &str) -> Result<f64> {
-    // An infinite speed or an endless time is no number in JSON.
+    // JSON has no infinity: an infinite speed or time is not a number there.
     match object.get(name) {
         Some(Value::Number(number)) => Ok(number.as_f64().unwrap_or(f64::NAN)),
         _ => Err(Error::new(
