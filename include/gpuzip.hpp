@@ -1,18 +1,21 @@
-/* gpuzip for C++14 and newer: handles that own, errors as exceptions, callbacks as lambdas. Header only, over gpuzip.h, which says what
- * every call does; this file says what C++ adds.
+/* gpuzip for C++14 and newer: handles that own sessions and schedules, errors as exceptions,
+ * callbacks as lambdas. Header only. gpuzip.h explains every call; this file explains what C++
+ * adds.
  *
- *  - Errors are thrown as gpuzip::error. With a pointer to a gpuzip::status as its last argument a call puts them there instead of throwing
- *    them; what it returns or makes is then empty if the status is not ok.
- *  - Handles (session, schedule) are moved, never copied, and given back by their destructors.
- *  - Exceptions thrown in callbacks and codecs end the call that they were called from, and come out of it, with a status or without.
+ *   - Errors are thrown as gpuzip::error. A call whose last argument is a pointer to a gpuzip::status
+ *     stores the error there instead; what the call returns or makes is then empty.
+ *   - Handles (session, schedule) are moved, never copied, and their destructors give them back.
+ *   - An exception thrown in a callback or codec ends the library call that called it, and leaves
+ *     that call as an exception, with a gpuzip::status or without.
  *
- *      gpuzip::config config = gpuzip::config::load("gpuzip.cfg");
- *      gpuzip::session session(config, steps, {gpuzip::field(u)});             // std::vector<float> u
- *      const gpuzip::callbacks calls = {[&](int ts, int ts_end, unsigned) { for (; ts <= ts_end; ts++) forward(u, ts); },
- *                                       [&](int ts, unsigned) { backward(u, ts); }};
- *      session.run_forward(calls, {gpuzip::field(u)});
- *      residuals();                                                            // what lies between the sweeps
- *      session.run_reverse(calls, {gpuzip::field(u)});
+ *       gpuzip::config config = gpuzip::config::load("gpuzip.cfg");
+ *       gpuzip::session session(config, steps, {gpuzip::field(u)});  // std::vector<float> u
+ *       const gpuzip::callbacks calls = {
+ *           [&](int ts, int ts_end, unsigned) { for (; ts <= ts_end; ts++) forward(u, ts); },
+ *           [&](int ts, unsigned) { backward(u, ts); }};
+ *       session.run_forward(calls, {gpuzip::field(u)});
+ *       residuals();  // work between the forward and the reverse sweep
+ *       session.run_reverse(calls, {gpuzip::field(u)});
  */
 #ifndef GPUZIP_HPP
 #define GPUZIP_HPP
@@ -33,7 +36,7 @@
 
 namespace gpuzip {
 
-/* A failed call: its status and what gpuzip_last_error said. */
+/* A failed call: its status and the text of gpuzip_last_error. */
 class error : public std::runtime_error {
  public:
   error(gpuzip_status_t code, const std::string &text) : std::runtime_error(text), code_(code) {}
@@ -49,7 +52,7 @@ class error : public std::runtime_error {
 struct status {
   /* GPUZIP_OK or GPUZIP_ERR_*. */
   gpuzip_status_t code = GPUZIP_OK;
-  /* What gpuzip_last_error said; empty after success. */
+  /* The text of gpuzip_last_error; empty after success. */
   std::string text;
 
   bool ok() const noexcept { return code >= 0; }
@@ -57,13 +60,14 @@ struct status {
 
 namespace detail {
 
-/* The exception of a callback on its way through the library, in the thread that it was thrown in. */
+/* The exception of a callback in this thread while it passes through the library. */
 inline std::exception_ptr &carried() noexcept {
   static thread_local std::exception_ptr exception;
   return exception;
 }
 
-/* Calls what the application gave: nothing is thrown into the library. Returns 0, or `failed` for an exception. */
+/* Calls a function of the application and catches its exception, so that none enters the
+   library. Returns 0, or `failed` after an exception. */
 template <class Body>
 std::int32_t guarded(std::int32_t failed, Body &&body) noexcept {
   try {
@@ -74,7 +78,8 @@ std::int32_t guarded(std::int32_t failed, Body &&body) noexcept {
   }
 }
 
-/* Calls the library, and passes on what went wrong: a callback's exception as it is, an error to `out`, or thrown if that is NULL. */
+/* Calls the library and reports its failure: throws a callback's exception again; stores an
+   error in `out`, or throws it if `out` is NULL. */
 template <class Call>
 bool call(status *out, Call &&function) {
   carried() = nullptr;
@@ -98,7 +103,7 @@ T sized() {
 inline char *c_string(std::string &text) noexcept { return text.empty() ? nullptr : &text[0]; }
 inline void take(std::string &to, const char *from) { to.assign(from != nullptr ? from : ""); }
 
-/* Owns a handle. */
+/* Owns a handle and gives it back in its destructor. */
 template <class T, gpuzip_status_t (*give_back)(T *)>
 class handle {
  public:
@@ -112,13 +117,13 @@ class handle {
   handle &operator=(const handle &) = delete;
   ~handle() { reset(nullptr); }
 
-  /* Whether there is a handle. */
+  /* Whether this object owns a handle. */
   explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-  /* The handle, still owned by this object, for the calls of gpuzip.h. */
+  /* The handle for calls of gpuzip.h; this object still owns it. */
   T *get() const noexcept { return handle_; }
 
-  /* The handle, which is the caller's to give back from now on. */
+  /* Gives up the handle: from now on the caller must give it back. */
   T *release() noexcept { return std::exchange(handle_, nullptr); }
 
  protected:
@@ -130,7 +135,8 @@ class handle {
   T *handle_ = nullptr;
 };
 
-/* What is left of a sweep, as `for (const gpuzip_action_t &action : session.actions())` sees it: without TERMINATE. */
+/* The actions that are left up to TERMINATE, without it, for loops `for (const gpuzip_action_t
+   &action : session.actions())`. */
 template <class Source>
 class action_range {
  public:
@@ -198,8 +204,9 @@ struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_
 
 }  // namespace detail
 
-/* A configuration with gpuzip's defaults. Its members are those of gpuzip_config_t, but for the strings, which it owns: an empty one is
- * not set. The calls of gpuzip.h take `c_config()`. */
+/* A configuration with gpuzip's defaults. Its members are those of gpuzip_config_t, but the
+ * strings are std::string, which this object owns; an empty string is not set. Pass
+ * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
   std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir;
 
@@ -207,14 +214,16 @@ struct config : gpuzip_config_t {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
   }
 
-  /* As gpuzip_config_load: defaults, the file at `path` (empty: none), then the variables GPUZIP_<KEY>. */
+  /* Loads a configuration as gpuzip_config_load does: defaults, the file at `path` (none if
+     empty), then the environment variables GPUZIP_<KEY>. */
   static config load(const std::string &path = std::string(), status *out = nullptr) {
     gpuzip_config_t c;
     config loaded;
     if (!detail::call(out, [&] { return gpuzip_config_load(path.empty() ? nullptr : path.c_str(), &c); })) return loaded;
     const std::unique_ptr<gpuzip_config_t, gpuzip_status_t (*)(gpuzip_config_t *)> freed(&c, gpuzip_config_free);
     static_cast<gpuzip_config_t &>(loaded) = c;
-    for (std::uint64_t &word : loaded.reserved) word = 0;  // one of them says who owns the strings
+    // a reserved word says who owns the strings
+    for (std::uint64_t &word : loaded.reserved) word = 0;
     detail::take(loaded.trace_file_path, c.trace_file_path);
     detail::take(loaded.float_kind, c.float_kind);
     detail::take(loaded.profile_path, c.profile_path);
@@ -223,9 +232,10 @@ struct config : gpuzip_config_t {
     return loaded;
   }
 
-  /* The configuration as C knows it. Its strings are this object's, which has to outlive it. */
+  /* The configuration as the struct of gpuzip.h. Its strings belong to this object, which must
+     outlive the struct. */
   gpuzip_config_t c_config() const {
-    config &self = const_cast<config &>(*this);  // C's strings are not const, and are not changed
+    config &self = const_cast<config &>(*this);  // C's strings are not const; they are not changed
     gpuzip_config_t c = *this;
     c.trace_file_path = detail::c_string(self.trace_file_path);
     c.float_kind = detail::c_string(self.float_kind);
@@ -236,11 +246,12 @@ struct config : gpuzip_config_t {
   }
 };
 
-/* The fields of a state; `{gpuzip::field(u), gpuzip::field(v)}` where one is asked for. */
+/* The fields of a state, as in `{gpuzip::field(u), gpuzip::field(v)}`. */
 using field_list = std::vector<gpuzip_field_t>;
 
-/* A field at `data`, n1 fastest; with NULL only its shape. T is float or double, or a type that is stored exactly whatever the codec:
- * std::complex of these, an integer, or char for bytes. `role`: 0, or k+1 for the previous level of field k. */
+/* A field at `data`, n1 fastest; with NULL only its shape. T is float, double, or a type whose
+ * values are stored exactly whatever the codec is: std::complex of float or double, an integer,
+ * or char for bytes. `role`: 0, or k+1 for the previous time level of field k. */
 template <class T>
 gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint64_t n3 = 1, std::int32_t role = 0) {
   gpuzip_field_t made = gpuzip_field_t();
@@ -253,21 +264,24 @@ gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint6
   return made;
 }
 
-/* The same field with gaps, on the host backend: its rows begin `pitch2` values apart, its planes `pitch3` values (0: n2 `pitch2`). What lies
- * between them, as a halo, is neither stored nor written by a retrieve: `pitched(field(&u[4][4][4], n1, n2, n3), n1 + 8, (n1 + 8) * (n2 + 8))`. */
+/* The field `of` with gaps, on the host backend: its rows begin `pitch2` values apart, its
+ * planes `pitch3` values apart (0: n2 times `pitch2`). Values in the gaps, such as a halo, are
+ * not stored, and a retrieve does not write them. A halo of 4 cells:
+ * `pitched(field(&u[4][4][4], n1, n2, n3), n1 + 8, (n1 + 8) * (n2 + 8))`. */
 inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint64_t pitch3 = 0) {
   of.pitch2 = pitch2;
   of.pitch3 = pitch3;
   return of;
 }
 
-/* A whole vector as one field of one dimension. It must not be resized while the field is used. */
+/* A whole vector as one field of one dimension. Do not resize the vector while the field is
+   used. */
 template <class T, class Allocator>
 gpuzip_field_t field(std::vector<T, Allocator> &data) {
   return field(data.data(), data.size());
 }
 
-/* A schedule with its cursor, which several sessions may follow. */
+/* A schedule with its current action; several sessions may follow one schedule. */
 class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_release> {
  public:
   schedule() noexcept = default;
@@ -275,7 +289,7 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_schedule_create(&c, steps, &handle_); });
   }
-  /* Owns a handle of gpuzip.h. */
+  /* Takes ownership of a handle of gpuzip.h. */
   explicit schedule(gpuzip_schedule_t *owned) noexcept { handle_ = owned; }
 
   gpuzip_action_t get_action(status *out = nullptr) {
@@ -284,14 +298,15 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
     return action;
   }
 
-  /* What get_action would give next; nothing changes. */
+  /* Returns the action that get_action would give next, and changes nothing. */
   gpuzip_action_t peek_action(status *out = nullptr) {
     gpuzip_action_t action = gpuzip_action_t();
     detail::call(out, [&] { return gpuzip_schedule_peek_action(handle_, &action); });
     return action;
   }
 
-  /* The same number for the same actions. */
+  /* Returns a number that is equal for schedules with equal actions, as
+     gpuzip_schedule_fingerprint. */
   std::uint64_t fingerprint(status *out = nullptr) {
     std::uint64_t number = 0;
     detail::call(out, [&] { return gpuzip_schedule_fingerprint(handle_, &number); });
@@ -312,15 +327,17 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
   }
 };
 
-/* What a run calls; the arguments are those of gpuzip_callbacks_t. To stop the run, throw. */
+/* The functions that a run calls, with the arguments of gpuzip_callbacks_t. A function stops
+   the run by throwing. */
 struct callbacks {
   /* Computes u(ts), ..., u(ts_end). */
   std::function<void(std::int32_t ts, std::int32_t ts_end, std::uint32_t flags)> forward;
-  /* The adjoint of the step ts -> ts+1. Not needed by run_forward. */
+  /* Does the adjoint of the step ts -> ts+1. Not needed by run_forward. */
   std::function<void(std::int32_t ts, std::uint32_t flags)> backward;
-  /* Sets the data of the fields to where u(ts) is, or is to be put. Empty: where the fields given to the run say. */
+  /* Sets the data of the fields to where u(ts) is, or is to be put. If empty, the fields given
+     to the run say where. */
   std::function<void(std::int32_t type, std::int32_t ts, field_list &fields)> locate = nullptr;
-  /* Told of saves and restores. May be empty. */
+  /* Called after every save and restore. May be empty. */
   std::function<void(std::int32_t type, std::int32_t ts, std::uint32_t flags)> observe = nullptr;
 };
 
@@ -370,20 +387,20 @@ inline gpuzip_callbacks_t c_callbacks(const callbacks &calls) {
 class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
  public:
   session() noexcept = default;
-  /* With a schedule of its own, as gpuzip_init. */
+  /* Makes a session with a schedule of its own, as gpuzip_init. */
   session(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_init(&c, steps, fields.data(), detail::count(fields), &handle_); });
   }
-  /* On a schedule that it follows with others, as gpuzip_attach. */
+  /* Makes a session that follows a schedule together with others, as gpuzip_attach. */
   session(const schedule &on, const config &settings, const field_list &fields, status *out = nullptr) {
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_attach(on.get(), &c, fields.data(), detail::count(fields), &handle_); });
   }
-  /* Owns a handle of gpuzip.h. */
+  /* Takes ownership of a handle of gpuzip.h. */
   explicit session(gpuzip_t *owned) noexcept { handle_ = owned; }
 
-  /* The schedule that it follows, as a handle of its own. */
+  /* Returns the schedule that the session follows, as a new handle. */
   schedule get_schedule(status *out = nullptr) {
     gpuzip_schedule_t *followed = nullptr;
     call(out, gpuzip_get_schedule, &followed);
@@ -398,22 +415,22 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return action;
   }
 
-  /* What get_action would give next; nothing changes. */
+  /* Returns the action that get_action would give next, and changes nothing. */
   gpuzip_action_t peek_action(status *out = nullptr) {
     gpuzip_action_t action = gpuzip_action_t();
     call(out, gpuzip_peek_action, &action);
     return action;
   }
 
-  /* The same number for the same actions. */
+  /* Returns a number that is equal for schedules with equal actions, as gpuzip_fingerprint. */
   std::uint64_t fingerprint(status *out = nullptr) {
     std::uint64_t number = 0;
     call(out, gpuzip_fingerprint, &number);
     return number;
   }
 
-  /* One schedule for all ranks, as gpuzip_agree: `least` gives the least of a value over all ranks. A rank whose session could not be made
-   * calls this on an empty session. */
+  /* Gives all ranks one schedule, as gpuzip_agree: `least` returns the least of a value over
+   * all ranks. A rank whose session could not be made calls agree on an empty session. */
   void agree(const std::function<std::int64_t(std::int64_t value)> &least, status *out = nullptr) {
     auto *user = const_cast<std::function<std::int64_t(std::int64_t)> *>(&least);
     call(out, gpuzip_agree, detail::agree_least, static_cast<void *>(user));
@@ -432,14 +449,14 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     call(out, gpuzip_retrieve, ts, fields.data(), detail::count(fields), stream);
   }
 
-  /* Zero copy: the memory of each of `count` fields. */
+  /* Zero copy: returns the address of each of `count` fields, as gpuzip_save_begin. */
   std::vector<void *> save_begin(std::int32_t ts, std::size_t count, void *stream = nullptr, status *out = nullptr) {
     return handed(out, gpuzip_save_begin, ts, count, stream);
   }
 
   void save_commit(std::int32_t ts, void *stream = nullptr, status *out = nullptr) { call(out, gpuzip_save_commit, ts, stream); }
 
-  /* Zero copy: the memory of each of `count` fields. */
+  /* Zero copy: returns the address of each of `count` fields, as gpuzip_retrieve_acquire. */
   std::vector<void *> retrieve_acquire(std::int32_t ts, std::size_t count, void *stream = nullptr, status *out = nullptr) {
     return handed(out, gpuzip_retrieve_acquire, ts, count, stream);
   }
@@ -448,13 +465,13 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     call(out, gpuzip_retrieve_release, ts, stream);
   }
 
-  /* The forward sweep of a shot, up to the first BACKWARD. */
+  /* Runs the forward sweep of a shot, up to the first BACKWARD, as gpuzip_run_forward. */
   void run_forward(const callbacks &calls, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
     const gpuzip_callbacks_t c = detail::c_callbacks(calls);
     call(out, gpuzip_run_forward, &c, fields.data(), detail::count(fields), stream);
   }
 
-  /* What is left of a shot. */
+  /* Runs the rest of a shot, as gpuzip_run_reverse. */
   void run_reverse(const callbacks &calls, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
     const gpuzip_callbacks_t c = detail::c_callbacks(calls);
     call(out, gpuzip_run_reverse, &c, fields.data(), detail::count(fields), stream);
@@ -474,10 +491,11 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return numbers;
   }
 
-  /* Measures the next shot. */
+  /* Measures a profile during the next shot, as gpuzip_autotune. */
   void autotune(status *out = nullptr) { call(out, gpuzip_autotune); }
 
-  /* The profile as bytes, to be broadcast or kept. */
+  /* Returns the profile as bytes, to be broadcast or written to a file, as
+     gpuzip_profile_export. */
   std::vector<unsigned char> profile_export(status *out = nullptr) {
     std::vector<unsigned char> bytes;
     std::uint64_t size = 0;
@@ -487,12 +505,12 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return bytes;
   }
 
-  /* Plans anew by a profile, between shots. */
+  /* Makes a new plan with a profile, between shots, as gpuzip_profile_import. */
   void profile_import(const std::vector<unsigned char> &bytes, status *out = nullptr) {
     call(out, gpuzip_profile_import, bytes.data(), bytes.size());
   }
 
-  /* Gives the session back now, and says if that fails, which the destructor cannot. */
+  /* Frees the session now and reports a failure, which the destructor cannot do. */
   void finalize(status *out = nullptr) {
     detail::call(out, [&] { return gpuzip_finalize(release()); });
   }
@@ -510,7 +528,7 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
   }
 };
 
-/* What a session would decide and take, as gpuzip_memory_required. */
+/* Returns what a session would decide and take, as gpuzip_memory_required. */
 inline gpuzip_summary_t memory_required(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
   gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
   const gpuzip_config_t c = settings.c_config();
@@ -518,14 +536,14 @@ inline gpuzip_summary_t memory_required(const config &settings, std::int32_t ste
   return numbers;
 }
 
-/* What a profile says, and of its codec number `index`, as gpuzip_profile_info. */
+/* Describes a profile and its codec number `index`, as gpuzip_profile_info. */
 inline gpuzip_profile_info_t profile_info(const std::vector<unsigned char> &bytes, std::uint32_t index = 0, status *out = nullptr) {
   gpuzip_profile_info_t info = detail::sized<gpuzip_profile_info_t>();
   detail::call(out, [&] { return gpuzip_profile_info(bytes.data(), bytes.size(), index, &info); });
   return info;
 }
 
-/* The arrays as one stream, as gpuzip_codec_compress. */
+/* Compresses arrays into one stream, as gpuzip_codec_compress. */
 inline std::vector<unsigned char> compress(const config &settings, const field_list &fields, status *out = nullptr) {
   std::vector<unsigned char> stream;
   const gpuzip_config_t c = settings.c_config();
@@ -537,28 +555,30 @@ inline std::vector<unsigned char> compress(const config &settings, const field_l
   return stream;
 }
 
-/* Restores arrays from a stream, as gpuzip_codec_decompress. */
+/* Decompresses a stream into arrays, as gpuzip_codec_decompress. */
 inline void decompress(const std::vector<unsigned char> &stream, const field_list &fields, status *out = nullptr) {
   detail::call(out, [&] { return gpuzip_codec_decompress(stream.data(), stream.size(), fields.data(), detail::count(fields)); });
 }
 
-/* What a stream says of its array number `index`, as gpuzip_codec_info. */
+/* Describes array number `index` of a stream, as gpuzip_codec_info. */
 inline gpuzip_codec_info_t codec_info(const std::vector<unsigned char> &stream, std::uint32_t index, status *out = nullptr) {
   gpuzip_codec_info_t info = detail::sized<gpuzip_codec_info_t>();
   detail::call(out, [&] { return gpuzip_codec_info(stream.data(), stream.size(), index, &info); });
   return info;
 }
 
-/* A codec of the application's own: the functions are those of gpuzip_codec_plugin_t, and may be called by several threads at a time. An
- * exception of theirs fails the call that they were called from, and comes out of it. */
+/* A codec of the application. The functions are those of gpuzip_codec_plugin_t; several threads
+ * may call them at a time. An exception that a function throws fails the library call that
+ * called it, and leaves that call. */
 class codec {
  public:
   virtual ~codec() = default;
-  /* Most bytes that compress writes for an array of this shape. */
+  /* Returns the most bytes that compress writes for an array of this shape. */
   virtual std::uint64_t max_bytes(const gpuzip_field_t &field) = 0;
-  /* Compresses into `to` and returns the bytes written; -1: the array is to be stored as it is. */
+  /* Compresses into `to` and returns the bytes written; -1 if the array is to be stored
+     uncompressed. */
   virtual std::int64_t compress(const gpuzip_field_t &field, bool rms, double bound, void *to, std::uint64_t capacity) = 0;
-  /* Fills the array from what compress wrote. */
+  /* Decompresses what compress wrote into the array. */
   virtual void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) = 0;
 };
 
@@ -583,8 +603,8 @@ inline std::int32_t codec_decompress(void *user, const void *from, std::uint64_t
 
 }  // namespace detail
 
-/* Adds a codec to those of this process, for good, as gpuzip_codec_register: the process owns it from then on. Returns its number for
- * `config.compressor`. */
+/* Registers a codec for the rest of the process, as gpuzip_codec_register: the process owns the
+ * codec from then on. Returns the codec's number for `config.compressor`. */
 inline std::int32_t register_codec(const std::string &name, std::unique_ptr<codec> added, status *out = nullptr) {
   gpuzip_codec_plugin_t plugin = detail::sized<gpuzip_codec_plugin_t>();
   std::int32_t compressor = 0;

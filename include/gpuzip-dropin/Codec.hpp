@@ -1,4 +1,5 @@
-// The Compressors that CompressorBuilder makes: one field in host memory, by the codec of a configuration. Internal.
+// The Compressors that CompressorBuilder makes: each codes one field in host memory with the codec
+// of a configuration. Internal.
 #ifndef GPUZIP_DROPIN_CODEC_HPP
 #define GPUZIP_DROPIN_CODEC_HPP
 
@@ -14,7 +15,7 @@
 
 namespace gpuzip_dropin {
 
-/// zfp's bits per value.
+/// The bits per value of codec zfp.
 inline int rate(const gpuzip_config_t &config) { return config.zfp_bit_rate == 0 ? 8 : config.zfp_bit_rate; }
 
 inline std::string codec_name(int compressor) {
@@ -23,7 +24,8 @@ inline std::string codec_name(int compressor) {
   return "codec " + std::to_string(compressor);
 }
 
-/// Whether two configurations ask for the same codec with the same settings, of which each codec reads its own.
+/// Whether two configurations name the same codec with the same settings; settings that the codec
+/// does not use are not compared.
 inline bool same_codec(const gpuzip_config_t &a, const gpuzip_config_t &b) {
   if (a.compressor != b.compressor || a.nonfinite != b.nonfinite) return false;
   if (a.compressor == GPUZIP_COMPRESSOR_ZFP) return rate(a) == rate(b);
@@ -36,11 +38,13 @@ inline bool same_codec(const gpuzip_config_t &a, const gpuzip_config_t &b) {
   return all(a) == all(b);
 }
 
-/// What Compress writes is a head, which tells the rest's length, and behind it a stream of gpuzip_codec_compress.
+/// A Compressor whose buffer is a head, which holds the length of the rest in bytes, and a stream
+/// of gpuzip_codec_compress.
 template <typename Raw, typename Compressed>
 class CodecOf : public Compressor<Raw, Compressed> {
  public:
-  /// For fields of `shape`. GPUZIP_ERR_UNSUPPORTED if the codec is not to be had on this machine.
+  /// Makes a Compressor for fields of `shape`. Throws GPUZIP_ERR_UNSUPPORTED if this machine lacks
+  /// the codec.
   CodecOf(const gpuzip_config_t &config, const Shape &shape) : config_(settings(config)), field_(shape.field(0)), room_(0) {
     check(gpuzip_codec_bound(&config_, &field_, 1, &room_));
   }
@@ -52,7 +56,8 @@ class CodecOf : public Compressor<Raw, Compressed> {
     require(in != nullptr && out != nullptr, "Compress: a pointer is NULL");
     on_host("Compress", in);
     on_host("Compress", out);
-    const gpuzip_config_t config = GPUZIPLogger::Applied(config_);  // the call sets the log level
+    // sets the log level of the call
+    const gpuzip_config_t config = GPUZIPLogger::Applied(config_);
     const gpuzip_field_t field = at(in);
     Head head = {MAGIC, 0};
     unsigned char *const bytes = static_cast<unsigned char *>(static_cast<void *>(out));
@@ -97,7 +102,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
 
   static const std::uint64_t MAGIC = 0x31646c667a757067u;  // "gpuzfld1"
 
-  /// What a codec reads of a configuration, and nothing that points into the application.
+  /// Copies the settings of the codec from a configuration, without pointers into the application.
   static gpuzip_config_t settings(const gpuzip_config_t &config) {
     gpuzip_config_t own = config;
     own.checkpointing_algorithm = GPUZIP_ALGORITHM_AUTO;
@@ -114,7 +119,8 @@ class CodecOf : public Compressor<Raw, Compressed> {
     return field;
   }
 
-  /// The library looks where fields lie, so that a buffer is shown to it as one.
+  /// Throws unless `memory` is host memory. The library checks the memory of fields, so the buffer
+  /// is passed to it as a field.
   void on_host(const char *call, void *memory) const {
     std::uint64_t ignored;
     const gpuzip_field_t field = at(memory);

@@ -1,4 +1,5 @@
-// CompressorBitcomp: NVIDIA's Bitcomp, as GPUZIP 2.x builds it without a configuration. It needs libnvcomp when it is built.
+// CompressorBitcomp: NVIDIA's Bitcomp with GPUZIP 2.x's constructor, without a configuration. The
+// constructor needs libnvcomp.
 #ifndef GPUZIP_DROPIN_COMPRESSORBITCOMP_HPP
 #define GPUZIP_DROPIN_COMPRESSORBITCOMP_HPP
 
@@ -6,8 +7,9 @@
 
 #include <string>
 
-/// For fields of n1 x n2 x n3 values of `float_kind`. `config_kind`: 0 `range_fraction` of the greatest value, 1 `range_fraction` of `num_sigma`
-/// standard deviations around the mean, 2 `delta`. `algo`: "default" or "sparse".
+/// For fields of n1 x n2 x n3 values of `float_kind`. `config_kind`: 0 `range_fraction` times the
+/// greatest absolute value, 1 `range_fraction` times the width of `num_sigma` standard deviations
+/// on either side of the mean, 2 `delta`. `algo`: "default" or "sparse".
 template <typename Raw, typename Compressed>
 class CompressorBitcomp final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:

@@ -1,10 +1,11 @@
-// CompressorCuSZp: cuSZp with a bound relative to the range of a field's values, as GPUZIP 2.x builds it without a configuration.
+// CompressorCuSZp: cuSZp with a bound relative to the range of a field's values, with GPUZIP 2.x's
+// constructor, without a configuration.
 #ifndef GPUZIP_DROPIN_COMPRESSORCUSZP_HPP
 #define GPUZIP_DROPIN_COMPRESSORCUSZP_HPP
 
 #include "Codec.hpp"
 
-/// For fields of n1 x n2 x n3 floats. The bound is `error_bound` times (greatest - least value), when compressing and when decompressing.
+/// For fields of n1 x n2 x n3 floats. The bound is `error_bound` times (greatest - least value).
 template <typename Raw, typename Compressed>
 class CompressorCuSZp final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:

@@ -1,4 +1,4 @@
-// CompressorZFP: zfp at a fixed rate, as GPUZIP 2.x builds it without a configuration.
+// CompressorZFP: zfp at a fixed rate, with GPUZIP 2.x's constructor, without a configuration.
 #ifndef GPUZIP_DROPIN_COMPRESSORZFP_HPP
 #define GPUZIP_DROPIN_COMPRESSORZFP_HPP
 
@@ -6,7 +6,8 @@
 
 #include <string>
 
-/// For fields of n1 x n2 x n3 values of `float_kind`, "float" or "double", at `rate` bits per value, a whole number.
+/// For fields of n1 x n2 x n3 values of `float_kind`, "float" or "double". `rate`: bits per value,
+/// a whole number.
 template <typename Raw, typename Compressed>
 class CompressorZFP final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:

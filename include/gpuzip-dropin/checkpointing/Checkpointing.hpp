@@ -1,4 +1,5 @@
-// Checkpointing: the schedule of a sweep, one action at a time. Several Prefetch objects, one per device, may follow it.
+// Checkpointing: the schedule of a shot, one action at a time. Several Prefetch objects, one per
+// device, may follow it.
 #ifndef GPUZIP_DROPIN_CHECKPOINTING_CHECKPOINTING_HPP
 #define GPUZIP_DROPIN_CHECKPOINTING_CHECKPOINTING_HPP
 
@@ -19,26 +20,29 @@ class Checkpointing {
   Checkpointing(const Checkpointing &) = delete;
   Checkpointing &operator=(const Checkpointing &) = delete;
 
-  /// The next action. After ACTION_TERMINATE only Reset is valid. The first call settles the schedule (and reads the trace file).
+  /// Moves to the next action and returns it. After ACTION_TERMINATE only Reset is valid. The first
+  /// call decides the schedule (and reads the trace file).
   Action GetAction() {
     const gpuzip_action_t next = schedule_->next();
     return Action(next.ts, static_cast<ActionType>(next.type));
   }
 
-  /// Goes back to before the first action. Every Prefetch needs its Setup for the new shot, before or after this call.
+  /// Moves back to before the first action. Every Prefetch needs its Setup for the new shot, before
+  /// or after this call.
   void Reset() { schedule_->rewind(); }
 
-  /// The number of the last action since Reset: the first is 0; -1 before it.
+  /// The number of the last action since Reset; the first action is 0; -1 before the first action.
   int GetIt() const {
     if (schedule_->it() > std::numeric_limits<int>::max())
       throw GPUZIPError(GPUZIP_ERR_UNSUPPORTED, "GetIt: the action's number does not fit an int");
     return static_cast<int>(schedule_->it());
   }
 
-  /// Time steps of the sweep.
+  /// Time steps of the schedule.
   int GetSteps() const { return schedule_->steps(); }
 
-  /// Snapshots stored at a time, at most. Settles the schedule: where budgets decide it, ask after every Prefetch is built.
+  /// Most snapshots stored at a time. The call decides the schedule: if budgets decide the number,
+  /// call it after every Prefetch is built.
   int GetNumberOfCheckpoints() const { return schedule_->snapshots(); }
 
  private:
@@ -48,7 +52,7 @@ class Checkpointing {
 
 namespace gpuzip_dropin {
 
-/// What the three classes below say of a schedule.
+/// Makes the configuration of the three classes below.
 inline gpuzip_config_t scheduled(int algorithm, int snapshots, char *trace_file) {
   gpuzip_config_t config;
   config.checkpointing_algorithm = algorithm;
@@ -69,14 +73,14 @@ class RevolveCheckpointing : public Checkpointing {
   }
 };
 
-/// Snapshots at a fixed interval, `snapshots` of them at most.
+/// Snapshots at a fixed interval, at most `snapshots` at a time. Algorithm `uniform`.
 class UniformCheckpointing : public Checkpointing {
  public:
   UniformCheckpointing(int steps, int snapshots)
       : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_UNIFORM, snapshots, nullptr), steps) {}
 };
 
-/// The actions of a trace file, which is read at the first of them.
+/// The actions of a trace file, which the first GetAction reads.
 class TraceCheckpointing : public Checkpointing {
  public:
   TraceCheckpointing(int steps, char *trace_file) : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_TRACE, 0, trace_file), steps) {}

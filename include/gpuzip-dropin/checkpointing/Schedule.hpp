@@ -9,8 +9,9 @@
 
 namespace gpuzip_dropin {
 
-/// The configuration with GPUZIP 2.x's number of snapshots: Revolve takes its `adjust` there, whatever checkpointing_snaps says, which
-/// counts for Uniform only. Where a budget is set, which GPUZIP 2.x does not have, checkpointing_snaps and the budget decide.
+/// Returns the configuration with GPUZIP 2.x's number of snapshots: Revolve takes the number of
+/// `adjust` whatever checkpointing_snaps says; checkpointing_snaps counts for Uniform only. If a
+/// budget is set, which GPUZIP 2.x does not have, checkpointing_snaps and the budget decide.
 inline gpuzip_config_t published(const gpuzip_config_t &config) {
   gpuzip_config_t result = config;
   const bool budget = config.device_budget > 0 || config.host_budget > 0;
@@ -18,7 +19,8 @@ inline gpuzip_config_t published(const gpuzip_config_t &config) {
   return result;
 }
 
-/// Owns a gpuzip_schedule_t and remembers its last action. Shared, so that Checkpointing and Prefetch may be deleted in any order.
+/// Owns a gpuzip_schedule_t and remembers the number of its last action. Checkpointing and Prefetch
+/// objects share it, so they may be deleted in any order.
 class Schedule {
  public:
   Schedule(gpuzip_config_t config, int steps) : handle_(nullptr), it_(-1), steps_(steps), snapshots_(-1) {
@@ -43,7 +45,7 @@ class Schedule {
     it_ = -1;
   }
 
-  /// A pass over the whole schedule, so made once.
+  /// Counts the snapshots once, since it takes a pass over the whole schedule.
   int snapshots() {
     if (snapshots_ < 0) {
       gpuzip_summary_t summary;
@@ -60,9 +62,10 @@ class Schedule {
 
  private:
   gpuzip_schedule_t *handle_;
-  std::atomic<std::int64_t> it_;  // of the last action; -1 before the first. Atomic: applications may drive their devices by threads
+  // last action, -1 before the first; atomic, since threads may drive devices
+  std::atomic<std::int64_t> it_;
   int steps_;
-  int snapshots_;  // -1: not asked for yet
+  int snapshots_;  // -1 until the first call of snapshots()
 };
 
 }  // namespace gpuzip_dropin

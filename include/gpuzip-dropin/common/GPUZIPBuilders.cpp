@@ -1,4 +1,5 @@
-// GPUZIPBuilders: how applications make the objects. They own them and delete them. Applications include this file, as in GPUZIP 2.x.
+// GPUZIPBuilders: the functions that make the objects. The application owns the objects and deletes
+// them. Applications include this file, as in GPUZIP 2.x.
 #ifndef GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
 #define GPUZIP_DROPIN_COMMON_GPUZIPBUILDERS_CPP
 
@@ -13,33 +14,35 @@
 
 class GPUZIPBuilders {
  public:
-  /// The schedule for `steps` time steps. `config` is copied.
+  /// Makes the schedule for `steps` time steps. `config` is copied.
   static Checkpointing *CheckpointingBuilder(const gpuzip_config_t *config, int steps) {
     gpuzip_dropin::require(config != nullptr, "CheckpointingBuilder: the configuration is NULL");
     return new Checkpointing(*config, steps);
   }
 
-  /// The snapshots of one device: curr and prev of n1 x n2 x n3 values of float_kind each.
+  /// Makes the Prefetch of one device for two fields, curr and prev, of n1 x n2 x n3 values of
+  /// float_kind each.
   static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2, std::size_t n3, int steps,
                                    const Checkpointing *checkpointing) {
     check(config, checkpointing);
     return new Prefetch(*config, gpuzip_dropin::Shape::of_extents(type(config), n1, n2, n3), steps, *checkpointing);
   }
 
-  /// The same for fields of `bytes` bytes each; the extents in Field_t do not count then.
+  /// Makes a Prefetch for fields of `bytes` bytes each; the extents in Field_t are then not read.
   static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t bytes, int steps, const Checkpointing *checkpointing) {
     check(config, checkpointing);
     return new Prefetch(*config, gpuzip_dropin::Shape::of_bytes(type(config), bytes), steps, *checkpointing);
   }
 
-  /// The same for fields whose extents the first Save tells. The schedule must begin with that Save (a trace might not), and budgets
-  /// cannot decide the number of snapshots.
+  /// Makes a Prefetch that takes the extents of its fields from the first Save. The schedule must
+  /// begin with that Save (a trace might not), and budgets cannot decide the number of snapshots.
   static Prefetch *PrefetchBuilder(const gpuzip_config_t *config, int steps, const Checkpointing *checkpointing) {
     check(config, checkpointing);
     return new Prefetch(*config, gpuzip_dropin::Shape(type(config)), steps, *checkpointing);
   }
 
-  /// Codes fields of n1 x n2 x n3 values of float_kind. Empty if the configuration names no compressor.
+  /// Makes a codec for fields of n1 x n2 x n3 values of float_kind. Returns an empty pointer if the
+  /// configuration names no compressor.
   static std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2,
                                                                    std::size_t n3) {
     gpuzip_dropin::require(config != nullptr, "CompressorBuilder: the configuration is NULL");
@@ -57,7 +60,7 @@ class GPUZIPBuilders {
   static int32_t type(const gpuzip_config_t *config) { return gpuzip_dropin::Shape::type_of(*config); }
 };
 
-// GPUZIP's documents also call the builders by their bare names.
+// GPUZIP's documents also call the builders without the name of the class.
 
 inline Checkpointing *CheckpointingBuilder(const gpuzip_config_t *config, int steps) {
   return GPUZIPBuilders::CheckpointingBuilder(config, steps);

@@ -1,4 +1,5 @@
-// How these headers report errors: an exception with the status and the text of the C interface. Nothing here exits.
+// How these headers report errors: an exception with the status and the text of the C interface. No
+// call ends the process.
 #ifndef GPUZIP_DROPIN_COMMON_GPUZIPERROR_H
 #define GPUZIP_DROPIN_COMMON_GPUZIPERROR_H
 
@@ -7,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-/// What every call of the drop-in headers throws when it fails.
+/// The exception that every call of the drop-in headers throws when it fails.
 class GPUZIPError : public std::runtime_error {
  public:
   GPUZIPError(gpuzip_status_t status, const std::string &text) : std::runtime_error(text), status_(status) {}

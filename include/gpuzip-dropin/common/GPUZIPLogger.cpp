@@ -1,4 +1,4 @@
-// GPUZIPLogger: what is logged. Applications include this file, as they did in GPUZIP 2.x.
+// GPUZIPLogger: controls what is logged. Applications include this file, as in GPUZIP 2.x.
 #ifndef GPUZIP_DROPIN_COMMON_GPUZIPLOGGER_CPP
 #define GPUZIP_DROPIN_COMMON_GPUZIPLOGGER_CPP
 
@@ -11,39 +11,41 @@
 
 class GPUZIPLogger {
  public:
-  /// The levels, as SetLevel takes them and GetLevel returns them.
+  /// The log levels that SetLevel takes and GetLevel returns.
   static constexpr int DEBUG = 0, INFO = 1, WARN = 2, ERROR = 3;
 
-  /// DEBUG, INFO, WARN or ERROR, for the whole process. From now on it stands above the configurations' log_level.
+  /// Sets the log level DEBUG, INFO, WARN or ERROR for the whole process. From now on this level
+  /// replaces log_level of the configurations.
   static void SetLevel(int level) {
     gpuzip_dropin::check(gpuzip_set_log_level(level));
     chosen().level = level;
   }
 
-  /// What SetLevel was given last; DEBUG before the first SetLevel, as in GPUZIP 2.x.
+  /// The level of the last SetLevel; DEBUG before the first SetLevel, as in GPUZIP 2.x.
   static int GetLevel() {
     const int level = chosen().level;
     return level == NOT_CHOSEN ? DEBUG : level;
   }
 
-  /// Whether messages of the level are written.
+  /// Whether messages of level DEBUG are written; likewise the calls below for their levels.
   static bool IsDebug() { return GetLevel() <= DEBUG; }
   static bool IsInfo() { return GetLevel() <= INFO; }
   static bool IsWarn() { return GetLevel() <= WARN; }
   static bool IsError() { return GetLevel() <= ERROR; }
 
-  /// Turns the performance log on or off for the Prefetch objects that are built from now on, above their enable_performance_log, and the
-  /// application's own PerfTrace messages.
+  /// Turns the performance log on or off, for the application's own PerfTrace messages and for the
+  /// Prefetch objects built from now on, whatever their enable_performance_log is.
   static void PerfTraceSwitch(bool on) { chosen().performance_log = on ? 1 : 0; }
 
-  /// Whether PerfTrace writes: what PerfTraceSwitch was given last, false before.
+  /// Whether PerfTrace writes: the value of the last PerfTraceSwitch; false before the first.
   static bool ShouldLogPerfTrace() { return chosen().performance_log == 1; }
 
-  /// Turns the log of compression ratios on or off for the Prefetch objects that are built from now on, above their
-  /// enable_compression_rate_log. The ratios are logged at level INFO.
+  /// Turns the log of compression ratios, at level INFO, on or off for the Prefetch objects built
+  /// from now on, whatever their enable_compression_rate_log is.
   static void LogCompressionMetricsSwitch(bool on) { chosen().ratio_log = on ? 1 : 0; }
 
-  /// A message of the application's own to stderr, formatted like printf's, if its level is written. The line ends where `message` ends it.
+  /// Writes a message of the application to stderr, formatted as by printf, if level DEBUG is
+  /// written; likewise the calls below for their levels. No line end is added to `message`.
   static void Debug(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
@@ -72,7 +74,8 @@ class GPUZIPLogger {
     va_end(values);
   }
 
-  /// The same for the performance log: written if ShouldLogPerfTrace, whatever the level.
+  /// Writes a message of the application to stderr if ShouldLogPerfTrace, whatever the log level
+  /// is.
   static void PerfTrace(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
@@ -80,7 +83,8 @@ class GPUZIPLogger {
     va_end(values);
   }
 
-  /// Writes GPUZIP 2.x's fields of a configuration to stderr, one `name = value` a line, whatever the level.
+  /// Writes GPUZIP 2.x's fields of a configuration to stderr, one line `name = value` for each,
+  /// whatever the log level is.
   static void LogConfig(const gpuzip_config_t *config) {
     gpuzip_dropin::require(config != nullptr, "LogConfig: the configuration is NULL");
     const gpuzip_config_t &c = *config;
@@ -108,7 +112,7 @@ class GPUZIPLogger {
     number("bitcomp_algorithm", c.bitcomp_algorithm);
   }
 
-  /// A configuration as SetLevel and the two switches changed it.
+  /// Returns the configuration with the changes of SetLevel and of the two switches.
   static gpuzip_config_t Applied(const gpuzip_config_t &config) {
     gpuzip_config_t applied = config;
     const int level = chosen().level, performance_log = chosen().performance_log, ratio_log = chosen().ratio_log;

@@ -1,4 +1,5 @@
-// GPUZIP_CUDA_CHECK, and names in a profiler: NvtxPush and NvtxPop, which do nothing unless USE_NVTX is defined.
+// GPUZIP_CUDA_CHECK, and ranges in a profiler's timeline: NvtxPush and NvtxPop, which do nothing
+// unless USE_NVTX is defined.
 #ifndef GPUZIP_DROPIN_COMMON_CUDAUTILS_CUH
 #define GPUZIP_DROPIN_COMMON_CUDAUTILS_CUH
 
@@ -6,7 +7,8 @@
 
 #include <string>
 
-// GPUZIP 2.x's headers bring the CUDA runtime with them. Here it is included where the compiler finds it; nothing else in these headers needs it.
+// GPUZIP 2.x's headers include the CUDA runtime. This header includes it if the compiler finds it;
+// no other drop-in header needs it.
 #if defined(__has_include)
 #if __has_include(<cuda_runtime.h>)
 #include <cuda_runtime.h>
@@ -17,7 +19,8 @@
 #include <nvtx3/nvToolsExt.h>
 #endif
 
-/// Throws GPUZIPError with GPUZIP_ERR_DEVICE if a call of the CUDA runtime failed. GPUZIP 2.x ended the process.
+/// Throws GPUZIPError with GPUZIP_ERR_DEVICE if a call of the CUDA runtime failed. GPUZIP 2.x ended
+/// the process instead.
 #define GPUZIP_CUDA_CHECK(call)                                                                                       \
   do {                                                                                                                \
     const cudaError_t gpuzip_cuda_status = (call);                                                                    \
@@ -35,7 +38,7 @@ inline void NvtxPush(const char *title) {
 #endif
 }
 
-/// Closes the range that the last NvtxPush of this thread opened.
+/// Closes the range that this thread's last NvtxPush opened.
 inline void NvtxPop() {
 #ifdef USE_NVTX
   nvtxRangePop();

@@ -1,5 +1,6 @@
-// real_t: the type of a program's wavefields. Define USE_DOUBLE (GPUZIP 2.x's name) or GPUZIP_REAL_DOUBLE for double: a configuration whose
-// float_kind is NULL means real_t, one that names a type means that.
+// real_t: the type of a program's wavefields, float, or double if USE_DOUBLE (GPUZIP 2.x's name) or
+// GPUZIP_REAL_DOUBLE is defined. A configuration whose float_kind is NULL has fields of real_t;
+// otherwise float_kind names their type.
 #ifndef GPUZIP_DROPIN_COMMON_REAL_T_H
 #define GPUZIP_DROPIN_COMMON_REAL_T_H
 

@@ -1,4 +1,4 @@
-// The plain structs that applications fill in and read.
+// The structs that applications fill in and read.
 #ifndef GPUZIP_DROPIN_COMMON_STRUCTS_H
 #define GPUZIP_DROPIN_COMMON_STRUCTS_H
 
@@ -6,13 +6,14 @@
 
 #include <cstddef>
 
-/// One wavefield: `data` is the application's memory, `size` its bytes, n1 the fastest extent. gpuzip reads this struct and never writes it.
+/// One wavefield: `data` is the application's memory, `size` its length in bytes, n1 the extent of
+/// the fastest dimension. gpuzip reads this struct and never writes it.
 struct Field_t {
   void *data;
   std::size_t size, n1, n2, n3;
 };
 
-/// What the application has to do next: see GPUZIP_ACTION_* in gpuzip.h.
+/// What the application must do next; see GPUZIP_ACTION_* in gpuzip.h.
 enum ActionType {
   ACTION_FORWARD = GPUZIP_ACTION_FORWARD,
   ACTION_SAVE = GPUZIP_ACTION_SAVE,
@@ -25,7 +26,7 @@ enum ActionType {
 /// GPUZIP 2.x's names for checkpointing_algorithm.
 enum CheckpointingImplementation { TRACE = GPUZIP_ALGORITHM_TRACE, REVOLVE = GPUZIP_ALGORITHM_REVOLVE, UNIFORM = GPUZIP_ALGORITHM_UNIFORM };
 
-/// An action and its time step: the state that it produces or needs.
+/// An action and the time step of the state that it produces or needs.
 struct Action {
   int ts;
   ActionType actionType;

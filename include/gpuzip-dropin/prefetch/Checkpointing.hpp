@@ -1,4 +1,4 @@
-// Where GPUZIP's documents place Checkpointing.
+// The file in which GPUZIP's documents place Checkpointing.
 #ifndef GPUZIP_DROPIN_PREFETCH_CHECKPOINTING_HPP
 #define GPUZIP_DROPIN_PREFETCH_CHECKPOINTING_HPP
 

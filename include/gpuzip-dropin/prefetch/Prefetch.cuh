@@ -1,4 +1,5 @@
-// Prefetch: the snapshots of one device. It follows a Checkpointing, keeps the states it is given and gives them back.
+// Prefetch: the snapshots of one device. It follows a Checkpointing, saves states and gives them
+// back.
 #ifndef GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
 #define GPUZIP_DROPIN_PREFETCH_PREFETCH_CUH
 
@@ -11,22 +12,25 @@
 #include <memory>
 #include <string>
 
-struct CUstream_st;  // cudaStream_t is a pointer to it, with and without the CUDA headers
+struct CUstream_st;  // cudaStream_t points to it, with and without the CUDA headers
 
-/// Every call throws GPUZIPError when it fails, and leaves the object usable. Save and Retrieve are done when they return.
+/// Follows a schedule and keeps its snapshots. Every call throws GPUZIPError when it fails, and
+/// leaves the object usable. Save and Retrieve are complete when they return.
 class Prefetch {
  public:
-  /// Follows `checkpointing`, which it keeps alive as far as it needs it. With an unknown `shape` it takes that of the first Save.
+  /// Follows `checkpointing`, whose schedule this object keeps alive. If `shape` is not known, the
+  /// first Save gives it.
   Prefetch(const gpuzip_config_t &config, const gpuzip_dropin::Shape &shape, int steps, const Checkpointing &checkpointing)
       : config_(GPUZIPLogger::Applied(gpuzip_dropin::published(config))), shape_(shape), schedule_(checkpointing.schedule_), session_(nullptr) {
     gpuzip_dropin::require(steps == checkpointing.GetSteps(), "PrefetchBuilder: steps differs from the Checkpointing's");
-    config_.trace_file_path = nullptr;  // the schedule has read it
-    config_.float_kind = nullptr;       // the shape has it
+    config_.trace_file_path = nullptr;  // the Checkpointing has read the file
+    config_.float_kind = nullptr;       // `shape` has the type
     if (shape_.known()) attach();
   }
 
-  /// GPUZIP 2.x's own constructor, without a configuration: room for `snapshots` states of two fields of at most `field_bytes` bytes each, as
-  /// compressed, and a cache of `cache_capacity` slots. The first Save tells the extents, the type and the compressor.
+  /// GPUZIP 2.x's own constructor, without a configuration: room for `snapshots` states of two
+  /// fields of at most `field_bytes` bytes each, after compression, and a device cache of
+  /// `cache_capacity` slots. The first Save gives the extents, the type and the compressor.
   Prefetch(int snapshots, int steps, std::size_t field_bytes, const Checkpointing *checkpointing, int cache_capacity)
       : Prefetch(bare(cache_capacity, checkpointing), gpuzip_dropin::Shape(GPUZIP_TYPE_F32), steps, *checkpointing) {
     without_configuration_ = true;
@@ -41,24 +45,28 @@ class Prefetch {
   Prefetch(const Prefetch &) = delete;
   Prefetch &operator=(const Prefetch &) = delete;
 
-  /// Prepares a shot: rewinds the schedule and forgets all snapshots. Memory and plan are kept from shot to shot.
+  /// Prepares a shot: moves the schedule back to before its first action and forgets all snapshots.
+  /// Memory and plan are kept from shot to shot.
   void Setup() {
     if (!session_ && shape_.known()) attach();
     if (session_) gpuzip_dropin::check(gpuzip_setup(session_));
     schedule_->rewind();
   }
 
-  /// Follows the schedule to its action number `it`, which must be the current one. The result is always true: failures are exceptions.
+  /// Moves this object to action number `it`, which must be the current action of the schedule.
+  /// Always returns true: failures are exceptions.
   bool Dispatch(int it) {
     if (session_) gpuzip_dropin::check(gpuzip_dispatch(session_, it));
     return true;
   }
 
-  /// Stores u(ts). The current action must be ACTION_SAVE of `ts`. The result is always true: failures are exceptions.
+  /// Saves u(ts). The current action must be ACTION_SAVE of `ts`. Always returns true: failures are
+  /// exceptions.
   bool Save(int ts, Field_t *curr, Field_t *prev) { return Save(ts, curr, prev, nullptr, nullptr); }
 
-  /// The same. The configuration decides how snapshots are compressed; the compressors must be of the same one, or NULL. Without a
-  /// configuration the compressors of the first Save decide.
+  /// Saves u(ts) with GPUZIP 2.x's arguments for compressors. The configuration decides how
+  /// snapshots are compressed; the compressors must be built with the same configuration, or be
+  /// NULL. Without a configuration the compressors of the first Save decide.
   bool Save(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev) {
     if (without_configuration_ && !session_) adopt(comp);
     expect("Save", comp);
@@ -71,8 +79,9 @@ class Prefetch {
     return true;
   }
 
-  /// Overwrites the memory of `curr` and `prev` with u(ts). The current action must be ACTION_RESTORE of `ts`. Without a GPU `stream` is 0.
-  /// The result is always true: failures are exceptions.
+  /// Overwrites the memory of `curr` and `prev` with u(ts). The current action must be
+  /// ACTION_RESTORE of `ts`. Without a GPU `stream` is 0. Always returns true: failures are
+  /// exceptions.
   bool Retrieve(int ts, Field_t *curr, Field_t *prev, CUstream_st *stream = nullptr) {
     if (!session_) throw GPUZIPError(GPUZIP_ERR_STATE, "Retrieve: nothing is saved");
     follow();
@@ -82,7 +91,7 @@ class Prefetch {
     return true;
   }
 
-  /// The same, with compressors as for Save.
+  /// Retrieves u(ts) with GPUZIP 2.x's arguments for compressors, which are as for Save.
   bool Retrieve(int ts, Field_t *curr, Field_t *prev, Compressor<void, void> *comp, Compressor<void, void> *comp_prev,
                 CUstream_st *stream = nullptr) {
     expect("Retrieve", comp);
@@ -90,7 +99,8 @@ class Prefetch {
     return Retrieve(ts, curr, prev, stream);
   }
 
-  /// Writes the statistics of the shot to stderr, at log level INFO: nothing if the level is WARN or ERROR.
+  /// Writes the statistics of the shot to stderr at log level INFO, so nothing if the level is WARN
+  /// or ERROR.
   void Report() const {
     if (!session_ || GPUZIPLogger::Applied(config_).log_level > 1) return;
     gpuzip_stats_t s;
@@ -104,10 +114,11 @@ class Prefetch {
                  Count(s.prefetches), Count(s.late_prefetches), s.stall);
   }
 
-  /// With `on`, Save and Retrieve on a GPU return at once and are only ordered on their stream, which is faster. Not in GPUZIP 2.x.
+  /// With `on` = true, Save and Retrieve on a GPU return at once and take effect in the order of
+  /// their stream, which is faster. Not in GPUZIP 2.x.
   void Asynchronous(bool on) { asynchronous_ = on; }
 
-  /// Gives all memory back. A later Setup takes it again.
+  /// Frees all memory; the next Setup allocates it again.
   void Free() {
     gpuzip_t *session = session_;
     session_ = nullptr;
@@ -115,7 +126,7 @@ class Prefetch {
   }
 
  private:
-  /// curr, and prev as its previous time level.
+  /// The fields of a state: curr, and prev as its previous time level.
   struct Fields {
     gpuzip_field_t field[2];
     explicit Fields(const gpuzip_dropin::Shape &shape) : field{shape.field(0), shape.field(1)} {}
@@ -127,7 +138,7 @@ class Prefetch {
     gpuzip_dropin::check(gpuzip_attach(schedule_->handle(), &config_, fields.field, 2, &session_));
   }
 
-  /// A session can join a schedule no later than at its first action.
+  /// Attaches a session to the schedule at its first action; a later action is too late.
   void attach_late(const Field_t *curr) {
     if (schedule_->it() < 0) throw GPUZIPError(GPUZIP_ERR_STATE, "Save: before the first action");
     if (schedule_->it() > 0)
@@ -145,13 +156,14 @@ class Prefetch {
   static gpuzip_config_t bare(int cache_capacity, const Checkpointing *checkpointing) {
     gpuzip_dropin::require(checkpointing != nullptr, "Prefetch: the Checkpointing is NULL");
     gpuzip_config_t config;
-    config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;  // not read: the Checkpointing has the schedule
+    // not read: the Checkpointing has the schedule
+    config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
     config.cache_capacity = cache_capacity;
     config.log_level = GPUZIPLogger::GetLevel();
     return config;
   }
 
-  /// Without a configuration the first Save's compressor is the session's.
+  /// Takes the configuration of the first Save's compressor, for an object without a configuration.
   void adopt(const Compressor<void, void> *comp) {
     const gpuzip_config_t *theirs = comp ? comp->Configuration() : nullptr;
     if (!theirs) return;
@@ -163,7 +175,8 @@ class Prefetch {
     config_ = GPUZIPLogger::Applied(config_);
   }
 
-  /// What GPUZIP 2.x would have overrun: the room that its constructor was told to make.
+  /// Throws if states need more room than GPUZIP 2.x's constructor was told; GPUZIP 2.x would write
+  /// beyond its memory.
   void fits() {
     const int needed = schedule_->snapshots();
     const std::size_t bytes = shape_.bytes();
@@ -177,17 +190,20 @@ class Prefetch {
                                             std::to_string(field_bytes_));
   }
 
-  /// GPUZIP 2.x's promise: Save and Retrieve are done when they return.
+  /// Waits until Save and Retrieve are complete, as in GPUZIP 2.x, unless Asynchronous(true) was
+  /// called.
   void finish() {
     if (!asynchronous_) gpuzip_dropin::check(gpuzip_synchronize(session_));
   }
 
-  /// Save and Retrieve may come before the action's Dispatch.
+  /// Moves the session to the current action: the application may call Save and Retrieve before
+  /// Dispatch.
   void follow() {
     if (schedule_->it() >= 0) gpuzip_dropin::check(gpuzip_dispatch(session_, schedule_->it()));
   }
 
-  /// The session compresses curr and prev together, by the configuration: a compressor that would do otherwise is not passed over silently.
+  /// Throws if `comp` differs from the session's codec. The session compresses curr and prev
+  /// together, as its configuration says.
   void expect(const char *call, const Compressor<void, void> *comp) const {
     if (!comp) return;
     const gpuzip_config_t *theirs = comp->Configuration();
@@ -206,11 +222,11 @@ class Prefetch {
   gpuzip_t *session_;
   bool asynchronous_ = false;
   bool without_configuration_ = false;
-  int snapshots_ = 0;             // room, where there is no configuration
-  std::size_t field_bytes_ = 0;  // likewise
+  int snapshots_ = 0;             // room, if there is no configuration
+  std::size_t field_bytes_ = 0;  // room for a field in bytes, if there is no configuration
 };
 
-/// A Prefetch without a cache, or with one slot where snapshots are compressed.
+/// A Prefetch without a device cache, or with one slot if snapshots are compressed.
 class CheckpointOnly : public Prefetch {
  public:
   CheckpointOnly(int snapshots, int steps, std::size_t field_bytes, const Checkpointing *checkpointing, bool compressed = false)

@@ -1,4 +1,4 @@
-// What a Prefetch knows of its fields, and how it reads the application's Field_t. Internal.
+// The shape of a Prefetch's fields, and how it reads the application's Field_t. Internal.
 #ifndef GPUZIP_DROPIN_PREFETCH_SHAPE_HPP
 #define GPUZIP_DROPIN_PREFETCH_SHAPE_HPP
 
@@ -10,10 +10,10 @@
 
 namespace gpuzip_dropin {
 
-/// The extents and type of one field; curr and prev have the same.
+/// The extents and the type of a field; curr and prev have the same shape.
 class Shape {
  public:
-  /// Not known before the first field is seen.
+  /// A shape whose extents are not known before the first field.
   explicit Shape(int32_t type) : Shape(type, 0, 0, 0) {}
 
   static Shape of_extents(int32_t type, std::size_t n1, std::size_t n2, std::size_t n3) {
@@ -30,10 +30,10 @@ class Shape {
     return shape;
   }
 
-  /// The same for a type's name.
+  /// A shape of these extents whose type is given by name.
   static Shape of_kind(const std::string &kind, std::size_t n1, std::size_t n2, std::size_t n3) { return of_extents(type_of(kind), n1, n2, n3); }
 
-  /// GPUZIP_TYPE_* of the configuration's float_kind; without one that of real_t.
+  /// GPUZIP_TYPE_* of the configuration's float_kind; without float_kind that of real_t.
   static int32_t type_of(const gpuzip_config_t &config) {
     const char *const of_real_t = sizeof(real_t) == sizeof(double) ? "double" : "float";
     return type_of(std::string(config.float_kind && *config.float_kind ? config.float_kind : of_real_t));
@@ -50,7 +50,7 @@ class Shape {
   /// Takes the extents of a field.
   void learn(const Field_t &field) { *this = of_extents(type_, field.n1, field.n2, field.n3); }
 
-  /// The type of a field with this size: doubles if it has 8 bytes per value, else real_t.
+  /// The type of a field by its size: double if it has 8 bytes per value, otherwise real_t.
   static int32_t type_of(const Field_t &field) {
     const bool doubles = field.size > 0 && field.size / sizeof(double) == field.n1 * field.n2 * field.n3 && field.size % sizeof(double) == 0;
     return doubles ? GPUZIP_TYPE_F64 : type_of(gpuzip_config_t());
@@ -59,8 +59,9 @@ class Shape {
   /// Bytes of one field.
   std::size_t bytes() const { return n1_ * n2_ * n3_ * value_bytes(); }
 
-  /// The field for the C interface, which compares extents; `role` as in gpuzip_field_t. Field_t.size guards against a buffer of another
-  /// type or length; 0 means not set.
+  /// The field for the C interface, which checks the extents; `role` as in gpuzip_field_t.
+  /// Field_t.size is checked, so that a buffer of another type or length is an error; 0 is not
+  /// checked, unless the shape has bytes only.
   gpuzip_field_t field(const Field_t *given, int32_t role) const {
     require(given != nullptr, "a Field_t pointer is NULL: a state has the fields curr and prev");
     gpuzip_field_t result = flat_ ? make(n1_, 1, 1, role) : make(given->n1, given->n2, given->n3, role);
@@ -92,7 +93,7 @@ class Shape {
 
   std::size_t n1_, n2_, n3_;
   int32_t type_;
-  bool flat_;  // given as bytes: the application's extents do not count
+  bool flat_;  // only bytes are known; the application's extents are not read
 };
 
 }  // namespace gpuzip_dropin

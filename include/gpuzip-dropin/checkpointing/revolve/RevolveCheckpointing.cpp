@@ -1,4 +1,4 @@
-// Where GPUZIP 2.x has RevolveCheckpointing.
+// The file in which GPUZIP 2.x has RevolveCheckpointing.
 #ifndef GPUZIP_DROPIN_CHECKPOINTING_REVOLVECHECKPOINTING_CPP
 #define GPUZIP_DROPIN_CHECKPOINTING_REVOLVECHECKPOINTING_CPP
 

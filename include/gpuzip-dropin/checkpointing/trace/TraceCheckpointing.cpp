@@ -1,4 +1,4 @@
-// Where GPUZIP 2.x has TraceCheckpointing.
+// The file in which GPUZIP 2.x has TraceCheckpointing.
 #ifndef GPUZIP_DROPIN_CHECKPOINTING_TRACECHECKPOINTING_CPP
 #define GPUZIP_DROPIN_CHECKPOINTING_TRACECHECKPOINTING_CPP
 

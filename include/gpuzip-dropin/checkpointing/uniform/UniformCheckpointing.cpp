@@ -1,4 +1,4 @@
-// Where GPUZIP 2.x has UniformCheckpointing.
+// The file in which GPUZIP 2.x has UniformCheckpointing.
 #ifndef GPUZIP_DROPIN_CHECKPOINTING_UNIFORMCHECKPOINTING_CPP
 #define GPUZIP_DROPIN_CHECKPOINTING_UNIFORMCHECKPOINTING_CPP
 
