@@ -1,5 +1,6 @@
-! gpuzip from CUDA Fortran (nvfortran -cuda): gpuzip_field for arrays with the attribute DEVICE or MANAGED and for c_devptr. The fields
-! go into the calls of module gpuzip as all others. Other compilers see an empty file.
+! gpuzip from CUDA Fortran (nvfortran -cuda): gpuzip_field for arrays with the attribute DEVICE or
+! MANAGED and for c_devptr. The calls of module gpuzip take these fields like any others. For other
+! compilers this file is empty.
 #ifdef _CUDA
 module gpuzip_cuda
   use, intrinsic :: iso_c_binding
@@ -17,7 +18,8 @@ module gpuzip_cuda
 
 contains
 
-  ! gpuzip_field(address, type, shape [, role]): contiguous device memory at `address`, of GPUZIP_TYPE_*; a shape of up to 4 extents.
+  ! gpuzip_field(address, type, shape [, role]): a field of contiguous device memory at `address`,
+  ! with values of GPUZIP_TYPE_* and a shape of up to 4 extents.
   function field_devptr(address, type, shape, role) result(field)
     type(c_devptr), intent(in) :: address
     integer(c_int32_t), intent(in) :: type

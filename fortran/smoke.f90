@@ -1,6 +1,7 @@
-! gpuzip from Fortran: smoke [steps [algorithm [snapshots [cache]]]] runs three shots of a state with a double and a single precision
-! field, and compares the state at every BACKWARD, bit for bit, with what computing it afresh from the start gives. What is left out is
-! 60 steps of Revolve (1; gpuzip.h has the numbers of the others) with 8 snapshots and a cache of 3 slots.
+! A test of gpuzip from Fortran: smoke [steps [algorithm [snapshots [cache]]]] runs three shots of a
+! state with a double and a single precision field. At every BACKWARD it compares the state, bit for
+! bit, with the state computed again from the start. Default arguments: 60 steps, Revolve (1;
+! gpuzip.h has the numbers of the others), 8 snapshots and a cache of 3 slots.
 program smoke
   use gpuzip
   use, intrinsic :: iso_c_binding

@@ -1,14 +1,23 @@
-! viscoacoustic [job.nml]: the gradient of waveform inversion in a medium that absorbs, where no wavefield can be had by running backwards.
-! A state is six FP64 fields of four shapes. The program proves its gradient, or stops: by the dot-product test against linearised
-! modelling, to rounding, and by comparing it bit for bit with that of keeping every state.
+! viscoacoustic [job.nml]: the gradient of waveform inversion in an absorbing medium, in which the
+! wavefield cannot be recomputed backwards in time. A state is six FP64 fields of four shapes. The
+! program checks its gradient and stops if it is wrong: by the dot-product test against linearised
+! modelling, to rounding, and by comparing it bit for bit with the gradient computed with every
+! state kept.
 !
-! Robertsson, Blanch and Symes (1994), velocity and pressure on a staggered grid with rigid walls, two relaxation mechanisms l:
+! Equations (Robertsson, Blanch and Symes 1994): particle velocity v and pressure p on a staggered
+! grid with rigid walls, with two relaxation mechanisms l = 1, 2:
 !
-!     rho v_t = -grad p,     p_t = -kappa (1 + tau_1 + tau_2) div v - r_1 - r_2 + s,     r_l,t = -(r_l + kappa tau_l div v) / sigma_l
+!     rho v_t = -grad p
+!     p_t = -kappa (1 + tau_1 + tau_2) div v - r_1 - r_2 + s
+!     r_l,t = -(r_l + kappa tau_l div v) / sigma_l
 !
-! A step in time, with G and D = -G' the differences of grad and div, and e the new strain rate times dx:
+! A time step, with the differences G of grad and D = -G' of div, and the new strain rate e times
+! dx; k = kappa / dx:
 !
-!     v+ = v - c G p,   e = D v+,   r+ = a r - b k e,   p+ = p - m k e - h (r_1 + r_1+ + r_2 + r_2+) + dt s,   k = kappa / dx.
+!     v+ = v - c G p
+!     e  = D v+
+!     r+ = a r - b k e
+!     p+ = p - m k e - h (r_1 + r_1+ + r_2 + r_2+) + dt s
 module viscoacoustic_waves
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none
@@ -18,14 +27,15 @@ module viscoacoustic_waves
     real(dp), allocatable :: k(:, :, :)
   end type
 
-  ! v_i lies between neighbours along axis i, so it is one shorter there.
+  ! v_i lies between two cells that are neighbours along axis i, so v_i has one value less along
+  ! axis i.
   type state_t
     real(dp), allocatable :: v1(:, :, :), v2(:, :, :), v3(:, :, :), p(:, :, :), r1(:, :, :), r2(:, :, :)
   end type
 
 contains
 
-  ! `tau` and `sigma` of both mechanisms; k is left to the caller.
+  ! Computes the coefficients from `tau` and `sigma` of both mechanisms; the caller sets k.
   function new_medium(dt, dx, rho, tau, sigma) result(m)
     real(dp), intent(in) :: dt, dx, rho, tau(2), sigma(2)
     type(medium_t) :: m
@@ -83,7 +93,7 @@ contains
     end do
   end subroutine
 
-  ! The rest of a step, from the stress rate `q` = k e; or of its linearisation.
+  ! Updates p and r from the stress rate `q` = k e, or from a linearised stress rate.
   subroutine relax(m, q, x)
     type(medium_t), intent(in) :: m
     real(dp), intent(in) :: q(:, :, :)
@@ -98,7 +108,7 @@ contains
     end do
   end subroutine
 
-  ! x(t) -> x(t+1) without sources; e becomes its strain rate.
+  ! Computes x(t) -> x(t+1) without sources; e becomes the strain rate of x(t+1).
   subroutine step(m, x, e)
     type(medium_t), intent(in) :: m
     type(state_t), intent(inout) :: x
@@ -108,7 +118,7 @@ contains
     call relax(m, m%k * e, x)
   end subroutine
 
-  ! What the step becomes by a change dk of k, where the unchanged medium has the strain rate e.
+  ! The linearised step for a change dk of k, where e is the strain rate of the unchanged medium.
   subroutine linearised_step(m, dk, e, dx, de)
     type(medium_t), intent(in) :: m
     real(dp), intent(in) :: dk(:, :, :), e(:, :, :)
@@ -119,10 +129,11 @@ contains
     call relax(m, m%k * de + dk * e, dx)
   end subroutine
 
-  ! The transposed step: y(t+1) -> y(t), and the gradient's share of it, from the state x(t) of which p and v are needed.
+  ! The transposed step y(t+1) -> y(t), which adds its share to the gradient; it needs p and v of
+  ! x(t).
   subroutine adjoint_step(m, x, y, e, q, gradient)
     type(medium_t), intent(in) :: m
-    type(state_t), intent(inout) :: x, y  ! x%v becomes that of t+1
+    type(state_t), intent(inout) :: x, y  ! x%v becomes v(t+1)
     real(dp), intent(out) :: e(:, :, :), q(:, :, :)
     real(dp), intent(inout) :: gradient(:, :, :)
     integer :: k
@@ -154,12 +165,13 @@ program viscoacoustic
   use viscoacoustic_waves
   implicit none
   real(dp), parameter :: pi = 3.14159265358979323846_dp, rho = 2000, dx = 10, tau(2) = [0.08_dp, 0.08_dp]
-  integer, parameter :: receivers = 2  ! the depth of receivers, one on every cell of it, and of the source
+  ! Depth in cells of the source and of the receivers; every cell at this depth has a receiver.
+  integer, parameter :: receivers = 2
 
-  ! Cells, time steps; gpuzip's configuration file, or blank.
+  ! Cells and time steps; the path of gpuzip's configuration file, or blank.
   integer :: n1 = 24, n2 = 20, n3 = 28, steps = 160
   character(1000) :: config = ''
-  ! Relative mismatch that the dot-product test allows; lossy snapshots need more than rounding.
+  ! The largest relative mismatch in the dot-product test; lossy snapshots need more than rounding.
   real(dp) :: tolerance = 1e-11_dp
   namelist /job/ n1, n2, n3, steps, config, tolerance
 
@@ -199,7 +211,7 @@ program viscoacoustic
   if (any(transfer(gradient, [0_c_int64_t]) /= transfer(expected, [0_c_int64_t]))) &
     call stop_with('the gradient differs from that of keeping every state')
   print '(a)', 'gradient  identical to that of keeping every state'
-  ! A main program's arrays live on after its end, where leak checkers count them.
+  ! Leak checkers report arrays of a main program that are not deallocated at its end.
   deallocate (e, q, dk, wavelet, observed, synthetic, linear, gradient, expected)
 
 contains
@@ -217,7 +229,8 @@ contains
     if (min(n1, n2, n3) < 4 .or. steps < 2) call stop_with('the job wants n1, n2, n3 >= 4 and steps >= 2')
   end subroutine
 
-  ! Layers, some faster than the homogeneous medium that is known; a wavelet that the grid resolves; a random change of the medium.
+  ! Sets up the true medium with layers, some faster than the homogeneous medium of the inversion; a
+  ! wavelet that the grid resolves; and a random change of the medium.
   subroutine prepare
     real(dp) :: speed(n1), t
     integer :: i, seed_size
@@ -243,13 +256,14 @@ contains
     call rest(x, [n1, n2, n3])
   end subroutine
 
-  ! Relaxation times of peaks of absorption below and above the wavelet's frequency.
+  ! Relaxation times whose absorption peaks lie below and above the wavelet's frequency.
   function sigma()
     real(dp) :: sigma(2)
     sigma = 1 / (2 * pi * freq * [0.3_dp, 3.0_dp])
   end function
 
-  ! The quality factor at a frequency: real over imaginary part of 1 + sum tau i w sigma / (1 + i w sigma).
+  ! The quality factor at frequency f: real over imaginary part of 1 + sum tau i w sigma / (1 + i w
+  ! sigma).
   real(dp) function quality(f)
     real(dp), intent(in) :: f
     complex(dp) :: iws(2), modulus
@@ -258,7 +272,7 @@ contains
     quality = real(modulus) / aimag(modulus)
   end function
 
-  ! x(ts-1) -> x(ts), with the source.
+  ! Computes x(ts-1) -> x(ts) with the source.
   subroutine forward_step(m, ts)
     type(medium_t), intent(in) :: m
     integer, intent(in) :: ts
@@ -266,7 +280,7 @@ contains
     x%p(receivers, n2 / 2, n3 / 2) = x%p(receivers, n2 / 2, n3 / 2) + wavelet(ts - 1)
   end subroutine
 
-  ! y(ts+1) -> y(ts); x is state ts.
+  ! Computes y(ts+1) -> y(ts); x is the state at ts.
   subroutine backward_step(ts, sum_of)
     integer, intent(in) :: ts
     real(dp), intent(inout) :: sum_of(:, :, :)
@@ -274,7 +288,7 @@ contains
     call adjoint_step(known, x, y, e, q, sum_of)
   end subroutine
 
-  ! The six fields, in the library's words: allocatable arrays stay where they are.
+  ! The six fields of the state for gpuzip; the allocatable arrays do not move.
   function fields() result(all_of_x)
     type(gpuzip_field_t) :: all_of_x(6)
     all_of_x = [gpuzip_field(x%v1), gpuzip_field(x%v2), gpuzip_field(x%v3), gpuzip_field(x%p), gpuzip_field(x%r1), &
@@ -331,7 +345,7 @@ contains
     deallocate (kept)
   end subroutine
 
-  ! What becomes of the data, to first order, when the known medium changes by dk.
+  ! The first-order change of the data for a change dk of the known medium.
   subroutine linearised_modelling
     integer :: ts
     call rest(x, [n1, n2, n3])

@@ -1,4 +1,4 @@
-! Migration of a shot with gpuzip: what a time loop has to do to be checkpointed.
+! Migration of a shot with gpuzip: all that checkpointing adds to a time loop.
 module checkpoint
   use gpuzip
   use shot
@@ -6,7 +6,8 @@ module checkpoint
 
 contains
 
-  ! A session for `survey%steps` steps of the wavefield `u`, configured by the file `config` (blank: none) and GPUZIP_* variables.
+  ! Opens a session for `survey%steps` steps of the wavefield `u`, configured by the file `config`
+  ! (none if blank) and by GPUZIP_* environment variables.
   subroutine checkpoint_open(session, config, survey, u)
     type(gpuzip_t), intent(inout) :: session
     character(*), intent(in) :: config
@@ -15,12 +16,14 @@ contains
     type(gpuzip_config_t) :: settings
     call gpuzip_config_load(settings, config)
     settings%range_actions = 0  ! the loop below takes one step per action
-    ! Declaring the pair lets a lossy codec keep their difference, which is the velocity, accurate as well.
+    ! role=1 declares prev as the previous time level of curr. A lossy codec then also bounds the
+    ! error of their difference, which acts as a velocity.
     call gpuzip_init(settings, survey%steps, [gpuzip_field(u%curr), gpuzip_field(u%prev, role=1)], session)
     call gpuzip_config_free(settings)
   end subroutine
 
-  ! The whole of checkpointing: do what the action says, until there is none left. Without `stat` errors end the program.
+  ! The checkpointing loop: does what each action says, until TERMINATE. Without `stat` an error
+  ! ends the program.
   subroutine migrate(session, this, medium, survey, image)
     type(gpuzip_t), intent(in) :: session
     type(shot_t), intent(inout) :: this
@@ -41,7 +44,7 @@ contains
         call gpuzip_save(session, action%ts, this%u%curr, this%u%prev)
       case (gpuzip_action_restore)
         call gpuzip_retrieve(session, action%ts, this%u%curr, this%u%prev)
-        call clear_halo(this%u%curr)  ! a lossy snapshot need not have zeros there
+        call clear_halo(this%u%curr)  ! a lossy snapshot may have other values there
         call clear_halo(this%u%prev)
       case (gpuzip_action_backward)
         call shot_backward(this, medium, survey, action%ts, image)

@@ -1,4 +1,4 @@
-! The grid of a run; c-examples/rtm3d/grid.h in Fortran, 3-D only.
+! The grid of a run, as in c-examples/rtm3d/grid.h, for 3-D only.
 module grid
   use, intrinsic :: iso_c_binding, only: c_float, c_double
   implicit none
@@ -7,13 +7,14 @@ module grid
   ! Zero cells that the stencil reads beyond the sponge: a Dirichlet boundary.
   integer, parameter :: halo = 4
 
-  ! Layout of every field: model cells, inside `border` sponge cells, inside `halo` cells, on every side. The first index is depth.
+  ! Layout of every field: the cells of the model, surrounded by `border` sponge cells, surrounded
+  ! by `halo` cells, on every side. The first index is depth.
   type grid_t
     integer :: n(3)       ! cells of the model
     integer :: border     ! sponge cells per side
     integer :: e(3)       ! extents of the arrays
-    integer :: o          ! cells before those of the model, in every direction
-    real(dp) :: dx        ! spacing in metres, the same in all directions
+    integer :: o          ! cells before the model's first cell, in every direction
+    real(dp) :: dx        ! grid spacing in metres, equal in all directions
   end type
 
 contains

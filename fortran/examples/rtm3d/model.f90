@@ -1,11 +1,12 @@
-! The velocity model: a salt dome, and what a migration knows of it; c-examples/rtm3d/model.c in Fortran.
+! The velocity models: a salt dome, and the smooth model for migration; as in
+! c-examples/rtm3d/model.c.
 module model
   use grid
   implicit none
 
 contains
 
-  ! The salt dome of n cells. The longer horizontal axis is the one that shots lie along.
+  ! Velocity in m/s of the salt dome on n cells. Shots lie along the longer horizontal axis.
   function salt_model(n) result(v)
     integer, intent(in) :: n(3)
     real(sp), allocatable :: v(:, :, :)
@@ -29,7 +30,7 @@ contains
     end do
   end function
 
-  ! Velocity at depth z of 0..1 and position x, y of -1..1.
+  ! Velocity in m/s at depth z of 0..1 and position x, y of -1..1.
   real(sp) function salt(z, x, y)
     real(dp), intent(in) :: z, x, y
     real(dp), parameter :: top(8) = [0.0_dp, 0.14_dp, 0.26_dp, 0.37_dp, 0.50_dp, 0.63_dp, 0.76_dp, 0.88_dp]
@@ -37,7 +38,7 @@ contains
     real(dp) :: r2, layer
     integer :: k
     r2 = x * x + y * y
-    ! The dome has dragged the layers upwards around it; folds make the rest less flat.
+    ! The dome has dragged the layers around it upwards; folds bend the layers elsewhere.
     layer = z + z * (0.22_dp * exp(-r2 / 0.15_dp) + 0.03_dp * sin(5 * x + 2 * y))
     if (z > 0.36_dp + 1.1_dp * r2 .and. z < 0.80_dp) then
       salt = 4480
@@ -76,7 +77,7 @@ contains
     smooth = real(1 / s, sp)
   end function
 
-  ! weight(0:reach) of a Gaussian, normalised over -reach..reach.
+  ! The weights weight(0:reach) of a Gaussian, normalised over -reach..reach.
   function gaussian(sigma) result(weight)
     real(dp), intent(in) :: sigma
     real(dp), allocatable :: weight(:)
@@ -92,7 +93,7 @@ contains
     weight = weight / total
   end function
 
-  ! One line, its edges continued.
+  ! Smooths one line, whose edge values continue beyond its ends.
   function smooth_line(line, weight) result(smooth)
     real(dp), intent(in) :: line(:), weight(0:)
     real(dp) :: smooth(size(line))
@@ -105,7 +106,7 @@ contains
     end do
   end function
 
-  ! The velocity that mean slowness is that of.
+  ! The velocity whose slowness is the mean slowness of v.
   real(dp) function mean_speed(v)
     real(sp), intent(in) :: v(:, :, :)
     real(dp) :: slowness

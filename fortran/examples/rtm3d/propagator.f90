@@ -1,16 +1,19 @@
-! Acoustic propagator with damping, 8th order in space and 2nd in time: the equations are in c-examples/rtm3d/propagator.c, and
-! the operations are the same in the same order, so every bit is.
+! Acoustic propagator with damping, of 8th order in space and 2nd order in time, with the equations
+! of c-examples/rtm3d/propagator.c. The operations and their order are those of the C file, so the
+! results are equal bit for bit.
 module propagator
   use grid
   implicit none
 
-  ! What a velocity model becomes for the time loop: K, and w = damp1(i1) damp2(i2) damp3(i3), exactly 1 outside the sponge.
+  ! The coefficients of a velocity model: K, and w = damp1(i1) damp2(i2) damp3(i3), exactly 1
+  ! outside the sponge.
   type medium_t
     type(grid_t) :: grid
     real(sp), allocatable :: scale(:, :, :), damp1(:), damp2(:), damp3(:)
   end type
 
-  ! Two time levels: all that a step needs, and therefore all that a snapshot holds. The two change places at every step.
+  ! A state: two time levels, which are all that a step needs and all that a snapshot holds. The two
+  ! arrays change places at every step.
   type wavefield_t
     real(sp), pointer, contiguous :: curr(:, :, :) => null()  ! u(t)
     real(sp), pointer, contiguous :: prev(:, :, :) => null()  ! u(t-1)
@@ -20,7 +23,7 @@ module propagator
   ! Second derivative times dx^2: weights of distance 0..4 along one axis.
   real(dp), parameter :: weights(0:4) = &
     [-205.0_dp / 72.0_dp, 8.0_dp / 5.0_dp, -1.0_dp / 5.0_dp, 8.0_dp / 315.0_dp, -1.0_dp / 560.0_dp]
-  ! Lines of a tile: what the stencil needs of nine planes of it fits the L2 cache.
+  ! Lines of a tile: nine planes of a tile, which the stencil needs, fit the L2 cache.
   integer, parameter :: tile = 64
 
 contains
@@ -41,7 +44,8 @@ contains
     ricker = (1 - 2 * a * a) * exp(-(a * a))
   end function
 
-  ! r - sin(2 pi r)/(2 pi), smooth where it leaves 0 (the model, r <= 0) for 1 (the outer edge).
+  ! The damping profile r - sin(2 pi r)/(2 pi): smooth where it leaves 0 (the model, r <= 0) and
+  ! where it reaches 1 (the outer edge).
   elemental real(dp) function ramp(distance)
     real(dp), intent(in) :: distance
     real(dp) :: r
@@ -91,7 +95,8 @@ contains
     end do
   end function
 
-  ! Coefficients of the model `v` in m/s; it continues unchanged into sponge and halo.
+  ! Computes the coefficients of the model `v` in m/s, whose edge values continue into sponge and
+  ! halo.
   function new_medium(g, dt, v) result(m)
     type(grid_t), intent(in) :: g
     real(dp), intent(in) :: dt
@@ -115,14 +120,14 @@ contains
       end do
     end do
   contains
-    ! The nearest model cell of array position i.
+    ! The cell of the model nearest to array position i.
     pure integer function cell_at(i, axis)
       integer, intent(in) :: i, axis
       cell_at = max(1, min(g%n(axis), i - g%o))
     end function
   end function
 
-  ! Both levels, at rest; each thread touches first the planes that it will compute.
+  ! Allocates both time levels at rest. Each thread first touches the planes that it will compute.
   subroutine new_wavefield(w, g)
     type(wavefield_t), intent(out) :: w
     type(grid_t), intent(in) :: g
@@ -140,7 +145,7 @@ contains
     end do
   end subroutine
 
-  ! Zeroes the halo again, after data from elsewhere (a lossy snapshot) came into the arrays.
+  ! Sets the halo to zero again, after a lossy snapshot was retrieved into the array.
   subroutine clear_halo(u)
     real(sp), intent(inout) :: u(:, :, :)
     integer :: i3, n(3)
@@ -166,7 +171,8 @@ contains
     w%curr => next
   end subroutine
 
-  ! p holds u(t-1) and receives u(t+1). Every point is computed by the same expression, whatever the thread: hence the same bits.
+  ! p holds u(t-1) and receives u(t+1). Every point is computed by one expression, whatever the
+  ! thread, so the results do not depend on the number of threads.
   subroutine step(e1, e2, e3, u, p, scale, damp1, damp2, damp3)
     integer, intent(in) :: e1, e2, e3
     real(sp), intent(in) :: u(e1, e2, e3), scale(e1, e2, e3), damp1(e1), damp2(e2), damp3(e3)
@@ -197,7 +203,8 @@ contains
     !$omp end parallel
   end subroutine
 
-  ! The source term of the step that has just produced w%curr, at the point `at`; `s` is in units of 1/dx^2.
+  ! Adds the source at the point `at` to w%curr, which a step has just computed; `s` is in units of
+  ! 1/dx^2.
   subroutine inject(m, w, at, s)
     type(medium_t), intent(in) :: m
     type(wavefield_t), intent(inout) :: w

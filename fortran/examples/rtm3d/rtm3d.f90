@@ -1,5 +1,6 @@
-! rtm3d job.nml: reverse time migration in 3-D of the built-in salt dome, the states of the forward sweep handed to the adjoint one by
-! gpuzip. The image is that of c-examples/rtm3d, bit for bit. The job is a namelist `&job`; what it leaves out has the C example's defaults.
+! rtm3d job.nml: reverse time migration in 3-D of the built-in salt dome; gpuzip keeps the states of
+! the forward sweep for the adjoint sweep. The image equals that of c-examples/rtm3d bit for bit.
+! The job is a namelist `&job`; variables that it does not set have the defaults of the C example.
 program rtm3d
   use, intrinsic :: iso_fortran_env, only: error_unit, int64
   use gpuzip
@@ -7,11 +8,13 @@ program rtm3d
   use model
   implicit none
 
-  ! Cells in depth, across and along; sponge cells; sources along the line; time steps, 0: down to the bottom and back.
+  ! Cells in depth, across the line and along it; sponge cells; sources along the line; time steps
+  ! (0: enough for the way to the bottom and back).
   integer :: n1 = 64, n2 = 48, n3 = 96, border = 16, shots = 8, steps = 0
-  ! Metres; seconds and Hz, 0: 0.9 of the largest stable step, and 8 points per shortest wavelength; cells that slowness is smoothed by.
+  ! dx in metres; dt in seconds (0: 0.9 of the largest stable step) and freq in Hz (0: 8 points per
+  ! shortest wavelength); cells over which slowness is smoothed.
   real(dp) :: dx = 25, dt = 0, freq = 0, smooth = 3
-  ! gpuzip's configuration file, or blank; the folder, which exists, for the images.
+  ! The path of gpuzip's configuration file, or blank; the folder for the images, which must exist.
   character(1000) :: config = '', out = '.'
   namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out
 
@@ -19,7 +22,7 @@ program rtm3d
   type(medium_t) :: truth, known
   type(survey_t) :: survey
   type(shot_t) :: this
-  type(image_t) :: image, one  ! of all shots, and of one
+  type(image_t) :: image, one  ! of all shots, and of one shot
   type(gpuzip_t) :: session
   type(gpuzip_stats_t) :: stats
   real(sp), allocatable :: v(:, :, :), s(:, :, :)
@@ -68,7 +71,7 @@ program rtm3d
 
 contains
 
-  ! How large the job is, before anybody waits for it.
+  ! Prints the size of the job before the computation begins.
   subroutine tell_size
     type(gpuzip_summary_t) :: plan
     real(dp) :: state
@@ -81,7 +84,7 @@ contains
       state * steps, ' MB'
   end subroutine
 
-  ! The namelist in the file that the command line names.
+  ! Reads the namelist from the file that the command line names.
   subroutine read_job
     character(1000) :: path, message
     integer :: unit, status
@@ -96,7 +99,8 @@ contains
     if (steps == 1 .or. steps < 0) call stop_with(trim(path) // ': wants steps >= 2, or 0 for enough to reach the bottom')
   end subroutine
 
-  ! What is 0 of time step, frequency and number of steps, as c-examples/rtm3d/job.c has it.
+  ! Computes time step, frequency and number of steps where they are 0, as c-examples/rtm3d/job.c
+  ! does.
   subroutine set_times
     real(dp) :: slowest, fastest, limit, path
     character(200) :: message
@@ -107,12 +111,12 @@ contains
     write (message, '(a, es10.3, a, es10.3, a)') 'dt = ', dt, ': unstable; the largest stable time step is ', limit, ' s'
     if (dt > limit) call stop_with(message)
     if (freq <= 0) freq = three_digits(slowest / dx / 8)
-    ! To the bottom and back, sideways by as much as the depth at most, and the wavelet's length.
+    ! The way to the bottom and back, sideways by at most the depth, plus the length of the wavelet.
     path = 2 * hypot(real(n1, dp), min(real(max(n2, n3), dp) / 2, real(n1, dp))) * dx
     if (steps == 0) steps = ceiling((path / mean_speed(s) + 2.4_dp / freq) / dt)
   end subroutine
 
-  ! Rounded down to three significant digits: a number that can be typed again.
+  ! Rounds x down to three significant digits, so that a user can type the printed number again.
   real(dp) function three_digits(x)
     real(dp), intent(in) :: x
     real(dp) :: unit
@@ -120,7 +124,7 @@ contains
     three_digits = floor(x / unit) * unit
   end function
 
-  ! Raw FP32 values of this machine's byte order, depth fastest.
+  ! Writes FP32 values without a header in this machine's byte order, depth fastest.
   subroutine write_raw(name, values)
     character(*), intent(in) :: name
     real(sp), intent(in) :: values(:, :, :)

@@ -1,19 +1,21 @@
-! The physics of one shot, without a word on how past states are had; the equations are in c-examples/rtm3d/shot.h.
+! The physics of one shot, which knows nothing of checkpointing; the equations are in
+! c-examples/rtm3d/shot.h.
 module shot
   use propagator
   implicit none
 
-  ! Depth of sources and receivers in cells: close to the surface, clear of the sponge's first cells.
+  ! Depth of sources and receivers in cells: close to the surface, clear of the first cells of the
+  ! sponge.
   integer, parameter :: surface = 2
 
   ! A receiver lies on every cell of the surface.
   type survey_t
     integer :: steps, shots                   ! states 0 .. steps-1 are computed
-    integer, allocatable :: source(:, :)      ! (3, shots): positions in a field
+    integer, allocatable :: source(:, :)      ! (3, shots): array positions
     real(sp), allocatable :: wavelet(:)       ! (0:steps-1), in units of 1/dx^2
   end type
 
-  ! Sums over time, of a shot or of all, on the cells of the model.
+  ! Sums over time on the cells of the model, for one shot or all shots.
   type image_t
     real(sp), allocatable :: correlation(:, :, :)   ! I = sum of u lambda
     real(sp), allocatable :: illumination(:, :, :)  ! S = sum of u^2
@@ -44,7 +46,8 @@ contains
     end do
   end function
 
-  ! Shot i of n sits in the middle of the i-th of n equal parts of the longer horizontal axis, alternating about its centre line.
+  ! The cell of the source of shot i of n: in the middle of the i-th of n equal parts of the longer
+  ! horizontal axis, on alternating sides of its centre line.
   function source_cell(g, i, n) result(cell)
     type(grid_t), intent(in) :: g
     integer, intent(in) :: i, n
@@ -65,7 +68,7 @@ contains
     image%illumination = 0
   end subroutine
 
-  ! Room for any shot of the survey.
+  ! Allocates the arrays for any shot of the survey.
   subroutine new_shot(this, g, survey)
     type(shot_t), intent(out) :: this
     type(grid_t), intent(in) :: g
@@ -90,14 +93,14 @@ contains
     end do
   end subroutine
 
-  ! Everything at rest: u is state 0.
+  ! Sets all fields to zero: u is state 0.
   subroutine shot_begin(this)
     type(shot_t), intent(inout) :: this
     call rest(this%u)
     call rest(this%lambda)
   end subroutine
 
-  ! u(ts-1) -> u(ts).
+  ! Computes u(ts-1) -> u(ts).
   subroutine shot_forward(this, medium, survey, ts)
     type(shot_t), intent(inout) :: this
     type(medium_t), intent(in) :: medium
@@ -114,7 +117,7 @@ contains
     data = u(g%o + 1 + surface, g%o + 1:g%o + g%n(2), g%o + 1:g%o + g%n(3))
   end subroutine
 
-  ! lambda(ts+1) -> lambda(ts), correlated with the field u(ts).
+  ! Computes lambda(ts+1) -> lambda(ts) and correlates lambda with the field u(ts).
   subroutine shot_backward(this, medium, survey, ts, image)
     type(shot_t), intent(inout) :: this
     type(medium_t), intent(in) :: medium
@@ -154,7 +157,7 @@ contains
     end do
   end subroutine
 
-  ! I/(S + max S/1000): what light there was is divided out.
+  ! The image I/(S + max S/1000), corrected for illumination.
   function normalised(image) result(out)
     type(image_t), intent(in) :: image
     real(sp), allocatable :: out(:, :, :)
