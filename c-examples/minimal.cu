@@ -1,4 +1,5 @@
-/* Reverses 1000 steps of u' = lap(u) - u^3 on a GPU with 20 snapshots: the gradient of sum(u(1000)) with respect to u(0). */
+/* Reverses 1000 steps of u' = lap(u) - u^3 on a GPU with 20 snapshots and computes the gradient of
+ * sum(u(1000)) with respect to u(0). */
 #include <cuda_runtime.h>
 #include <gpuzip.h>
 #include <cstdio>
@@ -9,7 +10,8 @@
 
 const int N = 512, CELLS = N * N;
 
-/* One explicit step, or its adjoint: x -> x + dt (lap(x) - w u^2 x), with x = u, w = 1, or x = lambda, w = 3. Edges stay as they are. */
+/* One explicit step x -> x + dt (lap(x) - w u^2 x), with x = u and w = 1; or its adjoint, with
+ * x = lambda and w = 3. The values at the edges do not change. */
 __global__ void step(const float *x, const float *u, float w, float *next)
 {
   const int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;

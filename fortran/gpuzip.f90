@@ -47,14 +47,14 @@ module gpuzip
   ! The fields differ in number, shape or type from those given at init.
   integer(c_int32_t), parameter, public :: gpuzip_err_shape = -104
   ! A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what
-  ! `shared_levels = 1` says.
+  ! `shared_levels = 1` requires.
   integer(c_int32_t), parameter, public :: gpuzip_err_values = -105
   ! The call does not fit the current action. Nothing has changed.
   integer(c_int32_t), parameter, public :: gpuzip_err_state = -201
-  ! The handle was never made, or is finalized.
+  ! The handle was never made, or has been given back.
   integer(c_int32_t), parameter, public :: gpuzip_err_handle = -202
-  ! The handle belongs to the process that this one was forked from; or CUDA, which does not work in a child of a
-  ! process that has used it. The child's own configurations, schedules and sessions on the host are as good as any.
+  ! The handle belongs to the process that this one was forked from; or the call needs CUDA, which does not work in a
+  ! child of a process that has used it. Configurations, schedules and host sessions that the child makes itself work.
   integer(c_int32_t), parameter, public :: gpuzip_err_forked = -203
   ! A callback of the application returned other than 0 and so stopped the run.
   integer(c_int32_t), parameter, public :: gpuzip_err_callback = -204
@@ -68,83 +68,85 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_parse = -402
   ! A schedule breaks the rules of checkpointing.
   integer(c_int32_t), parameter, public :: gpuzip_err_schedule = -403
-  ! A compressed stream is damaged, or of another version.
+  ! A compressed stream is damaged, or was written by another version.
   integer(c_int32_t), parameter, public :: gpuzip_err_stream = -404
   ! The device failed.
   integer(c_int32_t), parameter, public :: gpuzip_err_device = -501
-  ! A defect in gpuzip was caught.
+  ! A defect in gpuzip was caught (a panic).
   integer(c_int32_t), parameter, public :: gpuzip_err_panic = -901
-  ! An earlier defect left this handle unusable; finalize it.
+  ! An earlier defect made this session unusable; finalize it.
   integer(c_int32_t), parameter, public :: gpuzip_err_poisoned = -902
-  ! Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
+  ! The application computes u(ts) from u(ts-1); with `range_actions`, it goes on to u(ts_end).
   integer(c_int32_t), parameter, public :: gpuzip_action_forward = 0
-  ! u(ts) is live: call `gpuzip_save`.
+  ! u(ts) is live: the application calls `gpuzip_save`.
   integer(c_int32_t), parameter, public :: gpuzip_action_save = 1
-  ! Call `gpuzip_retrieve`: u(ts) is live afterwards.
+  ! The application calls `gpuzip_retrieve`; u(ts) is live afterwards.
   integer(c_int32_t), parameter, public :: gpuzip_action_restore = 2
-  ! u(ts) is live: do the adjoint of the step ts -> ts+1.
+  ! u(ts) is live: the application does the adjoint of the step ts -> ts+1.
   integer(c_int32_t), parameter, public :: gpuzip_action_backward = 3
-  ! The sweep is over.
+  ! The shot is over.
   integer(c_int32_t), parameter, public :: gpuzip_action_terminate = 4
   ! The schedule cannot go on. No valid schedule contains it.
   integer(c_int32_t), parameter, public :: gpuzip_action_error = 5
-  ! FORWARD: this step (all steps of a range) was computed before in this sweep; do not record receivers again.
+  ! FORWARD: this step (every step of a range) was computed before in this shot; do not record receivers again.
   integer(c_int32_t), parameter, public :: gpuzip_flag_recompute = 1
-  ! BACKWARD: the first of the sweep.
+  ! BACKWARD: the first one of the reverse sweep.
   integer(c_int32_t), parameter, public :: gpuzip_flag_first_backward = 2
-  ! RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+  ! RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
   integer(c_int32_t), parameter, public :: gpuzip_flag_last_use = 4
-  ! FORWARD: the state that it computes (the last of a range) will be saved.
+  ! FORWARD: the next action saves the state that this action computes (the last state of a range).
   integer(c_int32_t), parameter, public :: gpuzip_flag_next_is_save = 8
-  ! Replay a recorded schedule from `trace_file_path`.
+  ! Replays the recorded schedule in `trace_file_path`.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_trace = 0
-  ! Binomial checkpointing.
+  ! Revolve: binomial checkpointing (Griewank and Walther 2000).
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_revolve = 1
-  ! Checkpoints at equal distance, Revolve with the free slots inside each interval.
+  ! Checkpoints at equal distances; inside each interval, Revolve with the slots that are free.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_uniform = 2
-  ! zCut (reconstructed).
+  ! zCut, reconstructed from its description.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_zcut = 3
-  ! The library chooses the quickest schedule that fits, by simulation with the profile or with what is typical of the
-  ! backend.
+  ! The library chooses the schedule that it predicts to be fastest within the budgets, by simulation with the profile,
+  ! or with speeds that are typical of the backend.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_auto = 4
-  ! Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+  ! Checkpoints at equal distances in host memory; inside each interval, Revolve with the slots of the device cache.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5
-  ! Every state.
+  ! Saves every state that is needed again.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_store_all = 6
-  ! Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest transfers altogether for
-  ! every algorithm but `trace`, whose snapshots may be used in another order than a stack's; there a write-back more
-  ! than the fewest may be made.
+  ! Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache (Belady 1966). The
+  ! plan has the fewest transfers from host to device that the cache allows, and for every algorithm but `trace` the
+  ! fewest transfers in both directions together. A recorded schedule may use its snapshots in another order than a
+  ! stack does, and its plan may then have more write-backs than the fewest.
   integer(c_int32_t), parameter, public :: gpuzip_policy_clairvoyant = 0
-  ! GPUZIP 2.x's published LRU and PSA, for comparison.
+  ! LRU replacement and the prefetching algorithm PSA, as published for GPUZIP 2.x, for comparison.
   integer(c_int32_t), parameter, public :: gpuzip_policy_lru = 1
-  ! Raw snapshots.
+  ! No codec: raw snapshots.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_none = 0
-  ! zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+  ! zfp (Lindstrom 2014) at a fixed rate of `zfp_bit_rate` bits per value; the payload is libzfp's format.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_zfp = 1
-  ! NVIDIA's Bitcomp, through an installed libnvcomp.
+  ! Bitcomp, NVIDIA's codec in an installed libnvcomp.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bitcomp = 2
-  ! The published cuSZp layout, within a bound.
+  ! cuSZp in its published layout (Huang et al. 2023), within an error bound.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_cuszp = 3
-  ! Lorenzo prediction in tiles, within a bound: fast.
+  ! Lorenzo prediction (Ibarria et al. 2003) in tiles, within an error bound: the fast one.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_lorenzo = 4
-  ! Cosine transform of tiles, within a bound: small.
+  ! Cosine transform of tiles, within an error bound: the one with small snapshots.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_dct = 5
-  ! Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11 (4.9e-4) of its
-  ! field's maximum; on wavefields the PSNR is 95 to 100 dB.
+  ! Scaled half precision: half the bytes of FP32, a quarter of the bytes of FP64. Every value is within 2^-11 (4.9e-4)
+  ! of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_fp16 = 6
-  ! Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is within 1/127 of its
+  ! Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is within 1/127 of its
   ! block's maximum; on wavefields the PSNR is 65 to 70 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
-  ! The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must be set, and the
-  ! profile (`profile_path`, `gpuzip_profile_import`) must have them measured with it; without one, lorenzo is taken to
-  ! have the ratio `compression_factor`.
+  ! The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound` must be set, and the
+  ! profile (`profile_path`, `gpuzip_profile_import`) must have measured these codecs with that bound. If it has
+  ! measured none of them, the library considers lorenzo with the ratio `compression_factor`.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_auto = 15
-  ! 32-bit IEEE values.
+  ! 32-bit IEEE 754 values.
   integer(c_int32_t), parameter, public :: gpuzip_type_f32 = 0
-  ! 64-bit IEEE values.
+  ! 64-bit IEEE 754 values.
   integer(c_int32_t), parameter, public :: gpuzip_type_f64 = 1
-  ! 8-bit integers, signed or not. Values of this type and of the types below are stored as they are and come back
-  ! exactly, whatever the codec is; with a codec, the CUDA backend of this version refuses them.
+  ! 8-bit integers, signed or not. Values of this type and of the types below are stored unchanged and come back
+  ! exactly, whatever the codec is. The CUDA backend of this version refuses fields of these types together with a
+  ! codec.
   integer(c_int32_t), parameter, public :: gpuzip_type_i8 = 2
   ! 16-bit integers, signed or not.
   integer(c_int32_t), parameter, public :: gpuzip_type_i16 = 3
@@ -152,12 +154,12 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_type_i32 = 4
   ! 64-bit integers, signed or not.
   integer(c_int32_t), parameter, public :: gpuzip_type_i64 = 5
-  ! Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare a GPUZIP_TYPE_F32
-  ! field whose n1 and pitches are twice as large.
+  ! Complex values, each two 32-bit IEEE 754 numbers. A codec does not compress them; to have them compressed, declare a
+  ! GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
   integer(c_int32_t), parameter, public :: gpuzip_type_complex_f32 = 6
-  ! Complex values, each two 64-bit IEEE numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
+  ! Complex values, each two 64-bit IEEE 754 numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
   integer(c_int32_t), parameter, public :: gpuzip_type_complex_f64 = 7
-  ! Bytes of whatever the application keeps there.
+  ! Bytes whose meaning only the application knows.
   integer(c_int32_t), parameter, public :: gpuzip_type_byte = 8
 
   ! A handle, opaque; a `gpuzip_schedule_t *` of C. Copies of it are the same thing.
@@ -172,169 +174,181 @@ module gpuzip
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means there what it means
-  ! in GPUZIP 2.x. Block 2, from `struct_size` on, is gpuzip's; zero means the default. `gpuzip_config_init` fills in
-  ! gpuzip's own defaults.
+  ! The configuration. Block 1 has GPUZIP 2.x's fields in their order and with their numbers, and zero means what it
+  ! means in GPUZIP 2.x. Block 2, from `struct_size` on, has gpuzip's own fields, and zero means the default.
+  ! `gpuzip_config_init` fills both blocks with gpuzip's defaults.
   type, bind(c), public :: gpuzip_config_t
     ! GPUZIP_ALGORITHM_*.
     integer(c_int32_t) :: checkpointing_algorithm = 0
-    ! Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets what the algorithm needs
-    ! (Revolve: GPUZIP's number), and for `auto` in `gpuzip_init` what half of the free memory holds (`device_budget`).
-    ! Uniform and two-level need it, or a budget.
+    ! Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets as many as the
+    ! algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for `auto` in `gpuzip_init` as many as half
+    ! of the free memory holds (see `device_budget`). Uniform and two-level need this number or a budget.
     integer(c_int32_t) :: checkpointing_snaps = 0
-    ! Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, at most so many.
+    ! Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, the most
+    ! slots.
     integer(c_int32_t) :: cache_capacity = 0
     ! GPUZIP_COMPRESSOR_*; 0: none.
     integer(c_int32_t) :: compressor = 0
-    ! What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole process.
+    ! The least severe log lines that are written: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. The level holds for the whole
+    ! process.
     integer(c_int32_t) :: log_level = 0
-    ! 1: append one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names.
-    ! Processes may share it; a line is there whole or not at all, and then a warning says why.
+    ! 1: the library appends one CSV line per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG
+    ! names. Several processes may share the file. A line is written whole or not at all; if it is not written, a
+    ! warning says why.
     integer(c_int32_t) :: enable_performance_log = 0
-    ! 1: log the compression ratio of every snapshot, at level INFO.
+    ! 1: the library logs the compression ratio of every snapshot, at level INFO.
     integer(c_int32_t) :: enable_compression_rate_log = 0
-    ! The compression ratio that is expected: budgets are planned with it. Snapshots take what they need; one that finds
-    ! no room in the cache stays in host memory, and if that has a budget that it does not fit, saving it is an error. 0
-    ! or 1: none is expected.
+    ! The compression ratio (raw bytes over stored bytes) that budgets are planned with; 0 or 1: none. A snapshot takes
+    ! as many bytes as it needs. A snapshot that finds no room in the device cache stays in host memory; if it does not
+    ! fit `host_budget`, its save is an error.
     real(c_float) :: compression_factor = 0
-    ! The file of GPUZIP_ALGORITHM_TRACE.
+    ! The path of the recorded schedule for GPUZIP_ALGORITHM_TRACE.
     type(c_ptr) :: trace_file_path = c_null_ptr
-    ! Accepted for compatibility; `log_level` decides.
+    ! Accepted for compatibility with GPUZIP 2.x and without effect; `log_level` decides.
     integer(c_int32_t) :: revolve_log_level = 0
-    ! zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
+    ! zfp: bits per value, 1 to 32 (FP64: to 64); 0 stands for 8.
     integer(c_int32_t) :: zfp_bit_rate = 0
-    ! cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
+    ! cuSZp without `error_bound`: the bound relative to the range of the values, as in GPUZIP 2.x.
     real(c_double) :: cuszp_err_bound = 0
-    ! "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x headers). NULL: float.
+    ! "float" or "double": the type of fields where a call gives only extents (in the GPUZIP 2.x headers). NULL: float.
     type(c_ptr) :: float_kind = c_null_ptr
-    ! Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+    ! Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of the maximum, 1 a
+    ! fraction of the width of mean +- a number of standard deviations, 2 a number.
     integer(c_int32_t) :: bitcomp_delta_config = 0
-    ! Bitcomp: the fraction of mode 0.
+    ! Bitcomp: the fraction for `bitcomp_delta_config` 0 and 1, between 0 and 1.
     real(c_double) :: bitcomp_range_fraction = 0
-    ! Bitcomp: the standard deviations of mode 1.
+    ! Bitcomp: the standard deviations on either side of the mean, for `bitcomp_delta_config` 1.
     real(c_double) :: bitcomp_num_sigma = 0
-    ! Bitcomp: the delta of mode 2.
+    ! Bitcomp: the delta, for `bitcomp_delta_config` 2.
     real(c_double) :: bitcomp_delta = 0
-    ! Bitcomp: 0 default, 1 sparse.
+    ! Bitcomp: 0 the default algorithm, 1 the one for arrays with many zeros (sparse).
     integer(c_int32_t) :: bitcomp_algorithm = 0
-    ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: only block 1 is read. A
-    ! larger one, of a newer header, is accepted if all that it has beyond this one is zero.
+    ! sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: the library reads block 1
+    ! only. A larger struct, of a newer header, is accepted if the bytes beyond the library's struct are zero.
     integer(c_int64_t) :: struct_size = 368
-    ! 0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL at init, that is the
-    ! host if this machine has no CUDA driver or device, and is found out at the first save if it has one: `auto` then
-    ! plans for CUDA, and once more there if the fields are the host's, unless the application was shown the schedule by
-    ! then (a peek, a summary, a fingerprint). CUDA is not started in this process before fields tell that it is needed.
-    ! 1: host; 2: CUDA, an error at init where there is no driver or no device.
+    ! Where snapshots are kept: 0 where the fields are (device or managed memory: CUDA), 1 host, 2 CUDA; 2 is an error
+    ! at init where there is no driver or no device.
+    ! With 0 and fields whose data is NULL at init, the backend is the host if this machine has no CUDA driver or
+    ! device. Otherwise the first save decides: `auto` plans for CUDA at first, and makes a new plan at the first save
+    ! if the fields are in host memory, unless the application has seen the schedule by then (through a peek, a summary
+    ! or a fingerprint). The library does not start CUDA in this process before the fields show that it is needed.
     integer(c_int32_t) :: backend = 0
-    ! 0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the host backend.
+    ! 0: the device of the fields, or else the current device; k+1: CUDA device k. Must be 0 on the host backend.
     integer(c_int32_t) :: device = 0
-    ! Bytes of device memory: for the cache, and all else that a session takes there; 0: `cache_capacity` decides. On
-    ! the host backend main memory is the device memory too: this is the budget that a CPU code sets.
-    ! Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` takes budgets of
-    ! its own in `gpuzip_init` and `gpuzip_memory_required`: at most half of the memory that is free then, and never
-    ! more than keeping every state needs. Free is, of the host, the least of MemAvailable and what control groups,
-    ! RLIMIT_AS and RLIMIT_DATA leave, divided by the ranks on this node where a launcher's variable tells them; of a
-    ! GPU, what its driver says, which ranks on one GPU have to divide by a budget. With `cache_capacity` only
-    ! `host_budget` is taken. Where the half holds fewer snapshots than GPUZIP's number, that number decides instead. A
-    ! line of the log at level INFO and `gpuzip_summary` say what was taken. Ranks that must follow one schedule set
-    ! budgets: what is free differs between them. Sessions made by `gpuzip_attach` and policy lru take none.
+    ! Bytes of device memory for all that a session takes there, the device cache included; 0: `cache_capacity` decides.
+    ! On the host backend main memory is the device memory too: this is the budget that a CPU code sets.
+    ! If `device_budget`, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm `auto` sets both
+    ! budgets itself in `gpuzip_init` and `gpuzip_memory_required`: to at most half of the memory that is free at that
+    ! time, and never to more than saving every state takes. Free host memory is the least of MemAvailable and what
+    ! control groups, RLIMIT_AS and RLIMIT_DATA leave, divided by the number of ranks on this node where a launcher's
+    ! environment variable gives it. Free GPU memory is what the driver says; ranks that share a GPU must set budgets.
+    ! If `cache_capacity` is set, `auto` sets `host_budget` only. If the half holds fewer snapshots than GPUZIP's number
+    ! (`snapshot_rule` 1), that number decides instead. A log line at level INFO and `gpuzip_summary` report these
+    ! budgets. Ranks that must follow one schedule set budgets, since the free memory differs between ranks. Sessions
+    ! made by `gpuzip_attach` and sessions with policy lru get no such budgets.
     integer(c_int64_t) :: device_budget = 0
-    ! Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at `device_budget`.
+    ! Bytes of host memory for snapshots; 0: as many as the plan needs, or for `auto` as `device_budget` says.
     integer(c_int64_t) :: host_budget = 0
-    ! Bytes of disk for snapshots; 0: none (no disk tier in this version).
+    ! Bytes of disk for snapshots; must be 0 (no disk tier in this version).
     integer(c_int64_t) :: disk_budget = 0
     ! GPUZIP_POLICY_*.
     integer(c_int32_t) :: policy = 0
-    ! Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum in each snapshot, 1
-    ! absolute, 2 relative to its range, 3 target PSNR in dB. Of a declared pair of time levels it bounds the later one
-    ! and their difference, each by its own size.
+    ! For codecs that keep an error bound (cuSZp, lorenzo, dct, Bitcomp), what `error_bound` is: 0 relative to the
+    ! maximum of each field in each snapshot, 1 absolute, 2 relative to the field's range, 3 a target PSNR in dB. Of a
+    ! declared pair of time levels (`role`) the bound holds for the later level and for the difference of the two
+    ! levels, each relative to its own size.
     integer(c_int32_t) :: error_bound_mode = 0
-    ! Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in modes 0 and 2.
+    ! The error bound, kept for every finite value (in mode 3, kept by the field as a whole); 0 stands for 1e-3 in modes
+    ! 0 and 2.
     real(c_double) :: error_bound = 0
-    ! Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
+    ! What a codec does with NaN and infinities: 0 stores them exactly, 1 the save is GPUZIP_ERR_VALUES.
     integer(c_int32_t) :: nonfinite = 0
-    ! No action is handed out before a GPU has ended, on the stream of the last save or retrieve, all actions that lie
-    ! this many back or more; before the first save or retrieve of a shot there is nothing to wait for. 0: 64.
+    ! The host runs at most this number of actions ahead of the GPU: before an action is handed out, the GPU has
+    ! completed all actions that are this many or more before it, on the stream of the last save or retrieve. Before the
+    ! first save or retrieve of a shot the library does not wait. 0 stands for 64.
     integer(c_int32_t) :: max_in_flight = 0
-    ! 1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics and leads count its
-    ! steps one by one.
+    ! 1: consecutive FORWARDs are one action, from `ts` to `ts_end`. Statistics and leads count its time steps one by
+    ! one.
     integer(c_int32_t) :: range_actions = 0
-    ! Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with C(2s, s) >= n.
+    ! Rule for the number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with
+    ! C(2s, s) >= n for n time steps.
     integer(c_int32_t) :: snapshot_rule = 0
-    ! zCut: states per chunk; two-level: states per interval; 0: chosen.
+    ! zCut: states per chunk; two-level: states per interval; 0: the library chooses.
     integer(c_int32_t) :: schedule_chunk = 0
-    ! Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in the interval.
+    ! Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with a number of forward
+    ! steps quadratic in the interval.
     integer(c_int32_t) :: uniform_reading = 0
-    ! 1: the application works in the cache's slots (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`) instead of having
-    ! its fields copied. Takes memory for two more snapshots on the device, out of `device_budget` if that is set;
-    ! policy clairvoyant only.
+    ! 1: the application works in the slots of the cache (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`), so that the
+    ! library does not copy the fields. The session takes device memory for two more snapshots, within `device_budget`
+    ! if that is set. Policy clairvoyant only.
     integer(c_int32_t) :: zero_copy = 0
-    ! Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+    ! Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no simulated link.
     real(c_double) :: link_bandwidth = 0
-    ! The file of a profile, by which `auto` and predictions go: read if it exists, and written by a session after
-    ! `gpuzip_autotune`, in one piece: readers find the old profile or the new one. NULL: none.
+    ! The file of a profile, which `auto` and predictions use. It is read if it exists, and written by a session after
+    ! `gpuzip_autotune`; a reader finds the whole old profile or the whole new one. NULL: none.
     type(c_ptr) :: profile_path = c_null_ptr
-    ! A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. `%r`
-    ! is the MPI rank, `%p` the process, `%%` a percent sign. Without `%r` and `%p`, `-r<rank>` comes before the
-    ! extension where a launcher has started several ranks, so does `-p<process>` in a forked child, and so does `-<k>`
-    ! for the k-th session of a process from the second on, or, where another process is writing that file (it has its
-    ! lock, flock), the next number that is free. Older files are replaced. It is written at the end of every shot, for
-    ! which TERMINATE then waits; what cannot be written is a warning, and the file ends, as valid JSON, before it.
+    ! The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. In
+    ! the name, `%r` is the MPI rank, `%p` the process number and `%%` a percent sign. Without `%r` and `%p` the library
+    ! inserts before the extension: `-r<rank>` where a launcher has started several ranks, `-p<process>` in a forked
+    ! child, and `-<k>` for the k-th session of the process, k from 2 on, or the next free k if another process is
+    ! writing that file (and holds its lock, flock). An older file is replaced. The library writes the file at the end
+    ! of every shot, before TERMINATE is handed out. If a part cannot be written, a warning is logged, and the file ends
+    ! before that part as valid JSON.
     type(c_ptr) :: trace_out = c_null_ptr
-    ! A directory for restart files (not in this version).
+    ! A directory for restart files; must be NULL (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr
-    ! Share of the run time that persistence may take.
+    ! Share of the run time that restart files may take; must be 0 (not in this version).
     real(c_double) :: persist_overhead = 0
-    ! Seconds that a requested stop may take.
+    ! Seconds that a requested stop may take; must be 0 (not in this version).
     real(c_double) :: stop_budget_s = 0
-    ! 1: raw snapshots of consecutive states keep the time level that both have once: the previous level (`role`) of
-    ! u(t+1) is the field of u(t). Every save compares their checksums; where the application changed it after the step,
-    ! the save fails with GPUZIP_ERR_VALUES, on a GPU the call that would give TERMINATE, and the shot cannot go on. Not
-    ! with `zero_copy`, policy lru or a codec by name.
+    ! 1: raw snapshots of consecutive states share a time level, which is stored once: the previous time level (`role`)
+    ! of u(t+1) is a field of u(t). Every save compares the checksums of the two. If the application changed the level
+    ! after the step, the save fails with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and
+    ! the shot cannot continue. Not with `zero_copy`, policy lru or a codec by name.
     integer(c_int32_t) :: shared_levels = 0
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int32_t) :: reserved_32 = 0
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int64_t) :: reserved_64 = 0
-    ! Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of them for the first time
-    ! takes this machine more than 1.5 times as long as 16 MiB of ordinary ones; 1 huge ones always, for runs of very
-    ! many shots: copies are then 9 to 21 % faster; 2 never.
+    ! Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the first touch of 16 MiB of
+    ! huge pages takes this machine more than 1.5 times as long as that of 16 MiB of ordinary pages. 1: always huge
+    ! pages, for runs of very many shots, in which copies are then 9 to 21 % faster. 2: never huge pages.
     integer(c_int32_t) :: huge_pages = 0
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int32_t) :: reserved_strict = 0
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(13) = 0
   end type
 
-  ! What the application has to do next.
+  ! What the application must do next.
   type, bind(c), public :: gpuzip_action_t
     ! GPUZIP_ACTION_*.
     integer(c_int32_t) :: type = 0
-    ! The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs the first.
+    ! The time step of the state that the action produces or needs, 0..n; for a range of FORWARDs the first time step.
     integer(c_int32_t) :: ts = 0
     ! The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
     integer(c_int32_t) :: ts_end = 0
-    ! GPUZIP_FLAG_*, or-ed.
+    ! GPUZIP_FLAG_*, combined with bitwise or.
     integer(c_int32_t) :: flags = 0
-    ! Actions since setup; the first is 0.
+    ! Number of this action since setup; the first action is 0.
     integer(c_int64_t) :: it = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(2) = 0
   end type
 
-  ! A schedule and, for a session, its plan and memory, as numbers.
+  ! The numbers of a schedule and, for a session, of its plan and its memory.
   type, bind(c), public :: gpuzip_summary_t
     ! sizeof(gpuzip_summary_t), set by the caller.
     integer(c_int64_t) :: struct_size = 224
-    ! GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+    ! The algorithm that was chosen: GPUZIP_ALGORITHM_*, never AUTO.
     integer(c_int32_t) :: algorithm = 0
     ! GPUZIP_POLICY_*.
     integer(c_int32_t) :: policy = 0
     ! Time steps, n.
     integer(c_int32_t) :: steps = 0
-    ! Snapshots that may be stored at a time.
+    ! Snapshots that the schedule may store at a time.
     integer(c_int32_t) :: snapshots = 0
-    ! Device cache slots.
+    ! Slots of the device cache.
     integer(c_int32_t) :: cache = 0
     ! States per chunk or interval; 0 if the algorithm has none.
     integer(c_int32_t) :: chunk = 0
@@ -346,9 +360,9 @@ module gpuzip
     integer(c_int64_t) :: restores = 0
     ! BACKWARD actions.
     integer(c_int64_t) :: backward_steps = 0
-    ! Snapshots stored at a time, at most.
+    ! Most snapshots that the schedule stores at a time.
     integer(c_int64_t) :: max_live = 0
-    ! All actions, TERMINATE included; a range is one.
+    ! All actions, TERMINATE included; a range of FORWARDs counts as one action.
     integer(c_int64_t) :: actions = 0
     ! Transfers from host to device memory.
     integer(c_int64_t) :: h2d = 0
@@ -360,42 +374,46 @@ module gpuzip
     integer(c_int64_t) :: misses = 0
     ! Misses whose transfer is issued ahead of the restore.
     integer(c_int64_t) :: prefetches = 0
-    ! Forward and backward steps between issue and use of a prefetch: the least, 0 if there is none.
+    ! Least lead: forward and backward steps between the issue of a prefetch and the restore that needs it; 0 without
+    ! prefetches.
     integer(c_int64_t) :: min_lead = 0
-    ! The same: the mean.
+    ! Mean lead, in forward and backward steps.
     real(c_double) :: mean_lead = 0
     ! Bytes of one snapshot.
     integer(c_int64_t) :: slot_bytes = 0
-    ! Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work in.
+    ! Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a codec's kernels.
     integer(c_int64_t) :: device_bytes = 0
-    ! Host memory of the snapshots.
+    ! Bytes of host memory for the snapshots.
     integer(c_int64_t) :: host_bytes = 0
-    ! GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+    ! The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a session.
     integer(c_int32_t) :: compressor = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int32_t) :: reserved_32 = 0
-    ! `device_budget` that the plan was made within: as configured, or as taken of the memory that was free; 0: none.
+    ! The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from the free memory; 0:
+    ! none.
     integer(c_int64_t) :: device_budget = 0
-    ! `host_budget`, likewise.
+    ! The `host_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from the free memory; 0:
+    ! none.
     integer(c_int64_t) :: host_budget = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(5) = 0
   end type
 
   ! One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.
   ! Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values. Only these values
-  ! belong to the state: what lies between them (a halo) is neither stored nor compared, and a retrieve does not write
-  ! it. A snapshot has the size of the values. A field of n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8)
-  ! with a halo of 4 cells has `data` = &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
-  ! Number, extents, types and roles of the fields are those given at init in every call; `data` and the pitches may
-  ! differ from call to call. Memory that the library hands out (zero copy) and fields that it gives to a registered
-  ! codec are contiguous. The CUDA backend of this version refuses fields with gaps. A codec works on a contiguous copy
-  ! of a field with gaps; a session that has a codec then takes memory for one more state, beside its budgets.
-  ! An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1] - u[0]` = `u[2] -
-  ! u[1]` = ... of rows allocated in one piece: `data` = u[0] and `pitch2` that distance. Otherwise each evenly spaced
-  ! block of rows is a field of its own.
+  ! belong to the state: values in the gaps (a halo) are neither saved nor compared, and a retrieve does not write them.
+  ! A snapshot has the size of the n1 n2 n3 values. Example: n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8)
+  ! cells with a halo of 4 cells have `data` = &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+  ! In every call, number, extents, types and roles of the fields are those given at init; `data` and the pitches may
+  ! differ from call to call. Memory that the library hands out (zero copy) and fields that it passes to a registered
+  ! codec are contiguous. The CUDA backend of this version refuses fields with gaps. On the host a codec works on a
+  ! contiguous copy of a field with gaps; a session with a codec then takes memory for one more state, which its budgets
+  ! do not count.
+  ! An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as rows allocated in one
+  ! piece are: `u[1] - u[0]` = `u[2] - u[1]` = ... Then `data` is u[0], and `pitch2` is that distance. Otherwise each
+  ! evenly spaced block of rows is a field of its own.
   type, bind(c), public :: gpuzip_field_t
-    ! Its memory, owned by the caller. May be NULL where only the shape counts.
+    ! The memory of the values, owned by the caller. May be NULL where a call reads the shape only.
     type(c_ptr) :: data = c_null_ptr
     ! Extent of the fastest dimension, in values.
     integer(c_int64_t) :: n1 = 0
@@ -407,16 +425,17 @@ module gpuzip
     integer(c_int32_t) :: type = 0
     ! 0: a quantity of its own; k+1: the previous time level of field k.
     integer(c_int32_t) :: role = 0
-    ! Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows without gaps.
+    ! Distance, in values, between the first values of consecutive rows: at least n1; 0 stands for n1 (rows without
+    ! gaps).
     integer(c_int64_t) :: pitch2 = 0
-    ! Distance, in values, between the first values of consecutive planes: at least (n2-1) `pitch2` + n1. 0: n2 times
-    ! the distance of rows.
+    ! Distance, in values, between the first values of consecutive planes: at least (n2-1) `pitch2` + n1; 0 stands for
+    ! n2 times the distance of rows.
     integer(c_int64_t) :: pitch3 = 0
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(2) = 0
   end type
 
-  ! What one session counted and timed since the last setup.
+  ! Counts and times of one session since its last setup.
   type, bind(c), public :: gpuzip_stats_t
     ! sizeof(gpuzip_stats_t), set by the caller.
     integer(c_int64_t) :: struct_size = 280
@@ -426,7 +445,7 @@ module gpuzip
     integer(c_int64_t) :: saves = 0
     ! RESTORE actions served.
     integer(c_int64_t) :: restores = 0
-    ! BACKWARD actions.
+    ! BACKWARD actions; each is one time step.
     integer(c_int64_t) :: backward_steps = 0
     ! Restores found in the device cache without a transfer.
     integer(c_int64_t) :: hits = 0
@@ -434,7 +453,7 @@ module gpuzip
     integer(c_int64_t) :: misses = 0
     ! Misses whose transfer was issued ahead of the restore.
     integer(c_int64_t) :: prefetches = 0
-    ! Prefetches that had not ended when their restore came.
+    ! Prefetches that were not complete when their restore came.
     integer(c_int64_t) :: late_prefetches = 0
     ! Transfers from host to device memory.
     integer(c_int64_t) :: h2d = 0
@@ -444,65 +463,66 @@ module gpuzip
     integer(c_int64_t) :: h2d_bytes = 0
     ! Bytes from device to host memory.
     integer(c_int64_t) :: d2h_bytes = 0
-    ! Bytes written to and read from disk.
+    ! Bytes written to and read from disk; 0 in this version.
     integer(c_int64_t) :: disk_bytes = 0
-    ! Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+    ! Snapshots that were never written back to the host: saves = d2h + write_backs_avoided.
     integer(c_int64_t) :: write_backs_avoided = 0
-    ! Bytes of the fields saved.
+    ! Bytes of the fields that were saved, before compression.
     integer(c_int64_t) :: raw_bytes = 0
-    ! Bytes of the snapshots made of them.
+    ! Bytes of the snapshots of these fields, after compression.
     integer(c_int64_t) :: stored_bytes = 0
-    ! Device memory taken.
+    ! Largest device memory of the session, in bytes.
     integer(c_int64_t) :: peak_device_bytes = 0
-    ! Host memory taken.
+    ! Largest host memory of the session, in bytes.
     integer(c_int64_t) :: peak_host_bytes = 0
-    ! Seconds of the application's FORWARDs, as the host sees them.
+    ! Seconds of the application's FORWARD actions, measured on the host.
     real(c_double) :: forward = 0
-    ! Seconds of the application's BACKWARDs, as the host sees them.
+    ! Seconds of the application's BACKWARD actions, measured on the host.
     real(c_double) :: backward = 0
-    ! Seconds of the host in save.
+    ! Seconds that the host spent in saves.
     real(c_double) :: save = 0
-    ! Seconds of the host in retrieve.
+    ! Seconds that the host spent in retrieves.
     real(c_double) :: restore = 0
-    ! Seconds of compression; on a GPU of the application's stream, as far as they have ended.
+    ! Seconds of compression; on a GPU, seconds of the application's stream, for the compressions that have completed.
     real(c_double) :: compress = 0
-    ! Seconds of decompression, likewise.
+    ! Seconds of decompression; on a GPU, seconds of the application's stream, for the decompressions that have
+    ! completed.
     real(c_double) :: decompress = 0
-    ! Seconds that the application's stream spent in saves and retrieves; on a GPU of those that have ended.
+    ! Seconds that the application's stream spent in saves and retrieves; on a GPU, for those that have completed.
     real(c_double) :: stall = 0
-    ! Seconds that the host waited because it was `max_in_flight` actions ahead.
+    ! Seconds that the host waited for the GPU because it was `max_in_flight` actions ahead.
     real(c_double) :: run_ahead_wait = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(8) = 0
   end type
 
-  ! What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The functions must not
-  ! throw or longjmp. They may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; whatever
-  ! moves this one makes the run fail.
+  ! The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread. The functions must not
+  ! throw or longjmp. They may ask about the session (`gpuzip_stats`, `gpuzip_summary`) and use other sessions; a call
+  ! that moves this session makes the run fail.
   type, bind(c), public :: gpuzip_callbacks_t
-    ! sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has beyond this one is
-    ! zero.
+    ! sizeof(gpuzip_callbacks_t), set by the caller. A larger struct, of a newer header, is accepted if the bytes beyond
+    ! the library's struct are zero.
     integer(c_int64_t) :: struct_size = 80
-    ! Given to the functions as it is.
+    ! Passed to the functions unchanged.
     type(c_ptr) :: user = c_null_ptr
-    ! Not NULL.
+    ! Computes time steps. Not NULL.
     type(c_funptr) :: forward = c_null_funptr
-    ! May be NULL for `gpuzip_run_forward`.
+    ! Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
     type(c_funptr) :: backward = c_null_funptr
-    ! NULL: the state is always in the fields given to the run.
+    ! Tells where the state is. NULL: always in the fields given to the run.
     type(c_funptr) :: locate = c_null_funptr
-    ! May be NULL.
+    ! Observes saves and restores. May be NULL.
     type(c_funptr) :: observe = c_null_funptr
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
-  ! What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, a codec's of raw
-  ! bytes.
+  ! The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, for a codec
+  ! of raw bytes.
   type, bind(c), public :: gpuzip_profile_info_t
     ! sizeof(gpuzip_profile_info_t), set by the caller.
     integer(c_int64_t) :: struct_size = 160
-    ! Bytes of the states that were measured; 0: times are of any.
+    ! Bytes of a state in the measurement; 0: the times hold for states of any size.
     integer(c_int64_t) :: state_bytes = 0
     ! One FORWARD step, in milliseconds.
     real(c_double) :: forward_ms = 0
@@ -514,89 +534,90 @@ module gpuzip
     real(c_double) :: d2h_gbs = 0
     ! GB/s of copies within device memory.
     real(c_double) :: d2d_gbs = 0
-    ! GB/s of reading from disk; assumed in this version.
+    ! GB/s of reading from disk; an assumed value in this version.
     real(c_double) :: disk_read_gbs = 0
-    ! GB/s of writing to disk; assumed in this version.
+    ! GB/s of writing to disk; an assumed value in this version.
     real(c_double) :: disk_write_gbs = 0
-    ! Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+    ! The backend of the measurement: 1 host, 2 CUDA; 0: any.
     integer(c_int32_t) :: backend = 0
-    ! Codecs in the profile.
+    ! Number of codecs in the profile.
     integer(c_int32_t) :: codecs = 0
-    ! Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is none.
+    ! GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0 if the profile has no
+    ! such codec.
     integer(c_int32_t) :: compressor = 0
-    ! Its `error_bound_mode`.
+    ! `error_bound_mode` with which that codec was measured.
     integer(c_int32_t) :: error_bound_mode = 0
-    ! Its bound; 0 if it keeps none.
+    ! `error_bound` with which that codec was measured; 0 if the codec keeps no bound.
     real(c_double) :: error_bound = 0
     ! GB/s of compression.
     real(c_double) :: compress_gbs = 0
     ! GB/s of decompression.
     real(c_double) :: decompress_gbs = 0
-    ! Raw bytes over stored bytes, of all states that were tried together.
+    ! Compression ratio, raw bytes over stored bytes, of all measured states together.
     real(c_double) :: ratio = 0
-    ! The same of the state that compressed worst.
+    ! Compression ratio of the state that compressed worst.
     real(c_double) :: worst_ratio = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
-  ! What a compressed stream says of one of its arrays. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the
-  ! call.
+  ! Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
   type, bind(c), public :: gpuzip_codec_info_t
-    ! Bytes that the caller knows.
+    ! sizeof(gpuzip_codec_info_t), set by the caller.
     integer(c_int64_t) :: struct_size = 112
-    ! Arrays in the stream.
+    ! Number of arrays in the stream.
     integer(c_int32_t) :: arrays = 0
-    ! GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+    ! GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
     integer(c_int32_t) :: compressor = 0
-    ! 0 the values as they are, 1 compressed, 2 one value that all have.
+    ! How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
     integer(c_int32_t) :: content = 0
     ! GPUZIP_TYPE_*.
     integer(c_int32_t) :: type = 0
-    ! Number of the field.
+    ! Number of the field that the array is, from 0.
     integer(c_int32_t) :: field = 0
-    ! -1, or the number of another field of the stream: what is stored is that one minus this one.
+    ! -1: the field itself is stored. From 0 on, the number of another field of the stream: that field minus this field
+    ! is stored.
     integer(c_int32_t) :: reference = 0
-    ! Extents, n1 fastest.
+    ! Extent of the fastest dimension, in values.
     integer(c_int64_t) :: n1 = 0
-    ! Extent.
+    ! Extent of the second dimension, in values.
     integer(c_int64_t) :: n2 = 0
-    ! Extent.
+    ! Extent of the slowest dimension, in values.
     integer(c_int64_t) :: n3 = 0
-    ! The absolute bound that what is stored keeps; 0: none was asked for.
+    ! Absolute error bound of the stored values; 0: none was asked for.
     real(c_double) :: bound = 0
-    ! Bytes of the array.
+    ! Bytes of the array before compression.
     integer(c_int64_t) :: raw_bytes = 0
-    ! Bytes in the stream, header and padding included.
+    ! Bytes of the array in the stream, header and padding included.
     integer(c_int64_t) :: stored_bytes = 0
-    ! Zero.
+    ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
-  ! A codec of the application's own. Its functions are called by whatever thread saves and retrieves, several at a
-  ! time, and must not throw; headers, checksums, constant arrays and differences of time levels are gpuzip's. That the
-  ! bound is kept is its own promise.
+  ! A codec of the application. The library calls its functions from any thread that saves or retrieves, from several
+  ! threads at a time; the functions must not throw. The library adds headers and checksums, and handles constant arrays
+  ! and differences of time levels itself. It does not check that the codec keeps the error bound.
   type, bind(c), public :: gpuzip_codec_plugin_t
-    ! sizeof(gpuzip_codec_plugin_t).
+    ! sizeof(gpuzip_codec_plugin_t), set by the caller.
     integer(c_int64_t) :: struct_size = 80
-    ! Its name, copied.
+    ! Name of the codec; copied.
     type(c_ptr) :: name = c_null_ptr
-    ! Given to its functions as it is.
+    ! Passed to the functions unchanged.
     type(c_ptr) :: user = c_null_ptr
-    ! Not NULL.
+    ! Bounds the compressed size. Not NULL.
     type(c_funptr) :: max_bytes = c_null_funptr
-    ! Not NULL.
+    ! Compresses an array. Not NULL.
     type(c_funptr) :: compress = c_null_funptr
-    ! Not NULL.
+    ! Decompresses an array. Not NULL.
     type(c_funptr) :: decompress = c_null_funptr
-    ! Zero.
+    ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
   abstract interface
-    ! Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread, and in a forked
-    ! child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` lives during the call only. `user`:
-    ! as registered.
+    ! Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may call it, also in a
+    ! forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` is valid during the call
+    ! only. `user` is the pointer given at registration.
     subroutine gpuzip_log_callback_t(level, message, user) bind(c)
       import
       integer(c_int32_t), value :: level
@@ -604,8 +625,8 @@ module gpuzip
       type(c_ptr), value :: user
     end subroutine
 
-    ! Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are GPUZIP_FLAG_*,
-    ! as those of the action. Returns 0, or another number to stop the run.
+    ! Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags` are the action's
+    ! GPUZIP_FLAG_*. Returns 0, or another number to stop the run.
     integer(c_int32_t) function gpuzip_forward_t(user, ts, ts_end, flags) bind(c)
       import
       type(c_ptr), value :: user
@@ -614,8 +635,8 @@ module gpuzip
       integer(c_int32_t), value :: flags
     end function
 
-    ! Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once. `flags` and result as
-    ! for `gpuzip_forward_t`.
+    ! Does the adjoint of the step ts -> ts+1, while u(ts) is live. Called once for each ts = n-1, ..., 0. `flags` and
+    ! result as for `gpuzip_forward_t`.
     integer(c_int32_t) function gpuzip_backward_t(user, ts, flags) bind(c)
       import
       type(c_ptr), value :: user
@@ -623,9 +644,9 @@ module gpuzip
       integer(c_int32_t), value :: flags
     end function
 
-    ! Says where the state is, for applications that swap buffers: sets `data` of the `nfields` fields, which come as
-    ! given to the run, to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as
-    ! for `gpuzip_forward_t`.
+    ! Tells where the state is, for applications that swap buffers. The function gets the `nfields` fields that were
+    ! given to the run and sets their `data` to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to be put
+    ! (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
     integer(c_int32_t) function gpuzip_locate_t(user, type, ts, fields, nfields) bind(c)
       import
       type(c_ptr), value :: user
@@ -635,7 +656,7 @@ module gpuzip
       integer(c_int32_t), value :: nfields
     end function
 
-    ! Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags` and result as for
+    ! Called after every SAVE and RESTORE of u(ts) is done, on a GPU after it is enqueued. `flags` and result as for
     ! `gpuzip_forward_t`.
     integer(c_int32_t) function gpuzip_observe_t(user, type, ts, flags) bind(c)
       import
@@ -645,25 +666,27 @@ module gpuzip
       integer(c_int32_t), value :: flags
     end function
 
-    ! For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as `MPI_Allreduce(MPI_IN_PLACE, value, 1,
-    ! MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or another number if that failed.
+    ! Finds a minimum over all ranks, for `gpuzip_agree`: replaces `*value` by the least value of all ranks, as
+    ! `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or another number on
+    ! failure.
     integer(c_int32_t) function gpuzip_least_t(user, value) bind(c)
       import
       type(c_ptr), value :: user
       integer(c_int64_t), intent(inout) :: value
     end function
 
-    ! Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is NULL); what is more
-    ! than the bytes of the array does not count.
+    ! Returns the most bytes that `compress` of a registered codec writes for an array of this shape; `data` of `field`
+    ! is NULL. The library uses at most the bytes of the array itself.
     integer(c_int64_t) function gpuzip_codec_max_bytes_t(user, field) bind(c)
       import
       type(c_ptr), value :: user
       type(gpuzip_field_t), intent(in) :: field
     end function
 
-    ! Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of `max_bytes`, and
-    ! sets `*bytes`. It keeps `bound`: pointwise, or with `rms` = 1 as the root mean square error. The array must not be
-    ! changed. Returns 0; or 1 if the array is to be stored as it is; or a negative status, which fails the save.
+    ! Compresses the array of `field`, which is in host memory, into `to` and sets `*bytes` to the number of bytes
+    ! written. `capacity` is the room at `to` in bytes, as `max_bytes` returned it. The result keeps `bound`: for every
+    ! value, or with `rms` = 1 as root mean square error. The array must not be changed. Returns 0 on success, 1 if the
+    ! array is to be stored uncompressed, or a negative status, which makes the save fail.
     integer(c_int32_t) function gpuzip_codec_compress_t(user, field, rms, bound, to, capacity, bytes) bind(c)
       import
       type(c_ptr), value :: user
@@ -675,8 +698,8 @@ module gpuzip
       integer(c_int64_t), intent(inout) :: bytes
     end function
 
-    ! Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status, which fails the
-    ! retrieve.
+    ! Decompresses what `compress` wrote, `bytes` bytes at `from`, into the array of `field`, which is in host memory.
+    ! Returns 0 on success, or another status, which makes the retrieve fail.
     integer(c_int32_t) function gpuzip_codec_decompress_t(user, from, bytes, field) bind(c)
       import
       type(c_ptr), value :: user

@@ -1,13 +1,19 @@
 /* gpuzip: checkpointing for adjoint codes.
  *
  * Generated from the library's sources; do not edit. Conventions:
- *  - Every call returns a gpuzip_status_t: 0 is success, negative is an error, whose text gpuzip_last_error() has for this thread.
- *  - Outputs come last and are written only on success. No call exits, aborts or throws.
- *  - Handles are checked: a stale one is an error. A session may be used by one thread at a time; calls on it are serialised.
- *  - The library computes in the floating-point environment that programs begin with, whatever the caller's is: bytes, bounds and plans do
- *    not depend on rounding modes, on flushed subnormal numbers or on exceptions that trap. Callbacks see the caller's environment, and every
- *    call leaves it as it was, exception flags included (x86-64 and ARM64).
- *  - The library copies what it is given (configuration, strings, shapes); field memory is used during the call only.
+ *  - Every call returns a gpuzip_status_t: 0 is success; a negative number is an error, whose text
+ *    gpuzip_last_error() returns in the same thread.
+ *  - Outputs are the last arguments and are written only on success. No call exits, aborts or
+ *    throws.
+ *  - Handles are checked: a stale handle is an error. One thread at a time may use a session; calls
+ *    on it from several threads run one after the other.
+ *  - The library computes in the floating-point environment that programs begin with, whatever the
+ *    caller's environment is. Streams, error bounds and plans therefore do not depend on rounding
+ *    modes, on flushed subnormal numbers or on exceptions that trap. Callbacks run in the caller's
+ *    environment, and every call leaves that environment unchanged, exception flags included
+ *    (x86-64 and ARM64).
+ *  - The library copies configurations, strings and shapes. It uses the memory of fields during the
+ *    call only, and on a GPU until the work that the call enqueued is done.
  */
 
 #ifndef GPUZIP_H
@@ -15,7 +21,8 @@
 
 #include <stdint.h>
 
-/* In C++ a configuration starts as GPUZIP 2.x's defaults, all zero, and from C++14 on it is an aggregate all the same. */
+/* In C++ every member of a new configuration is zero, as in GPUZIP 2.x, but struct_size, which is
+   set. From C++14 on gpuzip_config_t is also an aggregate. */
 #if defined(__cplusplus) && __cplusplus >= 201402L
 #define GPUZIP_DEFAULT(value) = value
 #else
@@ -49,7 +56,7 @@
 
 /*
  A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time
- level is not what `shared_levels = 1` says.
+ level is not what `shared_levels = 1` requires.
  */
 #define GPUZIP_ERR_VALUES -105
 
@@ -59,14 +66,14 @@
 #define GPUZIP_ERR_STATE -201
 
 /*
- The handle was never made, or is finalized.
+ The handle was never made, or has been given back.
  */
 #define GPUZIP_ERR_HANDLE -202
 
 /*
- The handle belongs to the process that this one was forked from; or CUDA, which does not work in
- a child of a process that has used it. The child's own configurations, schedules and sessions on
- the host are as good as any.
+ The handle belongs to the process that this one was forked from; or the call needs CUDA, which
+ does not work in a child of a process that has used it. Configurations, schedules and host
+ sessions that the child makes itself work.
  */
 #define GPUZIP_ERR_FORKED -203
 
@@ -102,7 +109,7 @@
 #define GPUZIP_ERR_SCHEDULE -403
 
 /*
- A compressed stream is damaged, or of another version.
+ A compressed stream is damaged, or was written by another version.
  */
 #define GPUZIP_ERR_STREAM -404
 
@@ -112,37 +119,37 @@
 #define GPUZIP_ERR_DEVICE -501
 
 /*
- A defect in gpuzip was caught.
+ A defect in gpuzip was caught (a panic).
  */
 #define GPUZIP_ERR_PANIC -901
 
 /*
- An earlier defect left this handle unusable; finalize it.
+ An earlier defect made this session unusable; finalize it.
  */
 #define GPUZIP_ERR_POISONED -902
 
 /*
- Compute u(ts) from u(ts-1); with `range_actions`, go on to u(ts_end).
+ The application computes u(ts) from u(ts-1); with `range_actions`, it goes on to u(ts_end).
  */
 #define GPUZIP_ACTION_FORWARD 0
 
 /*
- u(ts) is live: call `gpuzip_save`.
+ u(ts) is live: the application calls `gpuzip_save`.
  */
 #define GPUZIP_ACTION_SAVE 1
 
 /*
- Call `gpuzip_retrieve`: u(ts) is live afterwards.
+ The application calls `gpuzip_retrieve`; u(ts) is live afterwards.
  */
 #define GPUZIP_ACTION_RESTORE 2
 
 /*
- u(ts) is live: do the adjoint of the step ts -> ts+1.
+ u(ts) is live: the application does the adjoint of the step ts -> ts+1.
  */
 #define GPUZIP_ACTION_BACKWARD 3
 
 /*
- The sweep is over.
+ The shot is over.
  */
 #define GPUZIP_ACTION_TERMINATE 4
 
@@ -152,137 +159,142 @@
 #define GPUZIP_ACTION_ERROR 5
 
 /*
- FORWARD: this step (all steps of a range) was computed before in this sweep; do not record
+ FORWARD: this step (every step of a range) was computed before in this shot; do not record
  receivers again.
  */
 #define GPUZIP_FLAG_RECOMPUTE 1
 
 /*
- BACKWARD: the first of the sweep.
+ BACKWARD: the first one of the reverse sweep.
  */
 #define GPUZIP_FLAG_FIRST_BACKWARD 2
 
 /*
- RESTORE: the snapshot is not needed again. SAVE: nobody will restore it.
+ RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
  */
 #define GPUZIP_FLAG_LAST_USE 4
 
 /*
- FORWARD: the state that it computes (the last of a range) will be saved.
+ FORWARD: the next action saves the state that this action computes (the last state of a range).
  */
 #define GPUZIP_FLAG_NEXT_IS_SAVE 8
 
 /*
- Replay a recorded schedule from `trace_file_path`.
+ Replays the recorded schedule in `trace_file_path`.
  */
 #define GPUZIP_ALGORITHM_TRACE 0
 
 /*
- Binomial checkpointing.
+ Revolve: binomial checkpointing (Griewank and Walther 2000).
  */
 #define GPUZIP_ALGORITHM_REVOLVE 1
 
 /*
- Checkpoints at equal distance, Revolve with the free slots inside each interval.
+ Checkpoints at equal distances; inside each interval, Revolve with the slots that are free.
  */
 #define GPUZIP_ALGORITHM_UNIFORM 2
 
 /*
- zCut (reconstructed).
+ zCut, reconstructed from its description.
  */
 #define GPUZIP_ALGORITHM_ZCUT 3
 
 /*
- The library chooses the quickest schedule that fits, by simulation with the profile or with what
- is typical of the backend.
+ The library chooses the schedule that it predicts to be fastest within the budgets, by
+ simulation with the profile, or with speeds that are typical of the backend.
  */
 #define GPUZIP_ALGORITHM_AUTO 4
 
 /*
- Checkpoints at equal distance, Revolve with the device cache's slots inside each interval.
+ Checkpoints at equal distances in host memory; inside each interval, Revolve with the slots of
+ the device cache.
  */
 #define GPUZIP_ALGORITHM_TWO_LEVEL 5
 
 /*
- Every state.
+ Saves every state that is needed again.
  */
 #define GPUZIP_ALGORITHM_STORE_ALL 6
 
 /*
- Replacement by the known schedule: the fewest fetches that the cache allows, and the fewest
- transfers altogether for every algorithm but `trace`, whose snapshots may be used in another
- order than a stack's; there a write-back more than the fewest may be made.
+ Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache
+ (Belady 1966). The plan has the fewest transfers from host to device that the cache allows, and
+ for every algorithm but `trace` the fewest transfers in both directions together. A recorded
+ schedule may use its snapshots in another order than a stack does, and its plan may then have
+ more write-backs than the fewest.
  */
 #define GPUZIP_POLICY_CLAIRVOYANT 0
 
 /*
- GPUZIP 2.x's published LRU and PSA, for comparison.
+ LRU replacement and the prefetching algorithm PSA, as published for GPUZIP 2.x, for comparison.
  */
 #define GPUZIP_POLICY_LRU 1
 
 /*
- Raw snapshots.
+ No codec: raw snapshots.
  */
 #define GPUZIP_COMPRESSOR_NONE 0
 
 /*
- zfp at a fixed rate of `zfp_bit_rate`; the payload is libzfp's.
+ zfp (Lindstrom 2014) at a fixed rate of `zfp_bit_rate` bits per value; the payload is libzfp's
+ format.
  */
 #define GPUZIP_COMPRESSOR_ZFP 1
 
 /*
- NVIDIA's Bitcomp, through an installed libnvcomp.
+ Bitcomp, NVIDIA's codec in an installed libnvcomp.
  */
 #define GPUZIP_COMPRESSOR_BITCOMP 2
 
 /*
- The published cuSZp layout, within a bound.
+ cuSZp in its published layout (Huang et al. 2023), within an error bound.
  */
 #define GPUZIP_COMPRESSOR_CUSZP 3
 
 /*
- Lorenzo prediction in tiles, within a bound: fast.
+ Lorenzo prediction (Ibarria et al. 2003) in tiles, within an error bound: the fast one.
  */
 #define GPUZIP_COMPRESSOR_LORENZO 4
 
 /*
- Cosine transform of tiles, within a bound: small.
+ Cosine transform of tiles, within an error bound: the one with small snapshots.
  */
 #define GPUZIP_COMPRESSOR_DCT 5
 
 /*
- Scaled half precision: half the bytes of FP32, a quarter of FP64's. Every value is within 2^-11
- (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
+ Scaled half precision: half the bytes of FP32, a quarter of the bytes of FP64. Every value is
+ within 2^-11 (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
  */
 #define GPUZIP_COMPRESSOR_FP16 6
 
 /*
- Blocks of 32 8-bit integers with a common exponent: 3.9 times less than FP32. Every value is
+ Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is
  within 1/127 of its block's maximum; on wavefields the PSNR is 65 to 70 dB.
  */
 #define GPUZIP_COMPRESSOR_BFP 7
 
 /*
- The library chooses: raw snapshots, or one of the codecs that keep a bound. `error_bound` must
- be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have them measured with
- it; without one, lorenzo is taken to have the ratio `compression_factor`.
+ The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
+ must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
+ codecs with that bound. If it has measured none of them, the library considers lorenzo with the
+ ratio `compression_factor`.
  */
 #define GPUZIP_COMPRESSOR_AUTO 15
 
 /*
- 32-bit IEEE values.
+ 32-bit IEEE 754 values.
  */
 #define GPUZIP_TYPE_F32 0
 
 /*
- 64-bit IEEE values.
+ 64-bit IEEE 754 values.
  */
 #define GPUZIP_TYPE_F64 1
 
 /*
- 8-bit integers, signed or not. Values of this type and of the types below are stored as they are
- and come back exactly, whatever the codec is; with a codec, the CUDA backend of this version
- refuses them.
+ 8-bit integers, signed or not. Values of this type and of the types below are stored unchanged
+ and come back exactly, whatever the codec is. The CUDA backend of this version refuses fields of
+ these types together with a codec.
  */
 #define GPUZIP_TYPE_I8 2
 
@@ -302,23 +314,23 @@
 #define GPUZIP_TYPE_I64 5
 
 /*
- Complex values, each two 32-bit IEEE numbers. A codec does not code them; for coded ones declare
- a GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
+ Complex values, each two 32-bit IEEE 754 numbers. A codec does not compress them; to have them
+ compressed, declare a GPUZIP_TYPE_F32 field whose n1 and pitches are twice as large.
  */
 #define GPUZIP_TYPE_COMPLEX_F32 6
 
 /*
- Complex values, each two 64-bit IEEE numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
+ Complex values, each two 64-bit IEEE 754 numbers; otherwise as GPUZIP_TYPE_COMPLEX_F32.
  */
 #define GPUZIP_TYPE_COMPLEX_F64 7
 
 /*
- Bytes of whatever the application keeps there.
+ Bytes whose meaning only the application knows.
  */
 #define GPUZIP_TYPE_BYTE 8
 
 /*
- A schedule with its cursor; several sessions may follow it.
+ A schedule with its current action; several sessions may follow one schedule.
  */
 typedef struct gpuzip_schedule_t gpuzip_schedule_t;
 
@@ -328,24 +340,25 @@ typedef struct gpuzip_schedule_t gpuzip_schedule_t;
 typedef struct gpuzip_t gpuzip_t;
 
 /*
- The result of every call: 0 is success, negative numbers are errors (`gpuzip_last_error` has the
- reason). Positive numbers are reserved for success with a warning; this version returns none.
+ The result of a call: 0 is success; negative numbers are errors, whose reason
+ `gpuzip_last_error` returns. Positive numbers are reserved for success with a warning; this
+ version returns none.
  */
 typedef int32_t gpuzip_status_t;
 
 /*
- Receives log lines. Must not throw, longjmp, fork or call gpuzip; may be called from any thread,
- and in a forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message`
- lives during the call only. `user`: as registered.
+ Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may
+ call it, also in a forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR.
+ `message` is valid during the call only. `user` is the pointer given at registration.
  */
 typedef void (*gpuzip_log_callback_t)(int32_t level,
                                       const char *message,
                                       void *user);
 
 /*
- The configuration. Block 1 has GPUZIP 2.x's fields in its order and with its numbers; zero means
- there what it means in GPUZIP 2.x. Block 2, from `struct_size` on, is gpuzip's; zero means the
- default. `gpuzip_config_init` fills in gpuzip's own defaults.
+ The configuration. Block 1 has GPUZIP 2.x's fields in their order and with their numbers, and
+ zero means what it means in GPUZIP 2.x. Block 2, from `struct_size` on, has gpuzip's own fields,
+ and zero means the default. `gpuzip_config_init` fills both blocks with gpuzip's defaults.
  */
 typedef struct gpuzip_config_t {
   /*
@@ -353,15 +366,15 @@ typedef struct gpuzip_config_t {
    */
   int32_t checkpointing_algorithm GPUZIP_DEFAULT(0);
   /*
-   Snapshots stored at a time, at most. 0: the most that fits the budgets; without budgets
-   what the algorithm needs (Revolve: GPUZIP's number), and for `auto` in `gpuzip_init`
-   what half of the free memory holds (`device_budget`). Uniform and two-level need it, or
-   a budget.
+   Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
+   as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
+   `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
+   Uniform and two-level need this number or a budget.
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
-   Device cache slots: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
-   `device_budget`, at most so many.
+   Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
+   `device_budget`, the most slots.
    */
   int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
@@ -369,112 +382,117 @@ typedef struct gpuzip_config_t {
    */
   int32_t compressor GPUZIP_DEFAULT(0);
   /*
-   What is logged: 0 DEBUG and above, 1 INFO, 2 WARN, 3 ERROR only. Holds for the whole
-   process.
+   The least severe log lines that are written: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. The level
+   holds for the whole process.
    */
   int32_t log_level GPUZIP_DEFAULT(0);
   /*
-   1: append one CSV line per shot to gpuzip_performance.csv, or to the file that
-   GPUZIP_PERFORMANCE_LOG names. Processes may share it; a line is there whole or not at
-   all, and then a warning says why.
+   1: the library appends one CSV line per shot to gpuzip_performance.csv, or to the file that
+   GPUZIP_PERFORMANCE_LOG names. Several processes may share the file. A line is written whole
+   or not at all; if it is not written, a warning says why.
    */
   int32_t enable_performance_log GPUZIP_DEFAULT(0);
   /*
-   1: log the compression ratio of every snapshot, at level INFO.
+   1: the library logs the compression ratio of every snapshot, at level INFO.
    */
   int32_t enable_compression_rate_log GPUZIP_DEFAULT(0);
   /*
-   The compression ratio that is expected: budgets are planned with it. Snapshots take what
-   they need; one that finds no room in the cache stays in host memory, and if that has a
-   budget that it does not fit, saving it is an error. 0 or 1: none is expected.
+   The compression ratio (raw bytes over stored bytes) that budgets are planned with; 0 or 1:
+   none. A snapshot takes as many bytes as it needs. A snapshot that finds no room in the
+   device cache stays in host memory; if it does not fit `host_budget`, its save is an error.
    */
   float compression_factor GPUZIP_DEFAULT(0);
   /*
-   The file of GPUZIP_ALGORITHM_TRACE.
+   The path of the recorded schedule for GPUZIP_ALGORITHM_TRACE.
    */
   char *trace_file_path GPUZIP_DEFAULT(0);
   /*
-   Accepted for compatibility; `log_level` decides.
+   Accepted for compatibility with GPUZIP 2.x and without effect; `log_level` decides.
    */
   int32_t revolve_log_level GPUZIP_DEFAULT(0);
   /*
-   zfp: bits per value, 1 to 32 (FP64: to 64); 0: 8.
+   zfp: bits per value, 1 to 32 (FP64: to 64); 0 stands for 8.
    */
   int32_t zfp_bit_rate GPUZIP_DEFAULT(0);
   /*
-   cuSZp without `error_bound`: the bound relative to the range of values, as in GPUZIP 2.x.
+   cuSZp without `error_bound`: the bound relative to the range of the values, as in GPUZIP
+   2.x.
    */
   double cuszp_err_bound GPUZIP_DEFAULT(0);
   /*
-   "float" or "double": the type of fields where a call gives only extents (the GPUZIP 2.x
+   "float" or "double": the type of fields where a call gives only extents (in the GPUZIP 2.x
    headers). NULL: float.
    */
   const char *float_kind GPUZIP_DEFAULT(0);
   /*
-   Bitcomp: 0 fraction of the maximum, 1 statistical range, 2 static delta.
+   Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of
+   the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2 a
+   number.
    */
   int32_t bitcomp_delta_config GPUZIP_DEFAULT(0);
   /*
-   Bitcomp: the fraction of mode 0.
+   Bitcomp: the fraction for `bitcomp_delta_config` 0 and 1, between 0 and 1.
    */
   double bitcomp_range_fraction GPUZIP_DEFAULT(0);
   /*
-   Bitcomp: the standard deviations of mode 1.
+   Bitcomp: the standard deviations on either side of the mean, for `bitcomp_delta_config` 1.
    */
   double bitcomp_num_sigma GPUZIP_DEFAULT(0);
   /*
-   Bitcomp: the delta of mode 2.
+   Bitcomp: the delta, for `bitcomp_delta_config` 2.
    */
   double bitcomp_delta GPUZIP_DEFAULT(0);
   /*
-   Bitcomp: 0 default, 1 sparse.
+   Bitcomp: 0 the default algorithm, 1 the one for arrays with many zeros (sparse).
    */
   int32_t bitcomp_algorithm GPUZIP_DEFAULT(0);
   /*
-   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0:
-   only block 1 is read. A larger one, of a newer header, is accepted if all that it has
-   beyond this one is zero.
+   sizeof(gpuzip_config_t), set by `gpuzip_config_init` and, in C++, by the declaration. 0: the
+   library reads block 1 only. A larger struct, of a newer header, is accepted if the bytes
+   beyond the library's struct are zero.
    */
   uint64_t struct_size GPUZIP_DEFAULT(sizeof(gpuzip_config_t));
   /*
-   0: by the memory of the fields (device or managed memory: CUDA). Where their data are NULL
-   at init, that is the host if this machine has no CUDA driver or device, and is found
-   out at the first save if it has one: `auto` then plans for CUDA, and once more there if the
-   fields are the host's, unless the application was shown the schedule by then (a peek, a
-   summary, a fingerprint). CUDA is not started in this process before fields tell that it
-   is needed. 1: host; 2: CUDA, an error at init where there is no driver or no device.
+   Where snapshots are kept: 0 where the fields are (device or managed memory: CUDA), 1 host, 2
+   CUDA; 2 is an error at init where there is no driver or no device.
+
+   With 0 and fields whose data is NULL at init, the backend is the host if this machine has no
+   CUDA driver or device. Otherwise the first save decides: `auto` plans for CUDA at first, and
+   makes a new plan at the first save if the fields are in host memory, unless the application
+   has seen the schedule by then (through a peek, a summary or a fingerprint). The library does
+   not start CUDA in this process before the fields show that it is needed.
    */
   int32_t backend GPUZIP_DEFAULT(0);
   /*
-   0: the device of the fields, else the current one; k+1: CUDA device k. Must be 0 on the
-   host backend.
+   0: the device of the fields, or else the current device; k+1: CUDA device k. Must be 0 on
+   the host backend.
    */
   int32_t device GPUZIP_DEFAULT(0);
   /*
-   Bytes of device memory: for the cache, and all else that a session takes there; 0:
-   `cache_capacity` decides. On the host backend main memory is the device memory too:
-   this is the budget that a CPU code sets.
+   Bytes of device memory for all that a session takes there, the device cache included; 0:
+   `cache_capacity` decides. On the host backend main memory is the device memory too: this is
+   the budget that a CPU code sets.
 
-   Where this, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0, algorithm
-   `auto` takes budgets of its own in `gpuzip_init` and `gpuzip_memory_required`: at most
-   half of the memory that is free then, and never more than keeping every state needs.
-   Free is, of the host, the least of MemAvailable and what control groups, RLIMIT_AS and
-   RLIMIT_DATA leave, divided by the ranks on this node where a launcher's variable tells
-   them; of a GPU, what its driver says, which ranks on one GPU have to divide by a budget.
-   With `cache_capacity` only `host_budget` is taken. Where the half holds fewer snapshots
-   than GPUZIP's number, that number decides instead. A line of the log at level INFO and
-   `gpuzip_summary` say what was taken. Ranks that must follow one schedule set budgets: what
-   is free differs between them. Sessions made by `gpuzip_attach` and policy lru take
-   none.
+   If `device_budget`, `host_budget`, `checkpointing_snaps` and `snapshot_rule` are all 0,
+   algorithm `auto` sets both budgets itself in `gpuzip_init` and `gpuzip_memory_required`: to
+   at most half of the memory that is free at that time, and never to more than saving every
+   state takes. Free host memory is the least of MemAvailable and what control groups,
+   RLIMIT_AS and RLIMIT_DATA leave, divided by the number of ranks on this node where a
+   launcher's environment variable gives it. Free GPU memory is what the driver says; ranks
+   that share a GPU must set budgets. If `cache_capacity` is set, `auto` sets `host_budget`
+   only. If the half holds fewer snapshots than GPUZIP's number (`snapshot_rule` 1), that
+   number decides instead. A log line at level INFO and `gpuzip_summary` report these budgets.
+   Ranks that must follow one schedule set budgets, since the free memory differs between
+   ranks. Sessions made by `gpuzip_attach` and sessions with policy lru get no such budgets.
    */
   uint64_t device_budget GPUZIP_DEFAULT(0);
   /*
-   Bytes of host memory for snapshots; 0: what the plan needs, or for `auto` as said at
-   `device_budget`.
+   Bytes of host memory for snapshots; 0: as many as the plan needs, or for `auto` as
+   `device_budget` says.
    */
   uint64_t host_budget GPUZIP_DEFAULT(0);
   /*
-   Bytes of disk for snapshots; 0: none (no disk tier in this version).
+   Bytes of disk for snapshots; must be 0 (no disk tier in this version).
    */
   uint64_t disk_budget GPUZIP_DEFAULT(0);
   /*
@@ -482,115 +500,119 @@ typedef struct gpuzip_config_t {
    */
   int32_t policy GPUZIP_DEFAULT(0);
   /*
-   Codecs that keep a bound (cuSZp, lorenzo, dct, Bitcomp): 0 relative to each field's maximum
-   in each snapshot, 1 absolute, 2 relative to its range, 3 target PSNR in dB. Of a
-   declared pair of time levels it bounds the later one and their difference, each by its own
+   For codecs that keep an error bound (cuSZp, lorenzo, dct, Bitcomp), what `error_bound` is: 0
+   relative to the maximum of each field in each snapshot, 1 absolute, 2 relative to the
+   field's range, 3 a target PSNR in dB. Of a declared pair of time levels (`role`) the bound
+   holds for the later level and for the difference of the two levels, each relative to its own
    size.
    */
   int32_t error_bound_mode GPUZIP_DEFAULT(0);
   /*
-   Their bound, kept for every finite value (mode 3: by the field as a whole); 0: 1e-3 in
-   modes 0 and 2.
+   The error bound, kept for every finite value (in mode 3, kept by the field as a whole); 0
+   stands for 1e-3 in modes 0 and 2.
    */
   double error_bound GPUZIP_DEFAULT(0);
   /*
-   Codecs, NaN and Inf: 0 stored exactly, 1 saving them is GPUZIP_ERR_VALUES.
+   What a codec does with NaN and infinities: 0 stores them exactly, 1 the save is
+   GPUZIP_ERR_VALUES.
    */
   int32_t nonfinite GPUZIP_DEFAULT(0);
   /*
-   No action is handed out before a GPU has ended, on the stream of the last save or retrieve,
-   all actions that lie this many back or more; before the first save or retrieve of a
-   shot there is nothing to wait for. 0: 64.
+   The host runs at most this number of actions ahead of the GPU: before an action is handed
+   out, the GPU has completed all actions that are this many or more before it, on the stream
+   of the last save or retrieve. Before the first save or retrieve of a shot the library does
+   not wait. 0 stands for 64.
    */
   int32_t max_in_flight GPUZIP_DEFAULT(0);
   /*
-   1: FORWARDs between which nothing else comes are one action, `ts` to `ts_end`. Statistics
-   and leads count its steps one by one.
+   1: consecutive FORWARDs are one action, from `ts` to `ts_end`. Statistics and leads count
+   its time steps one by one.
    */
   int32_t range_actions GPUZIP_DEFAULT(0);
   /*
-   Number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least
-   s with C(2s, s) >= n.
+   Rule for the number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's
+   `adjust`, the least s with C(2s, s) >= n for n time steps.
    */
   int32_t snapshot_rule GPUZIP_DEFAULT(0);
   /*
-   zCut: states per chunk; two-level: states per interval; 0: chosen.
+   zCut: states per chunk; two-level: states per interval; 0: the library chooses.
    */
   int32_t schedule_chunk GPUZIP_DEFAULT(0);
   /*
-   Uniform: 0 free slots work inside the interval; 1 as published for GPUZIP 2.x, quadratic in
-   the interval.
+   Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with
+   a number of forward steps quadratic in the interval.
    */
   int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
-   1: the application works in the cache's slots (`gpuzip_save_begin`,
-   `gpuzip_retrieve_acquire`) instead of having its fields copied. Takes memory for two
-   more snapshots on the device, out of `device_budget` if that is set; policy clairvoyant
-   only.
+   1: the application works in the slots of the cache (`gpuzip_save_begin`,
+   `gpuzip_retrieve_acquire`), so that the library does not copy the fields. The session takes
+   device memory for two more snapshots, within `device_budget` if that is set. Policy
+   clairvoyant only.
    */
   int32_t zero_copy GPUZIP_DEFAULT(0);
   /*
-   Host backend: bandwidth of a simulated link in bytes per second each way; 0: none.
+   Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no
+   simulated link.
    */
   double link_bandwidth GPUZIP_DEFAULT(0);
   /*
-   The file of a profile, by which `auto` and predictions go: read if it exists, and written
-   by a session after `gpuzip_autotune`, in one piece: readers find the old profile or the
-   new one. NULL: none.
+   The file of a profile, which `auto` and predictions use. It is read if it exists, and
+   written by a session after `gpuzip_autotune`; a reader finds the whole old profile or the
+   whole new one. NULL: none.
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
-   A file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report` GPUZIP_DEFAULT(0);
-   NULL or empty: none. `%r` is the MPI rank, `%p` the process, `%%` a percent sign.
-   Without `%r` and `%p`, `-r<rank>` comes before the extension where a launcher has started
-   several ranks, so does `-p<process>` in a forked child, and so does `-<k>` for the k-th
-   session of a process from the second on, or, where another process is writing that file
-   (it has its lock, flock), the next number that is free. Older files are replaced. It is
-   written at the end of every shot, for which TERMINATE then waits; what cannot be
-   written is a warning, and the file ends, as valid JSON, before it.
+   The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report` GPUZIP_DEFAULT(0);
+   NULL or empty: none. In the name, `%r` is the MPI rank, `%p` the process number and `%%` a
+   percent sign. Without `%r` and `%p` the library inserts before the extension: `-r<rank>`
+   where a launcher has started several ranks, `-p<process>` in a forked child, and `-<k>` for
+   the k-th session of the process, k from 2 on, or the next free k if another process is
+   writing that file (and holds its lock, flock). An older file is replaced. The library writes
+   the file at the end of every shot, before TERMINATE is handed out. If a part cannot be
+   written, a warning is logged, and the file ends before that part as valid JSON.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
-   A directory for restart files (not in this version).
+   A directory for restart files; must be NULL (not in this version).
    */
   const char *persist_dir GPUZIP_DEFAULT(0);
   /*
-   Share of the run time that persistence may take.
+   Share of the run time that restart files may take; must be 0 (not in this version).
    */
   double persist_overhead GPUZIP_DEFAULT(0);
   /*
-   Seconds that a requested stop may take.
+   Seconds that a requested stop may take; must be 0 (not in this version).
    */
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
-   1: raw snapshots of consecutive states keep the time level that both have once: the
-   previous level (`role`) of u(t+1) is the field of u(t). Every save compares their
-   checksums; where the application changed it after the step, the save fails with
-   GPUZIP_ERR_VALUES, on a GPU the call that would give TERMINATE, and the shot cannot go
-   on. Not with `zero_copy`, policy lru or a codec by name.
+   1: raw snapshots of consecutive states share a time level, which is stored once: the
+   previous time level (`role`) of u(t+1) is a field of u(t). Every save compares the checksums
+   of the two. If the application changed the level after the step, the save fails with
+   GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
+   continue. Not with `zero_copy`, policy lru or a codec by name.
    */
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
-   Zero.
+   Reserved: must be zero.
    */
   int32_t reserved_32 GPUZIP_DEFAULT(0);
   /*
-   Zero.
+   Reserved: must be zero.
    */
   uint64_t reserved_64 GPUZIP_DEFAULT(0);
   /*
-   Pages of the host backend's memory for snapshots: 0 huge ones, unless touching 16 MiB of
-   them for the first time takes this machine more than 1.5 times as long as 16 MiB of
-   ordinary ones; 1 huge ones always, for runs of very many shots: copies are then 9 to 21 %
-   faster; 2 never.
+   Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the
+   first touch of 16 MiB of huge pages takes this machine more than 1.5 times as long as that
+   of 16 MiB of ordinary pages. 1: always huge pages, for runs of very many shots, in which
+   copies are then 9 to 21 % faster. 2: never huge pages.
    */
   int32_t huge_pages GPUZIP_DEFAULT(0);
   /*
-   Zero.
+   Reserved: must be zero.
    */
   int32_t reserved_strict GPUZIP_DEFAULT(0);
   /*
-   Zero.
+   Reserved: must be zero.
    */
   uint64_t reserved[13] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
@@ -604,7 +626,7 @@ typedef struct gpuzip_config_t {
 } gpuzip_config_t;
 
 /*
- What the application has to do next.
+ What the application must do next.
  */
 typedef struct gpuzip_action_t {
   /*
@@ -612,8 +634,8 @@ typedef struct gpuzip_action_t {
    */
   int32_t type;
   /*
-   The time step of the state that the action produces or needs, 0..n; of a range of FORWARDs
-   the first.
+   The time step of the state that the action produces or needs, 0..n; for a range of FORWARDs
+   the first time step.
    */
   int32_t ts;
   /*
@@ -622,21 +644,21 @@ typedef struct gpuzip_action_t {
    */
   int32_t ts_end;
   /*
-   GPUZIP_FLAG_*, or-ed.
+   GPUZIP_FLAG_*, combined with bitwise or.
    */
   uint32_t flags;
   /*
-   Actions since setup; the first is 0.
+   Number of this action since setup; the first action is 0.
    */
   int64_t it;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   uint64_t reserved[2];
 } gpuzip_action_t;
 
 /*
- A schedule and, for a session, its plan and memory, as numbers.
+ The numbers of a schedule and, for a session, of its plan and its memory.
  */
 typedef struct gpuzip_summary_t {
   /*
@@ -644,7 +666,7 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t struct_size;
   /*
-   GPUZIP_ALGORITHM_*, never AUTO: what was chosen.
+   The algorithm that was chosen: GPUZIP_ALGORITHM_*, never AUTO.
    */
   int32_t algorithm;
   /*
@@ -656,11 +678,11 @@ typedef struct gpuzip_summary_t {
    */
   int32_t steps;
   /*
-   Snapshots that may be stored at a time.
+   Snapshots that the schedule may store at a time.
    */
   int32_t snapshots;
   /*
-   Device cache slots.
+   Slots of the device cache.
    */
   int32_t cache;
   /*
@@ -684,11 +706,11 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t backward_steps;
   /*
-   Snapshots stored at a time, at most.
+   Most snapshots that the schedule stores at a time.
    */
   uint64_t max_live;
   /*
-   All actions, TERMINATE included; a range is one.
+   All actions, TERMINATE included; a range of FORWARDs counts as one action.
    */
   uint64_t actions;
   /*
@@ -712,12 +734,12 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t prefetches;
   /*
-   Forward and backward steps between issue and use of a prefetch: the least, 0 if there is
-   none.
+   Least lead: forward and backward steps between the issue of a prefetch and the restore that
+   needs it; 0 without prefetches.
    */
   uint64_t min_lead;
   /*
-   The same: the mean.
+   Mean lead, in forward and backward steps.
    */
   double mean_lead;
   /*
@@ -725,33 +747,35 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t slot_bytes;
   /*
-   Device memory: the cache, two states with `zero_copy`, and what the kernels of a codec work
-   in.
+   Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a
+   codec's kernels.
    */
   uint64_t device_bytes;
   /*
-   Host memory of the snapshots.
+   Bytes of host memory for the snapshots.
    */
   uint64_t host_bytes;
   /*
-   GPUZIP_COMPRESSOR_*, never AUTO: what was chosen; 0 for a schedule by itself.
+   The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a
+   session.
    */
   int32_t compressor;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   int32_t reserved_32;
   /*
-   `device_budget` that the plan was made within: as configured, or as taken of the memory
-   that was free; 0: none.
+   The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
+   the free memory; 0: none.
    */
   uint64_t device_budget;
   /*
-   `host_budget`, likewise.
+   The `host_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
+   the free memory; 0: none.
    */
   uint64_t host_budget;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   uint64_t reserved[5];
 } gpuzip_summary_t;
@@ -761,24 +785,25 @@ typedef struct gpuzip_summary_t {
  rows and planes.
 
  Value (i1, i2, i3), each index from 0, is at `data` + (i1 + `pitch2` i2 + `pitch3` i3) values.
- Only these values belong to the state: what lies between them (a halo) is neither stored nor
- compared, and a retrieve does not write it. A snapshot has the size of the values. A field of n1
- x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) with a halo of 4 cells has `data` =
- &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
+ Only these values belong to the state: values in the gaps (a halo) are neither saved nor
+ compared, and a retrieve does not write them. A snapshot has the size of the n1 n2 n3 values.
+ Example: n1 x n2 x n3 cells in an array of (n1+8) x (n2+8) x (n3+8) cells with a halo of 4 cells
+ have `data` = &array[4][4][4], `pitch2` = n1+8 and `pitch3` = (n1+8)(n2+8).
 
- Number, extents, types and roles of the fields are those given at init in every call; `data` and
- the pitches may differ from call to call. Memory that the library hands out (zero copy) and
- fields that it gives to a registered codec are contiguous. The CUDA backend of this version
- refuses fields with gaps. A codec works on a contiguous copy of a field with gaps; a session
- that has a codec then takes memory for one more state, beside its budgets.
+ In every call, number, extents, types and roles of the fields are those given at init; `data`
+ and the pitches may differ from call to call. Memory that the library hands out (zero copy) and
+ fields that it passes to a registered codec are contiguous. The CUDA backend of this version
+ refuses fields with gaps. On the host a codec works on a contiguous copy of a field with gaps; a
+ session with a codec then takes memory for one more state, which its budgets do not count.
 
- An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as `u[1]
- - u[0]` = `u[2] - u[1]` = ... of rows allocated in one piece: `data` = u[0] and `pitch2` that
- distance. Otherwise each evenly spaced block of rows is a field of its own.
+ An array of pointers to rows (`float **u`) is one field if its rows are evenly spaced, as rows
+ allocated in one piece are: `u[1] - u[0]` = `u[2] - u[1]` = ... Then `data` is u[0], and
+ `pitch2` is that distance. Otherwise each evenly spaced block of rows is a field of its own.
  */
 typedef struct gpuzip_field_t {
   /*
-   Its memory, owned by the caller. May be NULL where only the shape counts.
+   The memory of the values, owned by the caller. May be NULL where a call reads the shape
+   only.
    */
   void *data;
   /*
@@ -802,23 +827,23 @@ typedef struct gpuzip_field_t {
    */
   int32_t role;
   /*
-   Distance, in values, between the first values of consecutive rows: at least n1. 0: n1, rows
-   without gaps.
+   Distance, in values, between the first values of consecutive rows: at least n1; 0 stands for
+   n1 (rows without gaps).
    */
   uint64_t pitch2;
   /*
    Distance, in values, between the first values of consecutive planes: at least (n2-1)
-   `pitch2` + n1. 0: n2 times the distance of rows.
+   `pitch2` + n1; 0 stands for n2 times the distance of rows.
    */
   uint64_t pitch3;
   /*
-   Zero.
+   Reserved: must be zero.
    */
   uint64_t reserved[2];
 } gpuzip_field_t;
 
 /*
- What one session counted and timed since the last setup.
+ Counts and times of one session since its last setup.
  */
 typedef struct gpuzip_stats_t {
   /*
@@ -838,7 +863,7 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t restores;
   /*
-   BACKWARD actions.
+   BACKWARD actions; each is one time step.
    */
   uint64_t backward_steps;
   /*
@@ -854,7 +879,7 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t prefetches;
   /*
-   Prefetches that had not ended when their restore came.
+   Prefetches that were not complete when their restore came.
    */
   uint64_t late_prefetches;
   /*
@@ -874,71 +899,73 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t d2h_bytes;
   /*
-   Bytes written to and read from disk.
+   Bytes written to and read from disk; 0 in this version.
    */
   uint64_t disk_bytes;
   /*
-   Saves that never had to leave the device: saves = d2h + write_backs_avoided.
+   Snapshots that were never written back to the host: saves = d2h + write_backs_avoided.
    */
   uint64_t write_backs_avoided;
   /*
-   Bytes of the fields saved.
+   Bytes of the fields that were saved, before compression.
    */
   uint64_t raw_bytes;
   /*
-   Bytes of the snapshots made of them.
+   Bytes of the snapshots of these fields, after compression.
    */
   uint64_t stored_bytes;
   /*
-   Device memory taken.
+   Largest device memory of the session, in bytes.
    */
   uint64_t peak_device_bytes;
   /*
-   Host memory taken.
+   Largest host memory of the session, in bytes.
    */
   uint64_t peak_host_bytes;
   /*
-   Seconds of the application's FORWARDs, as the host sees them.
+   Seconds of the application's FORWARD actions, measured on the host.
    */
   double forward;
   /*
-   Seconds of the application's BACKWARDs, as the host sees them.
+   Seconds of the application's BACKWARD actions, measured on the host.
    */
   double backward;
   /*
-   Seconds of the host in save.
+   Seconds that the host spent in saves.
    */
   double save;
   /*
-   Seconds of the host in retrieve.
+   Seconds that the host spent in retrieves.
    */
   double restore;
   /*
-   Seconds of compression; on a GPU of the application's stream, as far as they have ended.
+   Seconds of compression; on a GPU, seconds of the application's stream, for the compressions
+   that have completed.
    */
   double compress;
   /*
-   Seconds of decompression, likewise.
+   Seconds of decompression; on a GPU, seconds of the application's stream, for the
+   decompressions that have completed.
    */
   double decompress;
   /*
-   Seconds that the application's stream spent in saves and retrieves; on a GPU of those that
-   have ended.
+   Seconds that the application's stream spent in saves and retrieves; on a GPU, for those that
+   have completed.
    */
   double stall;
   /*
-   Seconds that the host waited because it was `max_in_flight` actions ahead.
+   Seconds that the host waited for the GPU because it was `max_in_flight` actions ahead.
    */
   double run_ahead_wait;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   uint64_t reserved[8];
 } gpuzip_stats_t;
 
 /*
  Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags`
- are GPUZIP_FLAG_*, as those of the action. Returns 0, or another number to stop the run.
+ are the action's GPUZIP_FLAG_*. Returns 0, or another number to stop the run.
  */
 typedef int32_t (*gpuzip_forward_t)(void *user,
                                     int32_t ts,
@@ -946,17 +973,17 @@ typedef int32_t (*gpuzip_forward_t)(void *user,
                                     uint32_t flags);
 
 /*
- Does the adjoint of the step ts -> ts+1; u(ts) is live. Called for n-1, ..., 0, each once.
- `flags` and result as for `gpuzip_forward_t`.
+ Does the adjoint of the step ts -> ts+1, while u(ts) is live. Called once for each ts = n-1,
+ ..., 0. `flags` and result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_backward_t)(void *user,
                                      int32_t ts,
                                      uint32_t flags);
 
 /*
- Says where the state is, for applications that swap buffers: sets `data` of the `nfields`
- fields, which come as given to the run, to where u(ts) is (`type` GPUZIP_ACTION_SAVE) or is to
- be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
+ Tells where the state is, for applications that swap buffers. The function gets the `nfields`
+ fields that were given to the run and sets their `data` to where u(ts) is (`type`
+ GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_locate_t)(void *user,
                                    int32_t type,
@@ -965,8 +992,8 @@ typedef int32_t (*gpuzip_locate_t)(void *user,
                                    uint32_t nfields);
 
 /*
- Told of every SAVE and RESTORE of u(ts) after it is done; on a GPU after it is enqueued. `flags`
- and result as for `gpuzip_forward_t`.
+ Called after every SAVE and RESTORE of u(ts) is done, on a GPU after it is enqueued. `flags` and
+ result as for `gpuzip_forward_t`.
  */
 typedef int32_t (*gpuzip_observe_t)(void *user,
                                     int32_t type,
@@ -974,53 +1001,53 @@ typedef int32_t (*gpuzip_observe_t)(void *user,
                                     uint32_t flags);
 
 /*
- What `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the thread that called them. The
- functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
- `gpuzip_summary`) and use other sessions; whatever moves this one makes the run fail.
+ The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread.
+ The functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
+ `gpuzip_summary`) and use other sessions; a call that moves this session makes the run fail.
  */
 typedef struct gpuzip_callbacks_t {
   /*
-   sizeof(gpuzip_callbacks_t). A larger one, of a newer header, is accepted if all that it has
-   beyond this one is zero.
+   sizeof(gpuzip_callbacks_t), set by the caller. A larger struct, of a newer header, is
+   accepted if the bytes beyond the library's struct are zero.
    */
   uint64_t struct_size;
   /*
-   Given to the functions as it is.
+   Passed to the functions unchanged.
    */
   void *user;
   /*
-   Not NULL.
+   Computes time steps. Not NULL.
    */
   gpuzip_forward_t forward;
   /*
-   May be NULL for `gpuzip_run_forward`.
+   Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
    */
   gpuzip_backward_t backward;
   /*
-   NULL: the state is always in the fields given to the run.
+   Tells where the state is. NULL: always in the fields given to the run.
    */
   gpuzip_locate_t locate;
   /*
-   May be NULL.
+   Observes saves and restores. May be NULL.
    */
   gpuzip_observe_t observe;
   /*
-   Zero.
+   Reserved: must be zero.
    */
   uint64_t reserved[4];
 } gpuzip_callbacks_t;
 
 /*
- For `gpuzip_agree`: replaces `*value` by the least that any rank gave, as
- `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or
- another number if that failed.
+ Finds a minimum over all ranks, for `gpuzip_agree`: replaces `*value` by the least value of all
+ ranks, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does.
+ Returns 0, or another number on failure.
  */
 typedef int32_t (*gpuzip_least_t)(void *user,
                                   int64_t *value);
 
 /*
- What a profile says. Times are of a state of `state_bytes` bytes; GB/s are 1e9 bytes per second,
- a codec's of raw bytes.
+ The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per
+ second, for a codec of raw bytes.
  */
 typedef struct gpuzip_profile_info_t {
   /*
@@ -1028,7 +1055,7 @@ typedef struct gpuzip_profile_info_t {
    */
   uint64_t struct_size;
   /*
-   Bytes of the states that were measured; 0: times are of any.
+   Bytes of a state in the measurement; 0: the times hold for states of any size.
    */
   uint64_t state_bytes;
   /*
@@ -1052,32 +1079,32 @@ typedef struct gpuzip_profile_info_t {
    */
   double d2d_gbs;
   /*
-   GB/s of reading from disk; assumed in this version.
+   GB/s of reading from disk; an assumed value in this version.
    */
   double disk_read_gbs;
   /*
-   GB/s of writing to disk; assumed in this version.
+   GB/s of writing to disk; an assumed value in this version.
    */
   double disk_write_gbs;
   /*
-   Where it was measured: 1 host, 2 CUDA; 0: anywhere.
+   The backend of the measurement: 1 host, 2 CUDA; 0: any.
    */
   int32_t backend;
   /*
-   Codecs in the profile.
+   Number of codecs in the profile.
    */
   uint32_t codecs;
   /*
-   Of the codec that was asked for: GPUZIP_COMPRESSOR_*; it and what follows is 0 if there is
-   none.
+   GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0
+   if the profile has no such codec.
    */
   int32_t compressor;
   /*
-   Its `error_bound_mode`.
+   `error_bound_mode` with which that codec was measured.
    */
   int32_t error_bound_mode;
   /*
-   Its bound; 0 if it keeps none.
+   `error_bound` with which that codec was measured; 0 if the codec keeps no bound.
    */
   double error_bound;
   /*
@@ -1089,38 +1116,38 @@ typedef struct gpuzip_profile_info_t {
    */
   double decompress_gbs;
   /*
-   Raw bytes over stored bytes, of all states that were tried together.
+   Compression ratio, raw bytes over stored bytes, of all measured states together.
    */
   double ratio;
   /*
-   The same of the state that compressed worst.
+   Compression ratio of the state that compressed worst.
    */
   double worst_ratio;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   uint64_t reserved[4];
 } gpuzip_profile_info_t;
 
 /*
- What a compressed stream says of one of its arrays. Set `struct_size` to
- sizeof(gpuzip_codec_info_t) before the call.
+ Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t)
+ before the call.
  */
 typedef struct gpuzip_codec_info_t {
   /*
-   Bytes that the caller knows.
+   sizeof(gpuzip_codec_info_t), set by the caller.
    */
   uint64_t struct_size;
   /*
-   Arrays in the stream.
+   Number of arrays in the stream.
    */
   uint32_t arrays;
   /*
-   GPUZIP_COMPRESSOR_*, or the number of a registered codec.
+   GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
    */
   int32_t compressor;
   /*
-   0 the values as they are, 1 compressed, 2 one value that all have.
+   How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
    */
   int32_t content;
   /*
@@ -1128,56 +1155,57 @@ typedef struct gpuzip_codec_info_t {
    */
   int32_t type;
   /*
-   Number of the field.
+   Number of the field that the array is, from 0.
    */
   int32_t field;
   /*
-   -1, or the number of another field of the stream: what is stored is that one minus this
-   one.
+   -1: the field itself is stored. From 0 on, the number of another field of the stream: that
+   field minus this field is stored.
    */
   int32_t reference;
   /*
-   Extents, n1 fastest.
+   Extent of the fastest dimension, in values.
    */
   uint64_t n1;
   /*
-   Extent.
+   Extent of the second dimension, in values.
    */
   uint64_t n2;
   /*
-   Extent.
+   Extent of the slowest dimension, in values.
    */
   uint64_t n3;
   /*
-   The absolute bound that what is stored keeps; 0: none was asked for.
+   Absolute error bound of the stored values; 0: none was asked for.
    */
   double bound;
   /*
-   Bytes of the array.
+   Bytes of the array before compression.
    */
   uint64_t raw_bytes;
   /*
-   Bytes in the stream, header and padding included.
+   Bytes of the array in the stream, header and padding included.
    */
   uint64_t stored_bytes;
   /*
-   Zero.
+   Reserved; the library writes zero.
    */
   uint64_t reserved[4];
 } gpuzip_codec_info_t;
 
 /*
- Most bytes that `compress` of a registered codec writes for an array of this shape (`data` is
- NULL); what is more than the bytes of the array does not count.
+ Returns the most bytes that `compress` of a registered codec writes for an array of this shape;
+ `data` of `field` is NULL. The library uses at most the bytes of the array itself.
  */
 typedef uint64_t (*gpuzip_codec_max_bytes_t)(void *user,
                                              const struct gpuzip_field_t *field);
 
 /*
- Compresses the array, which is host memory, into `to`, at most `capacity` bytes, the result of
- `max_bytes`, and sets `*bytes`. It keeps `bound`: pointwise, or with `rms` = 1 as the root mean
- square error. The array must not be changed. Returns 0; or 1 if the array is to be stored as it
- is; or a negative status, which fails the save.
+ Compresses the array of `field`, which is in host memory, into `to` and sets `*bytes` to the
+ number of bytes written. `capacity` is the room at `to` in bytes, as `max_bytes` returned it.
+ The result keeps `bound`: for every value, or with `rms` = 1 as root mean square error. The
+ array must not be changed. Returns 0 on success, 1 if the array is to be stored uncompressed, or
+ a negative status, which makes the save fail.
  */
 typedef int32_t (*gpuzip_codec_compress_t)(void *user,
                                            const struct gpuzip_field_t *field,
@@ -1188,8 +1216,8 @@ typedef int32_t (*gpuzip_codec_compress_t)(void *user,
                                            uint64_t *bytes);
 
 /*
- Fills the array, which is host memory, from what `compress` wrote. Returns 0, or another status,
- which fails the retrieve.
+ Decompresses what `compress` wrote, `bytes` bytes at `from`, into the array of `field`, which is
+ in host memory. Returns 0 on success, or another status, which makes the retrieve fail.
  */
 typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
                                              const void *from,
@@ -1197,37 +1225,38 @@ typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
                                              const struct gpuzip_field_t *field);
 
 /*
- A codec of the application's own. Its functions are called by whatever thread saves and
- retrieves, several at a time, and must not throw; headers, checksums, constant arrays and
- differences of time levels are gpuzip's. That the bound is kept is its own promise.
+ A codec of the application. The library calls its functions from any thread that saves or
+ retrieves, from several threads at a time; the functions must not throw. The library adds
+ headers and checksums, and handles constant arrays and differences of time levels itself. It
+ does not check that the codec keeps the error bound.
  */
 typedef struct gpuzip_codec_plugin_t {
   /*
-   sizeof(gpuzip_codec_plugin_t).
+   sizeof(gpuzip_codec_plugin_t), set by the caller.
    */
   uint64_t struct_size;
   /*
-   Its name, copied.
+   Name of the codec; copied.
    */
   const char *name;
   /*
-   Given to its functions as it is.
+   Passed to the functions unchanged.
    */
   void *user;
   /*
-   Not NULL.
+   Bounds the compressed size. Not NULL.
    */
   gpuzip_codec_max_bytes_t max_bytes;
   /*
-   Not NULL.
+   Compresses an array. Not NULL.
    */
   gpuzip_codec_compress_t compress;
   /*
-   Not NULL.
+   Decompresses an array. Not NULL.
    */
   gpuzip_codec_decompress_t decompress;
   /*
-   Zero.
+   Reserved: must be zero.
    */
   uint64_t reserved[4];
 } gpuzip_codec_plugin_t;
@@ -1237,44 +1266,47 @@ extern "C" {
 #endif /* __cplusplus */
 
 /*
- The text of this thread's last error: which call failed, which value was wrong, what to do;
- begun by "rank 3: " where a launcher of MPI has started several ranks. Empty if none did;
- success does not clear it. The pointer stays valid while the thread lives; what it points to
- changes with the thread's next error.
+ Returns the text of this thread's last error: which call failed, which value was wrong and what
+ to do. Where an MPI launcher has started several ranks, the text begins with the rank: "rank 3:
+ ". The text is empty before the thread's first error; a successful call does not clear it. The
+ pointer stays valid while the thread lives; the thread's next error overwrites the text.
  */
 const char *gpuzip_last_error(void);
 
 /*
- A short name of a status. Never NULL; lives for ever.
+ Returns the short name of a status. Never NULL; the string stays valid until the process ends.
  */
 const char *gpuzip_status_string(gpuzip_status_t status);
 
 /*
- The version of the library, "major.minor.patch". Lives for ever.
+ Returns the version of the library, "major.minor.patch". The string stays valid until the
+ process ends.
  */
 const char *gpuzip_version(void);
 
 /*
- The version of the ABI: a program runs with every library of the same number.
+ Returns the version of the ABI: a program runs with every library that returns the number that
+ the program was compiled with.
  */
 uint32_t gpuzip_abi_version(void);
 
 /*
- The name of GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for other numbers. Lives
- for ever.
+ Returns the name of an algorithm GPUZIP_ALGORITHM_*, as configurations spell it; "unknown" for
+ other numbers. The string stays valid until the process ends.
  */
 const char *gpuzip_algorithm_name(int32_t algorithm);
 
 /*
- Sets what is logged from now on, for the whole process: `level` 0 DEBUG, 1 INFO, 2 WARN, 3
- ERROR. `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` set it to the `log_level` of
- their configuration. The variable GPUZIP_LOG filters what goes to stderr.
+ Sets the log level for the whole process from now on: `level` 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR.
+ `gpuzip_init`, `gpuzip_attach` and `gpuzip_schedule_create` also set it, to the `log_level` of
+ their configuration. The environment variable GPUZIP_LOG filters the lines that go to stderr.
  */
 gpuzip_status_t gpuzip_set_log_level(int32_t level);
 
 /*
  Sends log lines to `callback` instead of stderr, for the whole process; NULL sends them to
- stderr again. `user` is handed to the callback as it is and must outlive its registration.
+ stderr again. `user` is handed to the callback unchanged and must stay valid as long as the
+ callback is registered.
  */
 gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
                                         void *user);
@@ -1289,20 +1321,21 @@ gpuzip_status_t gpuzip_set_log_callback(gpuzip_log_callback_t callback,
 gpuzip_status_t gpuzip_config_init(struct gpuzip_config_t *config);
 
 /*
- Fills `*config` from the defaults, then the file at `path` (`key = value` lines, `#` comments,
- keys as the fields are named, at most 1 MiB), then the environment variables GPUZIP_<KEY> in
- capitals. `path` may be NULL: no file. `gpuzip config` lists the keys and checks a file.
+ Fills `*config` from three sources, of which a later one overrides an earlier one: the defaults,
+ the file at `path`, and the environment variables GPUZIP_<KEY> in capitals. The file has at most
+ 1 MiB, `key = value` lines and `#` comments; the keys are the names of the fields. With `path`
+ NULL no file is read. The command `gpuzip config` lists the keys and checks a file.
 
- What has names may be given by name, whatever its case, or by number. Numbers may be written as
- 1e4. Byte counts and bandwidths may have a suffix, as for GNU coreutils: K, M, G, T and KiB to
- TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is an error that
- names the nearest key, or the values that there are; a variable GPUZIP_* that is not known is a
- warning, unless all of its words are such as build files use (GPUZIP_ROOT, GPUZIP_LIB_DIR) and
- it is near no key.
+ A value that has a name can be given by name, in any case, or by number. Numbers may be written
+ as 1e4. Byte counts and bandwidths may have a suffix, as for GNU coreutils: K, M, G, T and KiB
+ to TiB are powers of 1024, kB to TB are powers of 1000. An unknown key or value is an error,
+ whose text names the nearest key or the allowed values. An unknown environment variable GPUZIP_*
+ is logged as a warning, unless its name is far from every key and consists of words that build
+ files use (GPUZIP_ROOT, GPUZIP_LIB_DIR).
 
- The strings of `*config` belong to the library and stay valid as long as the process, equal ones
- being kept once: copies of the struct may be used and freed in any order. On an error `*config`
- is unchanged.
+ The strings of `*config` belong to the library and stay valid until the process ends; equal
+ strings are stored once. Copies of the struct may therefore be used and freed in any order. On
+ an error `*config` is unchanged.
 
  Pointers:
  `path` is NULL or a string; `config` is NULL or points to memory for a configuration.
@@ -1311,9 +1344,10 @@ gpuzip_status_t gpuzip_config_load(const char *path,
                                    struct gpuzip_config_t *config);
 
 /*
- Resets `*config` to the defaults, so that it points to nothing that was loaded or set before. Of
- a configuration that was never loaded, of a copy and of one that was freed already this is as
- harmless as of any; one of block 1 only stays as it is.
+ Resets `*config` to the defaults, so that it no longer points to any loaded or set string. The
+ call is also valid for a configuration that was never loaded, for a copy, and for a
+ configuration that was freed before. A configuration of block 1 only (`struct_size` 0) is left
+ unchanged.
 
  Pointers:
  `config` is NULL or points to an initialised configuration.
@@ -1321,22 +1355,23 @@ gpuzip_status_t gpuzip_config_load(const char *path,
 gpuzip_status_t gpuzip_config_free(struct gpuzip_config_t *config);
 
 /*
- Makes a schedule for `steps` time steps, with its cursor before the first action. `config` is
- copied, strings included. If budgets decide the number of snapshots, that is settled at the
- first action, when all sessions are attached; without sessions `auto` is Revolve with GPUZIP's
- number of snapshots. On success `*schedule` is a handle, to be given back with
- `gpuzip_schedule_release`.
+ Makes a schedule for `steps` time steps that stands before its first action. `config` is copied,
+ strings included. If the budgets decide the number of snapshots, the number is settled at the
+ first action, when all sessions are attached. Without sessions, algorithm `auto` is Revolve with
+ GPUZIP's number of snapshots (`snapshot_rule` 1). On success `*schedule` is a handle; give it
+ back with `gpuzip_schedule_release`.
 
  Pointers:
- `config` is NULL or points to a configuration; `schedule` is NULL or points to a handle's place.
+ `config` is NULL or points to a configuration; `schedule` is NULL or points to memory for a
+ handle.
  */
 gpuzip_status_t gpuzip_schedule_create(const struct gpuzip_config_t *config,
                                        int32_t steps,
                                        struct gpuzip_schedule_t **schedule);
 
 /*
- Moves the cursor to the next action and writes it to `*action`. Sessions follow with
- `gpuzip_dispatch`. After TERMINATE only a rewind is valid.
+ Moves the schedule to its next action and writes the action to `*action`. The sessions of the
+ schedule follow with `gpuzip_dispatch`. After TERMINATE only `gpuzip_schedule_rewind` is valid.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1345,8 +1380,8 @@ gpuzip_status_t gpuzip_schedule_get_action(struct gpuzip_schedule_t *schedule,
                                            struct gpuzip_action_t *action);
 
 /*
- Writes to `*action` what `gpuzip_schedule_get_action` would give next, and changes nothing, as
- `gpuzip_peek_action`.
+ Writes to `*action` the action that `gpuzip_schedule_get_action` would give next, and changes
+ nothing; the counterpart of `gpuzip_peek_action`.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1355,12 +1390,13 @@ gpuzip_status_t gpuzip_schedule_peek_action(struct gpuzip_schedule_t *schedule,
                                             struct gpuzip_action_t *action);
 
 /*
- Goes back to before the first action. Every session of the schedule needs a `gpuzip_setup` then.
+ Moves the schedule back to before its first action. Every session of the schedule then needs
+ `gpuzip_setup`.
  */
 gpuzip_status_t gpuzip_schedule_rewind(struct gpuzip_schedule_t *schedule);
 
 /*
- The numbers of a schedule, by one pass over it. The fields that belong to a plan are 0.
+ Computes the summary of a schedule in one pass over it. The members about a plan are 0.
 
  Pointers:
  `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -1369,7 +1405,7 @@ gpuzip_status_t gpuzip_schedule_summary(struct gpuzip_schedule_t *schedule,
                                         struct gpuzip_summary_t *summary);
 
 /*
- Gives a schedule handle back. Sessions that follow the schedule keep it alive.
+ Gives a schedule handle back. The schedule itself lives as long as sessions follow it.
  */
 gpuzip_status_t gpuzip_schedule_release(struct gpuzip_schedule_t *schedule);
 
@@ -1377,8 +1413,8 @@ gpuzip_status_t gpuzip_schedule_release(struct gpuzip_schedule_t *schedule);
  Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
 
  `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the
- `nfields` fields of a state: their shapes, types and roles count, their data may be NULL. On
- success `*handle` is the session, to be given back with `gpuzip_finalize`.
+ `nfields` fields of a state: their shapes, types and roles are read, and their data may be NULL.
+ On success `*handle` is the session; give it back with `gpuzip_finalize`.
 
  Pointers:
  `config` and `handle` are NULL or valid; `fields` points to `nfields` fields.
@@ -1390,12 +1426,13 @@ gpuzip_status_t gpuzip_init(const struct gpuzip_config_t *config,
                             struct gpuzip_t **handle);
 
 /*
- Makes a session that follows `schedule` together with others, one per device. `config` gives its
- tiers and policy; the schedule's own configuration gives the algorithm and whether actions are
- ranges. Its memory is allocated with the first action. Parameters as for `gpuzip_init`.
+ Makes a session that follows `schedule` together with other sessions, one for each device.
+ `config` gives the session's tiers and replacement policy; the schedule's own configuration
+ gives the algorithm and `range_actions`. The session's memory is allocated with the first
+ action. Parameters as for `gpuzip_init`.
 
  Pointers:
- As `gpuzip_init`.
+ As for `gpuzip_init`.
  */
 gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
                               const struct gpuzip_config_t *config,
@@ -1404,32 +1441,33 @@ gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
                               struct gpuzip_t **handle);
 
 /*
- The schedule that a session follows, as a handle of its own: give it back with
+ Returns the schedule that a session follows, as a new handle: give the handle back with
  `gpuzip_schedule_release`.
 
  Pointers:
- `schedule` is NULL or points to a handle's place.
+ `schedule` is NULL or points to memory for a handle.
  */
 gpuzip_status_t gpuzip_get_schedule(struct gpuzip_t *handle,
                                     struct gpuzip_schedule_t **schedule);
 
 /*
- Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics; the plan
- is kept. Call it before each shot, for every session of a schedule; a new session needs none
- before its first.
+ Prepares a shot: moves the schedule back to before its first action, forgets all snapshots and
+ clears the statistics; the plan is kept. Call it before each shot, for every session of a
+ schedule. A new session does not need it before its first shot.
 
- A shot that was left after its last BACKWARD without TERMINATE ends here, with all that
- TERMINATE does: the line in the performance log, the end in the timeline, the profile of
- `gpuzip_autotune`, and on a GPU the check that every state restored was what had been saved. The
- time up to this call then counts as that BACKWARD's. An error is of the shot before, and told
- once: a second call begins the next shot.
+ If the application left the shot before after its last BACKWARD and without TERMINATE, this call
+ does what TERMINATE does for that shot: it writes the line of the performance log and the end of
+ the timeline, keeps the profile of `gpuzip_autotune`, and on a GPU checks that every restored
+ state was what had been saved. The time up to this call then counts as time of that BACKWARD. An
+ error of this call belongs to the shot before and is returned once: a second call begins the
+ next shot.
  */
 gpuzip_status_t gpuzip_setup(struct gpuzip_t *handle);
 
 /*
- Moves the schedule to its next action, follows it with this session, and writes it to `*action`.
- An action that asks for a save or a retrieve must be served before the next one. After TERMINATE
- only `gpuzip_setup` is valid.
+ Moves the schedule and this session to the next action and writes the action to `*action`. The
+ application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
+ action. After TERMINATE only `gpuzip_setup` is valid.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1438,11 +1476,11 @@ gpuzip_status_t gpuzip_get_action(struct gpuzip_t *handle,
                                   struct gpuzip_action_t *action);
 
 /*
- Writes to `*action` what `gpuzip_get_action` would give next, and changes nothing: the action
- stays the next one. A loop sees so that the forward sweep is over while its last action is still
- the current one: the next action is a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. The schedule is
- decided by this call if it is not yet. After TERMINATE there is no next action:
- GPUZIP_ERR_STATE.
+ Writes to `*action` the action that `gpuzip_get_action` would give next, and changes nothing.
+ This tells a loop that the forward sweep is over while the last action of the sweep is still the
+ current one: the next action is then a BACKWARD with GPUZIP_FLAG_FIRST_BACKWARD. If the schedule
+ is not decided yet, the call decides it. After TERMINATE there is no next action, and the result
+ is GPUZIP_ERR_STATE.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -1451,18 +1489,20 @@ gpuzip_status_t gpuzip_peek_action(struct gpuzip_t *handle,
                                    struct gpuzip_action_t *action);
 
 /*
- Follows the schedule to its current action, which must be number `it`. For the sessions whose
- schedule somebody else advances; for a session that is there already it does nothing.
+ Moves the session to the current action of its schedule, which must be number `it`. For sessions
+ whose schedule another caller advances; the call does nothing if the session is there already.
  */
 gpuzip_status_t gpuzip_dispatch(struct gpuzip_t *handle,
                                 int64_t it);
 
 /*
- Stores u(ts). The current action must be SAVE of `ts`. `fields` have the shapes given at init,
- and their data may move from call to call. Fields that overlap each other, or the session's own
- memory, are an error. On a GPU the effects are ordered on `stream` (a CUstream or cudaStream_t;
- NULL is the default stream) and the call does not wait. `stream` stays valid until the next save
- or retrieve, `gpuzip_setup` or `gpuzip_finalize`: that is where the library looks how far the
+ Saves u(ts), which the fields hold. The current action must be SAVE of `ts`. `fields` have the
+ shapes given at init; the addresses of their data may differ from call to call. Fields that
+ overlap each other or the session's own memory are an error.
+
+ On a GPU the call does not wait: the GPU reads the fields in the order of `stream` (a CUstream
+ or cudaStream_t; NULL is the default stream). `stream` must stay valid until the next save or
+ retrieve, `gpuzip_setup` or `gpuzip_finalize`, since the library finds out from it how far the
  GPU is (`max_in_flight`). On the host backend `stream` is NULL, and the fields have been read on
  return.
 
@@ -1477,14 +1517,14 @@ gpuzip_status_t gpuzip_save(struct gpuzip_t *handle,
 
 /*
  Overwrites the fields with u(ts). The current action must be RESTORE of `ts`; the fields are as
- for `gpuzip_save`. On a GPU the effects are ordered on `stream` and the call does not wait;
- `stream` stays valid as with `gpuzip_save`. On the host backend `stream` is NULL, and the fields
- have been written on return.
+ for `gpuzip_save`. On a GPU the call does not wait: the GPU writes the fields in the order of
+ `stream`, which must stay valid as for `gpuzip_save`. On the host backend `stream` is NULL, and
+ the fields have been written on return.
 
- Without a codec each field has the bytes that were saved. A lossy codec keeps its bound for
- every value, zeros included: where the application has zeros that its time steps read and never
- compute, such as a halo or a boundary, the field may come back with values within the bound. Set
- those zeros again after the call.
+ Without a codec each field gets the bytes that were saved. A lossy codec keeps its bound for
+ every value, zeros included: zeros that the application's time steps read and never compute,
+ such as those of a halo or a boundary, may come back as values within the bound. Set those zeros
+ again after the call.
 
  Pointers:
  `fields` points to `nfields` fields whose data is writable.
@@ -1496,15 +1536,16 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
                                 void *stream);
 
 /*
- Zero copy, for sessions with `zero_copy` = 1: gives memory in which the application computes
- u(ts) instead of having it copied.
+ Zero copy, for sessions with `zero_copy` = 1: hands out memory in which the application computes
+ u(ts), so that the library need not copy the fields.
 
- The current action is the FORWARD to `ts` (the `ts_end` of a range) with the flag NEXT_IS_SAVE,
- or SAVE of `ts`. `data[i]` becomes the address of field i, which `stream` may write to from now
- on. Then comes `gpuzip_save_commit`. Nothing is copied within the device.
+ The current action is the FORWARD to `ts` (the `ts_end` of a range) with
+ GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. `data[i]` becomes the address of field i, to
+ which work on `stream` may write from now on. `gpuzip_save_commit` must follow. Nothing is
+ copied within the device.
 
  Pointers:
- `data` is NULL or points to `nfields` places.
+ `data` is NULL or points to room for `nfields` addresses.
  */
 gpuzip_status_t gpuzip_save_begin(struct gpuzip_t *handle,
                                   int32_t ts,
@@ -1513,21 +1554,22 @@ gpuzip_status_t gpuzip_save_begin(struct gpuzip_t *handle,
                                   void *stream);
 
 /*
- Stores u(ts), which `stream` has computed in the memory that `gpuzip_save_begin` gave; the
- current action must be SAVE of `ts`. That memory may be read until the next save or retrieve is
- done on the stream, and written no more.
+ Saves u(ts), which work on `stream` has computed in the memory from `gpuzip_save_begin`; the
+ current action must be SAVE of `ts`. The application may read this memory until the next save or
+ retrieve is done on the stream, and must not write to it any more.
  */
 gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
                                    int32_t ts,
                                    void *stream);
 
 /*
- Zero copy: gives memory that holds u(ts) on `stream` until the next save or retrieve is done
- there; it need not be given back. The current action must be RESTORE of `ts`. The memory must
- not be written to, unless the action has the flag LAST_USE.
+ Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
+ retrieve is done on the stream; the memory need not be given back. The current action must be
+ RESTORE of `ts`. The application must not write to the memory unless the action has
+ GPUZIP_FLAG_LAST_USE.
 
  Pointers:
- `data` is NULL or points to `nfields` places.
+ `data` is NULL or points to room for `nfields` addresses.
  */
 gpuzip_status_t gpuzip_retrieve_acquire(struct gpuzip_t *handle,
                                         int32_t ts,
@@ -1536,9 +1578,10 @@ gpuzip_status_t gpuzip_retrieve_acquire(struct gpuzip_t *handle,
                                         void *stream);
 
 /*
- Gives back the memory that `gpuzip_retrieve_acquire` gave for `ts`, before the next save or
- retrieve does: what uses it is enqueued on `stream`, or over, and it must not be touched after
- that. Optional; the sooner it comes, the sooner the next snapshot is fetched into it.
+ Gives the memory that `gpuzip_retrieve_acquire` handed out for `ts` back early. The work that
+ uses the memory must be enqueued on `stream` or done, and the application must not use the
+ memory after this call. The call is optional: without it the next save or retrieve gives the
+ memory back, and the earlier it comes, the earlier the library can fetch the next snapshot.
  Valid in any action up to the next save or retrieve.
  */
 gpuzip_status_t gpuzip_retrieve_release(struct gpuzip_t *handle,
@@ -1547,13 +1590,13 @@ gpuzip_status_t gpuzip_retrieve_release(struct gpuzip_t *handle,
 
 /*
  Blocks the calling thread until all saves and retrieves of this session so far have read and
- written their fields. Only for codes that touch the fields outside the stream that they gave; on
- the host backend that is so on return of each call.
+ written their fields. Needed only if the application uses the fields outside the stream that it
+ passed to them. On the host backend every save and retrieve is complete when it returns.
  */
 gpuzip_status_t gpuzip_synchronize(struct gpuzip_t *handle);
 
 /*
- What this session counted and timed since its last setup.
+ Copies the statistics of this session since its last setup.
 
  Pointers:
  `stats` is NULL or points to statistics whose `struct_size` is set.
@@ -1562,7 +1605,7 @@ gpuzip_status_t gpuzip_stats(struct gpuzip_t *handle,
                              struct gpuzip_stats_t *stats);
 
 /*
- What was decided for this session: schedule, plan and memory.
+ Describes what was decided for this session: schedule, plan and memory.
 
  Pointers:
  `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -1571,12 +1614,13 @@ gpuzip_status_t gpuzip_summary(struct gpuzip_t *handle,
                                struct gpuzip_summary_t *summary);
 
 /*
- What `gpuzip_init` would decide and allocate, without doing so. Parameters as for `gpuzip_init`.
- `device_bytes` is what it takes of the device, and enough as `device_budget`, if the backend is
- named or the fields' memory tells it; `host_bytes` is what snapshots of the expected sizes have.
+ Describes what `gpuzip_init` would decide and allocate, and allocates nothing. Parameters as for
+ `gpuzip_init`. `device_bytes` is the memory that the session would take of the device, and is
+ enough as `device_budget`, provided the backend is named or follows from the memory of the
+ fields. `host_bytes` is the host memory of the snapshots at their expected sizes.
 
  Pointers:
- As `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
+ As for `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.
  */
 gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
                                        int32_t steps,
@@ -1585,31 +1629,32 @@ gpuzip_status_t gpuzip_memory_required(const struct gpuzip_config_t *config,
                                        struct gpuzip_summary_t *summary);
 
 /*
- Frees a session once its transfers are done; if another thread is in a call on it, when that
- call returns. The handle is invalid at once.
+ Frees a session after its transfers are done. If another thread is in a call on the session, the
+ session is freed when that call returns. The handle becomes invalid at once.
 
- A shot that was left after its last BACKWARD without TERMINATE ends here, as by `gpuzip_setup`.
- If a state that a GPU restored was not what had been saved, and no call has said so yet, that is
- the result (GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES, GPUZIP_ERR_DEVICE); the session is
- freed all the same.
+ If the application left a shot after its last BACKWARD and without TERMINATE, this call ends the
+ shot as `gpuzip_setup` does. If a state that a GPU restored was not what had been saved, and no
+ call has reported that yet, the result is GPUZIP_ERR_STREAM, GPUZIP_ERR_VALUES or
+ GPUZIP_ERR_DEVICE; the session is freed all the same.
  */
 gpuzip_status_t gpuzip_finalize(struct gpuzip_t *handle);
 
 /*
- Runs the forward sweep of a shot: what `gpuzip_get_action` would say, up to the first BACKWARD.
- FORWARDs go to `callbacks->forward`, saves and retrieves are done here. Returns before the first
- BACKWARD is begun, so that the application can do what it has to between the sweeps; a session
- that is there already stays there.
+ Runs the forward sweep of a shot: the actions that `gpuzip_get_action` would give, up to the
+ first BACKWARD. FORWARD actions go to `callbacks->forward`; the library does the saves and
+ retrieves. The call returns before the first BACKWARD begins, so that the application can work
+ between the sweeps. If the session has already reached the first BACKWARD, the call does
+ nothing.
 
- `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` says
- each time where those are; `stream` is as for `gpuzip_save`. All of it is copied. If a callback
- returns other than 0, nothing more is called and the result is GPUZIP_ERR_CALLBACK, with the
- value in the error's text; the session then needs `gpuzip_setup` before its next shot. Sessions
- with `zero_copy` = 1 cannot run so.
+ `fields` are the `nfields` fields of the state with their data, unless `callbacks->locate` gives
+ the address of the data at each action; `stream` is as for `gpuzip_save`. The library copies the
+ callbacks and the fields. If a callback returns a value other than 0, no callback is called any
+ more, the result is GPUZIP_ERR_CALLBACK with the value in the error's text, and the session
+ needs `gpuzip_setup` before its next shot. Sessions with `zero_copy` = 1 cannot be run this way.
 
  Pointers:
- `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` to `nfields`
- fields, whose data is readable and writable.
+ `callbacks` is NULL or points to callbacks whose `struct_size` is set; `fields` points to
+ `nfields` fields, whose data is readable and writable.
  */
 gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
                                    const struct gpuzip_callbacks_t *callbacks,
@@ -1618,12 +1663,12 @@ gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
                                    void *stream);
 
 /*
- Runs what is left of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep; in a
- shot that has not begun, all of it. Parameters and result as for `gpuzip_run_forward`;
+ Runs the rest of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep, in a shot
+ that has not begun both sweeps. Parameters and result as for `gpuzip_run_forward`;
  `callbacks->backward` must not be NULL.
 
  Pointers:
- As `gpuzip_run_forward`.
+ As for `gpuzip_run_forward`.
  */
 gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
                                    const struct gpuzip_callbacks_t *callbacks,
@@ -1632,10 +1677,11 @@ gpuzip_status_t gpuzip_run_reverse(struct gpuzip_t *handle,
                                    void *stream);
 
 /*
- A number that two schedules have in common if an application gets the same actions from both, in
- the same order and with the same flags, and practically never otherwise (2 different ones with
- probability 2^-64). It depends on nothing but the actions: compare it between ranks, machines
- and runs. It takes a pass over the schedule, which is decided by this call if it is not yet.
+ Computes the fingerprint of the session's schedule: a 64-bit number that is equal for two
+ schedules if both give the application the same actions, in the same order and with the same
+ flags. Two different schedules have equal fingerprints with probability 2^-64. The fingerprint
+ depends on the actions only, so it can be compared between ranks, machines and runs. The call
+ passes once over the schedule; if the schedule is not decided yet, the call decides it.
 
  Pointers:
  `fingerprint` is NULL or points to a number.
@@ -1644,7 +1690,7 @@ gpuzip_status_t gpuzip_fingerprint(struct gpuzip_t *handle,
                                    uint64_t *fingerprint);
 
 /*
- As `gpuzip_fingerprint`, of a schedule.
+ Computes the fingerprint of a schedule by itself, as `gpuzip_fingerprint` does for a session.
 
  Pointers:
  `fingerprint` is NULL or points to a number.
@@ -1653,22 +1699,23 @@ gpuzip_status_t gpuzip_schedule_fingerprint(struct gpuzip_schedule_t *schedule,
                                             uint64_t *fingerprint);
 
 /*
- Makes ranks that compute one grid together have one schedule. A plan depends on the size of
- states and on budgets; slabs of 101 and of 100 planes may be planned with 19 and 20 snapshots,
- and then the first exchange of halos that one rank wants and the other does not waits for
- ever. Call it on every rank after `gpuzip_init` (and after `gpuzip_profile_import`, which plans
- anew), before the first action or after TERMINATE.
+ Gives all ranks that compute one grid together one schedule. A plan depends on the size of the
+ states and on the budgets: ranks with slabs of 101 and of 100 planes may plan with 19 and 20
+ snapshots. One rank then waits for ever in an exchange of halos that the other rank does not
+ take part in. Call this function on every rank after `gpuzip_init` (and after
+ `gpuzip_profile_import`, which makes a new plan), before the first action or after TERMINATE.
 
- All ranks get the schedule of the one with the fewest snapshots (of several such ranks the one
- with the smallest numbers in the other parameters); a session whose own schedule was another one
- plans and allocates anew with its next action. Cache and codec of each rank stay its own. The
- result is success on all ranks, with equal fingerprints, or an error on all: where a rank has
- failed that is its own error, and GPUZIP_ERR_SCHEDULE on the others.
+ All ranks get the schedule of the rank with the fewest snapshots; among several ranks with that
+ number, the schedule with the smallest values of the other parameters. A session whose schedule
+ changes by this makes a new plan and allocates its memory again with its next action. Each rank
+ keeps its own device cache and codec. Either all ranks return success and have equal
+ fingerprints, or all ranks return an error: a rank that failed returns its own error, the other
+ ranks return GPUZIP_ERR_SCHEDULE.
 
- `least` is called 5 times on every rank, whatever becomes of the ranks; `user` is handed to it.
- A rank without a session, since `gpuzip_init` failed there, takes part with `handle` NULL, so
- that the others do not wait for it. If `least` itself fails, it is not called again, and the
- result there is GPUZIP_ERR_CALLBACK.
+ `least` is called 5 times on every rank, even where the rank has failed, with `user` as its
+ first argument. A rank whose `gpuzip_init` failed calls `gpuzip_agree` with `handle` NULL, so
+ that the other ranks do not wait for it. If `least` returns an error, the library does not call
+ it again, and this rank returns GPUZIP_ERR_CALLBACK.
 
  Pointers:
  `least` is NULL or does what `gpuzip_least_t` says, with `user`.
@@ -1678,24 +1725,25 @@ gpuzip_status_t gpuzip_agree(struct gpuzip_t *handle,
                              void *user);
 
 /*
- Measures the next shot, or the one that begins: call it before the first action or after
- TERMINATE.
+ Measures a profile during the next shot. Call it before the first action of that shot or after
+ TERMINATE of the shot before.
 
- Of that shot the steps are timed, and in eight parts of the sweep a state that is saved is
- copied within the device and across the link and compressed and decompressed with the codecs
- that the configuration has, or leaves to choose from. The shot's own results are those of
- any other; it takes longer, and while it runs, memory for one more state on the device and on
- the host, and what the codecs need. When TERMINATE has been handed out the session has the
- profile: it is written to `profile_path` if that is set, and `gpuzip_profile_export` gives it.
- The session itself goes on with its plan until `gpuzip_profile_import`, so that ranks stay in
- step.
+ The session times the steps of that shot. In each of eight parts of the sweep it also copies one
+ of the saved states within the device and across the link, and compresses and decompresses it
+ with the codecs that the configuration names or leaves to choose from. The results of the shot
+ are those of any other shot. The shot takes longer and needs additional memory: one state on the
+ device, one on the host, and what the codecs need. When TERMINATE has been handed out, the
+ session has the profile: it writes the profile to `profile_path` if that is set, and
+ `gpuzip_profile_export` returns it. The session keeps its plan until `gpuzip_profile_import`, so
+ that ranks stay in step.
  */
 gpuzip_status_t gpuzip_autotune(struct gpuzip_t *handle);
 
 /*
- The profile that the session measured last, or was given, as bytes that mean the same on every
- machine: broadcast them, or write them to a file. `*bytes` becomes their number. With `data`
- NULL that is all; or else `data` has room for `capacity` bytes, at least that many.
+ Writes the profile that the session measured last, or was given, to `data`, as bytes that have
+ the same meaning on every machine: broadcast them, or write them to a file. `*bytes` becomes the
+ number of bytes. With `data` NULL the call writes `*bytes` only; otherwise `data` has room for
+ `capacity` bytes, at least `*bytes`.
 
  Pointers:
  `data` is NULL or points to `capacity` bytes; `bytes` is NULL or points to a number.
@@ -1706,12 +1754,13 @@ gpuzip_status_t gpuzip_profile_export(struct gpuzip_t *handle,
                                       uint64_t *bytes);
 
 /*
- Gives the session a profile that `gpuzip_profile_export` or a profile's file has, and plans anew
- by it: before the first action, or after TERMINATE for the next shot. A plan is a function of
- configuration, profile and fields alone: ranks that import the same bytes between the same shots
- plan alike. On a schedule with several sessions each one imports. If the profile is damaged, of
- another version or of another backend, or no plan fits, the session stays as it was. Memory is
- allocated with the next action.
+ Gives the session a profile, as bytes from `gpuzip_profile_export` or from a profile's file, and
+ makes a new plan with it. Call it before the first action, or after TERMINATE for the next shot.
+ A plan depends on configuration, profile and fields only: ranks that import the same bytes
+ between the same shots make the same plan. If several sessions follow one schedule, each of them
+ imports. If the profile is damaged, or comes from another version or another backend, or if no
+ plan fits the budgets, the session stays unchanged. The memory of the new plan is allocated with
+ the next action.
 
  Pointers:
  `data` is NULL or points to `bytes` bytes.
@@ -1721,8 +1770,8 @@ gpuzip_status_t gpuzip_profile_import(struct gpuzip_t *handle,
                                       uint64_t bytes);
 
 /*
- What the bytes of a profile say, and of its codecs number `index`, from 0; beyond the last one
- there is none.
+ Describes the profile in `data` and its codec number `index`, counted from 0. If `index` is
+ beyond the last codec, the members about a codec are 0.
 
  Pointers:
  `data` is NULL or points to `bytes` bytes; `info` is NULL or points to a `gpuzip_profile_info_t`
@@ -1734,8 +1783,8 @@ gpuzip_status_t gpuzip_profile_info(const void *data,
                                     struct gpuzip_profile_info_t *info);
 
 /*
- Bytes that `gpuzip_codec_compress` needs room for: more than any stream of these fields has.
- Their data may be NULL.
+ Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` needs for these fields: at
+ least as much as any stream of them takes. The `data` of the fields may be NULL.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -1746,14 +1795,15 @@ gpuzip_status_t gpuzip_codec_bound(const struct gpuzip_config_t *config,
                                    uint64_t *bytes);
 
 /*
- Compresses arrays in host memory, with the codec and the bound of `config`, into one stream at
- `stream`. `capacity` is the room there, at least what `gpuzip_codec_bound` says; `*bytes`
- becomes the size of the stream. A field with the role k+1 is coded as field k minus itself, as
- in a session. The call returns when it is done.
+ Compresses arrays in host memory, with the codec and the error bound of `config`, into one
+ stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
+ `gpuzip_codec_bound` computes; `*bytes` becomes the size of the stream in bytes. A field with
+ the role k+1 is coded as field k minus this field, as in a session. The stream is complete when
+ the call returns.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
- `stream` to `capacity` bytes apart from them.
+ `stream` points to `capacity` bytes that do not overlap the fields.
  */
 gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
                                       const struct gpuzip_field_t *fields,
@@ -1763,13 +1813,12 @@ gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
                                       uint64_t *bytes);
 
 /*
- Restores arrays from a stream that `gpuzip_codec_compress` made, in this process or another. The
- fields must have the shapes, types and roles that were compressed. Whatever the bytes of the
- stream are, the call ends with the arrays restored or with an error.
+ Decompresses a stream that `gpuzip_codec_compress` made, in this process or another, into the
+ fields. The fields must have the shapes, types and roles of the arrays that were compressed.
+ Whatever the bytes of the stream are, the call either fills the arrays or returns an error.
 
  Pointers:
- `stream` points to `bytes` bytes; `fields` to `nfields` fields with their data, which may be
- written.
+ `stream` points to `bytes` bytes; `fields` points to `nfields` fields with writable data.
  */
 gpuzip_status_t gpuzip_codec_decompress(const void *stream,
                                         uint64_t bytes,
@@ -1777,7 +1826,8 @@ gpuzip_status_t gpuzip_codec_decompress(const void *stream,
                                         uint32_t nfields);
 
 /*
- What a stream says of its array number `index`, from 0, in the order of the stream.
+ Describes array number `index` of a compressed stream, counted from 0 in the order of the
+ stream.
 
  Pointers:
  `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
@@ -1789,9 +1839,9 @@ gpuzip_status_t gpuzip_codec_info(const void *stream,
                                   struct gpuzip_codec_info_t *info);
 
 /*
- Adds a codec of the application's to those of this process, for good. `*compressor` becomes its
- number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration, which has to
- be the same where its streams are read.
+ Registers a codec of the application for the rest of the process. `*compressor` becomes its
+ number for `gpuzip_config_t.compressor`: 64, 65, ... in the order of registration. A program
+ that reads streams of registered codecs must register the same codecs in the same order.
 
  Pointers:
  `plugin` is NULL or points to a table whose functions do what `gpuzip_codec_plugin_t` says, from

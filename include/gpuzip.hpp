@@ -2,20 +2,20 @@
  * callbacks as lambdas. Header only. gpuzip.h explains every call; this file explains what C++
  * adds.
  *
- *   - Errors are thrown as gpuzip::error. A call whose last argument is a pointer to a gpuzip::status
- *     stores the error there instead; what the call returns or makes is then empty.
- *   - Handles (session, schedule) are moved, never copied, and their destructors give them back.
- *   - An exception thrown in a callback or codec ends the library call that called it, and leaves
- *     that call as an exception, with a gpuzip::status or without.
+ *  - Errors are thrown as gpuzip::error. A call whose last argument is a pointer to a
+ *    gpuzip::status stores the error there instead; what the call returns or makes is then empty.
+ *  - Handles (session, schedule) are moved, never copied, and their destructors give them back.
+ *  - An exception thrown in a callback or codec ends the library call that called it, and leaves
+ *    that call as an exception, with a gpuzip::status or without.
  *
- *       gpuzip::config config = gpuzip::config::load("gpuzip.cfg");
- *       gpuzip::session session(config, steps, {gpuzip::field(u)});  // std::vector<float> u
- *       const gpuzip::callbacks calls = {
- *           [&](int ts, int ts_end, unsigned) { for (; ts <= ts_end; ts++) forward(u, ts); },
- *           [&](int ts, unsigned) { backward(u, ts); }};
- *       session.run_forward(calls, {gpuzip::field(u)});
- *       residuals();  // work between the forward and the reverse sweep
- *       session.run_reverse(calls, {gpuzip::field(u)});
+ *      gpuzip::config config = gpuzip::config::load("gpuzip.cfg");
+ *      gpuzip::session session(config, steps, {gpuzip::field(u)});  // std::vector<float> u
+ *      const gpuzip::callbacks calls = {
+ *          [&](int ts, int ts_end, unsigned) { for (; ts <= ts_end; ts++) forward(u, ts); },
+ *          [&](int ts, unsigned) { backward(u, ts); }};
+ *      session.run_forward(calls, {gpuzip::field(u)});
+ *      residuals();  // work between the forward and the reverse sweep
+ *      session.run_reverse(calls, {gpuzip::field(u)});
  */
 #ifndef GPUZIP_HPP
 #define GPUZIP_HPP
@@ -67,7 +67,7 @@ inline std::exception_ptr &carried() noexcept {
 }
 
 /* Calls a function of the application and catches its exception, so that none enters the
-   library. Returns 0, or `failed` after an exception. */
+ * library. Returns 0, or `failed` after an exception. */
 template <class Body>
 std::int32_t guarded(std::int32_t failed, Body &&body) noexcept {
   try {
@@ -79,7 +79,7 @@ std::int32_t guarded(std::int32_t failed, Body &&body) noexcept {
 }
 
 /* Calls the library and reports its failure: throws a callback's exception again; stores an
-   error in `out`, or throws it if `out` is NULL. */
+ * error in `out`, or throws it if `out` is NULL. */
 template <class Call>
 bool call(status *out, Call &&function) {
   carried() = nullptr;
@@ -136,7 +136,7 @@ class handle {
 };
 
 /* The actions that are left up to TERMINATE, without it, for loops `for (const gpuzip_action_t
-   &action : session.actions())`. */
+ * &action : session.actions())`. */
 template <class Source>
 class action_range {
  public:
@@ -215,14 +215,14 @@ struct config : gpuzip_config_t {
   }
 
   /* Loads a configuration as gpuzip_config_load does: defaults, the file at `path` (none if
-     empty), then the environment variables GPUZIP_<KEY>. */
+   * empty), then the environment variables GPUZIP_<KEY>. */
   static config load(const std::string &path = std::string(), status *out = nullptr) {
     gpuzip_config_t c;
     config loaded;
     if (!detail::call(out, [&] { return gpuzip_config_load(path.empty() ? nullptr : path.c_str(), &c); })) return loaded;
     const std::unique_ptr<gpuzip_config_t, gpuzip_status_t (*)(gpuzip_config_t *)> freed(&c, gpuzip_config_free);
     static_cast<gpuzip_config_t &>(loaded) = c;
-    // a reserved word says who owns the strings
+    // A reserved word says who owns the strings.
     for (std::uint64_t &word : loaded.reserved) word = 0;
     detail::take(loaded.trace_file_path, c.trace_file_path);
     detail::take(loaded.float_kind, c.float_kind);
@@ -233,7 +233,7 @@ struct config : gpuzip_config_t {
   }
 
   /* The configuration as the struct of gpuzip.h. Its strings belong to this object, which must
-     outlive the struct. */
+   * outlive the struct. */
   gpuzip_config_t c_config() const {
     config &self = const_cast<config &>(*this);  // C's strings are not const; they are not changed
     gpuzip_config_t c = *this;
@@ -275,7 +275,7 @@ inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint
 }
 
 /* A whole vector as one field of one dimension. Do not resize the vector while the field is
-   used. */
+ * used. */
 template <class T, class Allocator>
 gpuzip_field_t field(std::vector<T, Allocator> &data) {
   return field(data.data(), data.size());
@@ -306,7 +306,7 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
   }
 
   /* Returns a number that is equal for schedules with equal actions, as
-     gpuzip_schedule_fingerprint. */
+   * gpuzip_schedule_fingerprint. */
   std::uint64_t fingerprint(status *out = nullptr) {
     std::uint64_t number = 0;
     detail::call(out, [&] { return gpuzip_schedule_fingerprint(handle_, &number); });
@@ -328,14 +328,14 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
 };
 
 /* The functions that a run calls, with the arguments of gpuzip_callbacks_t. A function stops
-   the run by throwing. */
+ * the run by throwing. */
 struct callbacks {
   /* Computes u(ts), ..., u(ts_end). */
   std::function<void(std::int32_t ts, std::int32_t ts_end, std::uint32_t flags)> forward;
   /* Does the adjoint of the step ts -> ts+1. Not needed by run_forward. */
   std::function<void(std::int32_t ts, std::uint32_t flags)> backward;
   /* Sets the data of the fields to where u(ts) is, or is to be put. If empty, the fields given
-     to the run say where. */
+   * to the run say where. */
   std::function<void(std::int32_t type, std::int32_t ts, field_list &fields)> locate = nullptr;
   /* Called after every save and restore. May be empty. */
   std::function<void(std::int32_t type, std::int32_t ts, std::uint32_t flags)> observe = nullptr;
@@ -495,7 +495,7 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
   void autotune(status *out = nullptr) { call(out, gpuzip_autotune); }
 
   /* Returns the profile as bytes, to be broadcast or written to a file, as
-     gpuzip_profile_export. */
+   * gpuzip_profile_export. */
   std::vector<unsigned char> profile_export(status *out = nullptr) {
     std::vector<unsigned char> bytes;
     std::uint64_t size = 0;
@@ -576,7 +576,7 @@ class codec {
   /* Returns the most bytes that compress writes for an array of this shape. */
   virtual std::uint64_t max_bytes(const gpuzip_field_t &field) = 0;
   /* Compresses into `to` and returns the bytes written; -1 if the array is to be stored
-     uncompressed. */
+   * uncompressed. */
   virtual std::int64_t compress(const gpuzip_field_t &field, bool rms, double bound, void *to, std::uint64_t capacity) = 0;
   /* Decompresses what compress wrote into the array. */
   virtual void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) = 0;

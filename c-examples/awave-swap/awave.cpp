@@ -1,10 +1,12 @@
-// A reverse time migration as Awave-3D does it, on one page: written against GPUZIP 2.x's headers, and not changed for gpuzip. The Makefile
-// beside it shows what changes. Two "devices" with a source each follow one schedule.
+// A reverse time migration as Awave-3D does it, on one page. The program is written for the headers
+// of GPUZIP 2.x and compiles unchanged with gpuzip's; the Makefile beside it shows what changes in
+// the build. Two "devices" with one source each follow one schedule.
 //
 //   awave [steps [algorithm [cache slots [compressor]]]]
 //
-// compares the images with those of a run that keeps every state. Exits with 1 if they are not the same, with a compressor if they are off by
-// more than 1 %; with 2 and the reason if the migration fails.
+// The program compares its images with those of a run that keeps every state. It exits with 1 if
+// they differ (with a compressor, if they differ by more than 1 %), and with 2 and the reason if
+// the migration fails.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"
@@ -24,7 +26,7 @@
 static const size_t N1 = 96, N2 = 64, N = N1 * N2;  // depth, the fastest, and distance
 static const int DEVICES = 2, SHOTS = 2;
 
-// GPUZIP 2.x copies device memory; gpuzip copies what it is given.
+// Allocates a wavefield. GPUZIP 2.x needs device memory; gpuzip takes host memory as well.
 static float *wavefield() {
 #ifdef __CUDACC__
   float *u = nullptr;
@@ -47,7 +49,8 @@ static void release(float *u) {
 
 static float courant2(size_t i) { return i % N1 < N1 / 2 ? 0.12f : 0.3f; }  // (v dt / h)^2: two layers
 
-// next = 2 curr - prev + (v dt / h)^2 laplacian(curr), damped at the edges; `next` is prev's memory.
+// next = 2 curr - prev + (v dt / h)^2 laplacian(curr), damped at the edges, where next is written
+// to prev's memory.
 static void leapfrog(const float *curr, float *prev) {
   for (size_t j = 1; j + 1 < N2; j++)
     for (size_t k = 1; k + 1 < N1; k++) {
@@ -61,7 +64,8 @@ static void leapfrog(const float *curr, float *prev) {
 struct Device {
   float *curr = wavefield(), *prev = wavefield(), *adjoint = wavefield(), *adjoint_prev = wavefield();
   size_t source = 0;
-  std::vector<std::vector<float>> data;  // per step, what the receivers at the surface saw
+  // For each step, the values at the receivers at the surface.
+  std::vector<std::vector<float>> data;
   std::vector<float> image = std::vector<float>(N);
 
   Device() = default;
@@ -77,7 +81,7 @@ struct Device {
     data.assign(1, std::vector<float>(N2));
   }
 
-  // From u(ts - 1) to u(ts). Steps that are done again record nothing.
+  // Computes u(ts) from u(ts - 1). A step that is recomputed records no data.
   void forward(int ts) {
     leapfrog(curr, prev);
     std::swap(curr, prev);
@@ -141,7 +145,7 @@ static void migrate(gpuzip_config_t *config, int steps, Device *device) {
   }
 }
 
-// The same with every state in memory.
+// The migration with every state in memory.
 static void migrate_with_every_state(int steps, Device *device) {
   std::vector<std::vector<float>> states;
   for (int shot = 0; shot < SHOTS; shot++)

@@ -1,6 +1,8 @@
 /*
- * The differences are staggered: D u lies half a cell above u, and the divergence that brings it back is -D'. With zeros outside, in
- * the halo, that holds to the last coefficient, so the transpose of a step is written down line by line, from its end to its beginning.
+ * The differences are staggered: D u lies half a cell above u, and the divergence that maps it
+ * back to the points is -D'. With zeros outside of the grid, in the halo, this holds for every
+ * coefficient, so the transpose of a step is written line by line, from the end of the step to
+ * its beginning.
  */
 #include "cpml.h"
 
@@ -8,18 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First difference between points, 8th order, times dx. */
+/* First difference between points, of 8th order, times dx. */
 #define C1 ((real)(1225.0 / 1024.0))
 #define C2 ((real)(-245.0 / 3072.0))
 #define C3 ((real)(49.0 / 5120.0))
 #define C4 ((real)(-5.0 / 7168.0))
 
-/* What a layer would reflect of a wave that meets it head on, were there no grid (Collino and Tsogka 2001). */
+/* Reflection coefficient of a layer at normal incidence, before discretisation (Collino and
+ * Tsogka 2001). */
 #define REFLECTION 1e-6
 
 static const double PI = 3.14159265358979323846;
 
-/* D of the field at f, s apart: its value half a cell above. At a point, that of f - s lies half a cell below. */
+/* D of the field at f, whose neighbours are s values apart: the value half a cell above the
+ * point of f. The value half a cell below that point is D at f - s. */
 static inline real difference(const real *f, ptrdiff_t s)
 {
     return C1 * (f[s] - f[0]) + C2 * (f[2 * s] - f[-s]) + C3 * (f[3 * s] - f[-2 * s]) + C4 * (f[4 * s] - f[-3 * s]);
@@ -50,7 +54,8 @@ double cpml_stable_dt(int dims, double dx, double vmax)
     return dx / (vmax * sqrt(dims) * (1225.0 / 1024.0 + 245.0 / 3072.0 + 49.0 / 5120.0 + 5.0 / 7168.0));
 }
 
-/* Coefficients of the recursion, r of a layer's width inside it: 0 at the model, 1 at the outer edge. */
+/* Coefficients of the recursion at the relative depth r in a layer: 0 at the model, 1 at the
+ * outer edge. */
 static void recursion(double r, double d0, double dt, double freq, real *a, real *b)
 {
     const double d = d0 * r * r, alpha = PI * freq * (1.0 - r);
@@ -59,7 +64,8 @@ static void recursion(double r, double d0, double dt, double freq, real *a, real
     *a = (real)(d / (d + alpha) * (exp(-(d + alpha) * dt) - 1.0));
 }
 
-/* `half` is 1/2 for the slab between points, whose high layer begins half a cell from the last cell of the model, and else 0. */
+/* `half` is 1/2 for the slab between points, whose high layer begins half a cell from the last
+ * cell of the model; 0 for the slab on points. */
 static int slab_init(slab_t *s, const grid_t *g, int axis, double half, double dt, double freq, double vmax)
 {
     const double width = (double)g->border, d0 = -1.5 * vmax * log(REFLECTION) / (width * g->dx);
@@ -205,7 +211,7 @@ void work_free(work_t *w)
     *w = (work_t){.rate = NULL};
 }
 
-/* Lines between the halos, and where the k-th of them begins. */
+/* Number of lines between the halos, and the beginning of the k-th line. */
 static size_t lines(const grid_t *g)
 {
     return inner(g, 1) * inner(g, 2);
@@ -242,7 +248,7 @@ static void add_divergence(const grid_t *g, int axis, const real *f, real *sum)
     }
 }
 
-/* rate += d_a (d_a u + psi) + zeta, and the memory moves on. */
+/* rate += d_a (d_a u + psi) + zeta; advances psi and zeta by a step. */
 static void add_axis(const cpml_t *m, int axis, state_t *x, work_t *w)
 {
     const slab_t *psi = &m->psi[axis], *zeta = &m->zeta[axis];
@@ -280,7 +286,8 @@ void cpml_step(const cpml_t *m, state_t *x, work_t *w, size_t index, real s)
     x->curr = next;
 }
 
-/* sum += the transpose of add_axis, of w->q. D is minus the transpose of the divergence. */
+/* sum += the transpose of add_axis, applied to w->q. D is minus the transpose of the
+ * divergence. */
 static void add_axis_transposed(const cpml_t *m, int axis, state_t *y, work_t *w, real *sum)
 {
     const slab_t *psi = &m->psi[axis], *zeta = &m->zeta[axis];

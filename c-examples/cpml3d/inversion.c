@@ -42,7 +42,7 @@ static void count(const inversion_t *inv)
         inv->stepped();
 }
 
-/* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
+/* Computes u(ts) with its source and records the data at ts in `data`, unless `data` is NULL. */
 static void step(inversion_t *inv, const cpml_t *medium, size_t ts, real *data)
 {
     const survey_t *s = inv->survey;
@@ -76,7 +76,7 @@ void inversion_backward(inversion_t *inv, size_t ts)
 
     count(inv);
     if (ts + 1 == s->steps)
-        return;  /* y(n) is zero, and so is y(n-1) before its data are added */
+        return;  /* y(n) is zero, and y(n-1) is zero before its data are added */
     cpml_step(inv->medium, &inv->u, &inv->work, inv->source, s->wavelet[ts]);
     for (size_t r = 0; r < s->receivers; r++)
         y[s->receiver[r]] += inv->synthetic[at + r] - inv->observed[at + r];

@@ -45,7 +45,8 @@ void kept_save(kept_t *k, const cpml_t *m, size_t ts, const state_t *x)
     state_copy(m, &k->states[ts], x);
 }
 
-/* Of a field, or with `past` of field - past, which is how the previous level is coded. */
+/* Relative error of a field, or with `past` of field - past: a codec codes this difference in
+ * place of the previous time level. */
 static double error(const real *got, const real *got_past, const real *exact, const real *exact_past, size_t count)
 {
     double worst = 0.0, largest = 0.0;

@@ -1,7 +1,8 @@
 /*
- * cpml3d: misfit and gradient of waveform inversion, 2-D or 3-D, between absorbing layers whose memory makes a state of four, six or
- * eight fields of unequal size. Read session.c for how gpuzip keeps them, inversion.h for what is computed. Options, models and
- * surveys are rtm3d's.
+ * cpml3d: misfit and gradient of waveform inversion in 2-D or 3-D. The memory variables of the
+ * absorbing layers make a state of four, six or eight fields of different sizes. session.c
+ * shows how gpuzip keeps the states, inversion.h explains the computation. Options, models and
+ * surveys are those of rtm3d.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
@@ -26,19 +27,20 @@
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
-/* All that a run allocates; zeroed, it may be freed at any point. */
+/* Everything that a run allocates. After zeroing, the run can be freed at any point. */
 typedef struct run_t {
     cpml_t truth, smooth;
     survey_t survey;
     inversion_t inv;
     checkpoint_t checkpoint;
     kept_t kept;        /* with --verify */
-    real *sum;          /* inv.gradient's counterpart by keeping every state */
+    real *sum;          /* as inv.gradient, with every state kept */
     double *gradient;   /* on the cells of the model */
     outputs_t files;
-    double misfit, checkpointed, store_everything;  /* seconds, the last two */
+    double misfit, checkpointed, store_everything;  /* misfit; then two times in seconds */
     int identical;
-    quality_t quality;  /* of the gradient against that of keeping every state, where they differ; NAN: no memory to compare */
+    /* The gradient compared with the one with every state kept, if they differ; NAN: no memory. */
+    quality_t quality;
 } run_t;
 
 static int run_open(run_t *run, const job_t *job)
@@ -73,7 +75,8 @@ static void swap_sums(run_t *run)
     run->inv.gradient = other;
 }
 
-/* Every shot, and with --verify every shot again: first with all states kept, whose memory then holds what is saved. */
+/* Computes every shot; with --verify each shot twice, the first time with all states kept, with
+ * which the second run compares its snapshots. */
 static int invert(run_t *run, const job_t *job)
 {
     gpuzip_field_t fields[MAX_FIELDS];
@@ -104,7 +107,7 @@ static int invert(run_t *run, const job_t *job)
     return 0;
 }
 
-/* How far the gradients are from each other. */
+/* Measures the difference of the two gradients. */
 static void compare(run_t *run, const job_t *job)
 {
     const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
@@ -186,7 +189,7 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("look at           %s\n                  %s\n", run->files.gradient_png, run->files.model_png);
 }
 
-/* Whether all that was printed has arrived. */
+/* Whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -226,7 +229,7 @@ static int run_job(const job_t *job)
     return status;
 }
 
-/* What rtm3d can do besides. */
+/* Refuses options of rtm3d that this program does not have. */
 static int check_options(const options_t *o)
 {
     if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL)

@@ -6,8 +6,9 @@
 #include "stats.h"
 
 /*
- * Each field has a shape of its own. Only u has a past: prev is declared as the previous level of curr, so that a lossy codec keeps
- * their difference accurate; memory variables stand for themselves.
+ * Each field has its own shape. Only u has a previous time level: prev is declared as the
+ * previous level of curr, so a lossy codec also bounds the error of their difference. Memory
+ * variables are independent fields.
  */
 uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields[MAX_FIELDS])
 {
@@ -20,7 +21,7 @@ uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields
                                        .n1 = (shape)[0], .n2 = (shape)[1], .n3 = (shape)[2], \
                                        .type = sizeof(real) == sizeof(double), .role = (role_)}
     ADD(x->curr, extents, 0);
-    ADD(x->prev, extents, 1);  /* of field 0 */
+    ADD(x->prev, extents, 1);  /* previous level of field 0 */
     for (int axis = 0; axis < m->dims; axis++) {
         ADD(x->psi[axis], m->psi[axis].n, 0);
         ADD(x->zeta[axis], m->zeta[axis].n, 0);
@@ -37,7 +38,7 @@ static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t
 
     cfg->range_actions = 0;  /* the loop below takes one step per action */
     if (cfg->backend == 0)
-        cfg->backend = 1;  /* this code computes on the host, and its fields are not known yet */
+        cfg->backend = 1;  /* this code computes on the host; its fields are not allocated yet */
     checkpoint_remember(c, cfg);
     c->plan.struct_size = sizeof c->plan;
     if ((status = gpuzip_init(cfg, (int32_t)steps, fields, count, &c->session)) < 0)
@@ -58,7 +59,7 @@ int session_open(checkpoint_t *c, const char *config, const cpml_t *m, size_t st
     return failed ? -1 : 0;
 }
 
-/* A snapshot comes back; a lossy one need not have zeros in the halo. */
+/* Retrieves a snapshot. A lossy snapshot may have other values than zero in the halo. */
 static int restore(gpuzip_t *session, inversion_t *inv, size_t ts, kept_t *k)
 {
     wavefield_t u = {.curr = inv->u.curr, .prev = inv->u.prev};
@@ -76,7 +77,8 @@ static int restore(gpuzip_t *session, inversion_t *inv, size_t ts, kept_t *k)
 static int save(gpuzip_t *session, const inversion_t *inv, size_t ts, kept_t *k)
 {
     gpuzip_field_t fields[MAX_FIELDS];
-    const uint32_t count = session_fields(inv->medium, &inv->u, fields);  /* curr and prev change places at every step */
+    /* curr and prev change places at every step. */
+    const uint32_t count = session_fields(inv->medium, &inv->u, fields);
 
     if (checkpoint_failed(gpuzip_save(session, (int32_t)ts, fields, count, NULL)))
         return -1;
@@ -85,7 +87,7 @@ static int save(gpuzip_t *session, const inversion_t *inv, size_t ts, kept_t *k)
     return 0;
 }
 
-/* The whole of checkpointing: do what the action says, until there is none left. */
+/* The checkpointing loop: does what each action says, until TERMINATE. */
 static int sweep(gpuzip_t *session, inversion_t *inv, kept_t *k)
 {
     gpuzip_action_t action;

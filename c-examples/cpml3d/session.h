@@ -1,4 +1,5 @@
-/* The gradient of a shot with gpuzip: what a time loop whose state has many fields has to do to be checkpointed. */
+/* The gradient of a shot with gpuzip: all that checkpointing adds to a time loop whose state
+ * has many fields. */
 #ifndef CPML_SESSION_H
 #define CPML_SESSION_H
 
@@ -10,11 +11,14 @@
 /* curr and prev, and psi and zeta of each axis. */
 #define MAX_FIELDS (2 + 2 * AXES)
 
-/* The state `x` in the library's words; how many fields it has. `x` may be NULL. */
+/* Describes the state `x` as fields of gpuzip and returns their number. `x` may be NULL: shapes
+ * only. */
 uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields[MAX_FIELDS]);
-/* Plans `steps` steps under a configuration file (NULL: none) and the environment. 0, or -1 with the reason on stderr. */
+/* Makes a session for `steps` steps, configured by the file `config` (NULL: none) and the
+ * environment. Returns 0, or -1 with the reason on stderr. */
 int session_open(checkpoint_t *c, const char *config, const cpml_t *m, size_t steps);
-/* Adds the gradient of the shot that was observed. `k` compares snapshots, or is NULL. 0, or -1 with the reason on stderr. */
+/* Adds the gradient of the observed shot. `k` compares snapshots, or is NULL. Returns 0, or -1
+ * with the reason on stderr. */
 int session_gradient(checkpoint_t *c, inversion_t *inv, kept_t *k);
 
 #endif

@@ -10,17 +10,18 @@
 #include "message.h"
 #include "propagator.h"
 
-#define REPEATS 7                       /* the best of these counts */
+#define REPEATS 7                       /* the fastest repeat counts */
 #define STEPS 10                        /* per repeat */
-#define COPY_BYTES ((size_t)256 << 20)  /* far beyond any cache */
+#define COPY_BYTES ((size_t)256 << 20)  /* far larger than any cache */
 
-/* Memory traffic of a step: u and K are read, u- is read and overwritten; see propagator.c. */
+/* Bytes of memory traffic per point and step: u and K are read, u- is read and overwritten; see
+ * propagator.c. */
 #define BYTES_PER_POINT (4.0 * sizeof(real))
 
 typedef struct speed_t {
     int threads;
     double points;  /* points per second of the propagator */
-    double copy;    /* bytes per second of memcpy, read and written ones together */
+    double copy;    /* bytes per second of memcpy, read plus written bytes */
 } speed_t;
 
 static double best_step(const medium_t *m, wavefield_t *w)
@@ -86,7 +87,8 @@ static void print_json(const grid_t *g, const speed_t *s, int count)
     puts("]}");
 }
 
-/* A plane of constant velocity with a pulse in it: the work is the same for any model. */
+/* Makes a plane of constant velocity with a pulse: the amount of work does not depend on the
+ * model. */
 static int prepare(grid_t *g, medium_t *m, wavefield_t *w)
 {
     const size_t cells = g->n1 * g->n2 * g->n3;
@@ -117,7 +119,7 @@ int bench(const options_t *o)
                            o->n3 != 0 ? o->n3 : cells, border, 10.0);
 
     if (status == 0 && to != NULL && from != NULL && prepare(&g, &m, &w) == 0) {
-        memset(from, 1, COPY_BYTES);  /* pages exist before they are timed */
+        memset(from, 1, COPY_BYTES);  /* allocates the pages before the timing */
         memset(to, 2, COPY_BYTES);
         for (int i = 0; i < count; i++)
             speed[i] = measure(i == 0 ? 1 : all, &m, &w, to, from);

@@ -6,7 +6,7 @@
 #include "message.h"
 #include "stats.h"
 
-/* The library never exits or prints: a call returns a status, and the reason is a text. */
+/* The library never exits or prints: a call returns a status, and gpuzip_last_error the reason. */
 int checkpoint_failed(gpuzip_status_t status)
 {
     if (status > 0)
@@ -17,8 +17,9 @@ int checkpoint_failed(gpuzip_status_t status)
 }
 
 /*
- * The state of a second-order equation is two fields of which one is the other's past: declaring
- * the pair lets a lossy codec keep their difference, which is the velocity, accurate as well.
+ * The state of a second-order equation is two time levels, and field 1 is declared as the
+ * previous level of field 0. A lossy codec then also bounds the error of their difference,
+ * which acts as a velocity.
  */
 void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2])
 {
@@ -29,7 +30,7 @@ void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fie
         fields[i].n2 = g->e2;
         fields[i].n3 = g->e3;
         fields[i].type = sizeof(real) == sizeof(double);  /* 0 FP32, 1 FP64 */
-        fields[i].role = i;                               /* 1: previous level of field 0 */
+        fields[i].role = i;                               /* 1: previous time level of field 0 */
     }
 }
 
@@ -43,7 +44,7 @@ static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t field
         cfg->error_bound = s->error_bound;
     }
     if (s->unpaired)
-        fields[1].role = 0;  /* a session goes by the roles that it is given at init */
+        fields[1].role = 0;  /* a session uses the roles given at init */
 }
 
 void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg)
@@ -94,7 +95,7 @@ int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t
     return checkpoint_failed(checkpoint_start(c, config, NULL, g, steps, u)) ? -1 : 0;
 }
 
-/* The whole of checkpointing: do what the action says, until there is none left. */
+/* The checkpointing loop: does what each action says, until TERMINATE. */
 static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
 {
     const grid_t *g = &shot->medium->grid;
@@ -117,7 +118,7 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
         case GPUZIP_ACTION_RESTORE:
             if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, NULL)))
                 return -1;
-            wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot need not have zeros there */
+            wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may have other values there */
             break;
         case GPUZIP_ACTION_BACKWARD:
             shot_backward(shot, (size_t)action.ts, shot->u.curr, image);

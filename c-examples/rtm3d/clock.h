@@ -1,4 +1,4 @@
-/* Seconds of a clock that only goes forwards. Needs _POSIX_C_SOURCE >= 199309L. */
+/* Seconds of a clock that never goes back. Needs _POSIX_C_SOURCE >= 199309L. */
 #ifndef RTM_CLOCK_H
 #define RTM_CLOCK_H
 

@@ -6,7 +6,8 @@
 
 enum { LITERALS = 286, DISTANCES = 30, ORDERS = 19, END = 256, LEAST = 3, MOST = 258, REACH = 32768, DEEPEST = 15 };
 
-/* A Huffman code: of each symbol the length in bits, 0 where it does not occur, and the bits, first bit lowest. */
+/* A Huffman code: for each symbol the number of bits (0 if the symbol does not occur) and the
+ * bits, with the first bit lowest. */
 typedef struct code_t {
     uint8_t length[LITERALS];
     uint16_t bits[LITERALS];
@@ -14,7 +15,7 @@ typedef struct code_t {
 
 typedef struct writer_t {
     unsigned char *at;
-    uint64_t held;  /* bits that are not written yet */
+    uint64_t held;  /* bits that are not yet written */
     int count;
 } writer_t;
 
@@ -27,7 +28,8 @@ static void put(writer_t *w, uint32_t bits, int count)
     }
 }
 
-/* Depths in the tree that joins the two rarest nodes, again and again. Returns the greatest. */
+/* Computes the depth of each symbol in the Huffman tree, which joins the two rarest nodes until
+ * one is left. Returns the greatest depth. */
 static int tree_depths(const size_t *frequency, size_t symbols, uint8_t *depth)
 {
     size_t weight[2 * LITERALS], parent[2 * LITERALS] = {0}, nodes = symbols;
@@ -62,7 +64,8 @@ static int tree_depths(const size_t *frequency, size_t symbols, uint8_t *depth)
     return deepest;
 }
 
-/* The code of these frequencies, no longer than `limit` bits: of rarer symbols the frequencies are raised until it is not. */
+/* Makes the code of these frequencies with at most `limit` bits per symbol: raises the
+ * frequencies of rare symbols until this holds. */
 static void make_code(code_t *code, size_t *frequency, size_t symbols, int limit)
 {
     uint16_t next = 0;
@@ -71,7 +74,7 @@ static void make_code(code_t *code, size_t *frequency, size_t symbols, int limit
     memset(code, 0, sizeof *code);
     for (size_t i = 0; i < symbols; i++)
         used += frequency[i] > 0;
-    for (size_t i = 0; used < 2; i++)  /* a code has two symbols at least */
+    for (size_t i = 0; used < 2; i++)  /* a code needs at least two symbols */
         if (frequency[i] == 0)
             frequency[i] = 1, used++;
     while (tree_depths(frequency, symbols, code->length) > limit)
@@ -92,7 +95,8 @@ static void put_symbol(writer_t *w, const code_t *code, size_t symbol)
     put(w, code->bits[symbol], code->length[symbol]);
 }
 
-/* The symbol of a length or distance, and the bits that tell the rest: values in steps that double every `period` symbols. */
+/* The symbol of a length or distance and the bits of the rest: the width of a symbol's interval
+ * doubles every `period` symbols. */
 typedef struct split_t {
     size_t symbol;
     uint32_t rest;
@@ -123,7 +127,7 @@ static split_t split_length(size_t length)
     return s;
 }
 
-/* Bytes from `at` on that repeat those `distance` before. */
+/* Number of bytes from `at` on that equal the bytes `distance` before them. */
 static size_t repeated(const unsigned char *data, size_t at, size_t size, size_t distance)
 {
     size_t n = 0;
@@ -134,7 +138,7 @@ static size_t repeated(const unsigned char *data, size_t at, size_t size, size_t
     return n;
 }
 
-/* Walks over the data: counts symbols, or with a writer writes them. */
+/* Passes over the data and counts symbols; with a writer, writes them. */
 static void walk(const unsigned char *data, size_t size, size_t row, size_t *literals, size_t *distances, writer_t *w, const code_t *code)
 {
     for (size_t at = 0; at < size;) {
@@ -162,7 +166,7 @@ static void walk(const unsigned char *data, size_t size, size_t row, size_t *lit
     }
 }
 
-/* The lengths of both codes, themselves in a Huffman code. */
+/* Writes the bit lengths of both codes, themselves in a Huffman code. */
 static void put_codes(writer_t *w, const code_t *code)
 {
     static const unsigned char order[ORDERS] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
@@ -197,7 +201,8 @@ static uint32_t adler32(const unsigned char *data, size_t size)
 
 unsigned char *deflate_rows(const unsigned char *data, size_t size, size_t row, size_t *length)
 {
-    /* No symbol is longer than DEEPEST bits, and no repetition longer than the bytes that it stands for. */
+    /* No symbol is longer than DEEPEST bits, and no repetition is longer than the bytes it
+     * stands for. */
     unsigned char *stream = malloc(2 * size + 1024);
     size_t literals[LITERALS] = {0}, distances[DISTANCES] = {0};
     const uint32_t sum = adler32(data, size);
@@ -211,7 +216,7 @@ unsigned char *deflate_rows(const unsigned char *data, size_t size, size_t row, 
     make_code(&code[0], literals, LITERALS, DEEPEST);
     make_code(&code[1], distances, DISTANCES, DEEPEST);
     put(&w, 0x0178, 16);  /* zlib: deflate, 32 KiB */
-    put(&w, 5, 3);        /* the last block, with codes of its own */
+    put(&w, 5, 3);        /* the last block, with its own codes */
     put_codes(&w, code);
     walk(data, size, row, NULL, NULL, &w, code);
     put_symbol(&w, &code[0], END);

@@ -7,9 +7,9 @@
 
 #include "plot.h"
 
-#define MUTE 12        /* depth in cells at which an image is shown in full */
+#define MUTE 12        /* depth in cells from which on an image is not muted */
 
-/* Cells of the slice along the line; depth has g->n1. */
+/* Cells of the slice along the shot line; in depth the slice has g->n1 cells. */
 static size_t line_length(const grid_t *g)
 {
     return g->n3 >= g->n2 ? g->n3 : g->n2;
@@ -27,7 +27,7 @@ static float *slice(const grid_t *g, const float *volume)
     return out;
 }
 
-/* Values lo..hi as grey. Outside 2-D the title tells where the slice is. */
+/* Draws the values lo..hi as grey. In 3-D the title says where the slice lies. */
 static int write_slice(const char *path, const grid_t *g, const float *cells, const char *title, axis_t grey)
 {
     const size_t n = line_length(g), across = g->n3 >= g->n2 ? g->n2 : g->n3;

@@ -5,7 +5,7 @@ double gradient_misfit(const shot_t *shot)
     const size_t receivers = shot->survey->receivers;
     double sum = 0.0;
 
-    /* No data exist at 0. */
+    /* There are no data at step 0. */
     for (size_t i = receivers; i < shot->survey->steps * receivers; i++) {
         const double r = (double)shot->synthetic[i] - (double)shot->observed[i];
         sum += r * r;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* a * b, or 0 where that does not fit (no extent here is 0). */
+/* a * b, or 0 if the product does not fit (no extent here is 0). */
 static size_t product(size_t a, size_t b)
 {
     return b != 0 && a > SIZE_MAX / b ? 0 : a * b;
@@ -40,7 +40,8 @@ size_t grid_nearest(size_t i, size_t origin, size_t n)
     return i < origin ? 0 : (i - origin < n ? i - origin : n - 1);
 }
 
-/* Huge pages, where there are any, made 3-D steps about 20 % faster; prefetching paid only with them. */
+/* Huge pages make 3-D steps about 20 % faster where the system has them; prefetching is faster
+ * only with huge pages. */
 real *field_alloc(const grid_t *g)
 {
     const size_t page = (size_t)2 << 20, bytes = g->points * sizeof(real);
@@ -50,10 +51,11 @@ real *field_alloc(const grid_t *g)
     if (posix_memalign(&memory, page, bytes) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE
-    madvise(memory, bytes, MADV_HUGEPAGE);  /* only a wish: its failure changes nothing */
+    madvise(memory, bytes, MADV_HUGEPAGE);  /* a hint: its failure changes nothing */
 #endif
     field = memory;
-    /* Each thread touches first, and so places near itself, the lines that it will compute. */
+    /* Each thread first touches the lines that it will compute, so that they lie in memory near
+     * it. */
 #pragma omp parallel for schedule(static)
     for (size_t line = 0; line < g->e2 * g->e3; line++)
         memset(field + line * g->e1, 0, g->e1 * sizeof *field);

@@ -11,7 +11,8 @@ void image_normalise(const image_t *image, float *out)
     }
 }
 
-/* Second difference along one axis at position i of n; the value continues beyond the edges. */
+/* Second difference along one axis at position i of n; beyond the edges the edge values
+ * continue. */
 static double second_difference(const float *f, size_t i, size_t n, size_t stride)
 {
     const double below = i > 0 ? *(f - stride) : *f;

@@ -6,7 +6,7 @@
 
 #include "shot.h"
 
-/* out = I / (S + 1e-3 max S): evens out what was lit more, above all the sources. */
+/* out = I / (S + 1e-3 max S): evens out the illumination, above all near the sources. */
 void image_normalise(const image_t *image, float *out);
 /* out = -laplacian(in), in units of 1/dx^2: removes the smooth backscatter of turning waves. */
 void image_filter(const grid_t *g, const float *in, float *out);

@@ -14,7 +14,7 @@ static size_t or_default(size_t value, size_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* Dimensions of the model (before extrusion) and the grid of the run. */
+/* Sets the dimensions of the model (before extrusion) and the grid of the run. */
 static int make_grid(job_t *job, const options_t *o, size_t *n3_of_model)
 {
     const size_t n1 = or_default(o->n1, 64), n2 = or_default(o->n2, 48);
@@ -45,7 +45,7 @@ static float *load(const char *path, const options_t *o, const grid_t *g, size_t
     return v;
 }
 
-/* The true and the smooth model, and the range of velocities in both. */
+/* Makes the true and the smooth model and finds the range of velocities in both. */
 static int make_models(job_t *job, const options_t *o, size_t n3, double *vmin, double *vmax)
 {
     const grid_t *g = &job->grid;
@@ -66,14 +66,15 @@ static int make_models(job_t *job, const options_t *o, size_t n3, double *vmin, 
     return 0;
 }
 
-/* Rounded down to three significant digits: a number that can be typed again. */
+/* Rounds x down to three significant digits, so that a user can type the printed number again. */
 static double three_digits(double x)
 {
     const double unit = pow(10.0, floor(log10(x)) - 2.0);
     return floor(x / unit) * unit;
 }
 
-/* Time to the bottom and back up, sideways by as much as the depth at most, and the wavelet's length. */
+/* Steps for the way to the bottom and back, sideways by at most the depth, plus the length of
+ * the wavelet. */
 static double default_steps(const job_t *job)
 {
     const grid_t *g = &job->grid;
@@ -86,7 +87,7 @@ static double default_steps(const job_t *job)
 static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
 {
     const double limit = stable_dt(grid_dims(&job->grid), job->grid.dx, vmax);
-    const double wavelength = vmin / job->grid.dx;  /* in cells, times frequency */
+    const double wavelength = vmin / job->grid.dx;  /* in cells, times the frequency */
 
     job->dt = o->dt > 0 ? o->dt : three_digits(0.9 * limit);
     if (job->dt > limit)
@@ -105,7 +106,7 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
     return 0;
 }
 
-/* What is done instead of one migration. */
+/* Sets up the tasks that replace a migration: dumps and sweeps. */
 static int make_task(job_t *job, const options_t *o)
 {
     const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;

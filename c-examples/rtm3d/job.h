@@ -1,4 +1,4 @@
-/* What is to be done: the options, completed and checked against models and physics. */
+/* The job: the options, completed and checked against models and physics. */
 #ifndef RTM_JOB_H
 #define RTM_JOB_H
 
@@ -11,19 +11,20 @@ typedef struct job_t {
     const char *config;  /* of gpuzip, or NULL */
     const char *out;     /* folder */
     grid_t grid;
-    float *model;        /* the truth, in which data are observed */
-    float *smooth;       /* what a migration knows of it */
+    float *model;        /* the true model, in which data are observed */
+    float *smooth;       /* the smooth model, in which waves are migrated */
     double dt, freq;
     double vmin;         /* slowest velocity */
     size_t steps, shots;
     size_t *dump;        /* time steps whose states are dumped, ascending */
-    size_t dumps;        /* how many; 0: migrate */
+    size_t dumps;        /* their number; 0: migrate */
     setting_t *setting;  /* codec settings to compare */
-    size_t settings;     /* how many; 0: migrate once */
+    size_t settings;     /* their number; 0: migrate once */
     int verify, json, gradient, taylor, tune;
 } job_t;
 
-/* 0, or -1 with the reason and a remedy on stderr; then nothing is left to be freed. */
+/* Returns 0, or -1 with the reason and a remedy on stderr; after -1 nothing is left to be
+ * freed. */
 int job_prepare(job_t *job, const options_t *o);
 void job_free(job_t *job);
 

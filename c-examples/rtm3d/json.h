@@ -1,10 +1,11 @@
-/* JSON on stdout. */
+/* Prints JSON on stdout. */
 #ifndef RTM_JSON_H
 #define RTM_JSON_H
 
-/* "key": "text", with what JSON does not allow in a text escaped, and what is no text replaced. */
+/* Prints "key": "text". Characters that JSON does not allow are escaped, invalid UTF-8 is
+ * replaced. */
 void json_text(const char *key, const char *text);
-/* The text alone, in quotes. */
+/* Prints the text alone, in quotes. */
 void json_string(const char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * rtm3d: reverse time migration, 2-D or 3-D, with the states of the forward sweep handed to the
- * adjoint one by gpuzip. Read checkpoint.c for how that is done and shot.h for what is computed.
+ * rtm3d: reverse time migration in 2-D or 3-D; gpuzip keeps the states of the forward sweep for
+ * the adjoint sweep. checkpoint.c shows how, and shot.h explains the computation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
-/* All that a run allocates; zeroed, it may be freed at any point. */
+/* Everything that a run allocates. After zeroing, the run can be freed at any point. */
 typedef struct run_t {
     medium_t truth, smooth;
     survey_t survey;
@@ -34,8 +34,8 @@ typedef struct run_t {
     reference_t reference;
     int observed;      /* whether the shot has data */
     image_t one;       /* of one shot */
-    image_t image;     /* by checkpointing */
-    image_t expected;  /* by keeping every state */
+    image_t image;     /* with checkpointing */
+    image_t expected;  /* with every state kept */
     taylor_t taylor;   /* with --taylor */
     tuned_t tuned;     /* with --tune */
     double *gradient;  /* with --gradient: on the cells of the model */
@@ -92,7 +92,7 @@ static void run_close(run_t *run)
         (sum) += seconds() - start_;        \
     } while (0)
 
-/* After the first shot. */
+/* Measures a profile after the first shot and plans the next shots with it. */
 static int tune(run_t *run, results_t *r)
 {
     if (tune_take(&run->tuned, &run->checkpoint) != 0 || tune_apply(&run->tuned, &run->checkpoint) != 0)
@@ -101,7 +101,7 @@ static int tune(run_t *run, results_t *r)
     return 0;
 }
 
-/* Of all shots. */
+/* Time steps of all shots, for the progress bar. */
 static double steps_to_take(const run_t *run, const job_t *job)
 {
     return progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
@@ -125,7 +125,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
             return -1;
         if (job->tune && i == 0 && tune(run, r) != 0)
             return -1;
-        progress_replan(steps_to_take(run, job));  /* `auto` may have planned anew */
+        progress_replan(steps_to_take(run, job));  /* `auto` may have made a new plan */
         image_stack(&run->image, &run->one);
         r->misfit += job->gradient ? gradient_misfit(&run->shot) : 0.0;
         if (job->verify) {
@@ -143,7 +143,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
     return 0;
 }
 
-/* Whether all that was printed has arrived. */
+/* Whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -152,7 +152,8 @@ static int printed(void)
     return FAILED;
 }
 
-/* Of a sweep: the data of a single shot are modelled once, for all settings. */
+/* Migrates all shots for one setting of a sweep; the data of a single shot are modelled once,
+ * for all settings. */
 static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *image, double *time)
 {
     run_t *run = all;
@@ -191,7 +192,7 @@ static int same(const image_t *a, const image_t *b)
            (a->gradient == NULL || memcmp(a->gradient, b->gradient, a->points * sizeof(real)) == 0);
 }
 
-/* Files and figures of the gradient; 0 or -1. */
+/* Writes the files and figures of the gradient. Returns 0 or -1. */
 static int finish_gradient(run_t *run, const job_t *job, results_t *r)
 {
     gradient_collect(&job->grid, job->smooth, run->image.gradient, run->gradient);

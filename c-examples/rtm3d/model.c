@@ -16,7 +16,7 @@ static float *allocate(size_t cells)
     return v;
 }
 
-/* Size of an open file, left at its beginning; -1 where it has none. */
+/* Size in bytes of an open file, whose position becomes 0; -1 if the file has no size. */
 static long long file_size(FILE *file)
 {
     long end = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
@@ -24,7 +24,7 @@ static long long file_size(FILE *file)
     return end;
 }
 
-/* The file is little-endian; so, without this, would the machine have to be. */
+/* Converts values of a little-endian file to this machine's byte order. */
 static void from_little_endian(float *v, size_t cells)
 {
     for (size_t i = 0; i < cells; i++) {
@@ -68,7 +68,7 @@ static float salt(double z, double x, double y)
     static const float speed[] = {1700, 1900, 2200, 2050, 2450, 2750, 2550, 3200};
     const double r2 = x * x + y * y;
     const double dome = 0.36 + 1.1 * r2, base = 0.80;
-    /* The dome has dragged the layers upwards around it; folds make the rest less flat. */
+    /* The dome has dragged the layers around it upwards; folds bend the layers elsewhere. */
     const double layer = z + z * (0.22 * exp(-r2 / 0.15) + 0.03 * sin(5.0 * x + 2.0 * y));
     size_t k = sizeof top / sizeof *top - 1;
 
@@ -97,7 +97,8 @@ float *model_salt(size_t n1, size_t n2, size_t n3)
     return v;
 }
 
-/* One axis of the Gaussian: `count` values `stride` apart, edges continued; `line` is scratch. */
+/* Smooths along one axis: `count` values `stride` apart, with edge values continued; `line` is
+ * scratch memory. */
 static void smooth_line(double *s, size_t count, size_t stride, const double *weight,
                         ptrdiff_t reach, double *line)
 {

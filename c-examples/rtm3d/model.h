@@ -4,20 +4,22 @@
 
 #include <stddef.h>
 
-/* Every function returns memory to free(), or NULL with the reason on stderr. */
+/* Every function that returns a pointer returns memory to free(), or NULL with the reason on
+ * stderr. */
 
-/* Reads raw little-endian FP32; the size of the file must be that of the dimensions. */
+/* Reads raw little-endian FP32; the file must have the size of the dimensions. */
 float *model_load(const char *path, size_t n1, size_t n2, size_t n3);
-/* Layers pierced by a salt dome, in any size; 2-D where n3 is 1. */
+/* Makes layers pierced by a salt dome, for any size; 2-D if n3 is 1. */
 float *model_salt(size_t n1, size_t n2, size_t n3);
-/* Smooths slowness (so that travel times are kept) with a Gaussian of `cells` standard deviation. */
+/* Smooths slowness, which keeps travel times, with a Gaussian of standard deviation `cells`. */
 float *model_smooth(const float *v, size_t n1, size_t n2, size_t n3, double cells);
-/* The 2-D model `v` repeated n3 times. */
+/* Repeats the 2-D model `v` n3 times. */
 float *model_extrude(const float *v, size_t n1, size_t n2, size_t n3);
 
-/* Range of the velocities; 0, or -1 with the reason on stderr where one is not finite or positive. */
+/* Finds the range of the velocities. Returns 0, or -1 with the reason on stderr if a velocity
+ * is not finite or not positive. */
 int model_range(const float *v, size_t cells, const char *name, double *vmin, double *vmax);
-/* Harmonic mean: distance over it is travel time. */
+/* Harmonic mean of the velocities: distance over this mean is the travel time. */
 double model_mean(const float *v, size_t cells);
 
 #endif

@@ -10,12 +10,12 @@
 
 enum kind { FLAG, TEXT, COUNT, NUMBER };
 
-/* One row per option: parsing, checking and --help all read this table. */
+/* One row for each option; parsing, checking and --help read this table. */
 static const struct option {
     const char *name;
     enum kind kind;
-    size_t offset;    /* in options_t */
-    double min, max;  /* of a value */
+    size_t offset;    /* of the member in options_t */
+    double min, max;  /* smallest and largest value */
     const char *help;
 } OPTIONS[] = {
     {"--model", TEXT, offsetof(options_t, model), 0, 0,
@@ -85,7 +85,7 @@ void options_help(const char *about, const char *without)
     puts("\nexit code: 0 done; 1 failed, or what --verify or --taylor compared is not the same; 2 bad options or model");
 }
 
-/* The option called `arg`, up to a '=' if there is one. */
+/* Finds the option named `arg`, up to a '=' in `arg`. */
 static const struct option *find(const char *arg)
 {
     const size_t length = strcspn(arg, "=");

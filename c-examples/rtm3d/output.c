@@ -17,7 +17,7 @@ static int name_file(char *path, size_t size, const char *folder, const char *fi
     return n > 0 && (size_t)n < size ? 0 : complain("--out %s: the path is too long", folder);
 }
 
-/* Creates a folder and those that it lies in. */
+/* Creates a folder and its missing parents. */
 static int make_folders(const char *path)
 {
     char part[sizeof((outputs_t *)0)->image];

@@ -1,4 +1,4 @@
-/* The files of a run. */
+/* Writes the files of a run. */
 #ifndef RTM_OUTPUT_H
 #define RTM_OUTPUT_H
 
@@ -6,13 +6,15 @@
 #include "report.h"
 #include "shot.h"
 
-/* Creates the folder `out` if need be; 0, or -1 with the reason on stderr. */
+/* Creates the folder `out` if it does not exist. Returns 0, or -1 with the reason on stderr. */
 int output_folder(const char *out);
-/* The same, and names the files in it; 0, or -1 with the reason on stderr. */
+/* As output_folder, and names the files in the folder. */
 int output_open(outputs_t *files, const char *out);
-/* Writes the gradient of the same cells (raw FP32, units of gradient.h) and its picture; 0 or -1. */
+/* Writes the gradient on the model's cells (raw FP32, units of gradient.h) and its picture.
+ * Returns 0 or -1. */
 int output_gradient(const outputs_t *files, const job_t *job, const double *gradient);
-/* Writes image and filtered image (raw FP32, model cells, n1 fastest) and all pictures; 0 or -1. */
+/* Writes image and filtered image (raw FP32, model cells, n1 fastest) and all pictures. Returns
+ * 0 or -1. */
 int output_write(const outputs_t *files, const job_t *job, const image_t *image);
 
 #endif

@@ -10,7 +10,9 @@
 
 enum {
     LONG = 800,  /* pixels of the slice's longer side */
-    FLAT = 4,    /* the shorter side has at least a quarter of that: what is flatter is stretched, and its axis says so */
+    /* The shorter side has at least LONG / FLAT pixels; a flatter slice is stretched, as its
+     * axis says. */
+    FLAT = 4,
     DOTS = 2,    /* pixels per dot of a glyph */
     ADVANCE = 6 * DOTS,
     TEXT = 7 * DOTS,
@@ -29,7 +31,8 @@ typedef struct canvas_t {
     size_t w, h;  /* of the slice, whose corner is (LEFT, TOP) */
 } canvas_t;
 
-/* Five columns of eight dots, the lowest bit on top, the last below the line. Letters have one case. */
+/* Letters as five columns of eight dots: the lowest bit is the top dot, the highest bit lies
+ * below the line. Upper and lower case are equal. */
 static const struct glyph {
     char letter;
     unsigned char column[5];
@@ -71,7 +74,8 @@ static void letter(canvas_t *c, size_t x, size_t y, char which)
     }
 }
 
-/* Text with its left edge, middle (0.5) or right edge (1) at x; what does not fit is left out. */
+/* Draws text with its left edge (anchor 0), middle (0.5) or right edge (1) at x; text outside
+ * the picture is cut. */
 static void text(canvas_t *c, size_t x, size_t y, double anchor, const char *string)
 {
     const double left = (double)x - anchor * (double)(strlen(string) * ADVANCE);
@@ -81,7 +85,8 @@ static void text(canvas_t *c, size_t x, size_t y, double anchor, const char *str
         letter(c, x, y, *string);
 }
 
-/* The unit that an axis is labelled in, and how many of the given one it has: metres become kilometres where there are many. */
+/* The unit of an axis's labels and its number of given units: long axes in metres are labelled
+ * in kilometres. */
 static double unit_of(const axis_t *a, const char **name)
 {
     const int kilo = strcmp(a->unit, "m") == 0 && fmax(fabs(a->from), fabs(a->to)) >= 2000.0;
@@ -89,7 +94,7 @@ static double unit_of(const axis_t *a, const char **name)
     return kilo ? 1000.0 : 1.0;
 }
 
-/* An axis's name and unit, and how much the slice is stretched along it. */
+/* Writes an axis's name and unit, and the factor by which the slice is stretched along it. */
 static void caption(const axis_t *a, double stretch, char *out, size_t size)
 {
     const char *unit;
@@ -101,14 +106,16 @@ static void caption(const axis_t *a, double stretch, char *out, size_t size)
         snprintf(out + n, size - (size_t)n, " x %.3g", stretch);
 }
 
-/* 1, 2 or 5 times a power of ten, such that `extent` has at most `ticks` of them. */
+/* The distance of ticks: 1, 2 or 5 times a power of ten, with at most `ticks` ticks in
+ * `extent`. */
 static double tick_step(double extent, double ticks)
 {
     const double least = extent / fmax(1.0, ticks), unit = pow(10.0, floor(log10(least)));
     return least <= unit ? unit : least <= 2.0 * unit ? 2.0 * unit : least <= 5.0 * unit ? 5.0 * unit : 10.0 * unit;
 }
 
-/* Ticks and their numbers along `pixels` pixels from (x, y) on: to the right with numbers below them, or down with numbers at their left. */
+/* Draws ticks and their numbers along `pixels` pixels from (x, y): to the right with numbers
+ * below, or down with numbers on the left. */
 static void ticks(canvas_t *c, const axis_t *a, size_t x, size_t y, size_t pixels, int down)
 {
     const char *unit;
@@ -129,7 +136,7 @@ static void ticks(canvas_t *c, const axis_t *a, size_t x, size_t y, size_t pixel
     }
 }
 
-/* The value at (x, y) in cells, between the centres of cells interpolated. */
+/* The value at (x, y) in cells, interpolated between the centres of cells. */
 static double between(const plot_t *p, double x, double y)
 {
     const double xc = fmax(0.0, fmin((double)(p->width - 1), x - 0.5)), yc = fmax(0.0, fmin((double)(p->height - 1), y - 0.5));
@@ -140,7 +147,8 @@ static double between(const plot_t *p, double x, double y)
     return (1.0 - fy) * ((1.0 - fx) * upper[x0] + fx * upper[x1]) + fy * ((1.0 - fx) * lower[x0] + fx * lower[x1]);
 }
 
-/* The mean over a pixel that covers `dx` x `dy` cells from (x, y) on, by one value per cell. */
+/* The mean over a pixel that covers `dx` x `dy` cells from (x, y) on, with one sample for each
+ * cell. */
 static double mean_of(const plot_t *p, double x, double y, double dx, double dy)
 {
     const size_t columns = (size_t)ceil(dx), rows = (size_t)ceil(dy);
@@ -173,7 +181,7 @@ static void draw_slice(canvas_t *c, const plot_t *p)
     frame(c, LEFT, TOP, c->w, c->h);
 }
 
-/* White, the largest value, on top. */
+/* Draws the grey scale, with white, the largest value, on top. */
 static void draw_scale(canvas_t *c, const plot_t *p)
 {
     const size_t x = LEFT + c->w + 3 * GAP;
@@ -194,7 +202,8 @@ static void draw_scale(canvas_t *c, const plot_t *p)
     text(c, c->width - DOTS, GAP + TEXT + GAP, 1.0, name);
 }
 
-/* Pixels of the slice: its shape as far as that can be seen. Returns how much the flatter side is stretched. */
+/* Computes the size of the slice in pixels: its shape, unless it is too flat. Returns the
+ * factor by which the shorter side is stretched. */
 static double size_of(const plot_t *p, size_t *w, size_t *h)
 {
     const double larger = (double)(p->width > p->height ? p->width : p->height), smaller = (double)(p->width > p->height ? p->height : p->width);

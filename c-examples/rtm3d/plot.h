@@ -1,13 +1,13 @@
-/* A picture of a slice with what is needed to read it: a title, axes in metres or kilometres, and a grey scale beside it. */
+/* Draws a slice with a title, axes in metres or kilometres, and a grey scale beside it. */
 #ifndef RTM_PLOT_H
 #define RTM_PLOT_H
 
 #include <stddef.h>
 
-/* A range of values along an axis, and what they are. */
+/* A range of values along an axis, with their name and unit. */
 typedef struct axis_t {
     const char *name;  /* "distance" */
-    const char *unit;  /* "m": kilometres where that is easier to read; "" none */
+    const char *unit;  /* "m" (shown as kilometres for long axes), or "" for none */
     double from, to;
 } axis_t;
 
@@ -19,7 +19,8 @@ typedef struct plot_t {
     axis_t grey;           /* value of black, value of white */
 } plot_t;
 
-/* Writes a PNG of at most some 1000 x 1000 pixels, whatever the slice has; 0 or -1. */
+/* Writes a PNG of at most about 1000 x 1000 pixels, whatever the number of cells. Returns 0 or
+ * -1. */
 int plot_write(const plot_t *plot, const char *path);
 
 #endif

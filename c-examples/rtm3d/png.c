@@ -1,4 +1,5 @@
-/* PNG (ISO/IEC 15948): 8-bit grey, each row as its difference from the row above, deflated. */
+/* Writes PNG (ISO/IEC 15948): 8-bit grey, each row stored as its difference from the row above,
+ * deflated. */
 #include "png.h"
 
 #include <stdint.h>
@@ -17,7 +18,7 @@ static unsigned char *put32(unsigned char *at, uint32_t value)
     return at;
 }
 
-/* CRC-32 over `data`, continued from `crc`, which begins with all bits set. */
+/* CRC-32 of `data`, continued from `crc`, which begins with all bits set. */
 static uint32_t crc32(uint32_t crc, const unsigned char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -37,7 +38,7 @@ static int write_chunk(FILE *file, const char *type, const unsigned char *data, 
     return fwrite(head, 1, 8, file) == 8 && fwrite(data, 1, size, file) == size && fwrite(tail, 1, 4, file) == 4 ? 0 : -1;
 }
 
-/* Rows that begin with their filter; NULL: no memory. */
+/* Returns the rows, each preceded by its filter number; NULL: no memory. */
 static unsigned char *filter(const unsigned char *pixels, size_t width, size_t height)
 {
     unsigned char *rows = malloc((width + 1) * height);

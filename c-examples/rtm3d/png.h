@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Writes width x height pixels, row by row from the top left; 0 or -1. */
+/* Writes width x height pixels, row by row from the top left. Returns 0 or -1. */
 int png_write(const char *path, const unsigned char *pixels, size_t width, size_t height);
 
 #endif

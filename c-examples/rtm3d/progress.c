@@ -11,12 +11,13 @@
 #include "taylor.h"
 
 #define REDRAW 0.1  /* seconds between two drawings of the bar */
-#define QUIET 2.0   /* seconds between two lines where there is no terminal */
-#define LONGEST 60.0  /* after so many seconds a line comes without a tenth more */
+#define QUIET 2.0   /* seconds between two lines if stderr is no terminal */
+#define LONGEST 60.0  /* seconds after which a line is printed before a tenth of the run is done */
 
 static struct {
     int running, terminal;
-    double begun, told, told_share;  /* seconds; the share of the steps when it was last told */
+    /* Times in seconds, and the share of the steps at the last output. */
+    double begun, told, told_share;
     double done, all;                /* time steps */
     size_t shot, shots;
     const char *what;
@@ -32,7 +33,7 @@ double progress_steps_of_shot(const job_t *job, const checkpoint_t *c)
     return steps + (job->taylor ? TAYLOR_SIZES * once : 0.0);
 }
 
-/* Bytes with a unit that leaves one to three digits before the point. */
+/* Formats bytes with a unit that leaves one to three digits before the point. */
 static const char *bytes_text(double bytes, char *text, size_t size)
 {
     static const char *const UNITS[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
@@ -59,7 +60,7 @@ void progress_size(const job_t *job, const checkpoint_t *c, size_t state_bytes, 
     fprintf(stderr, RTM_PROGRAM ": %.0f time steps of %.3g million points are to be taken\n", steps, (double)g->points / 1e6);
 }
 
-/* Seconds as people read them. */
+/* Formats seconds in one or two units. */
 static const char *time_text(double s, char *text, size_t size)
 {
     if (s < 100.0)
@@ -91,7 +92,7 @@ static void tell(double time, double share)
     now.told_share = share;
 }
 
-/* Tells it if it is time. */
+/* Prints the progress if it is time. */
 static void look(void)
 {
     const double time = seconds(), share = now.all > 0.0 ? fmin(1.0, now.done / now.all) : 0.0;

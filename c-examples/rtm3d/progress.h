@@ -1,6 +1,7 @@
 /*
- * How large a run is, and how far it is: on stderr, before and while somebody waits. On a terminal a bar that moves with every time step;
- * elsewhere a line after each tenth of the run, but none within the first seconds and no more than one in two seconds.
+ * Prints the size of a run and its progress on stderr: on a terminal as a bar that moves with
+ * every time step, elsewhere as a line after each tenth of the run, but not within the first
+ * seconds and at most every two seconds.
  */
 #ifndef RTM_PROGRESS_H
 #define RTM_PROGRESS_H
@@ -10,18 +11,20 @@
 #include "checkpoint.h"
 #include "job.h"
 
-/* Time steps of one shot: modelling, the migration as planned, and what --verify and --taylor add. */
+/* Time steps of one shot: modelling, the migration as planned, and the steps of --verify and
+ * --taylor. */
 double progress_steps_of_shot(const job_t *job, const checkpoint_t *c);
-/* Tells the size of the job: grid, steps, shots, and what `state_bytes` per state, of so many fields, come to. */
+/* Prints the size of the job: grid, steps, shots, and the memory of all states, with
+ * `state_bytes` bytes and `fields` fields each. */
 void progress_size(const job_t *job, const checkpoint_t *c, size_t state_bytes, unsigned fields);
 
-/* Begins to count: `steps` time steps in all. */
+/* Begins to count `steps` time steps. */
 void progress_begin(double steps);
-/* The plan has changed: `steps` in all. */
+/* Sets the number of time steps to `steps` after a new plan. */
 void progress_replan(double steps);
-/* What is being done, to shot number `shot`, from 0, of `shots`. */
+/* Sets the current activity, `what`, on shot number `shot`, from 0, of `shots`. */
 void progress_shot(size_t shot, size_t shots, const char *what);
-/* One time step more; a shot_t's `stepped`. */
+/* Counts one time step; used as `stepped` of shot_t. */
 void progress_step(void);
 void progress_end(void);
 

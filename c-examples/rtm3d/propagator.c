@@ -4,10 +4,10 @@
  *     u+ = [2u - (1-d) u- + c (Lu + s)] / (1 + d)
  *        = u + w (u - u-) + K (dx^2 Lu + dx^2 s),    w = (1-d)/(1+d),  K = (c/dx^2) (1+w)/2,
  *
- * so a step has no division. w is a product of one profile per axis, which costs no memory traffic:
- * a point needs 16 bytes in FP32 (u and K are read, u- is read and overwritten by u+).
- * Divided by K the operator has symmetric coefficients, however K and w were rounded; its transpose
- * is the same recursion run backwards. That makes the adjoint exact: see shot.h.
+ * so a step has no division. w is a product of one profile for each axis, which costs no memory
+ * traffic: a point needs 16 bytes in FP32 (u and K are read, u- is read and overwritten by u+).
+ * Divided by K the operator has symmetric coefficients, however K and w were rounded, and its
+ * transpose is the same recursion in reverse time. This makes the adjoint exact: see shot.h.
  */
 #include "propagator.h"
 
@@ -22,7 +22,7 @@
 #define W3 ((real)(8.0 / 315.0))
 #define W4 ((real)(-1.0 / 560.0))
 
-/* Lines of a tile: what the stencil needs of nine planes of it fits the L2 cache. */
+/* Lines of a tile: nine planes of a tile, which the stencil needs, fit the L2 cache. */
 #define TILE2 64
 
 static const double PI = 3.14159265358979323846;
@@ -40,7 +40,8 @@ double ricker(double t, double freq)
     return (1.0 - 2.0 * a * a) * exp(-a * a);
 }
 
-/* r - sin(2 pi r)/(2 pi), smooth where it leaves 0 (the model, r <= 0) for 1 (the outer edge). */
+/* The damping profile r - sin(2 pi r)/(2 pi): smooth where it leaves 0 (the model, r <= 0) and
+ * where it reaches 1 (the outer edge). */
 static double ramp(double r)
 {
     r = fmax(0.0, fmin(1.0, r));
@@ -58,8 +59,9 @@ static double face_speed(const float *v, size_t cells, size_t i, size_t n, size_
 }
 
 /*
- * w along one axis, with d = (eta/m) dt/2 and eta/m = 1.5 ln(1000) / (border dx) v ramp. The mean
- * speed along each face stands for v: a profile per axis is all that the time loop has to read.
+ * w along one axis, with d = (eta/m) dt/2 and eta/m = 1.5 ln(1000) / (border dx) v ramp. v is
+ * the mean velocity along the face of the model, so the time loop reads only one profile for
+ * each axis.
  */
 static real *damping(const grid_t *g, size_t extent, size_t n, size_t stride, double dt, const float *v)
 {
@@ -70,7 +72,8 @@ static real *damping(const grid_t *g, size_t extent, size_t n, size_t stride, do
     real *w = malloc(extent * sizeof *w);
 
     for (size_t i = 0; w != NULL && i < extent; i++) {
-        const double below = (double)origin - (double)i;  /* cells outside the model, either side */
+        /* Cells outside the model, on either side. */
+        const double below = (double)origin - (double)i;
         const double above = (double)i - (double)(origin + n - 1);
         const double d = low * ramp(below / (double)g->border) + high * ramp(above / (double)g->border);
         w[i] = (real)((1.0 - d) / (1.0 + d));
@@ -172,8 +175,9 @@ void wavefield_clear_halo(wavefield_t *w, const grid_t *g)
 }
 
 /*
- * One line of n points. p holds u(t-1) and receives u(t+1). Every point is computed by the same
- * expression at the same place of its line, whatever the thread or tile: hence the same bits.
+ * Computes one line of n points. p holds u(t-1) and receives u(t+1). Every point is computed by
+ * one expression at a fixed place of its line, whatever the thread or tile, so the results do
+ * not depend on the number of threads.
  */
 #define PAIR2(k) ((u[i - (k)] + u[i + (k)]) + (u[i - (k) * s2] + u[i + (k) * s2]))
 #define PAIR3(k) (PAIR2(k) + (u[i - (k) * s3] + u[i + (k) * s3]))
@@ -200,7 +204,8 @@ static void line3(ptrdiff_t n, ptrdiff_t s2, ptrdiff_t s3, const real *restrict 
     }
 }
 
-/* Lines are too short for hardware prefetching to get going on three streams: ask for a later line. */
+/* Lines are too short for hardware prefetching of three streams, so a later line is prefetched
+ * here. */
 static void prefetch(ptrdiff_t n, const real *ahead, const real *p, const real *scale)
 {
 #ifdef __GNUC__
@@ -231,7 +236,7 @@ static void step3(const medium_t *m, const real *curr, real *prev)
     const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO);
     const ptrdiff_t s2 = (ptrdiff_t)g->e1, s3 = (ptrdiff_t)(g->e1 * g->e2);
     const size_t end2 = g->e2 - HALO, end3 = g->e3 - HALO;
-    /* Each thread owns one slab of planes and sweeps it tile by tile; no two write the same line. */
+    /* Each thread computes one slab of planes, tile by tile; no two threads write one line. */
 #pragma omp parallel
     for (size_t t2 = HALO; t2 < end2; t2 += TILE2)
 #pragma omp for schedule(static) nowait

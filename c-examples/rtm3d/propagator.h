@@ -1,5 +1,5 @@
 /*
- * Acoustic propagator with damping, 2-D and 3-D, 8th order in space and 2nd in time.
+ * Acoustic propagator with damping, 2-D and 3-D, of 8th order in space and 2nd order in time:
  *
  *     m u_tt + eta u_t = lap(u) + s,    m = 1/v^2
  */
@@ -8,14 +8,14 @@
 
 #include "grid.h"
 
-/* What a velocity model becomes for the time loop; see medium_init. */
+/* The coefficients of a velocity model for the time loop; see medium_init. */
 typedef struct medium_t {
     grid_t grid;
     real *scale;                   /* K of propagator.c: one value per point */
     real *damp1, *damp2, *damp3;   /* w = damp1[i1] damp2[i2] damp3[i3]; exactly 1 outside the sponge */
 } medium_t;
 
-/* Two time levels: all that a step needs, and therefore all that a snapshot holds. */
+/* A state: two time levels, which are all that a step needs and all that a snapshot holds. */
 typedef struct wavefield_t {
     real *curr;  /* u(t) */
     real *prev;  /* u(t-1) */
@@ -26,22 +26,24 @@ double stable_dt(int dims, double dx, double vmax);
 /* Ricker wavelet of peak frequency `freq`, delayed by 1.2/freq so that it starts near zero. */
 double ricker(double t, double freq);
 
-/* Coefficients of the model `v` (m/s, model cells, n1 fastest); 0, or -1: no memory. */
+/* Computes the coefficients of the model `v` (m/s, model cells, n1 fastest). Returns 0, or -1:
+ * no memory. */
 int medium_init(medium_t *m, const grid_t *g, double dt, const float *v);
 void medium_free(medium_t *m);
-/* `to`, another medium of the same model, becomes `m` with 1/v^2 of every model cell times 1 + h change[cell], and with m's sponge. */
+/* Changes `to`, another medium of the model of `m`: 1/v^2 of every model cell is that of `m`
+ * times 1 + h change[cell]; the sponge is that of `m`. */
 void medium_change(medium_t *to, const medium_t *m, double h, const double *change);
 
-/* Both levels at rest; 0, or -1: no memory. */
+/* Allocates both time levels at rest. Returns 0, or -1: no memory. */
 int wavefield_init(wavefield_t *w, const grid_t *g);
 void wavefield_rest(wavefield_t *w, const grid_t *g);
 void wavefield_free(wavefield_t *w);
-/* Zeroes the halo again, after data from elsewhere (a lossy snapshot) came into the arrays. */
+/* Sets the halo to zero again, after a lossy snapshot was retrieved into the arrays. */
 void wavefield_clear_halo(wavefield_t *w, const grid_t *g);
 
 /* One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). */
 void propagate(const medium_t *m, wavefield_t *w);
-/* The source term of the step that has just produced w->curr; `s` is in units of 1/dx^2. */
+/* Adds the source to w->curr, which a step has just computed; `s` is in units of 1/dx^2. */
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s);
 
 /* sum += lambda dx^2 L u at every point. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What a window needs: sums of both images, of their squares and of their product. */
+/* Sums over a window: both images, their squares and their product. */
 enum { A, B, AA, BB, AB, SUMS };
 
 static size_t least(size_t a, size_t b)
@@ -19,11 +19,11 @@ static double similarity(const double *sum, double n, double range)
     const double cov = unbiased * (sum[AB] / n - a * b);
     const double denominator = (a * a + b * b + c1) * (va + vb + c2);
 
-    /* Both are zero throughout: they are the same. */
+    /* If the denominator is zero, both windows are zero, and equal. */
     return denominator == 0.0 ? 1.0 : (2.0 * a * b + c1) * (2.0 * cov + c2) / denominator;
 }
 
-/* Sums over the w2 x w3 columns from (i2, i3) on: sums[s][i1] for each depth. */
+/* Sums the w2 x w3 columns from (i2, i3) on: sums[s][i1] for each depth. */
 static void add_columns(const grid_t *g, const float *reference, const float *image, size_t i2,
                         size_t i3, size_t w2, size_t w3, double *sums)
 {
@@ -42,7 +42,7 @@ static void add_columns(const grid_t *g, const float *reference, const float *im
     }
 }
 
-/* Sum over the windows in one column of them. */
+/* Sums the similarities of the windows in one column of windows. */
 static double column_similarity(const grid_t *g, const double *sums, size_t w1, double n, double range)
 {
     double total = 0.0;
@@ -86,7 +86,7 @@ int quality_measure(quality_t *q, const grid_t *g, const float *reference, const
         lo = fmin(lo, a);
         hi = fmax(hi, a);
     }
-    /* A zero error over a zero reference is no error. */
+    /* An error of zero relative to a reference of zero counts as zero. */
     q->relative_l2 = error == 0.0 ? 0.0 : sqrt(error / norm);
     q->psnr = error == 0.0 ? INFINITY : 10.0 * log10((hi - lo) * (hi - lo) * (double)cells / error);
     return structural_similarity(g, reference, image, hi - lo, &q->ssim);

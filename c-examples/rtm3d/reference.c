@@ -12,7 +12,8 @@ size_t reference_bytes(const grid_t *g, size_t steps)
     return steps > SIZE_MAX / field ? 0 : steps * field;
 }
 
-/* Memory that can still be had, as Linux tells it; SIZE_MAX elsewhere: malloc then decides. */
+/* Bytes of memory that are still available, on Linux; elsewhere SIZE_MAX, so that malloc
+ * decides. */
 static size_t available_memory(void)
 {
     char line[128];
@@ -27,7 +28,7 @@ static size_t available_memory(void)
     return kib == 0 ? SIZE_MAX : (size_t)kib * 1024;
 }
 
-/* Every field, its pages touched, so that the timed sweeps find memory that is ready. */
+/* Allocates every field and touches its pages, so that the timed sweeps do not. */
 static int allocate(reference_t *r, const grid_t *g, size_t steps)
 {
     r->steps = steps;
@@ -44,7 +45,7 @@ int reference_open(reference_t *r, const grid_t *g, size_t steps)
 {
     const size_t bytes = reference_bytes(g, steps), available = available_memory();
 
-    /* Checked first: overcommitted memory would be granted now and kill the process later. */
+    /* Checked first: with overcommitment malloc succeeds, and the process is killed later. */
     if (bytes != 0 && bytes <= available && allocate(r, g, steps) == 0)
         return 0;
     return complain("--verify keeps all %zu states of %.1f MB: %.2f GB, and %.2f GB of memory are "

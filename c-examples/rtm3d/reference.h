@@ -1,8 +1,9 @@
 /*
- * The same migration with every state kept in plain memory: what checkpointing must reproduce.
- * Equal images prove that whatever reached them was equal. They are blind to what did not: a last
- * bit lost in the FP32 sums, the sponge of a state from which no step is taken, and the previous
- * level where every state is saved. Tests of snapshots as such compare the snapshots' bytes.
+ * The migration with every state kept in plain memory, which checkpointing must reproduce.
+ * Equal images prove that the states that entered them were equal. They do not show three
+ * differences: a last bit lost in the FP32 sums; the sponge of a state from which no step is
+ * taken; and the previous time level where every state is saved. Tests of snapshots therefore
+ * compare the bytes of snapshots.
  */
 #ifndef RTM_REFERENCE_H
 #define RTM_REFERENCE_H
@@ -11,12 +12,12 @@
 
 typedef struct reference_t {
     size_t steps;
-    real **states;  /* u(0) .. u(steps-1), one field each: imaging needs no previous level */
+    real **states;  /* u(0) .. u(steps-1), one field each: imaging needs no previous time level */
 } reference_t;
 
-/* Bytes that keeping every state takes; 0 where that number does not fit a size_t. */
+/* Bytes of all states; 0 if that number does not fit a size_t. */
 size_t reference_bytes(const grid_t *g, size_t steps);
-/* 0, or -1 with the reason on stderr, above all when the states do not fit in memory. */
+/* Returns 0, or -1 with the reason on stderr, for instance if the states do not fit in memory. */
 int reference_open(reference_t *r, const grid_t *g, size_t steps);
 /* Migrates one shot, whose data were observed, into `image`. */
 void reference_migrate(reference_t *r, shot_t *shot, image_t *image);

@@ -17,7 +17,7 @@ static const char *policy_name(int32_t policy)
     return policy == 1 ? "lru" : "clairvoyant";
 }
 
-/* Points that a second of migration advanced, forwards and backwards. */
+/* Points that the migration advanced per second, forward and backward. */
 static double points_per_second(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     const grid_t *g = &job->grid;
@@ -49,7 +49,8 @@ static void text_plan(const job_t *job, const checkpoint_t *c)
     }
 }
 
-/* Whether consecutive states are in memory together, each with its own copy of the field that both have. */
+/* Whether consecutive raw states are in memory together, each with its own copy of the time
+ * level that they share. */
 static int would_share(const job_t *job, const checkpoint_t *c)
 {
     const int32_t a = c->plan.algorithm;
@@ -158,7 +159,7 @@ void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
         printf("                  %s\n", r->files.gradient_png);
 }
 
-/* A text after others. */
+/* Prints a text after other members of a JSON object. */
 static void json_next(const char *key, const char *text)
 {
     printf(", ");
@@ -178,7 +179,8 @@ static void json_job(const job_t *job, const checkpoint_t *c)
     json_next("codec", setting_codec(c->plan.compressor));
 }
 
-/* What only a GPU's run knows: the compute that checkpointing cannot save is steps times seconds. */
+/* Prints the times of a step, known for a GPU only: the compute time without checkpointing is
+ * steps times seconds. */
 static void json_device(const results_t *r)
 {
     if (r->device == NULL)

@@ -9,9 +9,9 @@
 
 enum parameter { NOTHING, BOUND, RATE };
 
-#define AUTO 15  /* the library chooses; not in every version */
+#define AUTO 15  /* the library chooses; not in every version of the library */
 
-/* Names, and what may follow them. */
+/* The codecs by name, and the parameters that may follow the name. */
 static const struct codec {
     const char *name;
     int32_t number;
@@ -24,7 +24,7 @@ static const struct codec {
     {"bfp", GPUZIP_COMPRESSOR_BFP, NOTHING},      {"auto", AUTO, BOUND},
 };
 
-/* Numbers of `error_bound_mode`. */
+/* Names of the values of `error_bound_mode`. */
 static const char *const MODES[] = {"rel", "abs", "range", "psnr"};
 #define UNPAIRED ":unpaired"
 #define MODE_COUNT (sizeof MODES / sizeof *MODES)
@@ -50,7 +50,7 @@ static const struct codec *find_codec(const char *name, size_t length)
     return NULL;
 }
 
-/* `text` is what follows the first colon. */
+/* Parses `text`, the part after the first colon. */
 static int parse_bound(setting_t *s, const char *text)
 {
     char *end;

@@ -5,23 +5,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A codec, asked for on top of a configuration; the keys of gpuzip_config_t. */
+/* A codec that replaces that of a configuration; the members are keys of gpuzip_config_t. */
 typedef struct setting_t {
-    char text[64];              /* as it was given */
+    char text[64];              /* as on the command line */
     int32_t compressor;
     int32_t has_bound, has_rate;
-    int32_t unpaired;           /* the library is not told that one field is the other's past */
-    int32_t error_bound_mode;   /* with has_bound */
+    int32_t unpaired;           /* 1: prev is not declared as the previous level of curr */
+    int32_t error_bound_mode;   /* valid if has_bound */
     double error_bound;
-    int32_t zfp_bit_rate;       /* with has_rate */
+    int32_t zfp_bit_rate;       /* valid if has_rate */
 } setting_t;
 
-/* What rtm3d --sweep compares by default. */
+/* The settings that rtm3d --sweep compares by default. */
 #define SETTING_DEFAULTS                                                                           \
     "none,dct:1e-2,dct:1e-3,dct:1e-4,lorenzo:1e-2,lorenzo:1e-3,lorenzo:1e-4,"                      \
     "cuszp:1e-2,cuszp:1e-3,cuszp:1e-4,zfp:4,zfp:8,zfp:16,fp16,bfp"
 
-/* The settings of a list, in memory to free(); NULL with the reason on stderr. */
+/* Parses a list of settings. Returns memory to free(); NULL with the reason on stderr. */
 setting_t *setting_list(const char *list, size_t *count);
 /* Name of a codec, GPUZIP_COMPRESSOR_*. */
 const char *setting_codec(int32_t compressor);

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Depth of sources and receivers in cells: close to the surface, clear of the sponge's first cells. */
+/* Depth of sources and receivers in cells: close to the surface, clear of the first cells of the
+ * sponge. */
 #define SURFACE 2
 
-/* Shot i of n sits in the middle of the i-th of n equal parts of the line. */
+/* The cell of the source of shot i of n: in the middle of the i-th of n equal parts of the
+ * line. */
 static size_t source_cell(const grid_t *g, size_t i, size_t n)
 {
     const size_t line3 = g->n3 >= g->n2;  /* the line runs along n3 */
@@ -123,7 +125,7 @@ static void advance(shot_t *shot, const medium_t *medium, wavefield_t *w)
         shot->stepped();
 }
 
-/* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
+/* Computes u(ts) with its source and records the data at ts in `data`, unless `data` is NULL. */
 static void step(shot_t *shot, const medium_t *medium, size_t ts, real *data)
 {
     const survey_t *s = shot->survey;

@@ -1,27 +1,30 @@
 /*
- * The physics of one shot, without a word on how past states are had: checkpoint.c and
- * reference.c both drive these steps, so what they compute can be compared bit by bit.
+ * The physics of one shot, which knows nothing of checkpointing: checkpoint.c and reference.c
+ * both call these steps, so their results can be compared bit by bit.
  *
  * Forward, n = steps, u(0) = u(-1) = 0. Sample k of the wavelet drives the step k -> k+1:
  *
- *     u(k+1) = u(k) + w (u(k) - u(k-1)) + K (dx^2 L u(k) + dx^2 s(k)),          k = 0 .. n-2,
+ *     u(k+1) = u(k) + w (u(k) - u(k-1)) + K (dx^2 L u(k) + dx^2 s(k)),       k = 0 .. n-2,
  *
- * and d(k) = R u(k) is recorded for k = 1 .. n-1. In the notation of propagator.c, with
- * E = diag(1/K), these equations are A u = dx^2 s for a block-triangular A whose blocks are symmetric:
+ * and d(k) = R u(k) is recorded for k = 1 .. n-1. In the notation of propagator.c, with E =
+ * diag(1/K), these equations are A u = dx^2 s for a block-triangular A whose blocks are
+ * symmetric:
  *
- *     E u(k+1) - (2a E + dx^2 L) u(k) + (E w) u(k-1) = dx^2 s(k),               2a = 1 + w.
+ *     E u(k+1) - (2a E + dx^2 L) u(k) + (E w) u(k-1) = dx^2 s(k),            2a = 1 + w.
  *
- * Adjoint: A' lambda = R' r, r in the units of dx^2 s. Row j of A' holds the coefficients of u(j), that is
+ * Adjoint: A' lambda = R' r, with r in the units of dx^2 s. Row j of A' holds the coefficients
+ * of u(j):
  *
- *     E lambda(j-1) - (2a E + dx^2 L) lambda(j) + (E w) lambda(j+1) = R' r(j),   j = n-1 .. 1,
+ *     E lambda(j-1) - (2a E + dx^2 L) lambda(j) + (E w) lambda(j+1) = R' r(j),  j = n-1 .. 1,
  *
- * the same recursion in reverse time with the residual injected in place of the source. Hence
- * <R u, r> = <s, lambda> up to rounding: lambda(k) belongs to the equation that holds s(k) and
- * L u(k), so lambda(ts) meets u(ts) in the image, and BACKWARD ts is
+ * the recursion of the forward run in reverse time, with the residual injected in place of the
+ * source. Hence <R u, r> = <s, lambda> up to rounding. lambda(k) belongs to the equation that
+ * holds s(k) and L u(k), so the image correlates lambda(ts) with u(ts), and BACKWARD ts is
  *
- *     lambda(ts+1), lambda(ts+2), r(ts+1)  ->  lambda(ts);   I += u(ts) lambda(ts);   S += u(ts)^2.
+ *     lambda(ts+1), lambda(ts+2), r(ts+1)  ->  lambda(ts)
+ *     I += u(ts) lambda(ts),    S += u(ts)^2.
  *
- * No data exist at n (no schedule produces u(n)), so lambda(n-1) = 0.
+ * There are no data at n (no schedule produces u(n)), so lambda(n-1) = 0.
  */
 #ifndef RTM_SHOT_H
 #define RTM_SHOT_H
@@ -30,10 +33,10 @@
 
 #include "propagator.h"
 
-/* A source outside this part of a decomposed grid. */
+/* The position of a source outside this rank's part of a decomposed grid. */
 #define NOWHERE SIZE_MAX
 
-/* Sources and receivers: positions are indices into a field. */
+/* Sources and receivers; positions are indices into a field. */
 typedef struct survey_t {
     size_t steps;      /* n: states 0 .. n-1 are computed */
     size_t shots;      /* number of sources */
@@ -43,50 +46,55 @@ typedef struct survey_t {
     real *wavelet;     /* [steps], in units of 1/dx^2 */
 } survey_t;
 
-/* Sums over time, of a shot or of all, on the cells of the model, n1 fastest. */
+/* Sums over time, for one shot or all shots, on the cells of the model, n1 fastest. */
 typedef struct image_t {
     size_t cells;
     real *correlation;   /* I = sum of u lambda */
     real *illumination;  /* S = sum of u^2 */
     size_t points;
-    real *gradient;      /* sum of lambda (dx^2 L u + dx^2 s) at all points of the grid, see gradient.h; NULL: nobody asked for it */
+    /* Sum of lambda (dx^2 L u + dx^2 s) at all points of the grid, see gradient.h; or NULL. */
+    real *gradient;
 } image_t;
 
 typedef struct shot_t {
-    const medium_t *medium;  /* where waves are migrated: the smooth model */
+    const medium_t *medium;  /* the smooth model, in which waves are migrated */
     const survey_t *survey;
-    size_t source;           /* of this shot */
+    size_t source;           /* position of this shot */
     wavefield_t u, lambda;
     real *observed;          /* [steps][receivers]: data of the true model */
     real *synthetic;         /* [steps][receivers]: data of the smooth model */
-    /* Of a part of a decomposed grid: fetches the planes beside it before a step reads them. NULL: the grid is whole. */
+    /* Fetches the planes beside a part of a decomposed grid, before a step reads them. NULL:
+     * the grid is not decomposed. */
     void (*exchange)(void *part, real *field);
-    void *part;              /* its first argument */
-    void (*stepped)(void);   /* called after each time step, forwards or backwards; NULL: nobody counts them */
+    void *part;              /* first argument of `exchange` */
+    void (*stepped)(void);   /* called after each forward or backward step, or NULL */
 } shot_t;
 
-/* Shots along the longer horizontal axis, alternating about its centre line; 0, or -1: no memory. */
+/* Places shots along the longer horizontal axis, on alternating sides of its centre line.
+ * Returns 0, or -1: no memory. */
 int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double dt, double freq);
 void survey_free(survey_t *s);
 
 int image_init(image_t *image, const grid_t *g);
-/* Room for a gradient beside the others; 0, or -1: no memory. */
+/* Allocates a gradient in addition to the other sums. Returns 0, or -1: no memory. */
 int image_add_gradient(image_t *image, const grid_t *g);
 void image_free(image_t *image);
 void image_clear(image_t *image);
-/* sum += shot. Each shot has sums of its own, added in the order of shots: then the bits do not depend on who migrated which. */
+/* sum += shot. Each shot has its own sums, which are added in the order of the shots: the bits
+ * do not depend on which rank migrated a shot. */
 void image_stack(image_t *sum, const image_t *shot);
 
-/* Room for any shot of the survey; 0, or -1: no memory. */
+/* Allocates the arrays for any shot of the survey. Returns 0, or -1: no memory. */
 int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey);
 void shot_free(shot_t *shot);
 /* Models the observed data of shot `number` in the medium `truth`. */
 void shot_observe(shot_t *shot, const medium_t *truth, size_t number);
-/* Everything at rest: u is state 0. */
+/* Sets all fields to zero: u is state 0. */
 void shot_begin(shot_t *shot);
-/* u(ts-1) -> u(ts); records the synthetic data of ts where `record` is not 0. */
+/* Computes u(ts-1) -> u(ts); records the synthetic data at ts if `record` is not 0. */
 void shot_forward(shot_t *shot, size_t ts, int record);
-/* lambda(ts+1) -> lambda(ts), correlated with `u`, the field u(ts). A gradient is of whole grids only. */
+/* Computes lambda(ts+1) -> lambda(ts) and correlates lambda with `u`, the field u(ts). A
+ * gradient needs a grid that is not decomposed. */
 void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image);
 
 #endif

@@ -12,14 +12,14 @@
 #include "output.h"
 #include "shot.h"
 
-#define FILLED 1e-3  /* of the largest value: where a wave has arrived */
-#define BAND 2.5     /* a Ricker wavelet has next to nothing above 2.5 times its peak frequency */
+#define FILLED 1e-3  /* a value counts as filled from this share of the largest value on */
+#define BAND 2.5     /* a Ricker wavelet has almost no energy above 2.5 times its peak frequency */
 
-/* Both levels of a state, curr first. */
+/* Both time levels of a state, curr first. */
 typedef struct dump_t {
     char path[2][1200];
     double max[2];     /* largest |value| */
-    double filled[2];  /* share of values above FILLED of it */
+    double filled[2];  /* share of the values that count as filled */
 } dump_t;
 
 static int ascending(const void *a, const void *b)
@@ -63,7 +63,7 @@ size_t *snapshots_list(const char *text, size_t steps, size_t *count)
     return NULL;
 }
 
-/* Little-endian FP32 whatever the machine and `real` are. */
+/* Converts values to little-endian FP32, on any machine and for any `real`. */
 static void to_bytes(unsigned char *out, const real *in, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -183,7 +183,8 @@ int snapshots_dump(const job_t *job)
     dump_t *dumps = calloc(job->dumps, sizeof *dumps);
     medium_t medium = {.scale = NULL};
     survey_t survey = {.source = NULL};
-    shot_t shot = {.medium = &medium, .survey = &survey};  /* no data, no adjoint: a forward sweep */
+    /* Only a forward sweep: no data, no adjoint. */
+    shot_t shot = {.medium = &medium, .survey = &survey};
     int status = -1;
 
     if (dumps == NULL || medium_init(&medium, g, job->dt, job->smooth) != 0 ||

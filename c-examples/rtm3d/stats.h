@@ -1,4 +1,4 @@
-/* The statistics of the library, by name: one list for summing and for printing. */
+/* The statistics of the library by name: one list serves summing and printing. */
 #ifndef RTM_STATS_H
 #define RTM_STATS_H
 
@@ -12,7 +12,7 @@
 #define STATS_SECONDS(X)                                                                           \
     X(forward) X(backward) X(save) X(restore) X(compress) X(decompress) X(stall) X(run_ahead_wait)
 
-/* Adds the statistics of one shot: counts and seconds are summed, of peaks the largest stays. */
+/* Adds the statistics of one shot: sums of counts and seconds, and the larger of each peak. */
 static inline void stats_add(gpuzip_stats_t *total, const gpuzip_stats_t *shot)
 {
 #define SUM(name) total->name += shot->name;

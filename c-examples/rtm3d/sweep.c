@@ -15,8 +15,8 @@
 #include "quality.h"
 
 /*
- * The image as it is written to files, before and after the filter, and as its picture shows it. The first two are dominated by
- * what lies around sources and receivers; the third tells what became of the reflectors below.
+ * The image before the filter, after the filter, and as shown in its picture. The first two are
+ * dominated by values around sources and receivers; the third shows the reflectors below.
  */
 enum { PLAIN, FILTERED, SHOWN, VIEWS };
 static const char *const PREFIX[VIEWS] = {"", "filtered_", "shown_"};
@@ -27,7 +27,7 @@ typedef struct views_t {
 
 typedef struct row_t {
     const setting_t *setting;
-    char error[512];  /* why there is nothing more; empty: there is */
+    char error[512];  /* why the row has no results; empty: it has results */
     gpuzip_summary_t plan;
     gpuzip_stats_t stats;
     double seconds;
@@ -61,14 +61,14 @@ static void views_make(views_t *v, const grid_t *g, const image_t *image)
         v->of[SHOWN][i] = (float)(v->of[FILTERED][i] * display_gain(g, i % g->n1));
 }
 
-/* For people; nothing where stderr goes to a file. */
+/* Prints progress if stderr is a terminal. */
 static void progress(const char *what)
 {
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r%-72s\r%s", "", what);
 }
 
-/* Migrates with a setting. 0; or -1, and row->error says why. */
+/* Migrates with one setting. Returns 0, or -1 with the reason in row->error. */
 static int migrate(row_t *row, const job_t *job, const migrator_t *m, image_t *image, views_t *v)
 {
     checkpoint_t c;
@@ -98,7 +98,7 @@ static int measure(row_t *row, const job_t *job, const views_t *reference, const
     return status == 0 ? 0 : complain("--sweep: no memory to compare images");
 }
 
-/* Every row; the raw ones are the reference itself. */
+/* Runs every row; the row of raw snapshots is the reference. */
 static int run_rows(row_t *rows, const job_t *job, const migrator_t *m, image_t *image, views_t *reference,
                     views_t *v)
 {

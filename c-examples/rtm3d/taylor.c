@@ -7,15 +7,18 @@
 #include "gradient.h"
 #include "message.h"
 
-/* The largest h: such that terms of third order are small beside those of second order, and remainders not below rounding at once. */
+/* The largest h: terms of third order are small beside those of second order, and at least some
+ * remainders are above rounding. */
 #define LARGEST (sizeof(real) == sizeof(double) ? 1e-3 : 4e-2)
 /*
- * J = |r|^2/2 of the residual r = R u - d, a difference of data that were rounded: J may be off by some units of |d| |r|. With this
- * many, remainders that are three times as large have rates within the gate.
+ * J = |r|^2/2 for the residual r = R u - d, a difference of rounded data: J has an error of a
+ * few units of |d| |r|. With this number of units, remainders three times as large have rates
+ * within the gate.
  */
 #define ROUNDING (8.0 * (sizeof(real) == sizeof(double) ? DBL_EPSILON : FLT_EPSILON))
 
-/* p/m = (v/v_true)^2 - 1, divided by its largest size: job.c has seen that the models differ. */
+/* p/m = (v/v_true)^2 - 1, divided by its largest absolute value; job.c has checked that the
+ * models differ. */
 static void make_direction(taylor_t *t, const job_t *job, size_t cells)
 {
     double largest = 0.0;

@@ -1,10 +1,13 @@
 /*
- * The Taylor test of a gradient: with the direction p, in which 1/v^2 goes from the smooth model to the true one,
+ * The Taylor test of a gradient g, with the direction p, in which 1/v^2 goes from the smooth
+ * model to the true one:
  *
- *     |J(m + h p) - J(m)| = O(h)    and, if g is the gradient,    |J(m + h p) - J(m) - h <g, p>| = O(h^2).
+ *     |J(m + h p) - J(m)|            = O(h)
+ *     |J(m + h p) - J(m) - h <g, p>| = O(h^2)   if g is the gradient.
  *
- * A wrong g leaves O(h) in the second, whose rate then falls from 2 to 1 as h is halved. Remainders within the rounding of J tell
- * nothing and are not judged: of FP64's five rates that is none, of FP32's the last ones.
+ * With a wrong g the second remainder is O(h), so its rate falls from 2 to 1 as h is halved.
+ * Remainders within the rounding of J are not judged: none of the five rates of FP64, the last
+ * rates of FP32.
  */
 #ifndef RTM_TAYLOR_H
 #define RTM_TAYLOR_H
@@ -12,11 +15,11 @@
 #include "job.h"
 #include "shot.h"
 
-#define TAYLOR_SIZES 6                     /* of h, each half of the one before */
+#define TAYLOR_SIZES 6                     /* number of h, each half of the one before */
 #define TAYLOR_RATES (TAYLOR_SIZES - 1)
-#define TAYLOR_LOW 1.9                     /* gate of the second remainder's rates */
+#define TAYLOR_LOW 1.9                     /* least rate of the second remainder */
 #define TAYLOR_HIGH 2.1
-#define TAYLOR_LEAST 2                     /* rates that there have to be */
+#define TAYLOR_LEAST 2                     /* least number of judged rates */
 
 typedef struct taylor_t {
     medium_t medium;                       /* m + h p */
@@ -26,16 +29,18 @@ typedef struct taylor_t {
     double energy;                         /* 1/2 sum d^2 of the observed data */
     double slope;                          /* <g, p> */
     double first[TAYLOR_SIZES], second[TAYLOR_SIZES];             /* the remainders without and with the slope */
-    double first_rate[TAYLOR_RATES], second_rate[TAYLOR_RATES];   /* log2 of quotients of neighbours; NaN: not judged */
-    int judged;                            /* how many of the second rates are */
+    /* log2 of quotients of neighbours; NaN: not judged */
+    double first_rate[TAYLOR_RATES], second_rate[TAYLOR_RATES];
+    int judged;                            /* number of judged rates of the second remainder */
 } taylor_t;
 
-/* 0, or -1 with the reason on stderr. */
+/* Prepares the test. Returns 0, or -1 with the reason on stderr. */
 int taylor_open(taylor_t *t, const job_t *job);
 void taylor_close(taylor_t *t);
-/* Adds the misfits of a shot whose data were observed; its synthetic data are lost. */
+/* Adds the misfits of a shot whose data were observed; overwrites its synthetic data. */
 void taylor_shot(taylor_t *t, shot_t *shot);
-/* The slope, remainders and rates for the misfit J(m) and its `gradient` on the cells of the model. Whether the rates pass. */
+/* Computes slope, remainders and rates from the misfit J(m) and its `gradient` on the cells of
+ * the model. Returns whether the rates pass. */
 int taylor_judge(taylor_t *t, const job_t *job, double misfit, const double *gradient);
 
 #endif

@@ -36,7 +36,7 @@ void tune_free(tuned_t *t)
     *t = (tuned_t){.profile = NULL};
 }
 
-/* What the profile says, and of its codec number `index`; 0 once there is no such codec. */
+/* Reads the profile and its codec number `index`; returns 0 if there is no such codec. */
 static int look(const tuned_t *t, uint32_t index, gpuzip_profile_info_t *info)
 {
     info->struct_size = sizeof *info;
@@ -70,7 +70,7 @@ void tune_json(const tuned_t *t, const checkpoint_t *c)
     look(t, 0, &p);
     printf(", \"forward_ms\": %.6g, \"backward_ms\": %.6g, \"h2d_gbs\": %.6g, \"d2h_gbs\": %.6g, \"d2d_gbs\": %.6g",
            p.forward_ms, p.backward_ms, p.h2d_gbs, p.d2h_gbs, p.d2d_gbs);
-    printf(", \"profile\": \"");  /* what a file at profile_path would hold */
+    printf(", \"profile\": \"");  /* the content of a file at profile_path */
     for (uint64_t i = 0; i < t->bytes; i++)
         printf("%02x", t->profile[i]);
     printf("\"");

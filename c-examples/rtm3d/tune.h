@@ -1,25 +1,27 @@
-/* Measuring a shot, and planning the next ones by what was measured. */
+/* Measures a profile during a shot and plans the next shots with it. */
 #ifndef RTM_TUNE_H
 #define RTM_TUNE_H
 
 #include "checkpoint.h"
 
-/* A profile, as the library gives it, and the plan that it took the place of. Zeroed, it is none. */
+/* A profile as bytes, and the plan before it was used. All members zero: no profile. */
 typedef struct tuned_t {
     unsigned char *profile;
     uint64_t bytes;
     gpuzip_summary_t before;
 } tuned_t;
 
-/* All: 0, or -1 with the reason on stderr. The next shot of `c` is measured. */
+/* Measures the next shot of `c`. This function and the two below return 0, or -1 with the
+ * reason on stderr. */
 int tune_begin(checkpoint_t *c);
-/* After that shot: its profile. */
+/* Takes the profile after that shot. */
 int tune_take(tuned_t *t, checkpoint_t *c);
-/* `c` goes on by the profile; c->plan becomes what is planned now. */
+/* Makes a new plan for `c` with the profile; c->plan becomes the new plan. */
 int tune_apply(tuned_t *t, checkpoint_t *c);
 void tune_free(tuned_t *t);
 
-/* What was measured and chosen, for people, and as keys of an object that has others before. */
+/* Prints the measurements and the new plan: as text, or as members of a JSON object that has
+ * other members before. */
 void tune_text(const tuned_t *t, const checkpoint_t *c);
 void tune_json(const tuned_t *t, const checkpoint_t *c);
 

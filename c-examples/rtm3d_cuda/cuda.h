@@ -1,4 +1,4 @@
-/* The CUDA runtime, every call checked: this program has no use for a GPU that failed, so it ends and says where. */
+/* Calls of the CUDA runtime with a check: after an error the program ends and says where. */
 #ifndef RTM_CUDA_CUDA_H
 #define RTM_CUDA_CUDA_H
 
@@ -8,19 +8,21 @@
 #include <algorithm>
 #include <vector>
 
-/* CUDA(cudaMalloc(...)); and, after a launch, CUDA(cudaGetLastError()); */
+/* Used as CUDA(cudaMalloc(...)), and after a launch as CUDA(cudaGetLastError()). */
 #define CUDA(call) cuda_check((call), #call, __FILE__, __LINE__)
 
 /* Prints the error and exits with 1 unless `status` is success. */
 void cuda_check(cudaError_t status, const char *call, const char *file, int line);
 
-/* Device memory for `count` values, zeroed; to be freed with cudaFree. */
+/* Allocates device memory for `count` values, set to zero; to be freed with cudaFree. */
 float *cuda_alloc(size_t count);
 
-/* Name of the current device; ends the program where there is none. The text lives until the next call. */
+/* Name of the current device; ends the program if there is no device. The text is valid until
+ * the next call. */
 const char *cuda_device_name();
 
-/* Median seconds of `repeats` runs of work(stream), by events, after one run that does not count. */
+/* Median seconds of `repeats` runs of work(stream), measured with events, after one run that is
+ * not counted. */
 template <typename Work> double cuda_seconds(cudaStream_t stream, int repeats, Work work)
 {
     cudaEvent_t begin, end;

@@ -7,7 +7,7 @@
 
 #define REPEATS 21
 #define STEPS 10                        /* per repeat */
-#define COPY_BYTES ((size_t)1 << 30)    /* far beyond any cache */
+#define COPY_BYTES ((size_t)1 << 30)    /* far larger than any cache */
 #define BYTES_PER_POINT (4.0 * sizeof(float))
 
 medium_t gpu_plain_medium(const grid_t *g)
@@ -33,12 +33,13 @@ void gpu_noise(const grid_t *g, wavefield_t *w)
         state = state * 1664525u + 1013904223u;
         value = (float)(state >> 8) / (float)(1 << 24) - 0.5f;
     }
-    /* The halo is not zero then: a boundary condition like another. */
+    /* The halo is then not zero; the amount of work is the same. */
     for (float *field : {w->curr, w->prev})
         CUDA(cudaMemcpy(field, noise.data(), g->points * sizeof(float), cudaMemcpyHostToDevice));
 }
 
-/* Bytes per second of copies of COPY_BYTES in both directions, in one, and within the device (read and written ones together). */
+/* Bytes per second of copies of COPY_BYTES: in both directions at a time, in one direction, and
+ * within the device (read plus written bytes). */
 typedef struct copies_t {
     double within, up, down, both;
 } copies_t;
@@ -91,7 +92,7 @@ static copies_t time_copies()
     return speed;
 }
 
-/* Points per second of the propagator. */
+/* Measures the points per second of the propagator. */
 static double time_points(const grid_t *g)
 {
     medium_t m = gpu_plain_medium(g);

@@ -77,7 +77,7 @@ void gpu_shot_open(gpu_shot_t *shot, const medium_t *truth, const medium_t *smoo
     shot->synthetic = cuda_alloc(survey->steps * survey->receivers);
     CUDA(cudaMalloc(&shot->receiver, bytes));
     CUDA(cudaMemcpy(shot->receiver, survey->receiver, bytes, cudaMemcpyHostToDevice));
-    CUDA(cudaDeviceSynchronize());  /* the stream below does not wait for what was done without one */
+    CUDA(cudaDeviceSynchronize());  /* the shot's stream does not wait for work without a stream */
     CUDA(cudaStreamCreateWithFlags(&shot->stream, cudaStreamNonBlocking));
 }
 
@@ -96,7 +96,8 @@ void gpu_shot_close(gpu_shot_t *shot)
     gpu_medium_close(&shot->truth);
 }
 
-/* The step to u(ts) with its source; the data of ts go to `data` unless that is NULL. */
+/* Enqueues the step to u(ts) with its source, and records the data at ts in `data`, unless it
+ * is NULL. */
 static void step(gpu_shot_t *shot, const medium_t *medium, size_t ts, float *data)
 {
     const survey_t *s = shot->survey;

@@ -1,10 +1,11 @@
 /*
- * A point of a step needs 16 bytes: u and K are read, u(t-1) is read and overwritten by u(t+1). To
- * come close to that, a block of step3 owns a tile of the n1-n2 plane and walks along n3: the nine
- * values of a column stay in registers, the plane that is being computed lies in shared memory
- * (two planes in turn, so that one barrier per plane is enough), and what the next plane needs is
- * loaded while this one is computed. n1 is the fastest index: neighbours in a warp are neighbours in
- * memory, and tiles begin at multiples of their width, not at the first inner cell.
+ * A point of a step needs 16 bytes: u and K are read, u(t-1) is read and overwritten by u(t+1).
+ * To come close to this, a block of step3 owns a tile of the n1-n2 plane and walks along n3.
+ * The nine values of a column stay in registers. The plane that is being computed lies in
+ * shared memory (two planes in turn, so one barrier for each plane is enough), and the values
+ * for the next plane are loaded meanwhile. n1 is the fastest index: neighbours in a warp are
+ * neighbours in memory, and tiles begin at multiples of their width, not at the first inner
+ * cell.
  */
 #include "kernels.h"
 
@@ -15,13 +16,13 @@
 #define W3 ((float)(8.0 / 315.0))
 #define W4 ((float)(-1.0 / 560.0))
 
-/* Threads of a tile of step3, along n1 and n2; the latter at least 2 HALO, see `side2`. */
+/* Threads of a tile of step3 along n1 and n2; along n2 at least 2 HALO, see `side2`. */
 #define TILE1 32
 #define TILE2 16
 /* Threads along a line in the other kernels. */
 #define LINE 128
 
-/* What the kernels need of a medium. */
+/* The members of a medium that the kernels need. */
 typedef struct view_t {
     int e1, e2, e3;
     const float *scale, *damp1, *damp2, *damp3;
@@ -33,17 +34,18 @@ static view_t view(const medium_t *m)
     return view_t{(int)g->e1, (int)g->e2, (int)g->e3, m->scale, m->damp1, m->damp2, m->damp3};
 }
 
-/* The array position nearest to i: a thread outside the array loads a value that nobody uses. */
+/* The array position nearest to i: a thread outside the array loads a value that is not used. */
 static __device__ int inside(int i, int extent)
 {
     return i < 0 ? 0 : (i < extent ? i : extent - 1);
 }
 
-/* The CPU's sums of neighbours, for a point in shared memory and its column in registers. */
+/* The sums of neighbours in the order of the CPU code, for a point in shared memory and its
+ * column in registers. */
 #define PAIR2(k) ((t[0][x1 - (k)] + t[0][x1 + (k)]) + (t[-(k)][x1] + t[k][x1]))
 #define PAIR3(k) (PAIR2(k) + (column[HALO - (k)] + column[HALO + (k)]))
 
-/* p holds u(t-1) and receives u(t+1); a block computes `planes` planes of its tile. */
+/* p holds u(t-1) and receives u(t+1). A block computes `planes` planes of its tile. */
 static __global__ void __launch_bounds__(TILE1 *TILE2)
 step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
 {
@@ -56,7 +58,7 @@ step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
     const bool computes = i1 >= HALO && i1 < m.e1 - HALO && i2 < m.e2 - HALO;
     const ptrdiff_t s2 = m.e1, s3 = s2 * m.e2;
 
-    /* The halo of the tile: the threads along its edges load one value more for each direction. */
+    /* The halo of the tile: the threads along its edges load one more value for each direction. */
     const bool side1 = t1 < HALO || t1 >= TILE1 - HALO, side2 = t2 < HALO || t2 >= TILE2 - HALO;
     const int away1 = t1 < HALO ? -HALO : HALO, away2 = t2 < HALO ? -HALO : HALO;
     const int x = inside(i1, m.e1), y = inside(i2, m.e2);
@@ -69,7 +71,8 @@ step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
     for (int k = 1; k <= 2 * HALO; k++)
         column[k] = u[at + (k - 1 - HALO) * s3];
 
-    /* Of plane `first`: the end of its column, both sides, and what is read point by point. */
+    /* Loads for plane `first`: the end of its column, both sides, and the values read point by
+     * point. */
     float end = u[at + HALO * s3], edge1 = side1 ? u[at1] : 0, edge2 = side2 ? u[at2] : 0;
     float before = p[at], scale = m.scale[at];
 
@@ -106,7 +109,7 @@ step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
 #undef PAIR2
 #undef PAIR3
 
-/* The same in 2-D, a line per block: rows come from the cache. */
+/* The step in 2-D, one line for each block; neighbouring lines come from the cache. */
 #define PAIR2(k) ((u[i - (k)] + u[i + (k)]) + (u[i - (k) * s2] + u[i + (k) * s2]))
 
 static __global__ void step2(view_t m, const float *__restrict__ u, float *__restrict__ p)
@@ -122,7 +125,8 @@ static __global__ void step2(view_t m, const float *__restrict__ u, float *__res
     }
 }
 
-/* 2 HALO threads for each line of the array, in the halo of its ends; if the line as a whole lies in the halo they take all of it. */
+/* Each line of the array has 2 HALO threads, for the halo at its two ends; if the whole line
+ * lies in the halo, these threads clear all of it. */
 static __global__ void clear_halo(int e1, int e2, int e3, int halo3, float *curr, float *prev)
 {
     const size_t thread = blockIdx.x * (size_t)blockDim.x + threadIdx.x, line = thread / (2 * HALO);
@@ -155,7 +159,7 @@ static __global__ void inject_residual(float *field, const float *scale, const s
         field[receiver[r]] += scale[receiver[r]] * (observed[r] - synthetic[r]);
 }
 
-/* A line of the model per block. `origin` is the position of model cell (0, 0, 0). */
+/* One block for each line of the model. `origin` is the position of model cell (0, 0, 0). */
 static __global__ void correlate(int n1, int n2, size_t e1, size_t e2, size_t origin, const float *u,
                                  const float *lambda, float *correlation, float *illumination)
 {
@@ -185,7 +189,8 @@ static size_t parts(size_t whole, size_t part)
     return (whole + part - 1) / part;
 }
 
-/* Several waves of blocks, so that the last one costs little; not below 32 planes, of which 8 are read twice. */
+/* Several waves of blocks, so that a last, incomplete wave costs little; at least 32 planes for
+ * each block, of which 8 are read twice. */
 static dim3 blocks3(const grid_t *g, int *planes)
 {
     const size_t tiles1 = parts(g->e1 - HALO, TILE1), tiles2 = parts(g->e2 - 2 * HALO, TILE2);

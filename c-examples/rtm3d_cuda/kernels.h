@@ -1,9 +1,11 @@
 /*
- * The work of a time step on a GPU: the expressions of propagator.c and shot.c, in their order, and
- * compiled without fused multiply-adds as those are. So the bits of an image are the CPU's.
+ * The work of a time step on a GPU: the expressions of propagator.c and shot.c in their order,
+ * compiled without fused multiply-adds, as the C files are. The images therefore equal those of
+ * the CPU bit for bit.
  *
- * Structures are rtm3d's with their arrays in device memory. Every call enqueues work on the stream
- * and returns; nothing here is atomic or depends on the order of threads.
+ * Structures are those of rtm3d with their arrays in device memory. Every function enqueues
+ * work on the stream and returns. No result depends on atomic operations or on the order of
+ * threads.
  */
 #ifndef RTM_CUDA_KERNELS_H
 #define RTM_CUDA_KERNELS_H
@@ -13,14 +15,15 @@
 
 /* One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). */
 void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream);
-/* Zeroes the halo of both levels again, after a lossy snapshot came into them. */
+/* Sets the halo of both time levels to zero again, after a lossy snapshot was retrieved. */
 void gpu_clear_halo(const grid_t *g, const wavefield_t *w, cudaStream_t stream);
-/* field[index] += K s: the source of the step that has just produced `field`. */
+/* field[index] += K s: adds the source to `field`, which a step has just computed. */
 void gpu_inject(const medium_t *m, float *field, size_t index, float s, cudaStream_t stream);
 /* data[r] = field[receiver[r]], r < count. */
 void gpu_record(const float *field, const size_t *receiver, size_t count, float *data,
                 cudaStream_t stream);
-/* The residual as a source: field[receiver[r]] += K (observed[r] - synthetic[r]). No receiver twice. */
+/* Adds the residual as a source: field[receiver[r]] += K (observed[r] - synthetic[r]). All
+ * receivers differ. */
 void gpu_inject_residual(const medium_t *m, float *field, const size_t *receiver, size_t count,
                          const float *observed, const float *synthetic, cudaStream_t stream);
 /* I += u lambda and S += u^2 on the cells of the model. */

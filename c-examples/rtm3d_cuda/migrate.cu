@@ -2,12 +2,12 @@
 
 #include "stats.h"
 
-/* Device memory that stays free: the driver and others live there, too. */
+/* Device memory in bytes that is left to the driver and to other programs. */
 #define SPARE ((size_t)512 << 20)
 
 /*
- * The whole of checkpointing: do what the action says, until there is none left. Kernels, saves and
- * retrieves are queued on one stream, whose order is all the order there is: the host runs ahead.
+ * The checkpointing loop: does what each action says, until TERMINATE. Kernels, saves and
+ * retrieves are enqueued on one stream, which alone orders them: the host runs ahead.
  */
 static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
 {
@@ -31,7 +31,8 @@ static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
         case GPUZIP_ACTION_RESTORE:
             if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, shot->stream)))
                 return -1;
-            gpu_clear_halo(g, &shot->u, shot->stream);  /* a lossy snapshot need not have zeros there */
+            /* A lossy snapshot may have other values there. */
+            gpu_clear_halo(g, &shot->u, shot->stream);
             break;
         case GPUZIP_ACTION_BACKWARD:
             gpu_shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
@@ -81,7 +82,7 @@ void gpu_reference_close(gpu_reference_t *r)
     r->states = NULL;
 }
 
-/* A kernel reads page-locked memory as it reads the device's, only slower: one address space. */
+/* A kernel reads page-locked host memory by its address like device memory, only slower. */
 void gpu_reference_migrate(gpu_reference_t *r, gpu_shot_t *shot, image_t *image)
 {
     const size_t bytes = shot->smooth.grid.points * sizeof(float);

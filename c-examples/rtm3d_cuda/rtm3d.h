@@ -1,4 +1,4 @@
-/* What this program shares with the one for CPUs: its C sources, compiled as they are. */
+/* The C sources that this program shares with rtm3d, the program for CPUs, compiled unchanged. */
 #ifndef RTM_CUDA_RTM3D_H
 #define RTM_CUDA_RTM3D_H
 

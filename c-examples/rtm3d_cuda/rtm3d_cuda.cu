@@ -1,6 +1,6 @@
 /*
- * rtm3d_cuda: the reverse time migration of rtm3d on a GPU, with the same options, files, JSON and
- * bits. Read migrate.cu for how gpuzip is used, kernels.cu for the time step.
+ * rtm3d_cuda: the reverse time migration of rtm3d on a GPU, with the options, files and JSON of
+ * rtm3d, and equal bits. migrate.cu shows how gpuzip is used, kernels.cu has the time step.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
-/* All that a run allocates; zeroed, it may be freed at any point. */
+/* Everything that a run allocates. After zeroing, the run can be freed at any point. */
 typedef struct run_t {
     medium_t truth, smooth;
     survey_t survey;
@@ -18,13 +18,13 @@ typedef struct run_t {
     checkpoint_t checkpoint;
     tuned_t tuned;  // with --tune
     gpu_reference_t reference;
-    int observed;                 /* whether the shot has data; of a sweep */
+    int observed;                 /* whether the shot has data; for a sweep */
     image_t sums;                 /* of one shot, on the device */
-    image_t one;                  /* the same on the host */
-    image_t image, expected;      /* of all shots: by checkpointing, by keeping every state */
+    image_t one;                  /* `sums` on the host */
+    image_t image, expected;      /* of all shots: with checkpointing, with every state kept */
 } run_t;
 
-/* All but the session. */
+/* Prepares everything except the session. */
 static int run_prepare(run_t *run, const job_t *job)
 {
     const grid_t *g = &job->grid;
@@ -40,14 +40,14 @@ static int run_prepare(run_t *run, const job_t *job)
     return 0;
 }
 
-/* An exit code. */
+/* Opens the session and the reference; returns an exit code. */
 static int run_open(run_t *run, const job_t *job)
 {
     const grid_t *g = &job->grid;
 
     if (run_prepare(run, job) != 0)
         return FAILED;
-    /* The library takes its memory before the reference takes all that is left. */
+    /* The library allocates its memory before the reference takes all that is left. */
     if (checkpoint_open(&run->checkpoint, job->config, g, job->steps, &run->shot.u) != 0)
         return BAD_OPTIONS;
     if (job->verify)
@@ -70,7 +70,8 @@ static void run_close(run_t *run)
     medium_free(&run->truth);
 }
 
-/* Seconds of a step forwards and of one backwards as a migration takes them, on noise: zeros can be faster than data. */
+/* Measures the seconds of a forward and of a backward step of a migration, on noise, since
+ * zeros can be faster. */
 static void time_steps(run_t *run, results_t *r)
 {
     gpu_shot_t *shot = &run->shot;
@@ -90,14 +91,14 @@ static void time_steps(run_t *run, results_t *r)
     }) / steps;
 }
 
-/* Adds the sums of the shot that was migrated. */
+/* Adds the sums of the migrated shot to an image. */
 static void stack(run_t *run, image_t *image)
 {
     gpu_image_fetch(&run->sums, &run->one, run->shot.stream);
     image_stack(image, &run->one);
 }
 
-/* Of all shots. */
+/* Time steps of all shots, for the progress bar. */
 static double steps_to_take(const run_t *run, const job_t *job)
 {
     return progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
@@ -127,7 +128,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
                 return -1;
             r->tuned = &run->tuned;
         }
-        progress_replan(steps_to_take(run, job));  // `auto` may have planned anew
+        progress_replan(steps_to_take(run, job));  // `auto` may have made a new plan
         stack(run, &run->image);
         if (!job->verify)
             continue;
@@ -142,7 +143,8 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
     return 0;
 }
 
-/* Of a sweep: the data of a single shot are modelled once, for all settings. */
+/* Migrates all shots for one setting of a sweep; the data of a single shot are modelled once,
+ * for all settings. */
 static int migrate_all(void *all, const job_t *job, checkpoint_t *c, image_t *image, double *time)
 {
     run_t *run = (run_t *)all;
@@ -168,7 +170,7 @@ static int same(const image_t *a, const image_t *b)
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
-/* Whether all that was printed has arrived. */
+/* Whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -235,7 +237,8 @@ int main(int argc, char **argv)
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (job.dumps > 0)
-        status = snapshots_dump(&job) == 0 ? printed() : FAILED;  /* the same bits, by the CPU */
+        /* Computed by the CPU, with equal bits. */
+        status = snapshots_dump(&job) == 0 ? printed() : FAILED;
     else if (job.settings > 0)
         status = run_sweep(&job);
     else

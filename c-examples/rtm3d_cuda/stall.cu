@@ -1,15 +1,16 @@
 /*
- * stall: what checkpointing costs a GPU, for a list of configurations. The time loop is that of
- * rtm3d_cuda on a model of constant velocity, lit by a wavelet every now and then, so that nothing
- * has to be prepared and there is a wave at any time:
+ * stall: measures the cost of checkpointing on a GPU for a list of configurations. The time
+ * loop is that of rtm3d_cuda on a model of constant velocity with a wavelet at regular
+ * intervals, so that there is a wave at any time and nothing needs to be prepared:
  *
  *     stall EXTENT STEPS SNAPSHOTS ALGORITHM LIMIT CACHE:POLICY[:CODEC]...
  *
- * One JSON object per configuration and line. EXTENT: cells of the padded cube along each axis; ALGORITHM:
- * a number, GPUZIP_ALGORITHM_*; CACHE: device slots, 0 being copies that the compute stream waits
- * for, or with a G behind it the GB of device memory that all slots and the codec take together;
- * POLICY: clairvoyant or lru; CODEC: as for rtm3d --sweep, dct:1e-3 or zfp:8. Images are compared
- * with that of the first configuration. No configuration is begun after LIMIT seconds.
+ * The program prints one JSON object on a line for each configuration. EXTENT: cells of the
+ * padded cube along each axis. ALGORITHM: a number, GPUZIP_ALGORITHM_*. CACHE: slots of the
+ * device cache, 0 for copies that the compute stream waits for; or, with a G behind it, the GB
+ * of device memory that all slots and the codec take together. POLICY: clairvoyant or lru.
+ * CODEC: as for rtm3d --sweep, dct:1e-3 or zfp:8. Images are compared with that of the first
+ * configuration. No configuration begins after LIMIT seconds.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@
 #include "quality.h"
 #include "stats.h"
 
-/* Steps in a period of the wavelet, ten cells at the velocity of gpu_plain_medium, and from one wavelet to the next. */
+/* PERIOD: time steps in a period of the wavelet, which is ten cells long at the velocity of
+ * gpu_plain_medium. PAUSE: time steps from one wavelet to the next. */
 #define PERIOD 28
 #define PAUSE 400
 
@@ -31,10 +33,10 @@
 typedef struct loop_t {
     medium_t m;
     wavefield_t u, lambda;
-    image_t sums, image;  /* the latter on the host */
+    image_t sums, image;  /* `image` is on the host */
     cudaStream_t stream;
     size_t source, receiver;
-    /* On the model's cells: of the first configuration and of this one. */
+    /* On the cells of the model: images of the first configuration and of this one. */
     float *reference, *picture, *raw;
     int has_reference;
 } loop_t;
@@ -94,7 +96,7 @@ static void loop_close(loop_t *l)
     gpu_medium_close(&l->m);
 }
 
-/* Every sweep begins from rest. */
+/* Sets all fields to zero before a sweep. */
 static void loop_begin(loop_t *l)
 {
     for (float *field : {l->u.curr, l->u.prev, l->lambda.curr, l->lambda.prev})
@@ -108,7 +110,7 @@ static step_times_t time_steps(loop_t *l)
     const int steps = 10, repeats = 11;
     step_times_t t;
 
-    /* Zeros can be faster than data. */
+    /* Noise, since zeros can be faster than data. */
     gpu_noise(&l->m.grid, &l->u);
     gpu_noise(&l->m.grid, &l->lambda);
     CUDA(cudaDeviceSynchronize());
@@ -150,7 +152,7 @@ static int sweep(gpuzip_t *session, loop_t *l, int lossy)
     return 0;
 }
 
-/* The image, and how far it is from that of the first configuration. */
+/* Computes the image and its difference from the image of the first configuration. */
 static int compare(loop_t *l, quality_t *q)
 {
     const grid_t *g = &l->m.grid;
@@ -189,7 +191,7 @@ static void print(const loop_t *l, const char *text, const gpuzip_summary_t *pla
     fflush(stdout);
 }
 
-/* One configuration: "4:lru", "20G:clairvoyant:dct:1e-3". */
+/* Measures one configuration, such as "4:lru" or "20G:clairvoyant:dct:1e-3". */
 static int measure(loop_t *l, gpuzip_config_t config, int steps, const char *text, step_times_t t)
 {
     const char *policy = strchr(text, ':'), *codec = policy != NULL ? strchr(policy + 1, ':') : NULL;

@@ -1,7 +1,8 @@
 /*
- * rtm3d_mpi: the migration of rtm3d on many ranks, with the same options, files, JSON and bits. By default shots are distributed:
- * read shots.c. With --decompose all ranks migrate each shot together, a slab of the grid each: read slab.c. Either way a rank has
- * one gpuzip session of its own (plan.c); the library knows nothing of MPI.
+ * rtm3d_mpi: the migration of rtm3d on many ranks, with the options, files and JSON of rtm3d,
+ * and equal bits. By default each rank migrates shots of its own: see shots.c. With --decompose
+ * all ranks migrate each shot together, and each rank has a slab of the grid: see slab.c.
+ * Either way every rank has its own gpuzip session (plan.c); the library does not use MPI.
  */
 #include <math.h>
 #include <mpi.h>
@@ -28,32 +29,32 @@
 
 enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 
-/* What a rank found out. */
+/* The results of a rank. */
 typedef struct tally_t {
     gpuzip_stats_t stats;
     double modelling, migration, store_everything;
-    int different;  /* whether an image of this rank was not that of keeping every state */
+    int different;  /* whether an image of this rank differed from that with every state kept */
 } tally_t;
 
-/* All that a rank has. */
+/* The data of a rank. */
 typedef struct run_t {
     int rank, ranks, decompose;
     const job_t *job;
     node_t node;
-    slab_t slab;                 /* with decompose */
-    medium_t truth, smooth;      /* of the slab, or whole */
+    slab_t slab;                 /* with --decompose */
+    medium_t truth, smooth;      /* of the slab, or of the whole grid */
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
-    tuned_t tuned;               /* with --tune: of rank 0, on all */
+    tuned_t tuned;               /* with --tune: the profile of rank 0, on all ranks */
     reference_t reference;
-    image_t one, expected;       /* of one shot: by checkpointing, by keeping every state */
-    image_t part;                /* of all shots, of the slab */
-    image_t image;               /* of all shots, whole; rank 0 only */
+    image_t one, expected;       /* of one shot: with checkpointing, with every state kept */
+    image_t part;                /* of all shots, on the slab */
+    image_t image;               /* of all shots, on the whole grid; rank 0 only */
     tally_t tally;
 } run_t;
 
-/* The worst exit code of all ranks. */
+/* The worst exit code of all ranks, on every rank. */
 static int agree(int code)
 {
     int worst;
@@ -62,7 +63,8 @@ static int agree(int code)
     return worst;
 }
 
-/* Runs `call`, an exit code, on rank 0 and then on the others: what all would complain of is said once. */
+/* Runs `call`, which returns an exit code, on rank 0 and then on the other ranks, so that an
+ * error common to all ranks is printed once. */
 #define ROOT_FIRST(code, rank, call)                      \
     do {                                                  \
         (code) = agree((rank) == 0 ? (call) : DONE);      \
@@ -89,7 +91,7 @@ static int open_media(run_t *run)
            survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0;
 }
 
-/* All but the sessions; what differs between ranks, memory, each rank complains of itself. */
+/* Prepares everything except the sessions; each rank reports its own lack of memory. */
 static int open_rank(run_t *run)
 {
     const job_t *job = run->job;
@@ -108,7 +110,8 @@ static int open_rank(run_t *run)
     return DONE;
 }
 
-/* One rank of a node after the other: each looks how much memory is left. */
+/* Opens the references of a node's ranks one after the other, since each rank checks how much
+ * memory is left. */
 static int open_references(run_t *run)
 {
     int status = 0;
@@ -132,7 +135,7 @@ static int open_session(run_t *run)
     return plan_open(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, by_profile(run)) == 0 ? DONE : BAD_OPTIONS;
 }
 
-/* The sessions of all ranks. */
+/* Opens the sessions of all ranks. */
 static int open_sessions(run_t *run)
 {
     const job_t *job = run->job;
@@ -181,7 +184,8 @@ static int same(const image_t *a, const image_t *b)
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
-/* A shot_worker_t. Of equal images of shots the stacks are equal: each shot is compared where it is migrated. */
+/* A shot_worker_t: migrates a shot and compares its image on this rank. Equal images of all
+ * shots have equal stacks. */
 static int migrate_one(void *data, size_t number, image_t *image)
 {
     run_t *run = data;
@@ -208,8 +212,8 @@ static int migrate_one(void *data, size_t number, image_t *image)
     return 0;
 }
 
-/* Before the survey: rank 0 measures its first shot, or all their slabs of it, whose image counts for nothing; then all plan by what
- * rank 0 has measured. */
+/* Makes plans with a profile before the survey: rank 0 measures its first shot (with slabs, all
+ * ranks do), whose image is not used; then all ranks plan with the profile of rank 0. */
 static int tune(run_t *run)
 {
     const int takes_part = run->rank == 0 || run->decompose;
@@ -227,7 +231,8 @@ static int tune(run_t *run)
     return code == DONE ? open_sessions(run) : code;
 }
 
-/* Rank 0 tells the size of the job, and how far it is itself: with a slab as far as all, else with its part of the shots. */
+/* Rank 0 prints the size of the job and its own progress: with slabs that of all ranks,
+ * otherwise that of its part of the shots. */
 static void begin_progress(run_t *run)
 {
     const job_t *job = run->job;
@@ -255,7 +260,8 @@ static void migrate_slabs(run_t *run)
     slab_gather(&run->slab, &run->part, &run->image);
 }
 
-/* Shots of their own: all is summed, of peaks the largest stays, as over the shots of one rank. */
+/* Adds the statistics of ranks with shots of their own: sums, and the larger of each peak, as
+ * over the shots of one rank. */
 static void add_shots(tally_t *sum, const tally_t *t)
 {
     stats_add(&sum->stats, &t->stats);
@@ -265,7 +271,8 @@ static void add_shots(tally_t *sum, const tally_t *t)
     sum->different |= t->different;
 }
 
-/* Slabs of the same shots: bytes are summed; the time, the steps and what was moved when are those of rank 0, and of all. */
+/* Adds the statistics of ranks with slabs of one shot: bytes are summed; times, steps and
+ * numbers of transfers are those of rank 0, which equal those of all ranks. */
 static void add_slab(tally_t *sum, const tally_t *t)
 {
     sum->stats.h2d_bytes += t->stats.h2d_bytes;
@@ -278,7 +285,7 @@ static void add_slab(tally_t *sum, const tally_t *t)
     sum->different |= t->different;
 }
 
-/* On rank 0 run->tally becomes that of all ranks. */
+/* On rank 0 run->tally becomes the tally of all ranks. */
 static void gather_tallies(run_t *run)
 {
     run->tally.stats = run->checkpoint.total;
@@ -294,7 +301,7 @@ static void gather_tallies(run_t *run)
     run->checkpoint.total = run->tally.stats;
 }
 
-/* Whether all that was printed has arrived. */
+/* Whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -348,7 +355,7 @@ static int run_job(run_t *run)
     return code;
 }
 
-/* A migrator_t's; there is one rank. */
+/* The function `migrate` of a migrator_t, for a run with one rank. */
 static int migrate_all(void *data, const job_t *job, checkpoint_t *c, image_t *image, double *time)
 {
     run_t *run = data;
@@ -377,7 +384,7 @@ static int sweep_settings(run_t *run)
     return code;
 }
 
-/* Takes --decompose out of the arguments; whether it was there. */
+/* Removes --decompose from the arguments; returns whether it was there. */
 static int take_decompose(int *argc, char **argv)
 {
     int kept = 1, found = 0;
@@ -411,7 +418,7 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
     return job_prepare(job, o) == 0 ? DONE : BAD_OPTIONS;
 }
 
-/* What rank 0 does alone, as rtm3d does. */
+/* The tasks of rtm3d that rank 0 does alone. */
 static int alone(const options_t *o, const job_t *job)
 {
     if (o->bench)
@@ -445,7 +452,8 @@ static int main_of_rank(int argc, char **argv)
         return agree(run.rank == 0 ? alone(&options, &job) : DONE);
     ROOT_FIRST(code, run.rank, prepare(&job, &options, &run));
     if (code != DONE)
-        return code;  /* a rank whose own preparation went well leaves its models to the end of the process */
+        /* If only other ranks failed, the end of the process frees this rank's models. */
+        return code;
     if (job.dumps > 0)
         code = agree(run.rank == 0 ? alone(&options, &job) : DONE);
     else

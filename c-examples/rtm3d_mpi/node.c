@@ -20,7 +20,8 @@ void node_close(node_t *node)
     MPI_Comm_free(&node->comm);
 }
 
-/* GPUs that this rank sees, asked of the driver itself: as with the library, nothing of CUDA is needed to build or without one. */
+/* Number of GPUs that this rank sees. The driver is loaded at run time, as the library does, so
+ * the program builds and runs without CUDA. */
 static int count_gpus(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -36,10 +37,10 @@ static int count_gpus(void)
     memcpy(&get_count, &symbols[1], sizeof get_count);
     if (init == NULL || get_count == NULL || init(0) != 0 || get_count(&count) != 0)
         return 0;
-    return count;  /* the driver stays loaded: the library uses it too */
+    return count;  /* the driver stays loaded, since the library uses it */
 }
 
-/* 0 stays 0, which is no budget at all. */
+/* Divides a budget by the ranks; 0 (no budget) stays 0. */
 static int divide(uint64_t *budget, const char *key, int ranks)
 {
     const uint64_t share = *budget / (uint64_t)ranks;

@@ -1,4 +1,4 @@
-/* What the ranks of a node share: its memory and its GPUs. */
+/* The memory and the GPUs that the ranks of a node share. */
 #ifndef RTM_MPI_NODE_H
 #define RTM_MPI_NODE_H
 
@@ -7,16 +7,17 @@
 
 typedef struct node_t {
     MPI_Comm comm;    /* the ranks of this node */
-    int rank, ranks;  /* this one's place among them */
+    int rank, ranks;  /* this rank's place among them, and their number */
 } node_t;
 
-/* Collective over `world`. */
+/* Finds the ranks of this node. Collective over `world`. */
 void node_open(node_t *node, MPI_Comm world);
 void node_close(node_t *node);
 
 /*
- * This rank's part of a configuration that speaks of a whole node: byte budgets are divided by its ranks, and with the CUDA
- * backend the GPUs are dealt out round robin, unless `device` names one. 0, or -1 with the reason on stderr.
+ * Turns the configuration of a whole node into that of this rank: byte budgets are divided by
+ * the node's ranks; with the CUDA backend ranks get GPUs in turn, unless `device` names one.
+ * Returns 0, or -1 with the reason on stderr.
  */
 int node_share(const node_t *node, gpuzip_config_t *cfg);
 

@@ -1,4 +1,4 @@
-/* A session per rank. */
+/* Makes one session for each rank. */
 #ifndef RTM_MPI_PLAN_H
 #define RTM_MPI_PLAN_H
 
@@ -6,20 +6,22 @@
 #include "node.h"
 #include "tune.h"
 
-/* A session of this rank's share of the configuration that `config` and the environment give, planned by a profile unless that is NULL.
- * 0, or -1 with the reason on stderr. */
+/* Makes the session of this rank, with its share of the configuration from the file `config`
+ * and the environment, planned with a profile unless `tuned` is NULL. Returns 0, or -1 with the
+ * reason on stderr. */
 int plan_open(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned);
 /*
- * The same where ranks step together, as a decomposed grid's do. A plan is a pure function of the configuration and of the size
- * of states, and slabs differ in size: where that gives ranks different schedules, gpuzip_agree gives all of them that with the fewest
- * snapshots.
- * Collective over `world`, and so is the result.
+ * As plan_open, for ranks that step together on a decomposed grid. A plan depends on the
+ * configuration and on the size of states only, but slabs differ in size. If ranks would get
+ * different schedules, gpuzip_agree gives all of them the schedule with the fewest snapshots.
+ * Collective over `world`; all ranks return the same result.
  */
 int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned,
                        MPI_Comm world);
 
-/* The profile of rank 0, which has measured it, for all ranks: a plan is a function of configuration and profile alone. Collective; 0, or
- * -1 on all ranks with the reason on stderr. */
+/* Gives the profile that rank 0 has measured to all ranks: ranks with equal configurations and
+ * profiles make equal plans. Collective. Returns 0, or -1 on all ranks with the reason on
+ * stderr. */
 int plan_share(tuned_t *tuned, checkpoint_t *c, MPI_Comm world);
 
 #endif

@@ -9,15 +9,15 @@
 #include "stack.h"
 #include "transfer.h"
 
-#define NONE (-1)  /* no shot: none done yet, or none left */
+#define NONE (-1)  /* no shot: none is done yet, or none is left */
 enum { ROOT = 0, TAG_DONE = 1, TAG_IMAGE, TAG_NEXT };
 
-/* Rank 0's desk, at which its own worker and the other ranks queue. */
+/* The work list of rank 0, from which its own worker and the other ranks take shots. */
 typedef struct desk_t {
     pthread_mutex_t lock;
     stack_t stack;
-    size_t next, shots;  /* next to be handed out */
-    int working;         /* whether rank 0's own worker still does */
+    size_t next, shots;  /* next shot to be given out, and number of shots */
+    int working;         /* whether rank 0's own worker still works */
     int failed;
 } desk_t;
 
@@ -28,7 +28,7 @@ typedef struct work_t {
     image_t *one;
 } work_t;
 
-/* Takes the image of `done`, if that is a shot, and gives the next number, or NONE. */
+/* Takes the image of shot `done`, unless that is NONE, and returns the next shot, or NONE. */
 static int64_t desk_turn(desk_t *desk, int64_t done, const image_t *image)
 {
     int64_t next = NONE;
@@ -44,7 +44,7 @@ static int64_t desk_turn(desk_t *desk, int64_t done, const image_t *image)
     return next;
 }
 
-/* Rank 0's own share of the work; calls no MPI. */
+/* The worker of rank 0; calls no MPI. */
 static void *work_here(void *data)
 {
     work_t *w = data;
@@ -79,7 +79,8 @@ static void work_there(MPI_Comm comm, const work_t *w)
     }
 }
 
-/* Serves one rank that asks, if there is one. Whether there was; `left` counts down the ranks that still work. */
+/* Serves one rank that asks, if there is one, and returns whether there was; `left` counts the
+ * ranks that still work. */
 static int serve_one(MPI_Comm comm, desk_t *desk, image_t *inbox, int *left)
 {
     MPI_Status from;
@@ -98,7 +99,7 @@ static int serve_one(MPI_Comm comm, desk_t *desk, image_t *inbox, int *left)
     return 1;
 }
 
-/* Naps between two looks, as a blocking MPI_Recv would take a core from the worker. */
+/* Sleeps between two checks, since a blocking MPI_Recv would take a core from the worker. */
 static void serve(MPI_Comm comm, desk_t *desk, image_t *inbox, int ranks)
 {
     const struct timespec nap = {.tv_nsec = 200 * 1000};

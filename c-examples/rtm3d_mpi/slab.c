@@ -8,7 +8,7 @@
 #include "message.h"
 #include "transfer.h"
 
-#define PATIENCE 50e-6  /* seconds, several times what a halo takes */
+#define PATIENCE 50e-6  /* seconds, several times the time of a halo exchange */
 
 enum { TAG_UP = 4, TAG_DOWN };
 
@@ -31,7 +31,8 @@ static void slowest(grid_t *g, size_t **extent, size_t **cells, size_t **origin)
     *origin = dims == 3 ? &g->o3 : &g->o2;
 }
 
-/* Planes [begin, end) of the whole grid that a rank computes: equal shares of all between the halos. */
+/* Planes [begin, end) of the whole grid that a rank computes: equal shares of all planes
+ * between the halos. */
 static size_t share(size_t extent, size_t rank, size_t ranks)
 {
     return HALO + (extent - 2 * HALO) * rank / ranks;
@@ -52,7 +53,8 @@ int slab_init(slab_t *slab, const grid_t *whole, MPI_Comm comm)
     end = share(e, (size_t)rank + 1, (size_t)ranks);
     model_begin = larger(begin, o);
     model_end = smaller(end, o + n);
-    /* Neighbours give whole halos, and two planes of the model make a grid of as many dimensions. */
+    /* A slab must have a whole halo for its neighbours and at least two planes of the model, so
+     * that its grid keeps its number of dimensions. */
     thin = end - begin < HALO || model_end < model_begin + 2;
     MPI_Allreduce(&thin, &any, 1, MPI_INT, MPI_MAX, comm);
     if (any)
@@ -111,7 +113,8 @@ int slab_survey(const slab_t *slab, survey_t *s, size_t steps, size_t shots, dou
     return 0;
 }
 
-/* Neighbours in step answer at once. If not, naps: where ranks outnumber cores, the one waited for may need this core. */
+/* Neighbours in step answer at once. Otherwise this rank sleeps: if there are more ranks than
+ * cores, its neighbour may need this core. */
 static void wait_for(MPI_Request request[4])
 {
     const struct timespec nap = {.tv_nsec = 20 * 1000};
@@ -144,7 +147,7 @@ void slab_exchange(void *data, real *field)
 void slab_gather(const slab_t *slab, const image_t *part, image_t *whole)
 {
     const grid_t *g = &slab->grid, *all = &slab->whole;
-    const size_t plane = grid_dims(g) == 3 ? g->n1 * g->n2 : g->n1;  /* of the model */
+    const size_t plane = grid_dims(g) == 3 ? g->n1 * g->n2 : g->n1;  /* of the model, in cells */
     const int cells = (int)(part->cells / plane), skipped = (int)slab->skipped;
     int rank, ranks, *count = NULL, *place = NULL;
     MPI_Datatype type;

@@ -17,7 +17,7 @@ void stack_close(stack_t *stack)
     stack->waiting = NULL;
 }
 
-/* Equal bits, where adding to zeros would lose the sign of a zero. */
+/* Copies the bits of an image; adding it to zeros would lose the sign of a zero. */
 static int keep(image_t *copy, const image_t *image)
 {
     const size_t bytes = image->cells * sizeof(real);

@@ -13,7 +13,7 @@ MPI_Datatype transfer_plane(size_t values, size_t lines)
     return plane;
 }
 
-/* Values of the next message of `left` ones. */
+/* Number of values in the next message if `left` values remain. */
 static int next_count(size_t left)
 {
     return left < INT_MAX ? (int)left : INT_MAX;

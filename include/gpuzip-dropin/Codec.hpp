@@ -56,7 +56,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
     require(in != nullptr && out != nullptr, "Compress: a pointer is NULL");
     on_host("Compress", in);
     on_host("Compress", out);
-    // sets the log level of the call
+    // Sets the log level of the call.
     const gpuzip_config_t config = GPUZIPLogger::Applied(config_);
     const gpuzip_field_t field = at(in);
     Head head = {MAGIC, 0};

@@ -64,7 +64,8 @@ inline gpuzip_config_t scheduled(int algorithm, int snapshots, char *trace_file)
 
 }  // namespace gpuzip_dropin
 
-/// Revolve with the number of snapshots that GPUZIP 2.x gives `steps` time steps. `log_level` is accepted, and SetLevel decides.
+/// Revolve with the number of snapshots that GPUZIP 2.x uses for `steps` time steps. `log_level`
+/// has no effect: SetLevel decides.
 class RevolveCheckpointing : public Checkpointing {
  public:
   explicit RevolveCheckpointing(int steps, int log_level = 0)

@@ -1,4 +1,5 @@
-// The schedule that a Checkpointing and its Prefetch objects share. Internal: applications use Checkpointing.
+// The schedule that a Checkpointing and its Prefetch objects share. Internal: applications use
+// Checkpointing.
 #ifndef GPUZIP_DROPIN_CHECKPOINTING_SCHEDULE_HPP
 #define GPUZIP_DROPIN_CHECKPOINTING_SCHEDULE_HPP
 
@@ -62,7 +63,7 @@ class Schedule {
 
  private:
   gpuzip_schedule_t *handle_;
-  // last action, -1 before the first; atomic, since threads may drive devices
+  // Number of the last action, -1 before the first. Atomic: several threads may drive devices.
   std::atomic<std::int64_t> it_;
   int steps_;
   int snapshots_;  // -1 until the first call of snapshots()

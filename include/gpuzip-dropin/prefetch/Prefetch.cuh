@@ -156,7 +156,7 @@ class Prefetch {
   static gpuzip_config_t bare(int cache_capacity, const Checkpointing *checkpointing) {
     gpuzip_dropin::require(checkpointing != nullptr, "Prefetch: the Checkpointing is NULL");
     gpuzip_config_t config;
-    // not read: the Checkpointing has the schedule
+    // Not read: the Checkpointing has the schedule.
     config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
     config.cache_capacity = cache_capacity;
     config.log_level = GPUZIPLogger::GetLevel();
