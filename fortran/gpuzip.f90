@@ -74,7 +74,7 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_err_device = -501
   ! A defect in gpuzip was caught (a panic).
   integer(c_int32_t), parameter, public :: gpuzip_err_panic = -901
-  ! An earlier defect made this session unusable; finalize it.
+  ! An earlier defect made this handle unusable; finalize it.
   integer(c_int32_t), parameter, public :: gpuzip_err_poisoned = -902
   ! The application computes u(ts) from u(ts-1); with `range_actions`, it goes on to u(ts_end).
   integer(c_int32_t), parameter, public :: gpuzip_action_forward = 0

@@ -124,7 +124,7 @@
 #define GPUZIP_ERR_PANIC -901
 
 /*
- An earlier defect made this session unusable; finalize it.
+ An earlier defect made this handle unusable; finalize it.
  */
 #define GPUZIP_ERR_POISONED -902
 

@@ -48,7 +48,7 @@ pub const GPUZIP_ERR_STREAM: i32 = -404;
 pub const GPUZIP_ERR_DEVICE: i32 = -501;
 /// A defect in gpuzip was caught (a panic).
 pub const GPUZIP_ERR_PANIC: i32 = -901;
-/// An earlier defect made this session unusable; finalize it.
+/// An earlier defect made this handle unusable; finalize it.
 pub const GPUZIP_ERR_POISONED: i32 = -902;
 
 /// The application computes u(ts) from u(ts-1); with `range_actions`, it goes on to u(ts_end).
