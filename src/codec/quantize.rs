@@ -180,8 +180,8 @@ pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
 
 /// Computes whether the mean square of the errors is at most target^2. Errors are summed as the
 /// integers |x - x^| / s * 2^12, rounded up, so that the sum does not depend on the order. Values
-/// that the quantum cannot code are left out of the mean, because the codec stores them as they
-/// are.
+/// that the quantum cannot code are left out of the mean, because the codec stores these values
+/// raw.
 struct MeanSquare<'a, T> {
     x: &'a [T],
     quantum: Quantum<T>,

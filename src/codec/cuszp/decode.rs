@@ -188,8 +188,7 @@ impl<T: Quantised> Work<T> {
             }
             planes[0].fill(0);
         }
-        // Plane 7 of the first eight planes is empty, or no longer needed: the signs take its
-        // place.
+        // Plane 7 of every block is empty at this point: the signs take its place.
         for block in 0..LINES {
             let plane = LINE * block + 28;
             planes[0][plane..plane + 4].copy_from_slice(&signs[block].to_le_bytes());

@@ -100,7 +100,8 @@ impl Modules {
         Ok(function)
     }
 
-    /// Drops the modules without unloading them: they belong to the parent process.
+    /// Drops the modules without unloading them: for use where the CUDA context is gone, and in a
+    /// forked child, in which the modules belong to the parent process.
     pub fn forget(self) {
         self.loaded.into_iter().for_each(|(_, _, module)| module.forget());
     }

@@ -325,7 +325,7 @@ impl GpuCodec {
     }
 
     /// Returns the streams that the kernels may make, in order: for every group the fields with
-    /// differences, then the same fields each by itself (`true`).
+    /// differences, then, if the group has several fields, the same fields each by itself (`true`).
     fn parts(&self) -> Vec<(usize, bool)> {
         let of = |group: &Range<usize>| {
             let apart = if group.len() > 1 { group.clone() } else { 0..0 };
@@ -466,8 +466,8 @@ impl GpuCodec {
         queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
     }
 
-    /// Drops the codec without freeing its device memory, modules and coders: they belong to the
-    /// parent process.
+    /// Drops the codec without freeing its device memory, modules and coders: for use where the
+    /// CUDA context is gone, and in a forked child, in which they belong to the parent process.
     pub fn forget(self) {
         std::mem::forget(self.coders);
         self.memory.forget();

@@ -52,7 +52,8 @@ impl FieldSum {
         )
     }
 
-    /// Drops the kernel without unloading it: it belongs to the parent process.
+    /// Drops the kernel without unloading its module: for use where the CUDA context is gone, and
+    /// in a forked child, in which the module belongs to the parent process.
     pub fn forget(self) {
         self.modules.forget();
     }
