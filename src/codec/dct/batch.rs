@@ -1,5 +1,5 @@
-//! `L` tiles at a time through the transform, the quantiser and back. What is done to a tile does
-//! not depend on the others.
+//! Codes and decodes `L` tiles at a time, one tile per SIMD lane. The result for a tile does not
+//! depend on the other tiles of its batch.
 
 use super::bits::{LONGEST, MORE};
 use super::grid::{mirror, Grid};
@@ -13,59 +13,60 @@ use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// What is added before the magnitude of a scaled coefficient is cut off: less than 1/2, as small
-/// magnitudes are the likelier ones.
+/// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
+/// below 1/2 because small magnitudes are more frequent than large ones.
 const ROUND: f64 = 0.45;
 
-/// Values of a tile that are unpacked together: one or two rows.
+/// Coefficients of a tile that are unpacked together: one or two rows.
 const BLOCK: usize = 16;
 
-/// How far ahead memory to be read is asked for, in units of `L` values of each tile.
+/// How far ahead of its use input memory is prefetched, in units of `L` values of each tile.
 const READ_AHEAD: usize = 16;
-/// The same for memory to be written.
+/// How far ahead of its use output memory is prefetched, in units of `L` values of each tile.
 const WRITE_AHEAD: usize = 8;
 
-/// Room for a batch.
+/// Working memory for a batch of `L` tiles.
 pub(super) struct Batch<T, const L: usize> {
-    /// The tiles, and what they are decoded to.
+    /// The values of the tiles during the transforms; at the end the decoded values.
     x: Vec<Lanes<T, L>>,
-    /// The tiles as they were.
+    /// The values of the tiles before coding.
     original: Vec<Lanes<T, L>>,
-    /// Coefficients.
+    /// The quantised coefficients.
     q: Vec<Lanes<i32, L>>,
     level: Level,
-    /// Sums of the magnitudes of rows.
+    /// For each row the sum of the magnitudes of its coefficients.
     sums: Vec<Lanes<u32, L>>,
     corrections: Vec<Correction>,
     count: [usize; L],
-    /// Tiles that must be stored as they are.
+    /// Tiles that must be stored raw.
     raw: [bool; L],
-    /// Sums of squared errors.
+    /// For each tile the sum of its squared errors, in units of step^2 / `ENERGY`.
     pub energy: [u64; L],
     strings: Strings<L>,
     opened: Vec<Room>,
-    /// Unary numbers of corrections.
+    /// Working memory for the unary numbers of corrections.
     numbers: Vec<u16>,
 }
 
-/// What became of a tile.
+/// How a tile is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coded {
-    /// It decodes to zeros.
+    /// All values of the tile decode to zero.
     Empty,
-    /// So many bytes.
+    /// The tile's bits take this number of bytes.
     Bytes(usize),
-    /// It must be stored as it is.
+    /// The tile must be stored raw.
     Raw,
 }
 
-/// Most corrections of a tile.
+/// The largest number of corrections of a tile of `values` values.
 fn most_corrections(values: usize) -> usize {
     values / 4
 }
 
 impl<T: Number, const L: usize> Batch<T, L> {
-    /// Room for tiles of up to so many values, which take up to `places` places.
+    /// Allocates working memory for tiles of up to `values` values, stored in `places` elements
+    /// (`Grid::room`).
     pub fn new(values: usize, places: usize) -> Result<Self> {
         let zeros = Lanes([T::default(); L]);
         Ok(Batch {
@@ -84,7 +85,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         })
     }
 
-    /// Transforms and quantises the tiles `ids` of `x` and checks what they decode to.
+    /// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded
+    /// values against the bound.
     pub fn encode(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
         dispatch(Encode { batch: self, grid, q, x, ids });
     }
@@ -131,11 +133,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Are all values so small that all coefficients become zero? A short cut, which does not
-    /// change what comes out.
+    /// Returns true if all values are so small that all coefficients become zero. The caller then
+    /// skips the transforms; the stream is the same with and without this test.
     #[inline(always)]
     fn negligible(&self, grid: &Grid, q: &Quantiser<T>) -> bool {
-        // No coefficient exceeds the sum of the values.
+        // The magnitude of a coefficient is at most the sum of the magnitudes of the values.
         let small = q.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
         let small = if q.most.is_some_and(|most| most < small) { T::default() } else { small };
         let mut large = Lanes([0u32; L]);
@@ -153,8 +155,9 @@ impl<T: Number, const L: usize> Batch<T, L> {
         true
     }
 
-    /// The transform along the last axis, the quantiser, and back. Returns along the first axis how
-    /// many coefficients may not be zero.
+    /// Transforms along the last axis, quantises, and transforms the quantised coefficients back
+    /// along the last axis. Returns a count: along the first axis, coefficients from this index on
+    /// are zero.
     #[inline(always)]
     fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>) -> usize {
         let (columns, stride) = (grid.values() / S, grid.stride());
@@ -188,7 +191,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         used
     }
 
-    /// Compares what was decoded with the original.
+    /// Compares the decoded values with the original values and notes a correction for each value
+    /// outside the bound, or sums up the squared errors if the bound is on the mean square.
     #[inline(always)]
     fn check<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
         let values = grid.values();
@@ -213,7 +217,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Notes a correction.
+    /// Notes a correction for value `p` of lane `l`, or marks the tile as raw if no correction
+    /// brings the value within the bound.
     #[inline(always)]
     fn correct(&mut self, grid: &Grid, q: &Quantiser<T>, most: T, l: usize, p: usize) {
         let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
@@ -236,7 +241,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.count[l] += 1;
     }
 
-    /// Sums up the squared errors.
+    /// Sums up the squared errors of the values inside the array, per tile.
     #[inline(always)]
     fn measure<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
         let values = grid.values();
@@ -271,7 +276,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Sums up the magnitudes of rows and makes the strings of the tiles.
+    /// Sums up the magnitudes of the coefficients of each row and makes the bit strings of the
+    /// tiles.
     #[inline(always)]
     fn sum_rows<const R: usize>(&mut self, grid: &Grid) {
         for (row, sum) in grid.order.chunks_exact(R).zip(&mut self.sums) {
@@ -287,7 +293,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.strings.make::<R>(&self.q, &grid.order, &self.sums[..grid.values() / R]);
     }
 
-    /// Writes the tile of lane `l` to `to`, if that takes less than `most` bytes.
+    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes.
     pub fn write(&mut self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Coded {
         let values = grid.values();
         if self.raw[l] {
@@ -306,13 +312,13 @@ impl<T: Number, const L: usize> Batch<T, L> {
         bytes.map_or(Coded::Raw, Coded::Bytes)
     }
 
-    /// Loads tiles; what is outside the array is its mirror image.
+    /// Loads the tiles `ids`; values outside the array are mirror images of values inside.
     #[inline(always)]
     fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
         let [n1, n2, _] = grid.n;
         let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
         let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
-        // Where the tiles begin that are inside and have lines.
+        // First index of each tile that is inside the array as a whole and has lines of `S` values.
         let whole: [_; L] = std::array::from_fn(|l| {
             (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0))
         });
@@ -338,7 +344,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Loads values `p` to `p + L` of the tile that begins at `first` and is not inside.
+    /// Loads values `p` to `p + L` of a tile that begins at `first` and is partly outside the
+    /// array.
     #[inline(always)]
     fn gather_part(&self, grid: &Grid, x: &[T], first: [usize; 3], p: usize, to: &mut [T; L]) {
         let [n1, n2, n3] = grid.n;
@@ -358,8 +365,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Decodes up to `L` tiles, of which `bytes[l]` are the bits, `None` standing for zeros, into
-    /// the tiles `ids` of `x`.
+    /// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile
+    /// `ids[l]`; `None` stands for a tile of zeros. Returns `None` if the bits are no valid tile.
     pub fn decode(
         &mut self,
         grid: &Grid,
@@ -437,8 +444,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Reads coefficients and corrections. Returns behind how many coefficients in the order of
-    /// rows all are zero.
+    /// Reads coefficients and corrections. Returns a count: in the order of the rows, all
+    /// coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
     #[inline(always)]
     fn read_rows<const R: usize>(
         &mut self,
@@ -508,7 +515,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// `Batch::encode`, to be dispatched.
+/// The arguments of `Batch::encode`, for the dispatch by instruction set.
 struct Encode<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
@@ -526,7 +533,7 @@ impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
     }
 }
 
-/// `Batch::decode`, to be dispatched.
+/// The arguments of `Batch::decode`, for the dispatch by instruction set.
 struct Decode<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
@@ -545,7 +552,7 @@ impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
     }
 }
 
-/// Is place `p` of a tile in the part that has these extents?
+/// Returns true if place `p` of a tile is in the part of the tile with the extents `inside`.
 #[inline(always)]
 fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
     p % grid.t[0] < inside[0]
@@ -553,7 +560,7 @@ fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
         && p / grid.t[0] / grid.t[1] < inside[2]
 }
 
-/// A line of the tiles.
+/// Loads one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
 fn load<T: Number, const L: usize, const S: usize>(
     x: &[Lanes<T, L>],
@@ -567,7 +574,7 @@ fn load<T: Number, const L: usize, const S: usize>(
     line
 }
 
-/// Transforms along all axes but the last, the first one first.
+/// Transforms along all axes but the last, beginning with the first axis.
 #[inline(always)]
 fn ahead<T: Number, const L: usize, const S: usize>(
     from: &[Lanes<T, L>],
@@ -591,7 +598,7 @@ fn ahead<T: Number, const L: usize, const S: usize>(
     }
 }
 
-/// The inverse of `ahead`. Behind the first `used` coefficients along the first axis all are zero.
+/// Inverts `ahead`. Along the first axis, coefficients from index `used` on are zero.
 #[inline(always)]
 fn back<T: Number, const L: usize, const S: usize>(
     x: &mut [Lanes<T, L>],
@@ -615,7 +622,7 @@ fn back<T: Number, const L: usize, const S: usize>(
     }
 }
 
-/// The inverse of `load`.
+/// Stores one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
 fn store<T: Number, const L: usize, const S: usize>(
     x: &mut [Lanes<T, L>],

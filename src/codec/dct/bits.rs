@@ -1,6 +1,6 @@
-//! Strings of bits, the lowest bit of the first byte first.
+//! Writes and reads strings of bits. A string begins with the lowest bit of the first byte.
 
-/// Appends bits to a slice that has room for them and 8 bytes more.
+/// Appends bits to a slice. The slice must have 8 bytes more than the bits take.
 pub(super) struct Writer<'a> {
     bytes: &'a mut [u8],
     at: usize,
@@ -13,7 +13,7 @@ impl<'a> Writer<'a> {
         Writer { bytes, at: 0, word: 0, used: 0 }
     }
 
-    /// Appends the `count` <= 56 bits of `bits`, which has no others.
+    /// Appends the lowest `count` <= 56 bits of `bits`. All higher bits of `bits` must be zero.
     #[inline(always)]
     pub fn put(&mut self, bits: u64, count: u32) {
         self.word |= bits << self.used;
@@ -37,7 +37,7 @@ impl<'a> Writer<'a> {
         self.put(1 << zeros, zeros + 1);
     }
 
-    /// Appends `count` bits of another string.
+    /// Appends the first `count` bits of the string `bytes`.
     pub fn append(&mut self, bytes: &[u8], count: u64) {
         let mut left = count;
         for chunk in bytes.chunks(7) {
@@ -55,21 +55,22 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Bits so far.
+    /// Returns the number of bits written.
     pub fn bits(&self) -> u64 {
         self.at as u64 * 8 + u64::from(self.used)
     }
 }
 
-/// Bits of a unary string that are read at a time.
+/// Bits of a string of unary numbers that are read at a time.
 const WINDOW: u32 = 56;
 /// Unary numbers are less than this.
 pub(super) const LONGEST: u16 = 1 << 15;
 
-/// Items that `unaries` may write behind the last number.
+/// Items behind the last number that `unaries` may overwrite.
 pub(super) const MORE: usize = WINDOW as usize + 8;
 
-/// The unary numbers that end in a byte, the zeros of the first one being those in this byte.
+/// For each byte the unary numbers that end in this byte. The first number counts only those of its
+/// zeros that are in this byte.
 static UNARIES: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
@@ -88,7 +89,7 @@ static UNARIES: [[u8; 8]; 256] = {
     table
 };
 
-/// The place of the `count`-th one.
+/// Returns the position of the `count`-th set bit.
 #[inline(always)]
 fn place_of(mut bits: u64, count: usize) -> u32 {
     for _ in 1..count {
@@ -97,21 +98,22 @@ fn place_of(mut bits: u64, count: usize) -> u32 {
     bits.trailing_zeros()
 }
 
-/// Reads bits; behind the last one there are zeros.
+/// Reads bits. Behind the last byte the reader returns zeros.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// Position of the next bit.
     pub at: u64,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads from bit `at` on.
+    /// Returns a reader that begins at bit `at`.
     pub fn new(bytes: &'a [u8], at: u64) -> Self {
         Reader { bytes, at }
     }
 
-    /// The next 57 bits or more.
+    /// Returns the next 57 bits in the lowest bits of the result; the bits above them are
+    /// undefined.
     #[inline(always)]
     fn peek(&self) -> u64 {
         let at = (self.at / 8) as usize;
@@ -122,7 +124,7 @@ impl<'a> Reader<'a> {
         word >> (self.at % 8)
     }
 
-    /// What stands from byte `at` on, less than 8 bytes.
+    /// Returns the bytes from `at` to the end of the string, fewer than 8, as a number.
     #[inline(always)]
     fn last(&self, at: usize) -> u64 {
         let missing = at.saturating_add(8) - self.bytes.len();
@@ -139,14 +141,16 @@ impl<'a> Reader<'a> {
         self.bytes.iter().skip(at).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 
-    /// The next 57 bits or more, and whatever is above them.
+    /// Returns the next 57 bits in the lowest bits of the result without consuming them; the bits
+    /// above them are undefined.
     #[inline(always)]
     pub fn ahead(&self) -> u64 {
         self.peek()
     }
 
-    /// Reads `count` unary numbers into the first items of `to`, which has `MORE` items more.
-    /// `None`: there are no so many ones any more, or a number is `LONGEST` or more.
+    /// Reads `count` unary numbers into the first items of `to`, which must have `MORE` items more
+    /// than `count`. Returns `None` if the string ends before the last number, or if a number is
+    /// `LONGEST` or more.
     #[inline(always)]
     pub fn unaries(&mut self, count: usize, to: &mut [u16]) -> Option<()> {
         let (mut found, mut zeros) = (0, 0);
@@ -162,7 +166,8 @@ impl<'a> Reader<'a> {
                 next += byte.count_ones() as usize;
                 zeros = if byte == 0 { zeros + 8 } else { byte.leading_zeros() as u16 };
             }
-            // Of the numbers that end here only the first one can have begun before.
+            // Of the numbers that end in this window only the first can have begun in an earlier
+            // window.
             if to[found] >= LONGEST && end > found {
                 return None;
             }
@@ -179,7 +184,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The next `count` <= 56 bits.
+    /// Reads the next `count` <= 56 bits.
     #[inline(always)]
     pub fn get(&mut self, count: u32) -> u64 {
         let bits = self.peek() & ((1 << count) - 1);
@@ -187,7 +192,8 @@ impl<'a> Reader<'a> {
         bits
     }
 
-    /// Zeros up to the next one, which is consumed, too. `None`: there is no one any more.
+    /// Reads a unary number: counts the zeros up to the next one and consumes this one, too.
+    /// Returns `None` if the string has no further one.
     #[inline(always)]
     pub fn unary(&mut self) -> Option<u32> {
         let bits = self.peek();

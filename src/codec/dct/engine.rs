@@ -1,4 +1,5 @@
-//! Arrays of one type: choice of the tiles and of the step, directory, payload.
+//! Codes whole arrays of one type: chooses the side of the tiles and the step, writes the directory
+//! and the payload.
 
 use super::batch::{Batch, Coded};
 use super::grid::{axes, sides, Grid};
@@ -7,19 +8,19 @@ use crate::codec::Bound;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 
-/// Bytes before the directory.
+/// Bytes of the header, which precedes the directory.
 pub(super) const HEADER: usize = 24;
-/// The step for a bound of 1 on every error: what is left beyond the bound is cheaper to correct
-/// than to avoid.
+/// Ratio of the step to the bound on every error. With this step some errors exceed the bound;
+/// their corrections take fewer bits than a smaller step would.
 const STEP: f64 = 2.1;
-/// Unit of the corrections for a bound of 1.
+/// Ratio of the unit of the corrections to the bound on every error.
 const UNIT: f64 = 1.25;
-/// A tile that is stored as it is, among lengths.
+/// Stands for a raw tile in the array `lengths`.
 const RAW: u32 = u32::MAX;
-/// Steps of the table, one sixteenth of an octave apart, that are tried for a bound on the mean
-/// square.
+/// Number of steps that are tried for a bound on the mean square; each is 2^(1/16) times the
+/// previous one.
 const STEPS: usize = 16 * 16;
-/// 2^(i/16).
+/// 2^(i/16), i = 0, ..., 15.
 #[rustfmt::skip]
 const OCTAVE: [f64; 16] = [
     1.0,
@@ -43,16 +44,16 @@ const OCTAVE: [f64; 16] = [
 /// Codes arrays of one shape.
 pub(super) struct Engine<T, const L: usize> {
     n: [usize; 3],
-    /// The tilings to choose from.
+    /// The tilings to choose from, the one with the largest tiles first.
     grids: Vec<Grid>,
     batch: Batch<T, L>,
-    /// Bytes of each tile.
+    /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
     lengths: Vec<u32>,
-    /// Room for one tile's bytes when only their number counts.
+    /// Output for one tile when only the number of its bytes matters.
     spare: Vec<u8>,
 }
 
-/// What a pass over all tiles gave.
+/// Bytes and squared error of all tiles together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     bytes: usize,
@@ -81,8 +82,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.n.iter().product()
     }
 
-    /// Header, directory at its longest, values as they are, and what a writer may touch behind
-    /// them.
+    /// Returns the largest number of bytes of a stream: header, longest directory, all tiles raw,
+    /// and 16 bytes that a writer may overwrite behind them.
     pub fn max_bytes(&self) -> usize {
         self.grids.iter().map(|grid| HEADER + self.longest_directory(grid)).max().unwrap_or(0)
             + self.values() * T::BYTES
@@ -114,7 +115,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         })
     }
 
-    /// Every error at most `most`.
+    /// Codes `x` so that every error is at most `most`.
     fn compress_within(&mut self, x: &[T], most: f64, to: &mut [u8]) -> Option<usize> {
         let (step, unit) = (most * STEP, most * UNIT);
         let quantiser = |grid: &Grid| Quantiser::new(grid, step, unit, Some(most));
@@ -132,7 +133,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.finish(g, step, unit, total.bytes, to)
     }
 
-    /// Root of the mean square of the errors at most `target`.
+    /// Codes `x` so that the root of the mean square of the errors is at most `target`.
     fn compress_mean(&mut self, x: &[T], target: f64, to: &mut [u8]) -> Option<usize> {
         let mut best = None;
         for g in 0..self.grids.len() {
@@ -142,13 +143,13 @@ impl<T: Number, const L: usize> Engine<T, L> {
             }
         }
         let (_, g, mut index) = best?;
-        // Steps from here on are too large.
+        // The steps with an index of `end` or more are too large.
         let mut end = STEPS;
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
             let total = self.encode(g, &q, x, to)?;
-            // The squares of the errors grow at most about as that of the step.
+            // The squares of the errors grow at most about as fast as the square of the step.
             if holds(total.energy, step, target, x.len()) {
                 let room = |by: usize| holds(total.energy, step * step_of(by), target, x.len());
                 let by = (1..end - index).take_while(|&by| room(by)).count();
@@ -166,8 +167,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
     }
 
-    /// The index of the largest step with which the sample keeps the target, and the bits that it
-    /// takes then.
+    /// Returns the index of the largest step with which the sample keeps the target, and the number
+    /// of bits of the sample with this step.
     fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
         let (mut low, mut high) = (0, STEPS);
         let mut bits = u64::MAX;
@@ -196,7 +197,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         .run()
     }
 
-    /// Codes all tiles to where the longest directory ends.
+    /// Codes all tiles. The payload begins where the longest possible directory ends.
     fn encode(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
         let begin = HEADER + self.longest_directory(&self.grids[g]);
         let to = to.get_mut(begin..)?;
@@ -204,7 +205,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         Some(Encode { grid, batch, lengths, q, x, to }.run())
     }
 
-    /// Writes header and directory and moves the payload up to them.
+    /// Writes header and directory, moves the payload directly behind them and returns the length
+    /// of the stream in bytes. Returns `None` if the stream is not shorter than the array.
     fn finish(
         &self,
         g: usize,
@@ -291,34 +293,34 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 }
 
-/// The step of an index, for a target of 1.
+/// Returns 2^(index/16), the ratio of the step with this index to the target.
 fn step_of(index: usize) -> f64 {
     (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
 }
 
-/// Is this the energy of errors whose mean square is within the target? A margin covers what
-/// rounding may have done to the sum.
+/// Returns true if the mean square of the errors is within the target. A margin covers the rounding
+/// errors of the sum.
 fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
     let relative = step / target;
     energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
 }
 
-/// Bits of a length.
+/// Returns the number of bits of a length up to `longest`.
 fn width(longest: usize) -> u32 {
     usize::BITS - longest.leading_zeros()
 }
 
-/// Bytes of the longest directory that there may be, with values of so many bytes.
+/// Returns the length in bytes of the longest possible directory for values of `bytes` bytes each.
 pub(crate) fn longest_directory(grid: &Grid, bytes: usize) -> usize {
     directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * bytes))
 }
 
-/// Bytes of the directory of so many tiles, of which `coded` are not empty.
+/// Returns the length in bytes of a directory for `tiles` tiles, of which `coded` are not empty.
 fn directory_bytes(tiles: usize, coded: usize, width: u32) -> usize {
     tiles.div_ceil(8) + (coded as u64 * u64::from(width)).div_ceil(8) as usize
 }
 
-/// Puts a length of up to 24 bits at bit `at`.
+/// Writes a length of up to 24 bits at bit `at` of the table.
 fn put(table: &mut [u8], at: u64, length: u32) {
     let bytes = (u64::from(length) << (at % 8)).to_le_bytes();
     for (to, from) in table[(at / 8) as usize..].iter_mut().zip(bytes) {
@@ -326,7 +328,7 @@ fn put(table: &mut [u8], at: u64, length: u32) {
     }
 }
 
-/// The length at bit `at`.
+/// Reads the length at bit `at` of the table.
 fn get(table: &[u8], at: u64, width: u32) -> u32 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(table.iter().skip((at / 8) as usize)) {
@@ -335,15 +337,16 @@ fn get(table: &[u8], at: u64, width: u32) -> u32 {
     (u64::from_le_bytes(bytes) >> (at % 8)) as u32 & ((1 << width) - 1)
 }
 
-/// What a sample of the tiles gave.
+/// Bits, squared error and number of values of the sample.
 struct Sampled {
     bits: u64,
     energy: u64,
     values: usize,
 }
 
-/// Codes some of the tiles, to see what that takes. Which ones depends on the shape only: of the
-/// largest tiles one in 32, at least 16, scattered; of smaller ones those that these contain.
+/// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on the
+/// shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with smaller
+/// tiles, all tiles that these largest tiles contain.
 struct Sample<'a, T, const L: usize> {
     large: &'a Grid,
     grid: &'a Grid,
@@ -393,18 +396,19 @@ impl<T: Number, const L: usize> Sample<'_, T, L> {
     }
 }
 
-/// How many of the largest tiles are in the sample.
+/// Returns how many of the largest tiles are in the sample.
 pub(crate) fn sample_tiles(large: &Grid) -> usize {
     (large.tiles() / 32).max(16).min(large.tiles())
 }
 
-/// The s-th of the scattered tiles: multiples of the golden section.
+/// Returns the s-th tile of the sample: the fractional part of s times the golden ratio, times the
+/// number of tiles.
 fn scattered(s: usize, tiles: usize) -> usize {
     let fraction = (s as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(fraction) * tiles as u128) >> 64) as usize
 }
 
-/// Codes all tiles.
+/// Codes all tiles of an array.
 struct Encode<'a, T, const L: usize> {
     grid: &'a Grid,
     batch: &'a mut Batch<T, L>,
@@ -451,7 +455,7 @@ impl<T: Number, const L: usize> Encode<'_, T, L> {
     }
 }
 
-/// The lines of a tile that are in the array, as ranges of its values.
+/// Calls `line` for each line of the tile inside the array, with the range of its values.
 #[inline(always)]
 fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>)) {
     let (first, inside) = grid.inside(tile);
@@ -463,7 +467,7 @@ fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>))
     }
 }
 
-/// Decodes all tiles.
+/// Decodes all tiles of an array.
 struct Decode<'a, T, const L: usize> {
     grid: &'a Grid,
     batch: &'a mut Batch<T, L>,

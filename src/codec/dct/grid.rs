@@ -1,16 +1,16 @@
-//! How an array is divided into tiles.
+//! Divides an array into tiles.
 
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// An axis shorter than this is not transformed: each of its planes has tiles of its own.
+/// An axis with fewer values is not transformed; along such an axis tiles have one value.
 const SHORTEST: usize = 5;
 
-/// Tiles of one size that cover an array.
+/// The tiling of an array with tiles of one size.
 pub(crate) struct Grid {
-    /// Values along each axis that is transformed.
+    /// Values of a tile along each axis that is transformed.
     pub side: usize,
-    /// Axes that are transformed.
+    /// Number of axes that are transformed.
     pub dims: usize,
     /// Extents of the array.
     pub n: [usize; 3],
@@ -18,14 +18,15 @@ pub(crate) struct Grid {
     pub t: [usize; 3],
     /// Tiles along each axis.
     pub m: [usize; 3],
-    /// Where the coefficients stand in memory, by falling importance.
+    /// Places of the coefficients in memory, in the order of the rows: by increasing frequency.
     pub order: Vec<u32>,
-    /// The rank in that order of each coefficient that is constant along the last axis: of a
-    /// column, the first.
+    /// For each coefficient with frequency zero along the last axis its index in this order. This
+    /// coefficient is the first in the order of all coefficients of its column (the coefficients
+    /// that differ only in the frequency along the last axis).
     pub rank: Vec<u32>,
 }
 
-/// The axes that are transformed.
+/// Returns for each axis whether the axis is transformed.
 pub(crate) fn axes(n: [usize; 3]) -> [bool; 3] {
     let mut axes = n.map(|n| n >= SHORTEST);
     if axes == [false; 3] {
@@ -35,7 +36,7 @@ pub(crate) fn axes(n: [usize; 3]) -> [bool; 3] {
     axes
 }
 
-/// The sides that tiles of so many dimensions may have, the largest first.
+/// Returns the possible sides of tiles with `dims` transformed axes, the largest first.
 pub(crate) fn sides(dims: usize) -> &'static [usize] {
     match dims {
         3 => &[16, 8],
@@ -63,14 +64,15 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Distance in memory along the last axis. It is odd where it can be, or else all values of a
-    /// column would compete for the same few lines of the cache.
+    /// Returns the distance in memory between neighbours along the last axis, in elements. With
+    /// more than one transformed axis the distance is odd, so that the values of a column do not
+    /// all fall into the same few sets of the processor's cache.
     #[inline(always)]
     pub fn stride(&self) -> usize {
         self.values() / self.side + usize::from(self.dims > 1)
     }
 
-    /// Where the p-th value of a tile stands in memory.
+    /// Returns the place in memory of the p-th value of a tile.
     #[inline(always)]
     pub fn at(&self, p: usize) -> usize {
         p + if self.dims > 1 {
@@ -80,55 +82,56 @@ impl Grid {
         }
     }
 
-    /// Places in memory.
+    /// Returns the number of elements in memory that a tile takes, padding included.
     pub fn room(&self) -> usize {
         self.stride() * self.side
     }
 
-    /// Tiles of the array.
+    /// Returns the number of tiles of the array.
     pub fn tiles(&self) -> usize {
         self.m[0] * self.m[1] * self.m[2]
     }
 
-    /// Values of a tile.
+    /// Returns the number of values of a tile.
     pub fn values(&self) -> usize {
         self.t[0] * self.t[1] * self.t[2]
     }
 
-    /// Coordinates in a tile of its p-th value.
+    /// Returns the coordinates of the p-th value in its tile.
     #[inline(always)]
     pub fn coordinates(&self, p: usize) -> [usize; 3] {
         let shift = self.t.map(usize::trailing_zeros);
         [p & (self.t[0] - 1), p >> shift[0] & (self.t[1] - 1), p >> (shift[0] + shift[1])]
     }
 
-    /// The place of a tile among the tiles.
+    /// Returns the coordinates of a tile in units of tiles.
     pub fn place(&self, tile: usize) -> [usize; 3] {
         [tile % self.m[0], tile / self.m[0] % self.m[1], tile / self.m[0] / self.m[1]]
     }
 
-    /// First value and extents of the part of a tile that is in the array.
+    /// Returns first value and extents of the part of a tile that is inside the array.
     pub fn inside(&self, tile: usize) -> ([usize; 3], [usize; 3]) {
         let place = self.place(tile);
         let first: [usize; 3] = std::array::from_fn(|a| place[a] * self.t[a]);
         (first, std::array::from_fn(|a| self.t[a].min(self.n[a].saturating_sub(first[a]))))
     }
 
-    /// Values of a tile that are in the array.
+    /// Returns how many values of a tile are inside the array.
     pub fn values_inside(&self, tile: usize) -> usize {
         self.inside(tile).1.iter().product()
     }
 }
 
-/// The index that stands for `i` when an array of `n` values is continued by its mirror image.
+/// Returns the index of the value that stands for index `i` when an axis of `n` values is continued
+/// by mirror images.
 #[inline(always)]
 pub(crate) fn mirror(i: usize, n: usize) -> usize {
     let i = if i < 2 * n { i } else { i % (2 * n) };
     i.min(2 * n - 1 - i)
 }
 
-/// The places of a tile by the sum of their frequencies, then by the sum of the squares, then in
-/// their order.
+/// Returns the places of a tile, ordered by the sum of their frequencies, then by the sum of the
+/// squares of their frequencies, then by their numbers.
 pub(crate) fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
     let values = side.pow(dims as u32);
     let mut order = fallible_vec::with_room(values)?;

@@ -1,13 +1,13 @@
-//! A value of each of `L` tiles that are coded together.
+//! The values of `L` tiles that are coded together, one tile per SIMD lane.
 
 use crate::codec::simd::Level;
 
-/// One value per tile, a cache line in all.
+/// One value of each of `L` tiles; 64 bytes, a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Lanes<T, const L: usize>(pub [T; L]);
 
-/// Makes rows of columns.
+/// Transposes a square of `L` x `L` values.
 #[inline(always)]
 pub(super) fn transpose<T: Copy, const L: usize>(
     from: &[Lanes<T, L>; L],
@@ -16,16 +16,17 @@ pub(super) fn transpose<T: Copy, const L: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     match (level, size_of::<T>(), L) {
-        // SAFETY: the machine has the instructions, and the squares are of 16 x 16 words of 4
+        // SAFETY: the machine has AVX-512 F (`level`), and both squares have 16 x 16 words of 4
         // bytes.
         (Level::Avx512, 4, 16) => {
             return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
         }
-        // SAFETY: as above, 8 x 8 words of 8 bytes.
+        // SAFETY: the machine has AVX-512 F (`level`), and both squares have 8 x 8 words of 8
+        // bytes.
         (Level::Avx512, 8, 8) => {
             return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
         }
-        // SAFETY: as above, 16 x 16 words of 4 bytes.
+        // SAFETY: the machine has AVX2 (`level`), and both squares have 16 x 16 words of 4 bytes.
         (Level::Avx2, 4, 16) => {
             return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
         }
@@ -39,7 +40,7 @@ pub(super) fn transpose<T: Copy, const L: usize>(
     }
 }
 
-/// `L` rows of a longer array.
+/// Returns the `L` rows of `x` from row `first` on.
 #[inline(always)]
 pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[Lanes<T, L>; L] {
     match x[first..].first_chunk() {
@@ -48,7 +49,7 @@ pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[La
     }
 }
 
-/// `L` rows of a longer array.
+/// Returns the `L` rows of `x` from row `first` on, mutable.
 #[inline(always)]
 pub(super) fn square_mut<T, const L: usize>(
     x: &mut [Lanes<T, L>],
@@ -65,13 +66,14 @@ mod x86 {
     use std::arch::x86_64::*;
 
     /// # Safety
-    /// `from` and `to` have 16 rows of 16 words, aligned to 64 bytes; the machine has AVX-512 F.
+    /// `from` and `to` must have 16 rows of 16 words of 4 bytes, aligned to 64 bytes; the machine
+    /// must have AVX-512 F.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub unsafe fn transpose_16(from: *const __m512i, to: *mut __m512i) {
         let mut a = [_mm512_setzero_si512(); 16];
         for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: row i of 16.
+            // SAFETY: the caller promises 16 rows at `from`, and i < 16.
             *a = unsafe { _mm512_load_si512(from.add(i)) };
         }
         exchange_16::<8>(&mut a);
@@ -79,13 +81,13 @@ mod x86 {
         exchange_16::<2>(&mut a);
         exchange_16::<1>(&mut a);
         for (i, a) in a.iter().enumerate() {
-            // SAFETY: row i of 16.
+            // SAFETY: the caller promises 16 rows at `to`, and i < 16.
             unsafe { _mm512_store_si512(to.add(i), *a) };
         }
     }
 
-    /// The lanes and the rows whose numbers differ in this bit change places. (A bit that is known
-    /// keeps the rows in registers.)
+    /// Exchanges elements between rows i and i + `BIT`: one step of a transposition by recursive
+    /// exchange of off-diagonal blocks. (`BIT` is a constant so that the rows stay in registers.)
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn exchange_16<const BIT: usize>(a: &mut [__m512i; 16]) {
@@ -104,26 +106,26 @@ mod x86 {
     }
 
     /// # Safety
-    /// `from` and `to` have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine has
-    /// AVX-512 F.
+    /// `from` and `to` must have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine
+    /// must have AVX-512 F.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub unsafe fn transpose_8(from: *const __m512i, to: *mut __m512i) {
         let mut a = [_mm512_setzero_si512(); 8];
         for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: row i of 8.
+            // SAFETY: the caller promises 8 rows at `from`, and i < 8.
             *a = unsafe { _mm512_load_si512(from.add(i)) };
         }
         exchange_8::<4>(&mut a);
         exchange_8::<2>(&mut a);
         exchange_8::<1>(&mut a);
         for (i, a) in a.iter().enumerate() {
-            // SAFETY: row i of 8.
+            // SAFETY: the caller promises 8 rows at `to`, and i < 8.
             unsafe { _mm512_store_si512(to.add(i), *a) };
         }
     }
 
-    /// As `exchange_16`.
+    /// Exchanges elements between rows i and i + `BIT`, as `exchange_16` does for 16 rows.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn exchange_8<const BIT: usize>(a: &mut [__m512i; 8]) {
@@ -142,24 +144,27 @@ mod x86 {
     }
 
     /// # Safety
-    /// `from` and `to` have 16 rows of 16 words, aligned to 64 bytes; the machine has AVX2.
+    /// `from` and `to` must have 16 rows of 16 words of 4 bytes, aligned to 64 bytes; the machine
+    /// must have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub unsafe fn transpose_16_by_8(from: *const f32, to: *mut f32) {
         for (read, write) in [(0, 0), (8, 128), (128, 8), (136, 136)] {
-            // SAFETY: the four blocks of 8 x 8 are inside; the two off the diagonal change places.
+            // SAFETY: all four blocks of 8 x 8 words are inside the squares of 16 x 16 words at
+            // `from` and `to`; the two blocks off the diagonal change places.
             unsafe { store(to.add(write), block(from.add(read))) };
         }
     }
 
     /// # Safety
-    /// 8 words each at `from` + 16 i, i < 8; the machine has AVX2.
+    /// Each of the addresses `from` + 16 i, i < 8, must have 8 readable words; the machine must
+    /// have AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn block(from: *const f32) -> [__m256; 8] {
         let mut a = [_mm256_setzero_ps(); 8];
         for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises 8 readable words at this address.
             *a = unsafe { _mm256_loadu_ps(from.add(16 * i)) };
         }
         let mut b = a;
@@ -181,12 +186,13 @@ mod x86 {
     }
 
     /// # Safety
-    /// Room for 8 words each at `to` + 16 i, i < 8; the machine has AVX2.
+    /// Each of the addresses `to` + 16 i, i < 8, must have room for 8 words; the machine must have
+    /// AVX2.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn store(to: *mut f32, rows: [__m256; 8]) {
         for (i, row) in rows.into_iter().enumerate() {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller promises room for 8 words at this address.
             unsafe { _mm256_storeu_ps(to.add(16 * i), row) };
         }
     }

@@ -1,4 +1,4 @@
-//! Ratio, PSNR and speeds of given files, printed.
+//! Measures and prints compression ratio, PSNR and speeds for given files.
 
 use super::Dct;
 use crate::codec::{simd, Bound, Coder, Shape};
@@ -6,13 +6,14 @@ use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
 use std::path::PathBuf;
 
-/// Processor time of this thread: what a busy machine takes away does not count.
+/// Measures the processor time of the calling thread in seconds, so that other processes on the
+/// machine do not change the result.
 struct Clock(f64);
 
 impl Clock {
     fn now() -> Self {
         let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `t` is where the call puts its result.
+        // SAFETY: `t` is a valid timespec for the result.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
         Clock(t.tv_sec as f64 + 1e-9 * t.tv_nsec as f64)
     }
@@ -22,9 +23,10 @@ impl Clock {
     }
 }
 
-/// Prints them for the files in `GPUZIP_DCT_FILES` (`path[:n1,n2,n3]`, separated by spaces; raw
-/// FP32, cubic if not said otherwise), the bounds in `GPUZIP_DCT_BOUNDS` (`rel:` of the maximum, or
-/// `psnr:`) and every instruction set, or the one in `GPUZIP_DCT_LEVEL`.
+/// Prints ratio, PSNR and speeds for the files in `GPUZIP_DCT_FILES` (`path[:n1,n2,n3]`, separated
+/// by spaces; raw FP32, a cube unless extents are given) and the bounds in `GPUZIP_DCT_BOUNDS`
+/// (`rel:` relative to the largest magnitude, or `psnr:` in dB), with every instruction set of the
+/// machine, or only the one in `GPUZIP_DCT_LEVEL`.
 pub fn print() {
     let files = std::env::var("GPUZIP_DCT_FILES").unwrap_or_default();
     let bounds = std::env::var("GPUZIP_DCT_BOUNDS").unwrap_or("rel:1e-3 psnr:80 psnr:100".into());

@@ -1,36 +1,46 @@
-//! `dct`: small cubes, squares or lines of an array, transformed by cosines, quantised with one
-//! step and coded with few bits.
+//! The codec `dct` divides an array into small cubes, squares or lines (tiles), applies a discrete
+//! cosine transform to each tile, quantises the coefficients with one step for the whole array and
+//! codes the integers with few bits.
 //!
 //! # Tiles
-//! Axes of five values or more are transformed, shorter ones are not (if all are short, the longest
-//! one is, the last of those that are equal). With three such axes tiles have 16 or 8 values along
-//! each, with two 32 or 16, with one 32, and 1 along the others; which of the two sides an array
-//! has is written in the stream. What is outside the array is continued by mirror images: value i
-//! of an axis of n values is that at min(j, 2n-1-j), j = i mod 2n. Tiles are numbered like values,
-//! first axis fastest; so are the values in a tile.
+//! Axes of five values or more are transformed; shorter axes are not. If all axes are short, the
+//! longest axis is transformed (the last of several equal axes). With three transformed axes a tile
+//! has 16 or 8 values along each of them, with two axes 32 or 16, with one axis 32; along the other
+//! axes a tile has one value. The stream says which of the two sides an array has. Beyond its end
+//! an axis of n values is continued by mirror images: index i stands for value min(j, 2n-1-j), j =
+//! i mod 2n. Tiles are numbered like the values of the array, first axis fastest; so are the values
+//! in a tile.
 //!
 //! # Arithmetic
-//! Everything is done in the type of the array, rounded to nearest, never fused. `transform` has
-//! the DCT-II, which is orthonormal but for a factor (side/2)^(dims/2) = 1/scale. It goes along the
-//! first axis, then the second, then the third; the inverse goes back. A coefficient c becomes the
-//! integer of magnitude trunc(|c| (scale/step) + 0.45), and that becomes q (step scale) again; both
-//! factors are made in double precision and rounded once. The order of the coefficients in a tile
-//! is that of the sum of their frequencies, then of the sum of the squares of these, then of their
-//! numbers.
+//! All arithmetic is done in the type of the array, rounded to nearest, never fused. The module
+//! `transform` computes the DCT-II, which is orthonormal up to a factor (side/2)^(dims/2) =
+//! 1/scale. The forward transform runs along the first axis, then the second, then the third; the
+//! inverse runs in the opposite order. A coefficient c becomes the integer of magnitude trunc(|c|
+//! (scale/step) + 0.45) with the sign of c; an integer q is decoded to q (step scale). Both factors
+//! are computed in double precision and rounded once. The coefficients of a tile are ordered by the
+//! sum of their frequencies, then by the sum of the squares of their frequencies, then by their
+//! numbers in the tile.
 //!
-//! Bound on every error, b: step = 2.1 b; where the decoded value y of x has !(|x - y| <= b (1 -
-//! 2^-22)), FP64 b (1 - 2^-50), it is corrected to y + m (1.25 b) with the integer m = +-trunc(|x -
-//! y| (1 / (1.25 b)) + 0.5).
+//! With a bound b on every error, step = 2.1 b. Where the decoded value y of x violates
 //!
-//! Bound on the root of the mean square: no corrections; the step is the bound times 2^(i/16),
-//! about the largest for which the sum of the squares, counted in units of 2^-14 step^2 that are
-//! rounded up, is within the bound: found by bisection on a sample of the tiles, then checked on
-//! all of them, and raised or lowered until it fits. The side is the one with which the sample
-//! takes fewer bits; `Sample` says which tiles those are.
+//! ```text
+//! |x - y| <= b (1 - 2^-22)   (FP64: b (1 - 2^-50))
+//! ```
 //!
-//! A tile is stored as it is if that takes fewer bytes, if it has values that are not finite,
-//! coefficients of magnitude 2^28 or more, more corrections than a quarter of its values, or one
-//! that does not do. Nothing about a tile depends on another one, but for its place.
+//! the value is corrected to y + m (1.25 b), with the integer m = +-trunc(|x - y| (1 / (1.25 b)) +
+//! 0.5).
+//!
+//! With a bound on the root of the mean square of the errors there are no corrections. The step is
+//! the bound times 2^(i/16) with about the largest i for which the sum of the squares is within the
+//! bound; each square is counted in units of 2^-14 step^2, rounded up. Bisection on a sample of the
+//! tiles finds i; then all tiles are coded, and i is raised or lowered until the sum over all tiles
+//! is within the bound. The side is the one with which the sample takes fewer bits; the type
+//! `Sample` of the module `engine` says which tiles are in the sample.
+//!
+//! A tile is stored raw (its values as they are) if that takes fewer bytes, if the tile has values
+//! that are not finite, coefficients of magnitude 2^28 or more, more corrections than a quarter of
+//! its values, or a value that stays outside the bound after its correction. The bits of a tile
+//! depend on no other tile; only their place in the stream does.
 //!
 //! # Stream
 //! Numbers are little-endian; strings of bits begin with the lowest bit of the first byte.
@@ -42,18 +52,18 @@
 //! | 2..8 | 0 |
 //! | 8..16 | step, FP64 |
 //! | 16..24 | unit of the corrections, FP64 |
-//! | ceil(tiles / 8) | a bit per tile, 0: all its values decode to zero, and nothing else is stored of it |
-//! | ceil(w tiles not empty / 8) | w bits for each other tile: its bytes, 0: values as they are |
+//! | ceil(tiles / 8) | one bit per tile; 0: all its values decode to zero, and nothing else is stored of the tile |
+//! | ceil(w tiles not empty / 8) | w bits for each other tile: its length in bytes; 0: the tile is stored raw |
 //! | ... | the tiles that are not empty, one after the other |
 //!
-//! A tile that is stored as it is has the values that are inside the array, in their order. Any
-//! other tile of N values has rows of R = 16 coefficients if N = 4096 and of 8 otherwise, and these
-//! strings of bits, one directly behind the other, zeros up to the next byte:
+//! A raw tile has the values that are inside the array, in their order. Any other tile of N values
+//! has rows of R = 16 coefficients if N = 4096 and of R = 8 otherwise. The tile consists of the
+//! following strings of bits, without gaps, and zeros up to the next byte:
 //!
 //! | bits | |
 //! |---|---|
-//! | log2(N/R) + 1 | rows that are stored; all others are zero |
-//! | | C + 4, C being the number of corrections: with s bits behind its highest one, s - 2 in unary and these s bits |
+//! | log2(N/R) + 1 | number of rows that are stored; all further rows are zero |
+//! | | C + 4, where C is the number of corrections. With s bits below the highest set bit of C + 4: s - 2 in unary, then these s bits |
 //! | 5 | mode of the first row (if there is any) |
 //! | | for each further row the change of the mode, 0, -1, +1, -2, +2, ... as 0, 1, 2, 3, 4, ... in unary |
 //! | | for each row the fixed bits that its mode asks for |
@@ -64,24 +74,25 @@
 //! | | for each correction its magnitude less 1 in unary |
 //! | 1 each | for each correction its sign, 1: negative |
 //!
-//! A number in unary is so many zeros, less than 2^15, and a one. The distance of a correction is
-//! the number of values between it and the one before.
+//! The unary code of a number m < 2^15 is m zeros and a one. The distance of a correction is the
+//! number of values between this correction and the previous one.
 //!
-//! | mode | fixed bits | unary |
+//! | mode | fixed bits | numbers in unary |
 //! |---|---|---|
 //! | 0: a row of zeros | | |
-//! | 1: one coefficient, +1 or -1 | log2(R): its place | |
-//! | 2: groups of four | R/4: which are not zero, the first lowest | the magnitudes in those |
+//! | 1: one coefficient, +1 or -1 | log2(R): place of the coefficient | |
+//! | 2: groups of four | R/4: which groups are not zero, the first group in the lowest bit | the magnitudes in these groups |
 //! | 3+k | k each: the lowest bits of the magnitudes | the rest of each magnitude (shifted down by k) |
 //!
-//! All of that is within the tile's bytes, which are no more than N values take, and the numbers of
-//! its coefficients in unary are fewer than 2^16 bits. A decoder refuses what is not.
+//! A decoder refuses a tile whose strings exceed the tile's bytes, a tile of more bytes than N
+//! values take, and a tile whose unary numbers of coefficients take 2^16 bits or more.
 //!
-//! So every part of a tile can be found in parallel: the modes by a prefix sum over the ones of a
-//! string, fixed bits by one over the modes, unary numbers and signs again by ones. `rows::choose`
-//! has the rule for the modes, of which a decoder knows nothing.
+//! Every part of a tile can be found in parallel: the modes by a prefix sum over the ones of a
+//! string, the fixed bits by a prefix sum over the modes, the unary numbers and the signs by prefix
+//! sums over ones. `rows::choose` is the encoder's rule for the modes; a decoder does not need the
+//! rule.
 
-// One index runs through the lanes of several arrays: loops of that form are what vectorises.
+// One index runs through the lanes of several arrays: the compiler vectorises loops of this form.
 #![allow(clippy::needless_range_loop)]
 
 mod batch;
@@ -100,7 +111,7 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-/// What kernels have to know of the tiles.
+/// The numbers of the format that the GPU backend shares with this implementation.
 pub(crate) use {
     engine::{longest_directory, sample_tiles},
     grid::{axes, order, sides, Grid},

@@ -1,23 +1,25 @@
-//! Reads the bits of a tile, whatever they are.
+//! Reads the bits of a tile. Any bits are safe to read: bits that are no valid tile are refused.
 
 use super::bits::{Reader, MORE};
 use super::rows::{distance_bits, fixed_bits, Correction, GROUPS, LAST, LIMIT, ONE, RICE};
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// A tile's unary numbers of coefficients take fewer bits.
+/// The unary numbers of a tile's coefficients take fewer bits than this.
 const UNARY: u64 = 1 << 16;
 
-/// What is known of a row before its numbers are read.
+/// Mode and fixed bits of a row that are known before its numbers are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Head {
     mode: u8,
-    /// The groups of four that have numbers; the place of the coefficient of mode `ONE`.
+    /// The groups of four that have unary numbers, one bit per group; in mode `ONE` the place of
+    /// the coefficient.
     named: u8,
 }
 
 impl Head {
-    /// Of a row of `R` in a mode; `fixed`: the fixed bits, and what is behind them.
+    /// Makes the head of a row of `R` coefficients. `fixed` begins with the row's fixed bits; later
+    /// bits are ignored.
     #[inline(always)]
     fn new<const R: usize>(mode: u8, fixed: u64) -> Self {
         let (fixed, all) = (fixed as u8, (1 << (R / 4)) - 1);
@@ -30,7 +32,7 @@ impl Head {
         Head { mode, named }
     }
 
-    /// Its unary numbers.
+    /// Returns how many unary numbers the row has.
     #[inline(always)]
     fn numbers(self) -> usize {
         if u32::from(self.mode) == ONE {
@@ -41,7 +43,7 @@ impl Head {
     }
 }
 
-/// Room to open tiles in.
+/// Working memory for one tile that is read.
 #[derive(Clone)]
 pub(super) struct Room {
     heads: Vec<Head>,
@@ -49,7 +51,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// For tiles of up to so many values.
+    /// Allocates working memory for tiles of up to `values` values.
     pub fn new(values: usize) -> Result<Self> {
         Ok(Room {
             heads: fallible_vec::filled(Head::default(), values / 8)?,
@@ -61,13 +63,13 @@ impl Room {
 /// Reads a tile row by row.
 #[derive(Clone, Copy)]
 pub(super) struct Opened<'a> {
-    /// Rows that are stored; further ones are zeros.
+    /// Number of rows that are stored; all further rows are zero.
     pub rows: usize,
     corrections: usize,
-    /// All bits of the tile.
+    /// Length of the tile in bits.
     bits: u64,
     heads: &'a [Head],
-    /// The unary numbers, and the next one.
+    /// The unary numbers of the tile's coefficients; `next` is the index of the next number.
     numbers: &'a [u16],
     next: usize,
     fixed: Reader<'a>,
@@ -75,7 +77,7 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// A tile of zeros.
+    /// Returns a tile of zeros.
     pub fn empty() -> Self {
         let nothing = Reader::new(&[], 0);
         Opened {
@@ -90,7 +92,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// Begins to read a tile of `values` values. `None`: this is no tile.
+    /// Begins to read a tile of `values` values. Returns `None` if the bits are no valid tile.
     #[inline(always)]
     pub fn new<const R: usize>(values: usize, from: &'a [u8], room: &'a mut Room) -> Option<Self> {
         let mut head = Reader::new(from, 0);
@@ -125,7 +127,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Reads the magnitudes of row `r`, which is the next one, into `row`.
+    /// Reads the magnitudes of row `r` into `row`. Rows must be read in order.
     #[inline(always)]
     pub fn row<const R: usize>(&mut self, r: usize, row: &mut [u32; R]) -> Option<()> {
         let head = self.heads[r];
@@ -150,20 +152,22 @@ impl<'a> Opened<'a> {
         Some(())
     }
 
-    /// The signs of what comes next, the first one lowest.
+    /// Returns the signs of the next nonzero coefficients, the next coefficient's in the lowest
+    /// bit.
     #[inline(always)]
     pub fn signs(&self) -> u32 {
         self.signs.ahead() as u32
     }
 
-    /// Goes behind so many signs.
+    /// Skips `count` signs.
     #[inline(always)]
     pub fn skip_signs(&mut self, count: u32) {
         self.signs.at += u64::from(count);
     }
 
-    /// Reads the corrections when all rows are read, and returns how many there are. What is behind
-    /// the tile was read as zeros until here.
+    /// Reads the corrections into `to` and returns how many there are. All rows must have been
+    /// read. This function also checks that no string went beyond the tile's end: bits beyond the
+    /// end were read as zeros. Returns `None` if the bits are no valid tile.
     #[inline(always)]
     pub fn corrections(
         self,
@@ -177,7 +181,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// Reads the modes of rows; `numbers` is room for that.
+/// Reads the modes of the rows. `numbers` is working memory.
 #[inline(always)]
 fn read_modes(from: &mut Reader<'_>, heads: &mut [Head], numbers: &mut [u16]) -> Option<()> {
     let Some((first, further)) = heads.split_first_mut() else { return Some(()) };
@@ -194,13 +198,13 @@ fn read_modes(from: &mut Reader<'_>, heads: &mut [Head], numbers: &mut [u16]) ->
     Some(())
 }
 
-/// The inverse of `change`. What is no mode stays none.
+/// Inverts `rows::change`. An invalid change gives a mode beyond `LAST`.
 #[inline(always)]
 fn changed(from: u32, change: u32) -> u32 {
     from.wrapping_add((change / 2) ^ (change % 2).wrapping_neg())
 }
 
-/// Puts `k` fixed bits below each item.
+/// Appends `k` fixed bits below the bits of each item.
 #[inline(always)]
 fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) -> Option<()> {
     let mut high = 0;
@@ -225,7 +229,8 @@ fn low_bits<const R: usize>(row: &mut [u32; R], k: u32, fixed: &mut Reader<'_>) 
     Some(())
 }
 
-/// Returns the first bit behind them.
+/// Reads the corrections. Returns the position of the first bit behind them, or `None` if a
+/// correction is outside the tile.
 #[inline(always)]
 fn read_corrections(
     values: usize,

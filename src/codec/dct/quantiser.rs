@@ -1,16 +1,16 @@
-//! How an array is quantised: numbers that are the same for all of its tiles.
+//! The factors with which an array is quantised; they are the same for all of its tiles.
 
 use super::grid::Grid;
 use crate::scalar::Real;
 
-/// Units of the squared error, as a part of the squared step.
+/// Squared errors are counted in units of step^2 / `ENERGY`.
 pub(super) const ENERGY: f64 = 16384.0;
 
-/// Conversions that the quantiser needs.
+/// Conversions between the array's type and integers.
 pub(super) trait Number: Real {
-    /// Without its fraction; 0 if that does not fit.
+    /// Cuts off the fraction; returns 0 if the result does not fit.
     fn trunc(self) -> i32;
-    /// The nearest value.
+    /// Returns the floating-point value nearest to `i`.
     fn from_i32(i: i32) -> Self;
 }
 
@@ -20,7 +20,8 @@ macro_rules! number {
             #[inline(always)]
             fn trunc(self) -> i32 {
                 let x = if self.abs() < 2147483648.0 { self } else { 0.0 };
-                // SAFETY: |x| < 2^31. (`as` would do the same, but not several values at a time.)
+                // SAFETY: |x| < 2^31. (`as` has the same result, but the compiler does not
+                // vectorise it.)
                 unsafe { x.to_int_unchecked() }
             }
             #[inline(always)]
@@ -34,26 +35,26 @@ macro_rules! number {
 number!(f32);
 number!(f64);
 
-/// How an array is quantised.
+/// The factors with which an array is quantised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantiser<T> {
-    /// step scale: what the inverse transform takes for a coefficient of 1.
+    /// step scale: the inverse transform's input for a quantised coefficient of 1.
     pub step: T,
-    /// scale / step: makes of what the transform gives a coefficient.
+    /// scale / step: turns an output of the transform into a coefficient before rounding.
     pub inverse: T,
-    /// Unit of the corrections.
+    /// Unit of the corrections: a correction adds a multiple of this value.
     pub unit: T,
     /// 1 / `unit`.
     pub per_unit: T,
-    /// |x - decoded x| must not exceed this; `None`: its square is summed up instead.
+    /// |x - decoded x| must not exceed this value. `None`: the squares of the errors are summed up instead.
     pub most: Option<T>,
-    /// 1 / the step.
+    /// 1 / step.
     pub per_step: T,
 }
 
 impl<T: Number> Quantiser<T> {
-    /// For orthonormal coefficients quantised with `step`, and corrections by multiples of `unit`.
-    /// `None`: they do not fit the type.
+    /// Computes the factors for orthonormal coefficients quantised with `step`, and corrections by
+    /// multiples of `unit`. Returns `None` if a factor is not a normal number of type `T`.
     pub fn new(grid: &Grid, step: f64, unit: f64, most: Option<f64>) -> Option<Self> {
         let scale = scale(grid);
         let q = Quantiser {
@@ -70,7 +71,7 @@ impl<T: Number> Quantiser<T> {
     }
 }
 
-/// The least normal number of a type, as far as it matters here.
+/// Returns the smallest positive normal number of type `T`.
 fn least<T: Real>() -> f64 {
     if T::BYTES == 4 {
         f64::from(f32::MIN_POSITIVE)
@@ -79,7 +80,7 @@ fn least<T: Real>() -> f64 {
     }
 }
 
-/// (2 / side)^(dims / 2): what turns the products of the transform into orthonormal ones.
+/// Returns (2 / side)^(dims / 2), the factor that makes the transform orthonormal.
 fn scale(grid: &Grid) -> f64 {
     let axis = match grid.side {
         8 => 0.5,
@@ -89,7 +90,8 @@ fn scale(grid: &Grid) -> f64 {
     (0..grid.dims).fold(1.0, |s, _| s * axis)
 }
 
-/// A little less than `bound`, so that a difference that was rounded can be compared with it.
+/// Returns a value a little below `bound`, so that a rounded difference that does not exceed this
+/// value proves that the exact difference does not exceed `bound`.
 fn below<T: Real>(bound: f64) -> T {
     let relative = if T::BYTES == 4 { 1.0 / 4194304.0 } else { 1.0 / 1125899906842624.0 };
     T::from_f64(bound * (1.0 - relative))

@@ -1,32 +1,33 @@
-//! The bits of a tile: its integer coefficients by rows, then its corrections. The format is
-//! described in the module `dct`; what reads it is in `open`.
+//! Writes the bits of a tile: its integer coefficients by rows, then its corrections. The module
+//! `dct` describes the format; the module `open` reads it.
 
 use super::bits::Writer;
 use super::lanes::Lanes;
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// |coefficients| are below this.
+/// The magnitudes of all coefficients are below this limit.
 pub(super) const LIMIT: u32 = 1 << 28;
-/// Mode of a row that has one coefficient, +1 or -1.
+/// Mode of a row with one nonzero coefficient, +1 or -1.
 pub(super) const ONE: u32 = 1;
-/// Mode of a row whose groups of four that are not zero are named.
+/// Mode of a row whose fixed bits say which groups of four coefficients are not zero.
 pub(super) const GROUPS: u32 = 2;
-/// Mode of a row whose coefficients have no fixed bits; the next has one, and so on.
+/// Mode of a row of Rice codes without fixed bits; mode `RICE` + k has k fixed bits per
+/// coefficient.
 pub(super) const RICE: u32 = 3;
 /// The last mode.
 pub(super) const LAST: u32 = 31;
 
-/// A value that the transform misses by more than the bound.
+/// A correction: a value of the tile whose decoded value is outside the bound, and the remedy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Correction {
-    /// Its place in the tile.
+    /// Place of the value in the tile.
     pub at: u32,
-    /// What to add, in units of the correction.
+    /// The multiple of the correction unit that is added to the decoded value.
     pub level: i32,
 }
 
-/// Strings that a tile's bits are put together from.
+/// The strings that the bits of a tile are put together from.
 #[derive(Clone, Copy)]
 enum Part {
     Modes,
@@ -35,7 +36,7 @@ enum Part {
     Signs,
 }
 
-/// The end of a string that grows.
+/// The end of a string to which bits are appended: the byte `at`, and `used` bits in `word`.
 #[derive(Clone, Copy, Default)]
 struct Pen {
     at: usize,
@@ -43,17 +44,17 @@ struct Pen {
     used: u32,
 }
 
-/// The strings of the tiles of a batch.
+/// The strings of bits of the tiles of a batch.
 pub(super) struct Strings<const L: usize> {
     bytes: Vec<u8>,
-    /// Values of the largest tile.
+    /// Number of values of the largest tile.
     values: usize,
     pens: [[Pen; 4]; L],
     rows: [usize; L],
 }
 
 impl<const L: usize> Strings<L> {
-    /// Room for tiles of up to so many values.
+    /// Allocates working memory for tiles of up to `values` values.
     pub fn new(values: usize) -> Result<Self> {
         Ok(Strings {
             bytes: fallible_vec::filled(0, L * Self::tile_bytes(values))?,
@@ -63,13 +64,13 @@ impl<const L: usize> Strings<L> {
         })
     }
 
-    /// Room for a tile: at most 63 bits a row for modes, 28 bits a value that are fixed, 5 unary, 1
-    /// sign.
+    /// Returns the bytes for the strings of one tile: at most 63 bits per row for modes, and per
+    /// value at most 28 fixed bits, 5 unary bits and 1 sign.
     fn tile_bytes(values: usize) -> usize {
         8 * values + 4 * 64
     }
 
-    /// Where a string begins.
+    /// Returns the index of the first byte of a string.
     #[inline(always)]
     fn begin(&self, l: usize, part: Part) -> usize {
         let v = self.values;
@@ -82,7 +83,7 @@ impl<const L: usize> Strings<L> {
             }
     }
 
-    /// Appends the `count` <= 56 bits of `bits`, which has no others.
+    /// Appends the lowest `count` <= 56 bits of `bits`. All higher bits of `bits` must be zero.
     #[inline(always)]
     fn put(&mut self, l: usize, part: Part, bits: u64, count: u32) {
         let begin = self.begin(l, part);
@@ -107,13 +108,13 @@ impl<const L: usize> Strings<L> {
         self.put(l, part, 1 << zeros, zeros + 1);
     }
 
-    /// Makes all tiles empty.
+    /// Makes the strings of all tiles empty.
     pub fn clear(&mut self) {
         self.pens = [[Pen::default(); 4]; L];
         self.rows = [0; L];
     }
 
-    /// Has the tile no coefficients?
+    /// Returns true if all coefficients of the tile are zero.
     pub fn empty(&self, l: usize) -> bool {
         self.rows[l] == 0
     }
@@ -128,8 +129,8 @@ impl<const L: usize> Strings<L> {
         }
     }
 
-    /// Makes the strings of all tiles: `q` are their coefficients, `order` says in which order, and
-    /// `sums` are those of the magnitudes of rows.
+    /// Makes the strings of all tiles. `q` holds their coefficients, `order` the places of the
+    /// coefficients in the order of the rows, and `sums` the sum of the magnitudes of each row.
     #[inline(always)]
     pub fn make<const R: usize>(
         &mut self,
@@ -178,7 +179,7 @@ impl<const L: usize> Strings<L> {
         for (to, &p) in row.iter_mut().zip(places) {
             *to = q[p as usize];
         }
-        // Groups that are not zero, and where the last coefficient is.
+        // One bit for each group of four that is not zero, and the place of the last coefficient.
         let (mut named, mut place) = (Lanes([0u32; L]), Lanes([0u32; L]));
         let (mut negative, mut nonzero) = (Lanes([0u32; L]), Lanes([0u32; L]));
         for i in 0..R {
@@ -269,7 +270,7 @@ impl<const L: usize> Strings<L> {
     }
 
     /// Writes tile `l` with its corrections into `to`. Returns the number of bytes, or `None` if
-    /// there are `most` or more.
+    /// the tile takes `most` bytes or more.
     #[inline(always)]
     pub fn write<const R: usize>(
         &self,
@@ -297,7 +298,7 @@ impl<const L: usize> Strings<L> {
     }
 }
 
-/// Fixed bits of a row of `R` in a mode.
+/// Returns the number of fixed bits of a row of `R` coefficients in mode `mode`.
 #[inline(always)]
 pub(super) fn fixed_bits<const R: usize>(mode: u32) -> u32 {
     let few = if mode == ONE { R.ilog2() } else { R as u32 / 4 };
@@ -305,24 +306,24 @@ pub(super) fn fixed_bits<const R: usize>(mode: u32) -> u32 {
     rice + if mode == ONE || mode == GROUPS { few } else { 0 }
 }
 
-/// The number whose unary code says how the mode changes: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4,
-/// ...
+/// Returns the number whose unary code stands for a change of the mode: 0, -1, +1, -2, +2, ... are
+/// 0, 1, 2, 3, 4, ...
 #[inline(always)]
 fn change(from: u32, to: u32) -> u32 {
     let up = to.wrapping_sub(from) as i32;
     ((2 * up) ^ (up >> 31)) as u32
 }
 
-/// The mode for a row whose magnitudes have this sum, `named` being its groups of four that are not
-/// zero: the one that would take least bits, the change from the mode before included, were the
-/// magnitudes spread geometrically.
+/// Chooses the mode of a row from the sum of its magnitudes; `named` has one bit per group of four
+/// that is not zero. The mode chosen is the one that would take the fewest bits if the magnitudes
+/// were distributed geometrically; the bits for the change from the mode before are included.
 #[inline(always)]
 fn choose<const R: usize>(sum: u32, named: u32, before: u32, first: bool) -> u32 {
     const NEVER: u32 = 1 << 20;
     let r = R as u32;
     let groups = (named & 1) + (named >> 1 & 1) + (named >> 2 & 1) + (named >> 3 & 1);
     let price = |mode: u32| if first { 0 } else { change(before, mode) };
-    // The lowest five bits are the mode: of equal ones the least is taken.
+    // The lowest five bits are the mode: of modes with equal cost the minimum is the lowest mode.
     let offer = |cost: u32, mode: u32| (cost + price(mode)) << 5 | mode;
     let zero = offer(if sum == 0 { 0 } else { NEVER }, 0);
     let one = offer(if sum == 1 { R.ilog2() } else { NEVER }, ONE);
@@ -336,7 +337,7 @@ fn choose<const R: usize>(sum: u32, named: u32, before: u32, first: bool) -> u32
     least.min(rice(guess.saturating_sub(1))).min(rice(guess)).min(rice(guess + 1)) & LAST
 }
 
-/// log2 of the divisor for the distances between `count` places among `values`.
+/// Returns log2 of the divisor of the distances between `count` corrections among `values` values.
 #[inline(always)]
 pub(super) fn distance_bits(values: usize, count: usize) -> u32 {
     (values * 11 / 16 / count.max(1)).max(1).ilog2()

@@ -15,7 +15,7 @@ fn random(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
 }
 
-/// Test arrays.
+/// The kinds of test arrays.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Smooth,
@@ -30,7 +30,7 @@ enum Kind {
 const KINDS: [Kind; 7] =
     [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
 
-/// An array of about this magnitude.
+/// Returns a test array of magnitude about `scale`.
 fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
     let mut state = seed;
     let [a, b, c] = [0; 3].map(|_| 0.1 + random(&mut state).abs());
@@ -56,7 +56,7 @@ fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
         .collect()
 }
 
-/// Codes and decodes, checks what a coder promises, and returns the stream.
+/// Codes and decodes `x`, checks the bound and the length of the stream, and returns the stream.
 fn check<V: Real>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
     let mut to = vec![0xa5; coder.max_bytes()];
     let size = coder.compress(V::array(x), bound, &mut to).unwrap()?;
@@ -94,7 +94,7 @@ fn check_kinds<V: Real>(n: [usize; 3], scale: f64, relative: f64, seed: u64) {
         let bound = relative * if largest(&x) > 0.0 { largest(&x) } else { 1.0 };
         let a = check(&mut coder, &x, Bound::Max(bound));
         check(&mut coder, &x, Bound::Rms(bound));
-        // What was coded in between does not matter.
+        // The stream does not depend on what the coder coded before.
         assert_eq!(a, check(&mut coder, &x, Bound::Max(bound)), "{kind:?}");
     }
 }
@@ -160,7 +160,7 @@ proptest! {
             bytes[8..16].copy_from_slice(&1f64.to_le_bytes());
             bytes[16..24].copy_from_slice(&1f64.to_le_bytes());
             if seed % 2 == 0 {
-                // Few tiles, so that their lengths fit.
+                // Most tiles are made empty, so that the lengths of the others fit into the bytes.
                 bytes[24..].iter_mut().take(3).for_each(|b| *b &= 0x11);
             }
         }
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// Read one by one and all at once, short and long ones.
+/// Unary numbers, short and long, are the same whether they are read one by one or all at once.
 #[test]
 fn unary_numbers() {
     let mut state = 5;
@@ -189,7 +189,7 @@ fn unary_numbers() {
         let mut reader = bits::Reader::new(&bytes, 0);
         assert!(numbers.iter().all(|&n| reader.unary() == Some(n.into())));
     }
-    // Wherever the longest one stands.
+    // The longest unary number is read at every position in a window.
     for before in 0..64 {
         let read = |number: u16| {
             let (mut bytes, mut to) = (vec![0; 1 << 13], [0; 65 + bits::MORE]);
@@ -202,7 +202,7 @@ fn unary_numbers() {
     }
 }
 
-/// A tile alone: whatever its bits are, they are read or refused.
+/// Random bits of a tile are read or refused.
 #[test]
 fn random_tiles() {
     let (mut state, mut read) = (3, 0);

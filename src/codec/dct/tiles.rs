@@ -1,16 +1,16 @@
-//! Where decoded tiles are put.
+//! Writes decoded tiles into the array.
 
 use super::grid::Grid;
 use super::lanes::Lanes;
 use crate::codec::simd::prefetch;
 
-/// Tiles of an array that are written.
+/// The tiles of a batch that are written into the array.
 pub(super) struct Tiles<const L: usize> {
     pub count: usize,
-    /// Where in the array they begin, and the extents of what is in the array.
+    /// First index of each tile in the array, and the extents of its part inside the array.
     begin: [usize; L],
     inside: [[usize; 3]; L],
-    /// All of them are in the array as a whole.
+    /// True if every tile is inside the array as a whole.
     whole: bool,
 }
 
@@ -28,8 +28,8 @@ impl<const L: usize> Tiles<L> {
         tiles
     }
 
-    /// Asks for the lines that values `p` to `p + L` will be written to: a store that waits for its
-    /// line holds up all that follow.
+    /// Prefetches the cache lines that values `p` to `p + L` will be written to: a store that waits
+    /// for its line holds up all stores that follow.
     #[inline(always)]
     pub fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
         if !self.whole || p >= grid.values() {
@@ -77,7 +77,7 @@ impl<const L: usize> Tiles<L> {
     }
 }
 
-/// The index of a value of the array.
+/// Returns the index in the array of the value at coordinates `at`.
 #[inline(always)]
 fn index(grid: &Grid, at: [usize; 3]) -> usize {
     (at[2] * grid.n[1] + at[1]) * grid.n[0] + at[0]

@@ -1,15 +1,15 @@
-//! The discrete cosine transform of one line of 8, 16 or 32 values, many lines at a time.
+//! The discrete cosine transform of one line of 8, 16 or 32 values, for many lines at a time.
 //!
-//! Up to a factor sqrt(2/n) that the step of the quantiser takes in, the transforms are
-//! orthonormal. They recurse as in Plonka and Tasche, "Fast and numerically stable algorithms for
+//! The transforms are orthonormal up to a factor sqrt(2/n), which the step of the quantiser
+//! contains. They recurse as in Plonka and Tasche, "Fast and numerically stable algorithms for
 //! discrete cosine transforms", Linear Algebra Appl. 394 (2005): sums and differences split a
-//! DCT-II into a DCT-II and a DCT-IV of half the length, rotations a DCT-IV into two DCT-II.
-//! Products and sums are made in the order written here and never fused.
+//! DCT-II into a DCT-II and a DCT-IV of half the length; rotations split a DCT-IV into two DCT-II
+//! of half the length. Products and sums are computed in the order written here and never fused.
 
 use super::lanes::Lanes;
 use crate::scalar::Real;
 
-/// cos(pi j / 64), to the last bit.
+/// cos(pi j / 64), j = 0, ..., 32, correctly rounded.
 #[rustfmt::skip]
 const COS: [f64; 33] = [
     1.0,
@@ -48,33 +48,34 @@ const COS: [f64; 33] = [
 
 ];
 
-/// cos(pi j / 64).
+/// Returns cos(pi j / 64).
 #[inline(always)]
 fn cos<T: Real>(j: usize) -> T {
     T::from_f64(COS[j])
 }
 
-/// X_k = sum of x_n cos(pi (2n+1) k / 2N), N = 2.
+/// Computes X_k = sum over n of x_n cos(pi (2n+1) k / 2N), N = 2.
 #[inline(always)]
 fn dct2_2<T: Real>(x: [T; 2]) -> [T; 2] {
     [x[0] + x[1], (x[0] - x[1]) * cos(16)]
 }
 
-/// The transpose of `dct2_2`.
+/// Computes the transpose of `dct2_2`.
 #[inline(always)]
 fn dct3_2<T: Real>(x: [T; 2]) -> [T; 2] {
     let odd = x[1] * cos(16);
     [x[0] + odd, x[0] - odd]
 }
 
-/// X_k = sum of x_n cos(pi (2n+1) (2k+1) / 4N), N = 2: its own transpose.
+/// Computes X_k = sum over n of x_n cos(pi (2n+1) (2k+1) / 4N), N = 2. This transform is its own
+/// transpose.
 #[inline(always)]
 fn dct4_2<T: Real>(x: [T; 2]) -> [T; 2] {
     let (c, s) = (cos::<T>(8), cos::<T>(24));
     [x[0] * c + x[1] * s, x[0] * s - x[1] * c]
 }
 
-/// A DCT-II and its transpose of length $n from those of half the length $h.
+/// Defines a DCT-II and its transpose of length $n by transforms of half the length $h.
 macro_rules! dct2 {
     ($n:literal, $h:literal, $dct2:ident, $dct3:ident, $half2:ident, $half3:ident, $half4:ident) => {
         #[inline(always)]
@@ -99,9 +100,15 @@ macro_rules! dct2 {
     };
 }
 
-/// A DCT-IV of length $n from DCT-IIs of half the length $h. With t_n = pi (2n+1) / 4N, X_2m = P_m
-/// - Q_m and X_2m-1 = P_m + Q_m, where P is the DCT-II of x_n cos t_n + x_N-1-n sin t_n and Q,
-/// backwards, that of (x_n sin t_n - x_N-1-n cos t_n) (-1)^n.
+/// Defines a DCT-IV of length $n by DCT-IIs of half the length $h. With t_n = pi (2n+1) / 4N,
+///
+/// ```text
+/// X_2m   = P_m - Q_m
+/// X_2m-1 = P_m + Q_m
+/// ```
+///
+/// where P is the DCT-II of x_n cos t_n + x_N-1-n sin t_n, and Q, backwards, is the DCT-II of (x_n
+/// sin t_n - x_N-1-n cos t_n) (-1)^n.
 macro_rules! dct4 {
     ($n:literal, $h:literal, $dct4:ident, $half2:ident) => {
         #[inline(always)]
@@ -136,10 +143,10 @@ dct2!(16, 8, dct2_16, dct3_16, dct2_8, dct3_8, dct4_8);
 dct4!(16, 8, dct4_16, dct2_8);
 dct2!(32, 16, dct2_32, dct3_32, dct2_16, dct3_16, dct4_16);
 
-/// A line of `S` values of each lane.
+/// A line of `S` values of each SIMD lane.
 pub(super) type Line<T, const L: usize, const S: usize> = [Lanes<T, L>; S];
 
-/// An array of one length as one of another that is equal.
+/// Converts between array types of lengths `A` and `B`, which are equal for every call that runs.
 #[inline(always)]
 fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
     let mut y = [T::default(); B];
@@ -149,8 +156,8 @@ fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] 
     y
 }
 
-/// The orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` its inverse, times
-/// sqrt(S/2).
+/// Computes the orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` the inverse
+/// of the orthonormal DCT-II, times sqrt(S/2).
 #[inline(always)]
 pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(
     line: &Line<T, L, S>,

@@ -1,13 +1,13 @@
-//! The bits of blocks: how many there are of what, where each block has its planes, and how they
-//! are read and written.
+//! The bits of blocks: how many bits a block has for which purpose, where the planes of a block are
+//! in a matrix, and how bits are read and written.
 
 use super::planes::Matrix;
 
-/// Words of a batch's bits: at most 512, and room for what a block writes beyond its end before it
-/// is cut.
+/// Words for the bits of a batch: at most 512, and room for the bits that a block writes beyond its
+/// end before they are cut off.
 pub const WORDS: usize = 1024;
 
-/// How the blocks of an array are coded.
+/// The parameters with which the blocks of an array are coded.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// Values of a block: 4, 16 or 64.
@@ -18,46 +18,48 @@ pub struct Spec {
     pub width: u32,
     /// Bits of an exponent.
     pub exponent: u32,
-    /// Bit planes of a block beyond its biased exponent: it has min(width, exponent + this).
+    /// A block with the biased exponent e has min(`width`, e + `planes`) bit planes.
     pub planes: u32,
 }
 
 impl Spec {
-    /// Blocks of a batch.
+    /// Returns the number of blocks of a batch.
     #[inline(always)]
     pub fn batch(&self) -> usize {
         (64 * 512 / self.width / self.size) as usize
     }
 
-    /// The lowest bit plane of a block of this biased exponent.
+    /// Returns the lowest bit plane of a block with this biased exponent.
     #[inline(always)]
     pub fn lowest(&self, exponent: u32) -> u32 {
         self.width.saturating_sub(exponent + self.planes)
     }
 
-    /// Bits of a block's planes.
+    /// Returns how many bits of a block in the stream are for its bit planes.
     #[inline(always)]
     pub fn left(&self) -> u32 {
         self.bits - 1 - self.exponent
     }
 
-    /// Where block `block` of a batch is: the lanes of a group, then the next group.
+    /// Returns where block `block` of a batch is in a matrix of bit planes. Consecutive blocks are
+    /// in consecutive lanes of a group, then in the next group.
     #[inline(always)]
     pub fn lane(&self, block: usize) -> Lane {
-        // Divisions by powers of two are not known to be such.
+        // Written with two constants because the compiler cannot know that `width` is a power of
+        // two.
         let lanes = if self.width == 32 { block * 4 } else { block * 8 };
         let (at, group) = (lanes % 64, lanes / 64);
         Lane { row: at % 8 * 8, word: at / 8, shift: group as u32 * self.size % 64 }
     }
 }
 
-/// The beginning of a block.
+/// The head of a block in the stream.
 pub struct Head {
-    /// The biased exponent; 0 is a block of zeros.
+    /// The biased exponent; 0 stands for a block of zeros.
     pub exponent: u32,
-    /// First bit of the planes.
+    /// Position of the first bit of the planes.
     pub at: u32,
-    /// Bits of the planes; a block of zeros has none.
+    /// Number of bits of the planes; 0 for a block of zeros.
     pub left: u32,
 }
 
@@ -78,49 +80,52 @@ impl Head {
 /// Where the planes of a block are in a matrix.
 #[derive(Clone, Copy)]
 pub struct Lane {
-    /// The lowest plane.
+    /// Row of the lowest plane.
     row: usize,
-    /// Word in the rows.
+    /// Index of the word in each row.
     word: usize,
-    /// Lowest bit in the planes.
+    /// Position of the block's lowest bit in the word.
     shift: u32,
 }
 
 impl Lane {
-    /// A bit plane, and what else is above it.
+    /// Returns a bit plane of the block in the lowest bits; the bits above them belong to other
+    /// blocks.
     #[inline(always)]
     pub fn plane(self, m: &Matrix, plane: u32) -> u64 {
         m[(self.row + plane as usize) % 64][self.word] >> self.shift
     }
 
-    /// Sets a bit plane that is 0.
+    /// Sets a bit plane that was 0.
     #[inline(always)]
     pub fn set(self, m: &mut Matrix, plane: u32, bits: u64) {
         m[(self.row + plane as usize) % 64][self.word] |= bits << self.shift;
     }
 }
 
-/// The parts that some instruction sets do faster.
+/// The parts of the coder that some instruction sets do faster.
 pub trait Tests {
-    /// The bits of a 32-bit number, each 1 twice.
+    /// Returns the bits of the 32-bit number `x` with each 1 written twice.
     fn doubled(x: u64) -> u64;
 
-    /// Reads the group tests of a plane from coefficient `n` on, `n` < `size`, that begin at bit
-    /// `at` < `end`.
+    /// Reads the group tests of a plane from coefficient `n` < `size` on. The tests begin at bit
+    /// `at` < `end`, where `end` is the end of the block.
     fn read(from: &[u64; WORDS], at: u32, end: u32, n: u32, size: u32) -> Tested;
 }
 
-/// What group tests tell.
+/// The result of the group tests of a plane.
 pub struct Tested {
     /// The bits of the plane.
     pub bits: u64,
-    /// Coefficients known to count.
+    /// Number of coefficients that are significant from here on: each of the first `n` has its bit
+    /// in every further plane.
     pub n: u32,
-    /// Place behind the tests, or any from the end of the block on.
+    /// Position of the first bit behind the tests; any position from the block's end on if the
+    /// block ends in the tests.
     pub at: u32,
 }
 
-/// The `n` low bits, n <= 64.
+/// Returns a number whose `n` lowest bits are 1, n <= 64.
 #[inline(always)]
 pub fn low(n: u32) -> u64 {
     if n >= 64 {
@@ -130,14 +135,14 @@ pub fn low(n: u32) -> u64 {
     }
 }
 
-/// 64 bits from bit `at` on.
+/// Returns the 64 bits from bit `at` on.
 #[inline(always)]
 pub fn peek(words: &[u64; WORDS], at: u32) -> u64 {
     let (word, shift) = (at as usize / 64, at % 64);
     (words[word % WORDS] >> shift) | ((words[(word + 1) % WORDS] << 1) << (63 - shift))
 }
 
-/// Where bits are written.
+/// Appends bits to the words of a batch.
 pub struct Writer<'a> {
     words: &'a mut [u64; WORDS],
     at: usize,
@@ -146,7 +151,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes from the first word on.
+    /// Returns a writer that begins at the first word.
     #[inline(always)]
     pub fn new(words: &'a mut [u64; WORDS]) -> Self {
         Writer { words, at: 0, fill: 0, open: 0 }
@@ -157,7 +162,7 @@ impl<'a> Writer<'a> {
         64 * self.at as u32 + self.fill
     }
 
-    /// Appends `count` <= 64 bits; those of `bits` beyond them are 0.
+    /// Appends the lowest `count` <= 64 bits of `bits`. All higher bits of `bits` must be zero.
     #[inline(always)]
     pub fn put(&mut self, bits: u64, count: u32) {
         let open = self.open | (bits << self.fill);
@@ -168,7 +173,7 @@ impl<'a> Writer<'a> {
         self.fill = fill % 64;
     }
 
-    /// Goes on at `end`: cuts what is behind it, or fills with zeros up to it.
+    /// Continues at bit `end`: cuts off all bits behind `end`, or fills with zeros up to `end`.
     #[inline(always)]
     pub fn close(&mut self, end: u32) {
         let last = end as usize / 64;

@@ -1,30 +1,30 @@
-//! Blocks of an array: 4^d values each, x fastest, then y, then z; those that reach beyond the
-//! array are padded.
+//! Divides an array into blocks of 4^d values each, x fastest, then y, then z. Blocks that reach
+//! beyond the array are padded.
 
 use super::lanes::Batch;
 use super::value::Value;
 use crate::codec::simd::prefetch;
 
-/// How far ahead memory is asked for, in groups of `N` blocks side by side.
+/// How far ahead of its use memory is prefetched, in groups of `N` blocks side by side.
 const AHEAD: usize = 2;
 
-/// An array's blocks, in the order of the stream.
+/// The blocks of an array, in the order of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// Extents of the array, 1 from its dimensionality on.
+    /// Extents of the array; 1 in directions that the array does not have.
     n: [usize; 3],
     /// Extents of a block.
     block: [usize; 3],
-    /// Blocks in each direction.
+    /// Number of blocks in each direction.
     blocks: [usize; 3],
 }
 
-/// The block that is next.
+/// Position of the next block, in blocks along x, y and z.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedSchedule([usize; 3]);
 
 impl Grid {
-    /// Of an array of these extents, n1 fastest, one to three.
+    /// Divides an array of one to three extents, n1 fastest.
     pub fn new(dims: &[usize]) -> Grid {
         let mut grid = Grid { n: [1; 3], block: [1; 3], blocks: [1; 3] };
         for (i, &n) in dims.iter().enumerate().take(3) {
@@ -33,12 +33,13 @@ impl Grid {
         grid
     }
 
-    /// Blocks of the array.
+    /// Returns the number of blocks of the array.
     pub fn blocks(&self) -> usize {
         self.blocks.iter().product()
     }
 
-    /// Whether the next `count` blocks are whole and side by side in x.
+    /// Returns true if the next `count` blocks are inside the array as a whole and side by side in
+    /// x.
     fn whole(&self, at: SharedSchedule, count: usize) -> bool {
         let SharedSchedule([x, y, z]) = at;
         4 * (x + count) <= self.n[0]
@@ -50,7 +51,7 @@ impl Grid {
         x + self.n[0] * (y + self.n[1] * z)
     }
 
-    /// First value of a block.
+    /// Returns the index of the first value of a block.
     fn origin(&self, at: SharedSchedule) -> usize {
         let SharedSchedule([x, y, z]) = at;
         self.index(4 * x, self.block[1] * y, self.block[2] * z)
@@ -69,21 +70,22 @@ impl Grid {
         }
     }
 
-    /// Rows of a block: each its number and how far its first value is from the block's.
+    /// Returns for each row of a block its number and the distance in the array between its first
+    /// value and the block's first value.
     fn rows(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.block[2]).flat_map(move |z| {
             (0..self.block[1]).map(move |y| (y + self.block[1] * z, self.index(0, y, z)))
         })
     }
 
-    /// The extents of a block within the array.
+    /// Returns the extents of the part of a block that is inside the array.
     fn extents(&self, at: SharedSchedule) -> [usize; 3] {
         std::array::from_fn(|i| (self.n[i] - self.block[i] * at.0[i]).min(self.block[i]))
     }
 }
 
-/// The value that stands for value `i` of a row of 4 of which the array has `n`: 0, 1 or 2 of them
-/// and the last one, then the first.
+/// Returns the index of the value that stands for value `i` of a row of 4, if the first `n` values
+/// of the row are inside the array: `i` itself if i < n; otherwise n - 1, but 0 for i = 3.
 fn padded(i: usize, n: usize) -> usize {
     match i {
         _ if i < n => i,
@@ -92,7 +94,7 @@ fn padded(i: usize, n: usize) -> usize {
     }
 }
 
-/// Asks for what stands behind a row of `N` blocks.
+/// Prefetches memory `AHEAD` groups of `N` blocks behind index `at`.
 #[inline(always)]
 fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
     for line in 0..4 {
@@ -100,7 +102,7 @@ fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
     }
 }
 
-/// Takes the next `count` blocks of `from` into a batch; the lanes that are left become 0.
+/// Copies the next `count` blocks of `from` into a batch. Unused lanes become 0.
 pub fn gather<T: Value<N>, const N: usize>(
     grid: &Grid,
     from: &[T],
@@ -150,7 +152,7 @@ fn gather_block<T: Copy, const N: usize>(
     }
 }
 
-/// Puts the first `count` blocks of a batch where the next ones of `to` are.
+/// Copies the first `count` blocks of a batch to the next blocks of `to`.
 pub fn scatter<T: Value<N>, const N: usize>(
     grid: &Grid,
     batch: &Batch<T, N>,

@@ -1,32 +1,35 @@
-//! Embedded coding: the bit planes of a block, from the top, until its bits are used up.
+//! Embedded coding (Lindstrom 2014): writes and reads the bit planes of a block from the top, until
+//! the block's bits are used up.
 //!
-//! Of each plane the bits of the coefficients that are known to count, 0 to n - 1, come first as
-//! they are. With r the bits from coefficient n on, the group tests follow: 0 if r = 0; otherwise 1
-//! and the bits of r up to its last 1, each 1 followed by a flag: 1 if another 1 follows, 0 if not.
-//! The block's last coefficient needs neither its bit nor a flag. n then is the first one not
-//! tested.
+//! In each plane the bits of the significant coefficients, 0 to n - 1, come first, uncoded. Let r
+//! be the bits of the plane from coefficient n on. The group tests of r follow: a 0 if r = 0;
+//! otherwise a 1 and the bits of r up to its last 1, with a flag behind each 1: 1 if another 1
+//! follows, 0 if not. If the last coefficient of the block has the last 1, neither its bit nor its
+//! flag is written. Then n becomes the number of the first coefficient that was not tested. A block
+//! begins with n = 0.
 
 use super::block_bits::{low, peek, Lane, Spec, Tested, Tests, Writer, WORDS};
 use super::planes::Matrix;
 use super::short;
 
-/// The group tests of a plane.
+/// The group tests of a plane, decoded from the next `TEST_BITS` bits.
 #[derive(Clone, Copy)]
 #[repr(align(4))]
 struct Short {
-    /// The bits of the plane from the first coefficient on that was not known to count.
+    /// The bits of the plane, beginning with the first coefficient that was not significant.
     bits: u16,
-    /// How many more are known.
+    /// How many more coefficients become significant.
     n: u8,
-    /// Bits of the code; 0 if they are more than those that were looked at.
+    /// Number of bits of the group tests; 0 if the tests do not end within `TEST_BITS` bits.
     count: u8,
 }
 
-/// Bits of group tests that are looked at.
+/// Number of bits by which `TESTS` is indexed.
 const TEST_BITS: u32 = 10;
 
-/// By the bits that are next, group tests that end there before the block and its coefficients do:
-/// nearly all, and without a branch.
+/// For the next `TEST_BITS` bits of the stream the group tests, if the tests end within these bits
+/// and before the block and its coefficients end. Nearly all group tests do, and the table needs no
+/// branch.
 static TESTS: [Short; 1 << TEST_BITS] = {
     let mut table = [Short { bits: 0, n: 0, count: 0 }; 1 << TEST_BITS];
     let mut code = 0;
@@ -34,7 +37,7 @@ static TESTS: [Short; 1 << TEST_BITS] = {
         let (mut bits, mut n, mut at) = (0, 0, 0);
         while code >> at & 1 == 1 {
             at += 1;
-            // A 1 beyond what is looked at.
+            // If the next 1 is beyond `TEST_BITS` bits, this finds bit `TEST_BITS`.
             let zeros = ((code | table.len()) >> at).trailing_zeros();
             bits |= 1 << (n + zeros);
             n += zeros + 1;
@@ -48,7 +51,7 @@ static TESTS: [Short; 1 << TEST_BITS] = {
     table
 };
 
-/// For every machine.
+/// The variant for every machine.
 pub struct Portable;
 
 /// `Tests::doubled` for a byte.
@@ -90,8 +93,8 @@ impl Tests for Portable {
             if bits & 1 == 0 {
                 break;
             }
-            // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1 is
-            // not there.
+            // A run of zeros and the 1 behind them. If the block ends in the run, or only one
+            // coefficient is left, this 1 is not in the stream.
             let most = (size - 1 - n).min(end - at);
             let zeros = (bits >> 1).trailing_zeros().min(most);
             at += zeros + u32::from(zeros < most);
@@ -103,7 +106,7 @@ impl Tests for Portable {
     }
 }
 
-/// Writes the blocks of a batch that have these biased exponents; 0 is a block of zeros.
+/// Writes the blocks of a batch with these biased exponents; 0 stands for a block of zeros.
 #[inline(always)]
 pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
     let mut out = Writer::new(words);
@@ -149,8 +152,8 @@ fn put_block<T: Tests>(
     }
 }
 
-/// Writes the group tests of `left` bits, not all 0, behind the first 1. Returns how many
-/// coefficients they make known.
+/// Writes the group tests of the `left` bits `rest`, which are not all 0, without the first test's
+/// 1. Returns how many coefficients become significant.
 #[inline(always)]
 fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
     let known = 64 - rest.leading_zeros();
@@ -167,8 +170,8 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
     known
 }
 
-/// Reads the blocks of a batch: their biased exponents and bit planes. Behind the last block are
-/// zeros.
+/// Reads the biased exponents and bit planes of the blocks of a batch. All planes behind the last
+/// block become zero.
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
@@ -210,7 +213,7 @@ fn get_block<T: Tests>(
         let mut bits = from & low(known);
         at += known;
         if n < spec.size && at < end {
-            // Mostly in what was looked at already.
+            // The next bits are mostly in the word that was read above.
             let next = if known <= 64 - TEST_BITS { from >> known } else { peek(words, at) };
             let short = TESTS[next as usize % TESTS.len()];
             if short.count > 0

@@ -1,29 +1,31 @@
-//! Blocks of 16 values of which the stream has few bits: 32 blocks in step, a lane of 32 bits each.
+//! Codes blocks of 16 values (2-D) for which the stream has few bits: 32 blocks at a time, one
+//! block in each 32-bit SIMD lane.
 
-// Lanes are counted.
+// Loops run over lane numbers.
 #![allow(clippy::needless_range_loop)]
 
 use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 use crate::codec::simd::Kernel;
 
-/// Most bits of the planes of a block.
+/// The largest number of bits of a block's planes that this module handles.
 pub const MOST: u32 = 31;
 
-/// Blocks in step.
+/// Number of blocks that are coded at a time (a step).
 const STEP: usize = 32;
 /// Values of a block.
 const SIZE: u32 = 16;
 
-/// `embed::encode` of such blocks.
+/// The arguments of `embed::encode`, for blocks of 16 values with at most `MOST` bits for their
+/// planes.
 pub struct Encode<'a> {
-    /// How they are coded.
+    /// How the blocks are coded.
     pub spec: &'a Spec,
-    /// Their planes.
+    /// The bit planes of the blocks.
     pub planes: &'a Matrix,
-    /// Their biased exponents.
+    /// The biased exponents of the blocks.
     pub exponents: &'a [u32],
-    /// Where the bits of the batch go.
+    /// Output: the bits of the batch.
     pub words: &'a mut [u64; WORDS],
 }
 
@@ -65,20 +67,20 @@ impl Kernel for Encode<'_> {
     }
 }
 
-/// The planes of the blocks of a step so far.
+/// The coded planes of the blocks of a step, so far.
 struct Codes {
-    /// Their bits, and what is cut behind them.
+    /// The bits of each block, and bits beyond `end` that will be cut off.
     bits: [u32; STEP],
-    /// How many these are, up to `MOST`.
+    /// Number of bits of each block so far, up to `MOST`.
     at: [u32; STEP],
-    /// How many there may be.
+    /// Number of bits that each block may have.
     end: [u32; STEP],
-    /// Coefficients known to count.
+    /// Number of significant coefficients of each block.
     n: [u32; STEP],
 }
 
 impl Codes {
-    /// Appends a plane of all blocks.
+    /// Appends a plane of every block.
     #[inline(always)]
     fn plane(&mut self, x: [u32; STEP]) {
         let Codes { bits, at, end, n } = self;
@@ -92,7 +94,8 @@ impl Codes {
         while open != [0; STEP] {
             for l in 0..STEP {
                 let test = u32::from(rest[l] != 0) & open[l];
-                // A run of zeros and its 1, which is not there where one coefficient is left.
+                // A run of zeros and the 1 behind them. If only one coefficient is left, this 1 is
+                // not written.
                 let most = (SIZE - 1).wrapping_sub(n[l]);
                 let zeros = trailing_zeros(rest[l]).min(most);
                 let one = u32::from(zeros < most);
@@ -107,15 +110,16 @@ impl Codes {
     }
 }
 
-/// `embed::decode` of such blocks.
+/// The arguments of `embed::decode`, for blocks of 16 values with at most `MOST` bits for their
+/// planes.
 pub struct Decode<'a> {
-    /// How they are coded.
+    /// How the blocks are coded.
     pub spec: &'a Spec,
-    /// The bits of a batch.
+    /// The bits of the batch.
     pub words: &'a [u64; WORDS],
-    /// Where their biased exponents go.
+    /// Output: the biased exponents of the blocks.
     pub exponents: &'a mut [u32],
-    /// Where their planes go.
+    /// Output: the bit planes of the blocks.
     pub planes: &'a mut Matrix,
 }
 
@@ -127,7 +131,7 @@ impl Kernel for Decode<'_> {
         let Decode { spec, words, exponents, planes } = self;
         *planes = [[0; 8]; 64];
         for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
-            // Blocks behind the last one are decoded, too, and not used.
+            // Blocks behind the last block of the batch are decoded, too; the results are not used.
             let (mut blocks, mut lowest) =
                 (Blocks { bits: [0; STEP], left: [0; STEP], n: [0; STEP] }, [0; STEP]);
             for l in 0..STEP {
@@ -153,7 +157,7 @@ impl Kernel for Decode<'_> {
     }
 }
 
-/// A plane of the blocks of a step, from where `Spec::lane` says.
+/// Reads a plane of the blocks of a step from the matrix `m`, where `Spec::lane` says.
 #[inline(always)]
 fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] {
     let mut x = [0; STEP];
@@ -178,7 +182,7 @@ fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] 
     x
 }
 
-/// Puts a plane of the blocks of a step where `Spec::lane` says.
+/// Adds a plane of the blocks of a step to the matrix `m`, where `Spec::lane` says.
 #[inline(always)]
 fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; STEP]) {
     if spec.width == 32 {
@@ -195,19 +199,19 @@ fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; S
     }
 }
 
-/// What is left of the blocks of a step.
+/// The bits of the blocks of a step that are not decoded yet.
 struct Blocks {
-    /// Their bits, and zeros behind them.
+    /// The bits of each block that are left, followed by zeros.
     bits: [u32; STEP],
-    /// How many these are.
+    /// How many bits of each block are left.
     left: [u32; STEP],
-    /// Coefficients known to count.
+    /// Number of significant coefficients of each block.
     n: [u32; STEP],
 }
 
 impl Blocks {
-    /// Goes behind the planes that are zero in all blocks, and returns how many there are: at the
-    /// top some always are.
+    /// Skips the planes that are zero in all blocks and returns their number. The topmost planes
+    /// are always zero.
     #[inline(always)]
     fn skip_zeros(&mut self) -> u32 {
         let any = self.bits.iter().fold(0, |any, bits| any | bits);
@@ -219,7 +223,7 @@ impl Blocks {
         zeros
     }
 
-    /// Reads a plane of all blocks.
+    /// Reads a plane of every block.
     #[inline(always)]
     fn plane(&mut self) -> [u32; STEP] {
         let Blocks { bits, left, n } = self;
@@ -236,8 +240,8 @@ impl Blocks {
                 let test = bits[l] & open[l];
                 bits[l] >>= open[l];
                 left[l] -= open[l];
-                // A run of zeros and its 1. Where the block ends, or one coefficient is left, the 1
-                // is not there.
+                // A run of zeros and the 1 behind them. If the block ends in the run, or only one
+                // coefficient is left, this 1 is not in the stream.
                 let most = (SIZE - 1).wrapping_sub(n[l]).min(left[l]);
                 let zeros = trailing_zeros(bits[l]).min(most);
                 let taken = zeros + u32::from(zeros < most);
@@ -253,8 +257,9 @@ impl Blocks {
     }
 }
 
-/// Those of `x`, or a large number if there is no one. The exponent of a number tells, as it does
-/// on machines that count no zeros of several numbers at once.
+/// Returns the number of trailing zeros of `x`, or a large number if `x` is 0. The function takes
+/// it from the exponent of a floating-point number, because AVX2 and older instruction sets cannot
+/// count the zeros of several integers at once.
 #[inline(always)]
 fn trailing_zeros(x: u32) -> u32 {
     let lowest = (x & x.wrapping_neg()) as i32;

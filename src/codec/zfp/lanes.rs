@@ -1,12 +1,12 @@
-//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. One
-//! lane is one block.
+//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. Each
+//! SIMD lane holds one block.
 
 use super::planes::{join, join_short, split, split_short, Matrix};
 use super::value::{Int, Value};
 use crate::codec::simd::Kernel;
 
-/// Does a step for 0 to 15, unrolled: loops over lanes must have long bodies, since a short one is
-/// unrolled, and then not vectorised.
+/// Unrolls a statement for i = 0, ..., 15. A loop over lanes is vectorised only if its body is
+/// long: the compiler unrolls a loop with a short body instead of vectorising it.
 macro_rules! sixteen {
     ($i:ident: $step:expr) => {
         sixteen!($i: $step; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -19,7 +19,7 @@ macro_rules! sixteen {
     };
 }
 
-/// Coefficients by total sequency: place of each in a block, x + 4y + 16z.
+/// The coefficients by total sequency: place x + 4y + 16z of each coefficient in a block.
 const ORDER_1: [u8; 4] = [0, 1, 2, 3];
 const ORDER_2: [u8; 16] = [0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15];
 #[rustfmt::skip]
@@ -28,22 +28,22 @@ const ORDER_3: [u8; 64] = [
     41, 38, 26, 23, 29, 53, 11, 35, 44, 14, 50, 56, 42, 27, 39, 45, 30, 54, 57, 60, 51, 15, 43, 46, 58, 61, 55, 31, 62, 59, 47, 63,
 ];
 
-/// A batch of blocks: `N` lanes of 64 / 4^d groups. Row j, lane l of `rows` are values 4j to 4j + 3
-/// of lane l, a group being 4^d of them.
+/// A batch of blocks: 64 / 4^d groups of `N` lanes each. `rows[j][l]` has the values 4j to 4j + 3
+/// of lane l; each 4^d consecutive values of a lane are one block.
 #[derive(Clone)]
 pub struct Batch<T: Value<N>, const N: usize> {
     /// The values.
     pub rows: [[[T; 4]; N]; 16],
-    /// The coefficients, in their order.
+    /// The bit planes of the coefficients.
     pub planes: Matrix,
-    /// Biased exponents of the blocks: lanes, then groups.
+    /// The biased exponents of the blocks: the lanes of the first group, then of the next group.
     pub exponents: [u32; 256],
     work: [[T::Int; N]; 64],
     coefficients: Matrix,
 }
 
 impl<T: Value<N>, const N: usize> Batch<T, N> {
-    /// Zeros.
+    /// Returns a batch of zeros.
     pub fn new() -> Self {
         let zero = T::default();
         let (planes, coefficients) = ([[0; 8]; 64], [[0; 8]; 64]);
@@ -57,7 +57,7 @@ impl<T: Value<N>, const N: usize> Batch<T, N> {
     }
 }
 
-/// The order of the coefficients in a block of `dims` dimensions.
+/// Returns the order of the coefficients in a block of `dims` dimensions.
 #[inline(always)]
 fn order(dims: u32) -> &'static [u8] {
     match dims {
@@ -67,13 +67,14 @@ fn order(dims: u32) -> &'static [u8] {
     }
 }
 
-/// Values to planes and exponents. False: one of the values is NaN or infinite.
+/// Turns the values of a batch into bit planes and exponents. The result is false if a value is NaN
+/// or infinite.
 pub struct Forward<'a, T: Value<N>, const N: usize> {
     /// The batch.
     pub batch: &'a mut Batch<T, N>,
-    /// Dimensions of the blocks.
+    /// Number of dimensions of the blocks.
     pub dims: u32,
-    /// The stream has bits of the planes: if not, these are not made.
+    /// True if the stream has bits for the planes; otherwise the planes are not computed.
     pub coded: bool,
 }
 
@@ -116,8 +117,8 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
     }
 }
 
-/// Turns the values of one group, given as bits, into fixed point relative to the exponent of each
-/// block. False: not finite.
+/// Turns the values of one group, given as bits, into fixed-point numbers relative to the exponent
+/// of each block. Returns false if a value is not finite.
 #[inline(always)]
 fn quantize<T: Value<N>, const N: usize>(
     values: &mut [[T::Int; N]],
@@ -147,14 +148,15 @@ fn quantize<T: Value<N>, const N: usize>(
     for four in values.as_chunks_mut::<4>().0 {
         for l in 0..N {
             for row in &mut *four {
-                // SAFETY: finite, and |value| < 2^e where the scale is 2^(width - 2 - e) or 0.
+                // SAFETY: the value is finite with |value| < 2^e, and the scale is 2^(width - 2 -
+                // e) or 0, so that the product fits into an integer of `width` bits.
                 row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
             }
         }
     }
     if tiny {
-        // The factor 2^(width - 2 - e) overflows: libzfp converts infinities and NaN, of which
-        // every machine makes this number.
+        // The factor 2^(width - 2 - e) overflows. libzfp then converts infinities and NaN to
+        // integers; every machine turns them into this number.
         for l in (0..N).filter(|&l| exponents[l] != 0 && exponents[l] < least::<T, N>()) {
             values.iter_mut().for_each(|row| row[l] = T::Int::LEAST);
         }
@@ -162,13 +164,14 @@ fn quantize<T: Value<N>, const N: usize>(
     true
 }
 
-/// The least biased exponent of which the factor to fixed point is finite.
+/// Returns the smallest biased exponent whose factor to fixed point is finite.
 #[inline(always)]
 fn least<T: Value<N>, const N: usize>() -> u32 {
     8 * T::BYTES as u32 - 2
 }
 
-/// 2^(width - 2 - e), e being the exponent without its bias; 0 where that overflows.
+/// Returns 2^(width - 2 - e), where e is the exponent without its bias; 0 where this factor
+/// overflows.
 #[inline(always)]
 fn to_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
     let bias = (1u32 << (T::EXPONENT - 1)) - 1;
@@ -176,7 +179,8 @@ fn to_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
     T::from_bits(u64::from(field) << (T::DIGITS - 1))
 }
 
-/// 2^(e - width + 2), e being the exponent without its bias; denormal, or 0, where it must be.
+/// Returns 2^(e - width + 2), where e is the exponent without its bias; a denormal number or 0
+/// where the type requires it.
 #[inline(always)]
 fn from_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
     let least = least::<T, N>();
@@ -187,7 +191,7 @@ fn from_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
     })
 }
 
-/// Along x, y and z.
+/// Transforms along x, then y, then z.
 #[inline(always)]
 fn decorrelate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     for l in 0..N {
@@ -205,7 +209,7 @@ fn decorrelate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     }
 }
 
-/// The reverse.
+/// Inverts `decorrelate`: transforms back along z, then y, then x.
 #[inline(always)]
 fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     if dims > 2 {
@@ -223,7 +227,8 @@ fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     }
 }
 
-/// 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2), by lifting.
+/// Transforms a row of 4 values by lifting; the matrix is 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6
+/// -6 2).
 #[inline(always)]
 fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
@@ -241,7 +246,8 @@ fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l:
     [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
 }
 
-/// 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1), by lifting.
+/// Transforms a row of 4 coefficients back by lifting; the matrix is 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2
+/// 4 -5; 4 -6 -4 1).
 #[inline(always)]
 fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
@@ -259,11 +265,11 @@ fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, 
     [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
 }
 
-/// Planes and exponents to values.
+/// Turns the bit planes and exponents of a batch into values.
 pub struct Inverse<'a, T: Value<N>, const N: usize> {
     /// The batch.
     pub batch: &'a mut Batch<T, N>,
-    /// Dimensions of the blocks.
+    /// Number of dimensions of the blocks.
     pub dims: u32,
 }
 

@@ -1,48 +1,57 @@
-//! zfp at a fixed rate: the stream of libzfp 1.0 (codec 5), bit for bit, of 1-D to 3-D arrays of
-//! FP32 and FP64.
+//! The codec `zfp` at a fixed rate: bit for bit the stream of libzfp 1.0 (its codec version 5) for
+//! 1-D to 3-D arrays of FP32 and FP64.
 //!
-//! Own implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", IEEE TVCG 20
-//! (2014), as the zfp documentation describes it today. Extents of 1 do not count, so that d is 1
-//! to 3. There is no header and no bound on the error.
+//! This is an independent implementation of P. Lindstrom, "Fixed-Rate Compressed Floating-Point
+//! Arrays", IEEE TVCG 20 (2014), in the version that the zfp documentation describes today. Extents
+//! of 1 do not count as dimensions; the number of dimensions d is 1 to 3. The stream has no header,
+//! and the error has no bound.
 //!
 //! # Stream
-//! With W the bits of a value and E those of its exponent (32 and 8, 64 and 11), the array is cut
-//! into blocks of 4^d values, x fastest, then y, then z; so are the values of a block. Of every
-//! block the stream has B = max(rate 4^d, 1 + E) bits, a pure function of it:
+//! Let W be the bits of a value and E the bits of its exponent (FP32: 32 and 8, FP64: 64 and 11).
+//! The array is divided into blocks of 4^d values. Blocks, and the values in a block, are numbered
+//! x fastest, then y, then z. Every block takes B = max(rate 4^d, 1 + E) bits, which depend on this
+//! block only:
 //!
 //! | bits | what |
 //! |---|---|
-//! | B b | 1; 0: all values of block b are 0, and so are all bits |
-//! | B b + 1 ... B b + E | e, low bit first |
-//! | B b + E + 1 ... B (b + 1) - 1 | bit planes, cut or followed by zeros |
+//! | B b | 1; or 0: all values of block b are 0, and so are the block's other bits |
+//! | B b + 1 ... B b + E | e, lowest bit first |
+//! | B b + E + 1 ... B (b + 1) - 1 | bit planes, cut off or followed by zeros |
 //! | B blocks ... | zeros, to a multiple of 64 |
 //!
-//! Bit i is bit i % 8 of byte i / 8. libzfp may end the stream with its last bit's byte; both
-//! lengths are decoded.
+//! Bit i of the stream is bit i % 8 of byte i / 8. libzfp may end the stream with the byte of the
+//! last block's last bit; the decoder accepts both lengths.
 //!
-//! 1. Padding: of a row of 4 that has n values in the array, value i >= n is value n - 1, but value
-//!    3 is value 0; along x, then y, then z.
-//! 2. e is 1 + the biased exponent of the block's largest magnitude, 1 if that is denormal. It is x
-//!    = f 2^(e - bias), |f| < 1, for every value, bias = 2^(E - 1) - 1.
-//! 3. Fixed point: the integer part of f 2^(W - 2), but -2^(W - 1) for every value where e < W - 2,
-//!    since there libzfp's scale factor overflows: arrays of numbers below 2^-98 (2^-962) should be
-//!    scaled. From here on arithmetic is that of W-bit integers and wraps.
+//! A block is coded in seven steps:
+//!
+//! 1. Padding: a row of 4 with n < 4 values inside the array is padded along x, then y, then z.
+//!    Value i >= n becomes value n - 1, except that value 3 becomes value 0.
+//! 2. Exponent: e is 1 + the biased exponent of the block's largest magnitude, and 1 if that
+//!    magnitude is denormal. Every value is x = f 2^(e - bias) with |f| < 1, bias = 2^(E - 1) - 1.
+//! 3. Fixed point: a value becomes the integer part of f 2^(W - 2). If e < W - 2, libzfp's scale
+//!    factor overflows, and every value becomes -2^(W - 1); arrays of numbers below 2^-98 (FP64:
+//!    2^-962) should therefore be scaled. All further arithmetic is on W-bit integers and wraps.
 //! 4. Transform along x, then y, then z: `lanes::lift` on every row of 4.
-//! 5. Order: `lanes::ORDER_1`, `ORDER_2`, `ORDER_3`, place x + 4y + 16z of each coefficient.
+//! 5. Order: the arrays `ORDER_1`, `ORDER_2`, `ORDER_3` of the module `lanes` give the place x + 4y
+//!    + 16z of each coefficient.
 //! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
-//! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as `embed` says.
+//! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as the module
+//!    `embed` describes.
 //!
-//! The decoder undoes 7 to 3. A plane that was cut has zeros behind, except that where a group test
-//! said 1 and its 1 is cut off, that 1 is the next coefficient's. A value is the W-bit integer,
-//! rounded to nearest even to the type of the array, times 2^(e - bias - W + 2), a denormal number
-//! or 0 where that must be, the product rounded to nearest even: `__fmul_rn(__int2float_rn(i), s)`.
+//! The decoder inverts steps 7 to 3. The missing bits of a plane that was cut off are zeros, with
+//! one exception: if a group test said 1 and the 1 announced by the test is cut off, the next
+//! coefficient gets this 1. A decoded value is the W-bit integer, rounded to nearest even to the
+//! type of the array, times 2^(e - bias - W + 2) (a denormal number or 0 where the type requires
+//! it); the product is rounded to nearest even, in CUDA `__fmul_rn(__int2float_rn(i), s)`.
 //!
-//! # Here
-//! 64 bytes are a vector, a lane of it is one block in the transform, and a batch is 16 rows of 4
-//! such vectors: 16 (8) blocks of 3-D, four times as many of 2-D. A batch's coefficients become bit
-//! planes by one transposition of 64 x 512 bits, those of 1-D strings of nibbles. 2-D blocks of few
-//! bits are coded 32 in step, and of 1-D ones that are no more than their exponents no planes are
-//! made. Every batch begins at a whole word of the stream, since it is 1024 (512) values.
+//! # Implementation
+//! A vector has 64 bytes: 16 SIMD lanes of FP32 or 8 of FP64. In the transform a lane holds one
+//! block. A batch is 16 rows of 4 vectors: 16 (FP64: 8) blocks of 3-D arrays, 4 times as many of
+//! 2-D, 16 times as many of 1-D arrays. One transposition of 64 x 512 bits turns the coefficients
+//! of a batch into bit planes; in 1-D the coefficients become strings of 4-bit groups (nibbles).
+//! 2-D blocks of few bits are coded 32 at a time. At rates where a 1-D block has bits for its
+//! exponent only, no bit planes are computed. A batch has 1024 (FP64: 512) values, so that every
+//! batch begins at a whole 64-bit word of the stream.
 
 #[cfg(target_arch = "x86_64")]
 mod block_bits;
@@ -68,20 +77,22 @@ use lanes::{Batch, Forward, Inverse};
 use planes::Matrix;
 use value::Value;
 
-/// A coder of a fixed rate. Its error has no bound, and NaN and infinities no code.
+/// Codes arrays of one shape at a fixed rate. The error has no bound; NaN and infinite values
+/// cannot be coded.
 pub struct Zfp {
     shape: Shape,
     values: usize,
     grid: Grid,
     dims: u32,
     spec: Spec,
-    /// Bytes of a stream, and those that have bits in them.
+    /// Length of a stream in bytes (`bytes`), and the bytes among them that contain bits of blocks
+    /// (`used`).
     bytes: usize,
     used: usize,
     work: Work,
 }
 
-/// What one batch needs.
+/// The working memory for one batch, by type.
 enum Work {
     F32(Vec<Room<f32, 16>>),
     F64(Vec<Room<f64, 8>>),
@@ -100,8 +111,8 @@ impl<T: Value<N>, const N: usize> Room<T, N> {
 }
 
 impl Zfp {
-    /// For arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 64). Extents of 1 do not
-    /// count as dimensions.
+    /// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64).
+    /// Extents of 1 do not count as dimensions.
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
         let (most, exponent, width) = match shape.scalar {
             Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
@@ -115,8 +126,8 @@ impl Zfp {
         let grid = Grid::new(&dims);
         let d = dims.len().max(1) as u32;
         let size = 1 << (2 * d);
-        // As libzfp: a block has at least its exponent, and bit planes down to 2^-1074 and 2 (d +
-        // 1) more for the transform.
+        // As in libzfp: a block has at least its exponent; bit planes go down to 2^-1074 and 2 (d +
+        // 1) planes further, because the transform can enlarge values.
         let bits = (size * rate).max(1 + exponent);
         let spec = Spec {
             size,
@@ -145,7 +156,8 @@ impl Zfp {
     }
 }
 
-/// Values of an array and bits of its stream, unless it is empty or beyond the address space.
+/// Returns the number of values of an array and the number of bits of its stream, or `None` if the
+/// array is empty or one of the sizes in bytes exceeds the address space.
 fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> {
     let values = shape
         .n
@@ -153,29 +165,29 @@ fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> 
         .try_fold(1usize, |product, &n| product.checked_mul(n))
         .filter(|&values| values > 0)?;
     values.checked_mul(shape.scalar.bytes() as usize)?;
-    // No more blocks than values.
+    // An array has no more blocks than values.
     Some((values, grid.blocks().checked_mul(block_bits as usize)?))
 }
 
-/// What the coding of one array needs beside its room.
+/// The parameters with which one array is coded.
 #[derive(Clone, Copy)]
 struct Job {
     grid: Grid,
     dims: u32,
     spec: Spec,
     bmi: bool,
-    /// Blocks are coded many in step, which the machine has vectors for.
+    /// The blocks are coded many at a time with vector instructions (module `few`).
     few: bool,
 }
 
 impl Job {
-    /// The batches: how many blocks each has.
+    /// Returns for each batch its number of blocks.
     fn batches(&self) -> impl Iterator<Item = usize> {
         let (blocks, batch) = (self.grid.blocks(), self.spec.batch());
         (0..blocks).step_by(batch).map(move |first| batch.min(blocks - first))
     }
 
-    /// False: a value is not finite.
+    /// Codes `x` into `to`. Returns false if a value is not finite.
     fn compress<T: Value<N>, const N: usize>(
         &self,
         x: &[T],
@@ -210,7 +222,7 @@ impl Job {
         x: &mut [T],
     ) {
         if self.spec.left() == 0 {
-            // Blocks are their exponents, and coefficients without bits are zeros.
+            // The stream has only the exponents of the blocks; coefficients without bits are zeros.
             return x.fill(T::default());
         }
         let (mut at, mut begin) = (SharedSchedule::default(), 0);
@@ -237,7 +249,7 @@ impl Job {
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
-            // SAFETY: the machine has it.
+            // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
             return unsafe { encode_bmi(&self.spec, planes, exponents, words) };
         }
         embed::encode::<Portable>(&self.spec, planes, exponents, words);
@@ -249,7 +261,7 @@ impl Job {
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
-            // SAFETY: the machine has it.
+            // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
             return unsafe { decode_bmi(&self.spec, words, exponents, planes) };
         }
         embed::decode::<Portable>(&self.spec, words, exponents, planes);
@@ -275,23 +287,23 @@ impl Zfp {
         Job { grid: self.grid, dims: self.dims, spec, bmi: level == Level::Avx512, few }
     }
 
-    /// Dimensions of the blocks.
+    /// Returns the number of dimensions of the blocks.
     pub(super) fn dims(&self) -> u32 {
         self.dims
     }
 
-    /// Blocks of an array.
+    /// Returns the number of blocks of an array.
     pub(super) fn blocks(&self) -> usize {
         self.grid.blocks()
     }
 
-    /// Bits of a block in the stream.
+    /// Returns the number of bits that a block takes in the stream.
     pub(super) fn block_bits(&self) -> u32 {
         self.spec.bits
     }
 
-    /// Codes `x` into `to`, which has `max_bytes` bytes, all of which it fills, be they fewer than
-    /// the array has or not. False: a value is NaN or infinite, which zfp has no code for.
+    /// Codes `x` into the first `max_bytes` bytes of `to`, even if the stream is longer than the
+    /// array. Returns false if a value is NaN or infinite; zfp cannot code these values.
     pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
         let job = self.job();
         let len = match x {
@@ -315,7 +327,7 @@ impl Zfp {
 }
 
 impl Coder for Zfp {
-    /// What every array takes.
+    /// Returns the length in bytes of the stream, which is the same for all arrays of the shape.
     fn max_bytes(&self) -> usize {
         self.bytes
     }

@@ -1,14 +1,16 @@
-//! A batch of coefficients as bit planes: a 64 x 512 bit matrix, transposed.
+//! Transposes the coefficients of a batch, a matrix of 64 x 512 bits, into bit planes and back.
 
-/// 64 rows of 64 bytes. As coefficients: row i is coefficient i, word k of it the lanes that lie in
-/// these 8 bytes. As bit planes: row 8c + b is bit b of byte c of every word, bit i of its word k
-/// being that of coefficient i. Blocks of 4 are nibbles: see `split_short`.
+/// A matrix of 64 rows of 64 bytes. As coefficients: row i holds coefficient i of all blocks; word
+/// k of the row holds the lanes in these 8 bytes. As bit planes: row 8c + b holds bit b of byte c
+/// of every word; bit i of its word k comes from coefficient i. Blocks of 4 values have another
+/// form, which `split_short` describes.
 pub type Matrix = [[u64; 8]; 64];
 
-/// Coefficients to bit planes. The coefficients are lost.
+/// Turns coefficients into bit planes. The contents of `from` are lost.
 #[inline(always)]
 pub fn split(from: &mut Matrix, to: &mut Matrix) {
-    // Loops over words have long bodies: a short one is unrolled, and then not vectorised.
+    // The loops over words have long bodies: the compiler unrolls a loop with a short body instead
+    // of vectorising it.
     for tile in 0..8 {
         for k in 0..8 {
             let rows = load(from, 8 * tile, 1, k);
@@ -23,11 +25,11 @@ pub fn split(from: &mut Matrix, to: &mut Matrix) {
     }
 }
 
-/// Bit planes to coefficients.
+/// Turns bit planes into coefficients.
 #[inline(always)]
 pub fn join(from: &Matrix, to: &mut Matrix) {
     for byte in 0..8 {
-        // Where blocks have few bits, most bytes have no planes.
+        // If blocks have few bits, the planes of most bytes are zero.
         if from[8 * byte..8 * byte + 8] == [[0; 8]; 8] {
             for tile in 0..8 {
                 to[byte + 8 * tile] = [0; 8];
@@ -47,9 +49,9 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
     }
 }
 
-/// Coefficients of blocks of 4 to strings of nibbles: of rows 4g to 4g + 3, nibble 15 - j of word k
-/// of row 4g + i is bit 16i + j of the four words k. A row's words are the nibbles of 16 planes,
-/// the top one lowest.
+/// Turns the coefficients of blocks of 4 values into strings of nibbles. In rows 4g to 4g + 3,
+/// nibble 15 - j of word k of row 4g + i has bit 16i + j of the words k of the four rows. Each word
+/// has the nibbles of 16 planes; the top plane is the lowest nibble.
 #[inline(always)]
 pub fn split_short(from: &Matrix, to: &mut Matrix) {
     for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
@@ -61,7 +63,7 @@ pub fn split_short(from: &Matrix, to: &mut Matrix) {
     }
 }
 
-/// The reverse.
+/// Inverts `split_short`.
 #[inline(always)]
 pub fn join_short(from: &Matrix, to: &mut Matrix) {
     for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
@@ -72,7 +74,7 @@ pub fn join_short(from: &Matrix, to: &mut Matrix) {
     }
 }
 
-/// Transposes 4 x 4 quarters of words.
+/// Transposes the 4 x 4 quarters (16 bits each) of four words.
 #[inline(always)]
 fn swap_quarters([a, b, c, d]: [u64; 4]) -> [u64; 4] {
     let [(a, c), (b, d)] = [exchange::<4>(a, c), exchange::<4>(b, d)];
@@ -80,7 +82,7 @@ fn swap_quarters([a, b, c, d]: [u64; 4]) -> [u64; 4] {
     [a, b, c, d]
 }
 
-/// Bit j of quarter r becomes bit r of nibble 15 - j.
+/// Moves bit j of quarter r to bit r of nibble 15 - j.
 #[inline(always)]
 fn to_nibbles(x: u64) -> u64 {
     let x = swap_within::<24>(x, 0x0000_0000_ff00_ff00);
@@ -90,7 +92,7 @@ fn to_nibbles(x: u64) -> u64 {
     reverse_nibbles(x)
 }
 
-/// The reverse.
+/// Inverts `to_nibbles`.
 #[inline(always)]
 fn of_nibbles(x: u64) -> u64 {
     let x = swap_within::<3>(reverse_nibbles(x), 0x0a0a_0a0a_0a0a_0a0a);
@@ -106,14 +108,14 @@ fn reverse_nibbles(x: u64) -> u64 {
     (x >> 4 & LOW) | (x & LOW) << 4
 }
 
-/// Swaps the bits of a mask with those `BY` above them.
+/// Exchanges the bits of `mask` with the bits that are `BY` places higher.
 #[inline(always)]
 fn swap_within<const BY: u32>(x: u64, mask: u64) -> u64 {
     let moved = (x ^ (x >> BY)) & mask;
     x ^ moved ^ (moved << BY)
 }
 
-/// Word k of 8 rows.
+/// Returns word k of 8 rows, beginning with row `at`, `step` rows apart.
 #[inline(always)]
 fn load(m: &Matrix, at: usize, step: usize, k: usize) -> [u64; 8] {
     [
@@ -152,8 +154,7 @@ fn swap_bytes([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// Swaps every other group of `BYTES` bytes of `a`, from the second on, with those of `b`, from the
-/// first on.
+/// Exchanges the odd groups of `BYTES` bytes of `a` with the even groups of `b`.
 #[inline(always)]
 fn exchange<const BYTES: u32>(a: u64, b: u64) -> (u64, u64) {
     let mask = match BYTES {

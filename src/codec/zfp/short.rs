@@ -1,18 +1,19 @@
-//! Blocks of 4 values: few enough for tables of all planes, and so short that 4 blocks are decoded
-//! in step, each plane of all at once. The planes of a block are nibbles, 16 to a word, which are
-//! the stream itself once all 4 coefficients count.
+//! Codes blocks of 4 values (1-D). Such a block is small enough for tables of all possible planes.
+//! 4 blocks are decoded at a time (a step), one plane of each, then the next plane. A plane of a
+//! block is a nibble; a word has 16 planes. Once all 4 coefficients are significant, the nibbles
+//! are the bits of the stream.
 
 use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 
-/// Blocks in step.
+/// Number of blocks that are decoded at a time.
 const STEP: usize = 4;
 
-/// Planes that 64 bits of the stream suffice for.
+/// Number of planes for which 64 bits of the stream suffice.
 const CHUNK: u32 = 8;
 
-/// The words of a block's `W` planes: where the lowest one is in a matrix; the next ones are below
-/// it.
+/// Returns the row of the first word and the column of the words of a block's `W` planes in a
+/// matrix. The first word has the lowest planes; the other words are in the rows below it.
 #[inline(always)]
 fn place<const W: usize>(block: usize) -> (usize, usize) {
     let lanes = 512 / W;
@@ -20,13 +21,14 @@ fn place<const W: usize>(block: usize) -> (usize, usize) {
     (4 * group + lane * (W / 16) % 4, lane * W / 64)
 }
 
-/// Those nibbles of word `word` that are planes from `lowest` on.
+/// Returns the nibbles of word `word` that belong to planes from `lowest` on; the other nibbles
+/// become 0.
 #[inline(always)]
 fn above(nibbles: u64, lowest: u32, word: u32) -> u64 {
     nibbles & low(4 * (16 * word + 16).saturating_sub(lowest))
 }
 
-/// Writes a block with this exponent, not 0.
+/// Writes a block whose exponent is not 0.
 #[inline(always)]
 pub fn put_block<const W: usize>(
     spec: &Spec,
@@ -39,7 +41,7 @@ pub fn put_block<const W: usize>(
     let (mut n, mut left) = (0, spec.bits - count);
     let (row, column) = place::<W>(block);
     for word in (0..W as u32 / 16).rev() {
-        // What is below the lowest plane becomes zeros, as the rest of the block is.
+        // The planes below the lowest plane become zeros, and so does the rest of the block.
         let mut nibbles =
             above(m[(row + word as usize) % 64][column % 8], spec.lowest(exponent), word);
         let mut planes = 16;
@@ -68,7 +70,7 @@ pub fn put_block<const W: usize>(
     out.put(bits, count);
 }
 
-/// `embed::decode`; the matrix must be 0.
+/// Reads blocks as `embed::decode` does. The matrix must be 0.
 #[inline(always)]
 pub fn decode<const W: usize>(
     spec: &Spec,
@@ -77,7 +79,7 @@ pub fn decode<const W: usize>(
     m: &mut Matrix,
 ) {
     for (step, exponents) in exponents.chunks_mut(STEP).enumerate() {
-        // Blocks behind the last one are decoded, too, and not used.
+        // Blocks behind the last block of the batch are decoded, too; the results are not used.
         let (mut at, mut end, mut lowest, mut n) = ([0; STEP], [0; STEP], [0; STEP], [0u8; STEP]);
         for i in 0..STEP {
             let head = Head::read(spec, words, STEP * step + i);
@@ -111,7 +113,7 @@ pub fn decode<const W: usize>(
     }
 }
 
-/// `decode` where a block has at most `MOST` bits behind its exponent.
+/// Reads blocks as `decode` does; each block has at most `MOST` bits behind its exponent.
 #[inline(always)]
 pub fn decode_few<const W: usize>(
     spec: &Spec,
@@ -128,7 +130,8 @@ pub fn decode_few<const W: usize>(
     }
 }
 
-/// Takes `CHUNK` planes of blocks all coefficients of which count. False: all blocks are done.
+/// Copies `CHUNK` planes of blocks whose coefficients are all significant. Returns false if all
+/// blocks are finished.
 #[inline(always)]
 fn copy_planes(
     from: [u64; STEP],
@@ -147,7 +150,7 @@ fn copy_planes(
     open
 }
 
-/// Reads `CHUNK` planes. False: all blocks are done.
+/// Reads `CHUNK` planes of each block. Returns false if all blocks are finished.
 #[inline(always)]
 fn get_planes(
     mut from: [u64; STEP],
@@ -160,7 +163,7 @@ fn get_planes(
     for plane in 0..CHUNK {
         let mut open = 0;
         for i in 0..STEP {
-            // A block that is done has no bits left, which the table knows.
+            // A finished block has no bits left; the table has an entry for that.
             let left = (end[i] - at[i]).min(MOST);
             open |= left;
             let coded =
@@ -177,34 +180,35 @@ fn get_planes(
     true
 }
 
-/// Most bits of a plane of 4 coefficients.
+/// The largest number of bits that a plane of 4 coefficients takes in the stream.
 pub const MOST: u32 = 7;
 
-/// A plane of 4 coefficients.
+/// A plane of 4 coefficients, coded or decoded.
 #[derive(Clone, Copy)]
 #[repr(align(4))]
 pub struct Short {
-    /// Its bits or its code.
+    /// The bits of the plane (decoded) or its code (coded).
     pub bits: u8,
-    /// Bits of its code.
+    /// Number of bits of the code.
     pub count: u8,
-    /// Coefficients known to count behind it.
+    /// Number of significant coefficients after this plane.
     pub n: u8,
 }
 
-/// Two planes of 4 coefficients.
+/// Two coded planes of 4 coefficients.
 #[derive(Clone, Copy)]
 #[repr(align(4))]
 pub struct Pair {
-    /// Their code.
+    /// The code of the two planes.
     pub bits: u16,
-    /// Bits of it.
+    /// Number of bits of the code.
     pub count: u8,
-    /// Coefficients known to count behind them.
+    /// Number of significant coefficients after these planes.
     pub n: u8,
 }
 
-/// By the coefficients known to count and the bits of two planes, the upper one lowest: the code.
+/// The code of two planes. First index: number of significant coefficients; second index: the bits
+/// of the two planes, the upper plane in the lowest bits.
 pub static PAIRS: [[Pair; 256]; 5] = {
     let mut table = [[Pair { bits: 0, count: 0, n: 0 }; 256]; 5];
     let mut i = 0;
@@ -218,7 +222,8 @@ pub static PAIRS: [[Pair; 256]; 5] = {
     table
 };
 
-/// By the bits of a block and the bits that are next: its planes, the top one lowest.
+/// The planes of a block. First index: number of bits of the block; second index: the next bits of
+/// the stream. The top plane is in the lowest bits.
 pub static FEW: [[u32; 1 << MOST]; MOST as usize + 1] = {
     let mut table = [[0; 1 << MOST]; MOST as usize + 1];
     let mut i = 0;
@@ -235,8 +240,8 @@ pub static FEW: [[u32; 1 << MOST]; MOST as usize + 1] = {
     table
 };
 
-/// By the bits that are left, `MOST` for more, the coefficients known to count, and the bits that
-/// are next: the plane.
+/// A decoded plane. First index: number of bits that are left, `MOST` for more; second index:
+/// number of significant coefficients; third index: the next bits of the stream.
 pub static PLANES: [[[Short; 1 << MOST]; 5]; MOST as usize + 1] = {
     let mut table = [[[Short { bits: 0, count: 0, n: 0 }; 1 << MOST]; 5]; MOST as usize + 1];
     let mut i = 0;
@@ -248,7 +253,7 @@ pub static PLANES: [[[Short; 1 << MOST]; 5]; MOST as usize + 1] = {
     table
 };
 
-/// Group tests, bit by bit.
+/// Codes a plane bit by bit, `n` coefficients being significant.
 const fn code_of(mut n: u8, x: u8) -> Short {
     let (mut bits, mut count) = (x & ((1 << n) - 1), n);
     while n < 4 {
@@ -271,7 +276,8 @@ const fn code_of(mut n: u8, x: u8) -> Short {
     Short { bits, count, n }
 }
 
-/// The reverse. Where the bits end in a run, the 1 that it leads to is taken to be next.
+/// Decodes a plane bit by bit. If the bits end in a run of zeros, the next coefficient gets the 1
+/// that the run leads to.
 const fn plane_of(left: u8, mut n: u8, code: u8) -> Short {
     let mut count = if n < left { n } else { left };
     let mut bits = code & ((1 << count) - 1);

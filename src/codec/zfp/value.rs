@@ -1,50 +1,51 @@
-//! The values of a block, and the fixed-point numbers that stand for them.
+//! The values of a block, and the fixed-point numbers (integers) that stand for them.
 
 use crate::scalar::Real;
 
-/// A type of values, `N` of which fill 64 bytes.
+/// A type of values; `N` values fill 64 bytes.
 pub trait Value<const N: usize>: Real {
-    /// Fixed-point numbers of the same size. Their arithmetic wraps.
+    /// The fixed-point type, an integer of the same size. Its arithmetic wraps.
     type Int: Int;
-    /// Bits of the exponent.
+    /// Number of bits of the exponent.
     const EXPONENT: u32;
 
-    /// The bits.
+    /// Returns the bits of the value as an integer.
     fn int_bits(self) -> Self::Int;
-    /// The value of these bits.
+    /// Returns the value with these bits.
     fn of_int_bits(bits: Self::Int) -> Self;
-    /// The product's integer part, which is less than 2^(width - 1).
+    /// Returns the integer part of `self * scale`.
     ///
     /// # Safety
-    /// It must be.
+    /// The magnitude of the product must be less than 2^(width - 1), where width is the number of
+    /// bits of `Int`.
     unsafe fn quantized(self, scale: Self) -> Self::Int;
-    /// The nearest value times a power of two.
+    /// Returns the value nearest to `int`, times `scale`, a power of two.
     fn value(int: Self::Int, scale: Self) -> Self;
-    /// The lanes as words.
+    /// Returns the lanes as 8 words of 64 bits.
     fn words(lanes: [Self::Int; N]) -> [u64; 8];
-    /// The words as lanes.
+    /// Returns the 8 words as lanes.
     fn lanes(words: [u64; 8]) -> [Self::Int; N];
 }
 
-/// Two's complement.
+/// Integers in two's complement with the operations of zfp.
 pub trait Int: Copy + Default + Ord + Send + Sync + 'static {
-    /// The least one.
+    /// The smallest integer.
     const LEAST: Self;
-    /// The bits but the sign.
+    /// Returns all bits but the sign.
     fn magnitude(self) -> Self;
-    /// a + b
+    /// Returns a + b, wrapping.
     fn plus(self, b: Self) -> Self;
-    /// a - b
+    /// Returns a - b, wrapping.
     fn minus(self, b: Self) -> Self;
-    /// floor(a / 2)
+    /// Returns floor(a / 2).
     fn half(self) -> Self;
-    /// 2a
+    /// Returns 2a, wrapping.
     fn twice(self) -> Self;
-    /// a >> bits, as a small number
+    /// Returns a >> bits, which must fit into 32 bits.
     fn above(self, bits: u32) -> u32;
-    /// To base -2.
+    /// Converts two's complement to base -2 (negabinary).
     fn negabinary(self) -> Self;
-    /// From base -2.
+    /// Converts base -2 (negabinary) to two's complement.
     fn binary(self) -> Self;
 }
 
@@ -64,7 +65,7 @@ macro_rules! value {
             }
             #[inline(always)]
             unsafe fn quantized(self, scale: Self) -> $int {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that the product fits into the integer.
                 unsafe { (self * scale).to_int_unchecked() }
             }
             #[inline(always)]
@@ -73,13 +74,13 @@ macro_rules! value {
             }
             #[inline(always)]
             fn words(lanes: [$int; $lanes]) -> [u64; 8] {
-                // SAFETY: 64 bytes each, of which all values are valid.
+                // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
                 unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes.map($int::to_le)) }
                     .map(u64::from_le)
             }
             #[inline(always)]
             fn lanes(words: [u64; 8]) -> [$int; $lanes] {
-                // SAFETY: 64 bytes each, of which all values are valid.
+                // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
                 unsafe { std::mem::transmute::<[u64; 8], [$int; $lanes]>(words.map(u64::to_le)) }
                     .map($int::from_le)
             }
