@@ -1,8 +1,8 @@
-/* bfp: src/codec/bfp.rs. */
+/* The codec bfp (block floating point); src/codec/bfp.rs describes the format. */
 #if FP64
 #define BIAS 1023u
 #define DIGITS 52
-typedef u64 Exponents; /* of four blocks */
+typedef u64 Exponents; /* the exponents of four blocks */
 #else
 #define BIAS 127u
 #define DIGITS 23
@@ -10,11 +10,14 @@ typedef u32 Exponents;
 #endif
 #define LEAST 8u
 #define INFINITE (2 * BIAS + 1)
-/* Where the exponent begins in the high 32 bits of a value; what is below them decides nothing. */
+/* Position of the exponent in the high 32 bits of a value. The lower bits do not affect E. */
 #define PLACE (DIGITS % 32)
 /* Bits of an exponent in the stream. */
 #define WIDTH (2 * sizeof(real))
-/* Groups of four blocks that a warp loads at once: a lane has four values of each. */
+/*
+ * Number of groups that a warp loads at once. A group is four blocks of values; a lane has four
+ * values of each group.
+ */
 #define GROUPS 2
 
 struct __align__(16) Four {
@@ -23,10 +26,13 @@ struct __align__(16) Four {
 
 static __device__ __forceinline__ int is_aligned(const real *x) { return (u64)x % 16 == 0; }
 
-/* Where the integers begin: behind as many exponents as fill 16 bytes. */
+/*
+ * Returns where the integers begin in the payload: behind the exponents, at the next multiple of 16
+ * bytes.
+ */
 static __device__ __forceinline__ u64 integers_at(u64 n) { return ((n + 31) / 32 * (WIDTH / 8) + 15) / 16 * 16; }
 
-/* Values i to i + 3; 0 behind the array. */
+/* Loads values i to i + 3; values beyond the array are 0. */
 static __device__ __forceinline__ Four load_four(const real *x, u64 i, u64 n, int aligned)
 {
     if (aligned && i + 4 <= n)
@@ -50,7 +56,7 @@ static __device__ __forceinline__ void store_four(real *x, u64 i, u64 n, int ali
 
 static __device__ __forceinline__ u32 high_of(real x) { return (u32)(bits_of(x) >> (8 * sizeof(real) - 32)); }
 
-/* E of the block of 32 values that eight lanes have. */
+/* Returns the exponent E of a block of 32 values, which eight lanes hold. */
 static __device__ __forceinline__ u32 exponent_of(const Four &f)
 {
     u32 peak = LEAST << PLACE;
@@ -61,7 +67,10 @@ static __device__ __forceinline__ u32 exponent_of(const Four &f)
     return (peak + (1u << (PLACE - 7))) >> PLACE;
 }
 
-/* In a sum with 1.5 2^DIGITS the last bit weighs 1: one rounding, to even, and the low byte is q. */
+/*
+ * Returns the integers q of four values, one per byte. In the sum with 1.5 2^DIGITS the last bit
+ * has weight 1: the addition rounds once, to nearest even, and the low byte of the sum is q.
+ */
 static __device__ __forceinline__ u32 integers_of(const Four &f, u32 exponent)
 {
     const real scale = real_of((bits)(2 * BIAS + 6 - exponent) << DIGITS), magic = (real)(3ull << (DIGITS - 1));
@@ -81,7 +90,7 @@ extern "C" __global__ void bfp_encode(const real *x, const real *later, u64 n, J
     u8 *to = (u8 *)job->payload;
     if (thread == 0)
         job->bytes = coded ? integers + n : NONE;
-    /* The last groups may be nothing but the zeros before the integers. */
+    /* The last groups may consist of the zeros before the integers only. */
     for (u64 g = GROUPS * (thread / 32); coded && g < groups; g += GROUPS * warps) {
         Four f[GROUPS];
         for (u32 i = 0; i < GROUPS; i++) {

@@ -1,17 +1,20 @@
 /*
- * Bitcomp: what goes before and after NVIDIA's own kernels, which libnvcomp enqueues, whatever is decided here. The host knows delta only
- * where it codes itself. Here delta is 1, and values are made so much smaller that this is the same: by a power of two, so that nothing is
- * rounded. That power is the first word of the payload. The rules are those of src/codec/bitcomp.
+ * Bitcomp: the work before and after NVIDIA's kernels. libnvcomp enqueues its kernels regardless of
+ * what the kernels here decide. libnvcomp takes delta from the host, which on a GPU does not know
+ * delta. Here delta is therefore 1, and the values are divided by the true delta first; it is a
+ * power of two, so that nothing is rounded. The exponent of this power is the first word of the
+ * payload. The rules are those of src/codec/bitcomp.
  *
- * libnvcomp's kernels read and write an array of values and a stream beside the snapshot. The stream always is one that can be decoded:
- * the one of another array, where there is nothing to do or a payload is damaged.
+ * libnvcomp's kernels read and write an array of values and a stream outside the snapshot. This
+ * stream can always be decoded: if there is nothing to do, or if a payload is damaged, it is the
+ * stream of another array.
  */
 
-/* Of job->work. */
-#define CLOSER 0 /* the first delta does not keep a bound on the mean square */
-#define BROKEN 1 /* a value does not come back within its bound */
+/* Indices in job->work. */
+#define CLOSER 0 /* 1: the first delta does not keep a bound on the mean square */
+#define BROKEN 1 /* 1: the decoded value of an element is outside its bound */
 
-/* Bytes of a payload before Bitcomp's own. */
+/* Bytes of a payload before Bitcomp's own bytes. */
 #define PREFIX 8
 
 #if FP64
@@ -22,15 +25,18 @@ static __device__ __forceinline__ real power(i64 n) { return real_of((bits)(BIAS
 static __device__ __forceinline__ real power(i64 n) { return real_of((bits)(BIAS + n) << 23); }
 #endif
 
-/* Whether 2^n is a normal number. */
+/* Returns true if 2^n is a normal number. */
 static __device__ __forceinline__ int is_normal(i64 n) { return n > -BIAS && n <= BIAS; }
 
 static __device__ __forceinline__ int is_finite(real x) { return x - x == 0; }
 
-/* NaNs and infinities keep their bits. */
+/* Returns x * unit; NaNs and infinities keep their bits. */
 static __device__ __forceinline__ real scaled(real x, real unit) { return is_finite(x) ? x * unit : x; }
 
-/* Delta, a power of two: its exponent. The error is uniform in +-delta/2 as a rule, and then its rms is delta / sqrt(12). */
+/*
+ * Returns the exponent of delta, which is a power of two. The error is usually uniform in
+ * +-delta/2; its root mean square is then delta / sqrt(12).
+ */
 static __device__ __forceinline__ i64 unit_of(const Job *job)
 {
     const double delta = (job->rms && !job->work[CLOSER] ? sqrt(12.0) : 2.0) * job->bound;
@@ -39,7 +45,7 @@ static __device__ __forceinline__ i64 unit_of(const Job *job)
 
 /* ---- Compressing ---- */
 
-/* How far values come back from the array, y, that was decoded; without one, from having been rounded. */
+/* Measures the errors of the decoded array y, or, if y is null, of rounding alone. */
 extern "C" __global__ void bitcomp_errors(const real *x, const real *later, u64 n, const real *y, Job *job, double *sums)
 {
     __shared__ double room[32];
@@ -63,7 +69,11 @@ extern "C" __global__ void bitcomp_errors(const real *x, const real *later, u64 
         job->work[BROKEN] = 1;
 }
 
-/* Whether the bound is kept; first by rounding, to choose delta, and then, where `bytes` of Bitcomp's stream are told, by what came back. */
+/*
+ * Decides whether the bound is kept. The first call, with `bytes` null, judges rounding alone and
+ * chooses delta. The second call judges the decoded array; *bytes is the length of Bitcomp's
+ * stream.
+ */
 extern "C" __global__ void bitcomp_judge(Job *job, u64 n, const double *sums, u32 blocks, const u64 *bytes)
 {
     __shared__ double room[32];
@@ -89,7 +99,7 @@ extern "C" __global__ void bitcomp_scale(const real *x, const real *later, u64 n
         y[i] = scaled(load(x, later, i), down);
 }
 
-/* The payload, from Bitcomp's stream. */
+/* Copies Bitcomp's stream into the payload. */
 extern "C" __global__ void bitcomp_take(const Job *job, const u64 *stream)
 {
     if (!job->go || job->bytes == NONE)
@@ -104,7 +114,7 @@ extern "C" __global__ void bitcomp_take(const Job *job, const u64 *stream)
 
 /* ---- Decompressing ---- */
 
-/* Bitcomp's stream, of at most so many bytes, from the payload. */
+/* Copies the payload to Bitcomp's stream, which has room for `most` bytes. */
 extern "C" __global__ void bitcomp_give(Job *job, u64 *stream, u64 most)
 {
     if (!job->go)

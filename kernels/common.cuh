@@ -1,9 +1,11 @@
 /*
- * What all kernels share. A module is this file and one other, compiled for one type of values (FP64 = 0 or 1) without fused operations:
- * every result must be that of the host codecs in src/codec, bit for bit.
+ * What all kernels share. A module consists of this file and one codec's files, compiled for one
+ * type of values (FP64 = 0 or 1) without fused operations: every result must equal the result of
+ * the host codecs in src/codec, bit for bit.
  *
- * A snapshot is made stream by stream. Its jobs lie in device memory: what the coder of one stream is to do, and what became of it. A
- * kernel of a coder returns at once where job->go is 0, since the host, which enqueues it, cannot know.
+ * A snapshot is made stream by stream. Its jobs (struct Job) are in device memory: what the coder
+ * of a stream must do, and the result. The host enqueues the kernels of a coder without knowing
+ * whether they are needed; a kernel returns at once if job->go is 0.
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -25,40 +27,44 @@ struct Extents {
     u64 n[3];
 };
 
-/* Bytes of a stream's header, and what streams are aligned to. */
+/* Length of a stream's header and alignment of streams, in bytes. */
 #define HEADER 64
 /* job->bytes of an array that the coder cannot code. */
 #define NONE (~0ull)
 
-/* One stream, being made or read. */
+/* One stream that is made or read. */
 struct Job {
-    double bound;    /* what the coder has to keep, positive */
-    u64 payload;     /* where its payload is: a multiple of 64; room for what the host's `max_bytes` says */
-    u64 bytes;       /* of the payload; told by the coder when it is made, NONE if it cannot be coded */
-    u64 sum;         /* checksum of header and payload, as far as it is added up */
+    /* the bound that the coder must keep, positive */
+    double bound;
+    /* ^address of the payload, a multiple of 64, with room for the coder's `max_bytes` */
+    u64 payload;
+    /* ^length of the payload in bytes; an encoder sets it, NONE if it cannot code the array */
+    u64 bytes;
+    u64 sum;         /* checksum of header and payload, the part that is summed up so far */
     double promised; /* the bound in the header */
-    double value;    /* of all values, if they are the same */
-    u32 rms;         /* the bound is that of the root of the mean square */
-    u32 go;          /* the coder's kernels do something */
-    u32 active;      /* there is such a stream */
-    u32 wanted;      /* `go`, if it becomes active */
-    u32 content;     /* 0 as they are, 1 coded, 2 one value */
-    u32 reference;   /* 0, or 1 + the field from which the array is the difference */
-    u32 damaged;     /* what is read cannot be decoded */
+    double value;    /* the value of all elements, if they are equal */
+    u32 rms;         /* 1: the bound is on the root of the mean square */
+    u32 go;          /* 1: the coder's kernels run */
+    u32 active;      /* 1: the stream exists */
+    u32 wanted;      /* the value that `go` gets if the stream becomes active */
+    u32 content;     /* the payload: 0 raw, 1 coded, 2 one value */
+    /* 0, or 1 + f: the stream holds the difference field f minus this field */
+    u32 reference;
+    u32 damaged;     /* 1: the stream that is read cannot be decoded */
     u32 spare;
-    double max;      /* the greatest finite |x| */
-    u64 nonfinite;   /* NaNs and infinities */
-    u64 work[8];     /* the coder's own, zero at first */
+    double max;      /* the largest finite |x| */
+    u64 nonfinite;   /* number of NaNs and infinities */
+    u64 work[8];     /* for the coder, zero at first */
 };
 
-/* ---- Values: an array, or what a later time level is more than it ---- */
+/* ---- Values: an array x, or, if `later` is not null, the difference later - x ---- */
 
 static __device__ __forceinline__ real load(const real *x, const real *later, u64 i)
 {
     return later ? later[i] - x[i] : x[i];
 }
 
-/* The same formula takes a difference apart. */
+/* Stores v; if v is a difference later - x, stores x = later - v. */
 static __device__ __forceinline__ void store(real *x, const real *later, u64 i, real v)
 {
     x[i] = later ? later[i] - v : v;
@@ -85,11 +91,11 @@ static __device__ __forceinline__ real real_of(bits b)
 static __device__ __forceinline__ double double_of(u64 b) { return __longlong_as_double((i64)b); }
 static __device__ __forceinline__ u64 bits_of_double(double x) { return (u64)__double_as_longlong(x); }
 
-/* ---- Sums over a block of whole warps. Every thread calls them. ---- */
+/* ---- Sums over a block of whole warps. Every thread of the block calls these functions. ---- */
 
 static __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
 
-/* The sum of v over the lanes before this one; `all`: over all. */
+/* Returns the sum of v over the lanes before this one; *all: the sum over all lanes. */
 static __device__ __forceinline__ u32 warp_scan(u32 v, u32 *all)
 {
     u32 sum = v;
@@ -102,8 +108,12 @@ static __device__ __forceinline__ u32 warp_scan(u32 v, u32 *all)
     return sum - v;
 }
 
-/* The same over the block; `room`: 33 words of shared memory, free again when all threads have passed the next barrier, or for another scan
- * at once: what a warp reads at the end of one, no other writes before all are in the next. */
+/*
+ * Returns the sum of v over the threads of the block before this one; *all: the sum over all
+ * threads. `room`: 33 words of shared memory. They can be used for something else behind the next
+ * barrier, and for another scan at once: the words that a warp reads at the end of a scan are
+ * overwritten only after all warps have begun the next scan.
+ */
 static __device__ __forceinline__ u32 block_scan(u32 v, u32 *all, u32 *room)
 {
     u32 of_warp, before = warp_scan(v, &of_warp);
@@ -131,7 +141,10 @@ static __device__ __forceinline__ u64 warp_sum(u64 v)
     return v;
 }
 
-/* The sum of v over the block, added up in the same order always, for all threads; `room`: 32 numbers of shared memory. */
+/*
+ * Returns to all threads the sum of v over the block, always summed up in the same order. `room`:
+ * 32 numbers of shared memory.
+ */
 static __device__ __forceinline__ double block_sum(double v, double *room)
 {
     for (int by = 16; by > 0; by /= 2)
@@ -145,7 +158,10 @@ static __device__ __forceinline__ double block_sum(double v, double *room)
     return v;
 }
 
-/* The sum of what the blocks of a grid gave, one number each; all threads of one block. */
+/*
+ * Returns the sum of `count` numbers, one from each block of an earlier grid. All threads of one
+ * block call this function.
+ */
 static __device__ __forceinline__ double sum_of(const double *sums, u32 count, double *room)
 {
     double sum = 0;
@@ -162,9 +178,12 @@ static __device__ __forceinline__ void add_to(u64 *to, u64 v)
         atomicAdd(to, v);
 }
 
-/* ---- The checksum, as src/codec/checksum.rs explains it ---- */
+/* ---- The checksum, which src/codec/checksum.rs explains ---- */
 
-/* Words that have a weight in common and a key each: a power of two. Where a thread goes on by a multiple of it, its key stays. */
+/*
+ * Number of consecutive words that share a weight and have a key each; a power of two. If the
+ * stride of a thread is a multiple of this number, all its words have the same key.
+ */
 #define CHECKSUM_RUN 256
 
 static __device__ __forceinline__ u64 splitmix64(u64 i)
@@ -178,8 +197,8 @@ static __device__ __forceinline__ u64 splitmix64(u64 i)
 static __device__ __forceinline__ u64 checksum_key(u64 index) { return splitmix64(index % CHECKSUM_RUN); }
 
 /*
- * What word `index`, with its key, adds to a checksum. The words of a stream are numbered from its beginning; the checksum's own, 7, is left
- * out.
+ * Returns what word `index`, which has key `key`, adds to a checksum. The words of a stream are
+ * numbered from its beginning; word 7, the checksum itself, is left out.
  */
 static __device__ __forceinline__ u64 checksum_term(u64 word, u64 index, u64 key)
 {
@@ -189,11 +208,17 @@ static __device__ __forceinline__ u64 checksum_term(u64 word, u64 index, u64 key
 
 /* ---- Sums over a grid ---- */
 
-/* What the words of a grid's sum say: the sum of one block is known, or that of it and all before it. */
+/*
+ * Flags in a status word: the word holds the sum of one block, or the sum of this block and all
+ * blocks before it.
+ */
 #define OWN_SUM (1ull << 62)
 #define WHOLE_SUM (2ull << 62)
 
-/* Tells the blocks behind of a sum, where there is something else to do before `sum_before`, which does it too. */
+/*
+ * Publishes the sum of a block early, so that later blocks need not wait while this block does
+ * other work before it calls `sum_before`. (`sum_before` publishes the sum, too.)
+ */
 static __device__ __forceinline__ void sum_announce(volatile u64 *status, u32 block, u64 sum)
 {
     if (lane_id() == 0 && block > 0)
@@ -201,9 +226,11 @@ static __device__ __forceinline__ void sum_announce(volatile u64 *status, u32 bl
 }
 
 /*
- * The sum of what the blocks before this one give, by decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with
- * Decoupled Look-back", 2016). The first warp of every block calls it, all lanes with the same arguments. `block` is a ticket, taken by an
- * atomicAdd, so that the blocks before have begun; `status` has a word per block, zero at first; sums are below 2^62.
+ * Returns the sum over all blocks before this one, by decoupled look-back (Merrill and Garland,
+ * "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). The first warp of every block
+ * calls this function, all lanes with the same arguments. `block` must be a ticket from an
+ * atomicAdd, so that all blocks before it have begun. `status` has one word per block, zero at
+ * first; sums are below 2^62.
  */
 static __device__ __forceinline__ u64 sum_before(volatile u64 *status, u32 block, u64 sum)
 {

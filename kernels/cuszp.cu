@@ -1,8 +1,12 @@
-/* cuszp: src/codec/cuszp. A block of threads makes 64 blocks of 32 values, a tile; a block of values is what four threads have, eight each. */
+/*
+ * The codec cuszp (after cuSZp, Huang et al. 2023); src/codec/cuszp describes the format. A block
+ * of threads codes a tile, 64 blocks of 32 values. Four threads hold a block of values, eight
+ * values each.
+ */
 
 #define BLOCKS 64
 #define AS_IS 0x7F
-/* Bytes of 64 blocks, at most, and words of shared memory for them. */
+/* The largest number of bytes of 64 coded blocks, and the words of shared memory for them. */
 #if FP64
 #define CODED (BLOCKS * LINE * 8)
 #else
@@ -10,30 +14,35 @@
 #endif
 #define ROOM (CODED / 4 + 4)
 
-/* What is in the rate byte of a block, and where it is. */
+/* A block of values: its rate byte, its size in bytes, and where it is. */
 struct Block {
     u32 rate;
     u32 size;
-    u32 before; /* bytes of the blocks of its tile before it */
+    u32 before; /* bytes of the tile's blocks before this one */
 };
 
-/* Blocks that an array has. */
+/* Returns the number of blocks of an array of n values. */
 static __device__ __forceinline__ u64 blocks_of(u64 n) { return (n + LINE - 1) / LINE; }
 
-/* Bytes of the block of this thread if it is stored as it is; 0 behind the end. */
+/* Returns the bytes of this thread's block if it is stored raw; 0 for a block beyond the array. */
 static __device__ __forceinline__ u32 raw_bytes(u64 n, u64 tile)
 {
     const u64 first = tile * TILE + threadIdx.x / 4 * LINE;
     return first < n ? (u32)min(n - first, (u64)LINE) * (u32)sizeof(real) : 0;
 }
 
-/* Bytes of a block with this rate; one that no encoder gives is taken for one. */
+/*
+ * Returns the bytes of a block with this rate. An invalid rate gives the size for some valid rate.
+ */
 static __device__ __forceinline__ u32 size_of(u32 rate, u32 raw)
 {
     return rate == AS_IS ? raw : rate == 0 ? 0 : rate & 0x80 ? 5 + (rate >> 5 & 3) + 4 * (rate & 31) : 4 + 4 * (rate & 31);
 }
 
-/* Puts where the thread's block begins, and gives the bytes of all. There is a barrier in it. `of_warps`: WARPS words. */
+/*
+ * Sets block->before and returns the bytes of all blocks of the tile. This function contains a
+ * barrier. `of_warps`: WARPS words of shared memory.
+ */
 static __device__ __forceinline__ u32 place(Block *block, u32 *of_warps)
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
@@ -50,7 +59,7 @@ static __device__ __forceinline__ u32 place(Block *block, u32 *of_warps)
     return all;
 }
 
-/* The thread's part of eight numbers of something that the four threads of a block have. */
+/* Returns the bitwise or of v over the four threads of a block of values. */
 static __device__ __forceinline__ u32 or_of_block(u32 v)
 {
     v |= __shfl_xor_sync(~0u, v, 1);
@@ -59,7 +68,10 @@ static __device__ __forceinline__ u32 or_of_block(u32 v)
 
 /* ---- Encoder ---- */
 
-/* Quantises values, and puts the numbers into shared memory; bit k is set if all of line k of the warp keep the bound. */
+/*
+ * Quantises the values of a tile and stores the numbers in shared memory. Bit k of the result is
+ * set if all values of line k of this warp keep the bound.
+ */
 static __device__ __forceinline__ u32 quantise_lines(const real *x, const real *later, u64 n, u64 tile, const Quantum &quantum, u32 *numbers)
 {
     const u32 own = threadIdx.x / 32 * 8 * LINE + lane_id();
@@ -75,7 +87,10 @@ static __device__ __forceinline__ u32 quantise_lines(const real *x, const real *
     return good;
 }
 
-/* The differences of the thread's eight numbers as magnitudes; signs as they are in the stream. */
+/*
+ * Computes the differences of the thread's eight numbers: magnitudes in v; the result has the signs
+ * in the order of the stream.
+ */
 static __device__ __forceinline__ u32 differences(const u32 *numbers, u64 n, u64 tile, u32 v[8])
 {
     const u64 first = tile * TILE + 8 * threadIdx.x;
@@ -90,7 +105,10 @@ static __device__ __forceinline__ u32 differences(const u32 *numbers, u64 n, u64
     return signs;
 }
 
-/* The rate of the thread's block, from its magnitudes. Where it keeps the first number apart, that is `first`, and out of `v`. */
+/*
+ * Returns the rate of the thread's block, from its magnitudes. If the block stores its first number
+ * apart, *first is this number, and it is removed from v.
+ */
 static __device__ __forceinline__ u32 rate_of(u32 v[8], u32 outlier, u32 *first)
 {
     u32 behind = 0;
@@ -120,7 +138,7 @@ static __device__ __forceinline__ void put_block(const Block &block, const u32 v
     to += apart + threadIdx.x % 4;
     *to = (u8)signs;
     to += 4;
-    /* Bytes backwards, as number 0 is bit 7 of a plane. */
+    /* The bytes are in reverse order because number 0 is bit 7 of a plane. */
     for (u32 k = 0; 8 * k < planes; k++, to += 32) {
         const Eight eight = transposed(Eight{four_bytes(v[7], v[6], v[5], v[4], k), four_bytes(v[3], v[2], v[1], v[0], k)});
         for (u32 p = 0; p < 8; p++)
@@ -140,7 +158,7 @@ static __device__ void put_as_is(const real *x, const real *later, u64 n, u64 ti
     }
 }
 
-/* A block per tile. `status`: a word per tile, zero at first. */
+/* Codes an array, one block of threads per tile. `status`: one word per tile, zero at first. */
 extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later, u64 n, u32 outlier, Job *job, const Quanta *quanta, u64 *status)
 {
     __shared__ __align__(16) u32 room[ROOM];
@@ -161,7 +179,7 @@ extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later
     block.rate = rate_of(v, outlier, &first);
     block.rate = good >> lane_id() / 4 & 1 ? block.rate : AS_IS;
     block.size = size_of(block.rate, raw);
-    /* All have their numbers when they are past the barrier in this. */
+    /* Behind the barrier in `place` all threads have read their numbers from `room`. */
     const u32 bytes = place(&block, of_warps);
     if (threadIdx.x < 32)
         sum_announce(status, (u32)tile, bytes);
@@ -188,7 +206,10 @@ extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later
 
 /* ---- Decoder ---- */
 
-/* The numbers of the thread, from the bytes of its tile in shared memory, which begin at byte `shift`. */
+/*
+ * Reads the thread's eight numbers from the bytes of its tile in shared memory, which begin at byte
+ * `shift`.
+ */
 static __device__ __forceinline__ void get_block(const Block &block, const u32 *words, u32 shift, u32 v[8])
 {
     const u32 coded = block.rate != 0 && block.rate != AS_IS, planes = coded ? block.rate & 31 : 0;
@@ -219,7 +240,7 @@ static __device__ __forceinline__ void get_block(const Block &block, const u32 *
     }
 }
 
-/* Sums along the block, which four threads have. */
+/* Prefix sums along a block of values, which four threads hold. */
 static __device__ __forceinline__ void sum_block(u32 v[8])
 {
     for (u32 i = 1; i < 8; i++)
@@ -234,7 +255,7 @@ static __device__ __forceinline__ void sum_block(u32 v[8])
         v[i] += before;
 }
 
-/* A block per tile. `status`: a word per tile, zero at first. */
+/* Decodes an array, one block of threads per tile. `status`: one word per tile, zero at first. */
 extern "C" __global__ void __launch_bounds__(256)
 cuszp_decode(real *x, const real *later, u64 n, u32 outlier, Job *job, u64 *status)
 {

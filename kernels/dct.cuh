@@ -1,9 +1,10 @@
 /*
- * `dct`: what its kernels share. src/codec/dct says what a stream is; the words are the same here.
+ * The codec dct: what its kernels share. src/codec/dct describes the format and defines the terms.
  *
- * A block works on a piece of 4096 values, one tile of 16^3 or several smaller ones, one after the other, and a warp on as many values of
- * it: where a tile is not larger, warps wait for no other. Where values are found by their number in the piece the tiles are behind each
- * other; in shared memory they lie as `at` says.
+ * A block works on a piece of 4096 values: one tile of 16^3 values, or several smaller tiles, one
+ * after the other. A warp works on an equal part of the piece; if tiles are not larger than this
+ * part, warps do not wait for each other. The number of a value in the piece counts the tiles one
+ * behind the other; its place in shared memory is `at` of this number.
  */
 #ifndef DIMS
 #define DIMS 3
@@ -21,99 +22,113 @@
 #define SMALL 32
 #define THREADS 128
 #endif
-/* So many blocks at least are to fit into a multiprocessor's registers: that decode, and that compress, which need more of them. */
+/*
+ * The registers of a multiprocessor must suffice for at least this number of blocks: BLOCKS that
+ * decode, ENCODERS that compress, which need more registers.
+ */
 #define BLOCKS (FP64 ? 2 : 4)
 #define ENCODERS ((FP64 ? 2 : 3) - (DIMS == 3))
 
-/* Values of a piece, and of it those of a thread and of a warp. */
+/* Values of a piece, of a thread and of a warp. */
 #define PIECE 4096
 #define EACH (PIECE / THREADS)
 #define OF_WARP (32 * EACH)
 #define MOST_TILES (PIECE / (DIMS == 3 ? 512 : DIMS == 2 ? 256 : 32))
 
-/* Places for them in shared memory. */
+/* Elements of shared memory for the values of a piece, padding included. */
 #define ROOM (PIECE + PIECE / (DIMS == 3 ? 8 : DIMS == 2 ? 16 : 32))
 
-/* Bytes before the directory. */
+/* Bytes of the header, which precedes the directory. */
 #define HEAD 24
-/* |coefficients| are below this. */
+/* The magnitudes of all coefficients are below this limit. */
 #define LIMIT (1 << 28)
-/* Unary numbers are less than this. */
+/* Unary numbers are less than this limit. */
 #define LONGEST (1 << 15)
-/* A tile that is stored as it is, among lengths. */
+/* Stands for a raw tile in the array of lengths. */
 #define RAW (~0u)
-/* Modes of rows; behind RICE those with 1, 2, ... fixed bits per coefficient. */
+/* Modes of rows; mode RICE + k has k fixed bits per coefficient. */
 #define ONE 1
 #define GROUPS 2
 #define RICE 3
 
-/* Numbers of a tile of side S. */
+/* Constants of a tile of side S. */
 template <int S> struct Tile {
     static constexpr u32 log = S == 8 ? 3 : S == 16 ? 4 : 5;
     static constexpr u32 values = DIMS == 3 ? S * S * S : DIMS == 2 ? S * S : S;
     static constexpr u32 of_row = values == 4096 ? 16 : 8;
     static constexpr u32 rows = values / of_row;
     static constexpr u32 row_bits = values == 4096 ? 9 : DIMS == 3 ? 7 : S == 16 ? 6 : DIMS == 2 ? 8 : 3;
-    static constexpr u32 most = values / 4; /* corrections */
+    static constexpr u32 most = values / 4; /* largest number of corrections */
     static constexpr u32 count = PIECE / values;     /* tiles of a piece */
-    static constexpr u32 threads = THREADS / count;  /* of a tile: all, or at most a warp */
-    static constexpr u32 own_rows = EACH / of_row;   /* of a thread */
+    /* threads of a tile: all of the block, or at most a warp */
+    static constexpr u32 threads = THREADS / count;
+    static constexpr u32 own_rows = EACH / of_row;   /* rows of a thread */
     static constexpr u32 lines = EACH / S;
 };
 
-/* How an array is divided into tiles of one side. The host fills this in: src/codec/gpu/dct.rs. */
+/* The tiling of an array with tiles of one side. The host fills this in: src/codec/gpu/dct.rs. */
 struct Grid {
-    u64 tiles;     /* below 2^32 */
-    u64 m[3];      /* tiles along the axes of the array */
-    u64 step[3];   /* from one to the next, in values */
-    u64 axis[3];   /* of the array, that the axes of a tile are */
-    u64 n[3];      /* extents of the array along these */
-    u64 stride[3]; /* from one value to the next */
+    u64 tiles;     /* number of tiles, below 2^32 */
+    u64 m[3];      /* number of tiles along the axes of the array */
+    u64 step[3];   /* distance between neighbouring tiles, in values */
+    u64 axis[3];   /* the axes of the array that are the axes of a tile */
+    u64 n[3];      /* extents of the array along these axes */
+    u64 stride[3]; /* distance between neighbouring values along them */
     u64 longest;   /* bytes of the longest directory */
 };
 
 struct Tables {
-    Grid grids[2]; /* of the larger and of the smaller side */
-    u64 parts[3];  /* smaller tiles that a larger one has along the axes of the array */
-    u64 sample;    /* larger tiles in the sample */
+    Grid grids[2]; /* tilings with the larger and with the smaller side */
+    /* number of smaller tiles in a larger one along the axes of the array */
+    u64 parts[3];
+    u64 sample;    /* number of larger tiles in the sample */
     u64 values;
     u64 spare;
-    u16 order[2][PIECE]; /* where in shared memory the coefficients of a tile are, by falling importance */
+    /* places in shared memory of the coefficients of a tile, by increasing frequency */
+    u16 order[2][PIECE];
 };
 
 /* Where a tile of the piece is in the array. */
 struct Place {
-    u64 first;     /* its first value */
-    u32 inside[3]; /* extents of the part that is in the array */
-    u32 front;     /* bit a: along axis a it is the first */
-    u32 there;     /* there is such a tile */
-    u32 whole;     /* all of it is in the array */
+    u64 first;     /* index of its first value */
+    u32 inside[3]; /* extents of the part inside the array */
+    u32 front;     /* bit a is set: the tile is the first along axis a */
+    u32 there;     /* 1: the tile exists */
+    u32 whole;     /* 1: all of the tile is inside the array */
 };
 
 /* ---- Shared memory ---- */
 
 /*
- * Where value b of a piece is: a line is one longer than its values, or else the lines along one of the axes would all begin in the same
- * bank. Where a and b have no bit in common, at(a + b) = at(a) + at(b): from a line's first value the others are at constant distances.
+ * Returns the place in shared memory of value b of a piece. Lines are padded by one element;
+ * without padding, the lines along one of the axes would all begin in the same bank. If a and b
+ * have no common bit, at(a + b) = at(a) + at(b): the places of a line's values have constant
+ * distances from the place of its first value.
  */
 template <int S> static __device__ __forceinline__ u32 at(u32 b) { return b + (b >> Tile<S>::log); }
 
 static __device__ __forceinline__ u32 warp_id() { return threadIdx.x / 32; }
 
-/* The number of this thread's i-th value, if neighbours are to have neighbours. */
+/*
+ * Returns the number in the piece of this thread's i-th value; neighbouring lanes have neighbouring
+ * values.
+ */
 static __device__ __forceinline__ u32 own(u32 i) { return warp_id() * OF_WARP + 32 * i + lane_id(); }
 
-/* That of its value 0 in its tile. The others are 32 i behind, in this tile or further ones: no bits of the two are the same. */
+/*
+ * Returns the number in its tile of this thread's value 0. The number of value i is larger by 32 i
+ * (in this tile or a later one); the two numbers have no common bit.
+ */
 template <int S> static __device__ __forceinline__ u32 own_first() { return own(0) % Tile<S>::values; }
 
-/* Value 0 of this thread's h-th line along an axis of tiles. */
+/* Returns the number of value 0 of this thread's h-th line along an axis of the tiles. */
 template <int S> static __device__ __forceinline__ u32 line_of(u32 h, u32 axis)
 {
     const u32 line = warp_id() * (OF_WARP / S) + 32 * h + lane_id(), log = axis * Tile<S>::log;
     return (line >> log) << (log + Tile<S>::log) | (line & ((1u << log) - 1));
 }
 
-/* Waits for the threads that have a part in the same tile. */
+/* Waits for the threads that work on the same tile. */
 template <int S> static __device__ __forceinline__ void sync()
 {
     if (Tile<S>::threads > 32)
@@ -122,13 +137,19 @@ template <int S> static __device__ __forceinline__ void sync()
         __syncwarp();
 }
 
-/* Does one of these threads say so? (Or another one of the warp.) */
+/*
+ * Returns true if `yes` is true in one of the threads of the tile (or in another thread of the
+ * warp).
+ */
 template <int S> static __device__ __forceinline__ int any(int yes)
 {
     return Tile<S>::threads > 32 ? __syncthreads_or(yes) : __any_sync(~0u, yes);
 }
 
-/* The sum of v over the threads of the tile before this one; `all`: over all. `room`: a word per warp. */
+/*
+ * Returns the sum of v over the threads of the tile before this one; *all: the sum over all its
+ * threads. `room`: one word per warp.
+ */
 template <int S, class T> static __device__ __forceinline__ T tile_scan(T v, T *all, u64 *room)
 {
     const u32 threads = Tile<S>::threads, width = threads < 32 ? threads : 32;
@@ -202,7 +223,7 @@ static __device__ __forceinline__ u32 values_inside(const Place *place) { return
 
 template <int S> static __device__ __forceinline__ u32 coordinate(u32 p, u32 a) { return p >> a * Tile<S>::log & (S - 1); }
 
-/* Is value p of a tile in the array? */
+/* Returns true if value p of a tile is inside the array. */
 template <int S> static __device__ __forceinline__ int within(const Place *place, u32 p)
 {
     int yes = 1;
@@ -212,7 +233,7 @@ template <int S> static __device__ __forceinline__ int within(const Place *place
     return yes;
 }
 
-/* Which one it is of those of the tile that are in the array. */
+/* Returns the number of value p among the values of its tile that are inside the array. */
 template <int S> static __device__ __forceinline__ u32 rank_inside(const Place *place, u32 p)
 {
     u32 rank = 0;
@@ -222,7 +243,7 @@ template <int S> static __device__ __forceinline__ u32 rank_inside(const Place *
     return rank;
 }
 
-/* How far value p of a tile is from its first one in the array. */
+/* Returns the distance in the array between value p of a tile and the tile's first value. */
 template <int S> static __device__ __forceinline__ u64 offset_of(const Grid *grid, u32 p)
 {
     u64 offset = 0;
@@ -232,13 +253,19 @@ template <int S> static __device__ __forceinline__ u64 offset_of(const Grid *gri
     return offset;
 }
 
-/* The index of this thread's i-th value, which is in the array, `offset` being that of its value 0. */
+/*
+ * Returns the index of this thread's i-th value, which is inside the array. `offset` is `offset_of`
+ * of the thread's value 0.
+ */
 template <int S> static __device__ __forceinline__ u64 index_of(const Grid *grid, const Place *place, u64 offset, u32 i)
 {
     return place->first + offset + offset_of<S>(grid, 32 * i % Tile<S>::values);
 }
 
-/* The index of what stands for value p of a tile where the array is continued by its mirror image. */
+/*
+ * Returns the index of the value that stands for value p of a tile when the array is continued by
+ * its mirror image.
+ */
 template <int S> static __device__ __forceinline__ u64 mirrored(const Grid *grid, const Place *place, u32 p)
 {
     u64 index = place->first;
@@ -257,13 +284,13 @@ static __device__ __forceinline__ real magnitude_of(real x) { return real_of(bit
 
 /* ---- Strings of bits ---- */
 
-/* Fixed bits of a row of R in a mode. */
+/* Returns the number of fixed bits of a row of R coefficients in a mode. */
 template <int R> static __device__ __forceinline__ u32 fixed_of(u32 mode)
 {
     return mode >= RICE ? R * (mode - RICE) : mode == GROUPS ? R / 4 : mode == ONE ? (R == 16 ? 4 : 3) : 0;
 }
 
-/* log2 of the divisor for the distances of corrections. */
+/* Returns log2 of the divisor of the distances between corrections. */
 template <int S> static __device__ __forceinline__ u32 distance_bits(u32 count)
 {
     const u32 mean = Tile<S>::values * 11 / 16 / (count > 1 ? count : 1);
@@ -272,11 +299,11 @@ template <int S> static __device__ __forceinline__ u32 distance_bits(u32 count)
 
 /* ---- Quantiser ---- */
 
-/* quantiser.rs */
+/* Quantiser of src/codec/dct/quantiser.rs. */
 struct Quantiser {
     real step, inverse, unit, per_unit, most, per_step;
-    u32 fits; /* the type can express it */
-    u32 rms;  /* squares of errors are summed up, none is corrected */
+    u32 fits; /* 1: all factors are normal numbers of the type */
+    u32 rms;  /* 1: squared errors are summed up, and there are no corrections */
 };
 
 static __device__ __forceinline__ int is_normal(real x)
@@ -307,9 +334,9 @@ template <int S> static __device__ __forceinline__ Quantiser quantiser_of(double
     return q;
 }
 
-/* ---- Transform: transform.rs ---- */
+/* ---- Transform, as in src/codec/dct/transform.rs ---- */
 
-/* cos(pi j / 64) */
+/* Returns cos(pi j / 64). */
 static __device__ __forceinline__ real cosine(int j)
 {
     constexpr double table[33] = {
@@ -322,7 +349,7 @@ static __device__ __forceinline__ real cosine(int j)
     return (real)table[j];
 }
 
-/* DCT-II, its transpose and DCT-IV of N values. */
+/* DCT-II (`second`), its transpose (`third`) and DCT-IV (`fourth`) of N values. */
 template <int N> struct Dct {
     static __device__ __forceinline__ void second(const real *x, real *y)
     {
@@ -399,7 +426,7 @@ template <> struct Dct<2> {
     }
 };
 
-/* One line, in place. */
+/* Transforms one line in place. */
 template <int S> static __device__ __forceinline__ void forward(real *line)
 {
     real y[S];
@@ -434,7 +461,7 @@ template <int S> static __device__ __forceinline__ void store_line(real *room, u
         room[at<S>(first) + at<S>(i << axis * Tile<S>::log)] = line[i];
 }
 
-/* All lines along one axis. */
+/* Transforms all lines along one axis. */
 template <int S> static __device__ __forceinline__ void forward_axis(real *room, u32 axis)
 {
 #pragma unroll 1
@@ -446,7 +473,7 @@ template <int S> static __device__ __forceinline__ void forward_axis(real *room,
     }
 }
 
-/* Lines of zeros stay as they are. */
+/* Transforms all lines back along one axis. Lines of zeros stay zero and are skipped. */
 template <int S> static __device__ __forceinline__ void backward_axis(real *room, u32 axis)
 {
 #pragma unroll 1

@@ -1,22 +1,24 @@
-/* `dct`, decompressing: where the tiles are, then their values. The lengths of strings are checked as they are read: nothing beyond the
- * payload is, whatever it says. */
+/*
+ * The codec dct, decompressing: first where the tiles are, then their values. The lengths of
+ * strings are checked as they are read: whatever the payload says, nothing beyond its end is read.
+ */
 
 /* ---- Directory ---- */
 
 #define OPENERS 256
-/* Tiles of a thread and of a block. */
+/* Number of tiles of a thread and of a block. */
 #define TILES 4
 #define PORTION (TILES * OPENERS)
-/* Marks the place of a tile that is stored as it is. */
+/* Marks the position of a raw tile. */
 #define AS_IT_IS (1ull << 63)
 
-/* What blocks tell each other; zero at first. */
+/* Data that blocks exchange; zero at first. */
 struct Control {
     u64 ticket;
-    u64 begin; /* of the tiles */
+    u64 begin; /* first byte of the tiles */
 };
 
-/* 32 bits from bit `at` on; behind the last word there are zeros. */
+/* Returns 32 bits from bit `at` on; behind the last word the bits are zero. */
 static __device__ __forceinline__ u32 bits_at(const u32 *words, u64 count, u64 at)
 {
     const u64 w = at / 32;
@@ -24,7 +26,7 @@ static __device__ __forceinline__ u32 bits_at(const u32 *words, u64 count, u64 a
     return __funnelshift_r(low, high, (u32)at & 31);
 }
 
-/* The number of the tiling that a payload has, -1: it is none. */
+/* Returns the number of the payload's tiling, or -1 if the header is invalid. */
 static __device__ __forceinline__ int side_of(const Tables *tables, const Job *job)
 {
     const u64 *head = (const u64 *)job->payload;
@@ -37,7 +39,10 @@ static __device__ __forceinline__ int side_of(const Tables *tables, const Job *j
     return job->bytes - HEAD < (tables->grids[!large].tiles + 7) / 8 ? -1 : !large;
 }
 
-/* The bytes of a tile of which this is the length in the directory. */
+/*
+ * Returns the bytes of a tile with this length in the directory; a length of 0 stands for a raw
+ * tile.
+ */
 static __device__ __forceinline__ u32 bytes_of(const Grid *grid, int side, u32 tile, u32 length)
 {
     if (length != 0)
@@ -124,24 +129,25 @@ extern "C" __global__ void __launch_bounds__(OPENERS)
 struct Shared {
     real room[ROOM];
     union {
-        u16 ends[PIECE];          /* where ones are, the lowest bits of that */
-        u32 long_ends[PIECE / 2]; /* the same in strings of corrections */
+        u16 ends[PIECE];          /* positions of ones, lowest 16 bits */
+        u32 long_ends[PIECE / 2]; /* positions of ones in strings of corrections */
     };
     Place places[MOST_TILES];
-    u64 from[MOST_TILES];   /* where tiles begin in the payload; AS_IT_IS */
-    u32 bytes[MOST_TILES];  /* 0: zeros */
-    u32 behind[MOST_TILES]; /* a string */
+    /* where the tiles begin, counted from the first tile; bit AS_IT_IS is set for a raw tile */
+    u64 from[MOST_TILES];
+    u32 bytes[MOST_TILES];  /* 0: a tile of zeros */
+    u32 behind[MOST_TILES]; /* first bit behind a string */
     u64 scan[THREADS / 32];
     Quantiser q;
     u32 damaged;
 };
 
-/* A tile's bits. */
+/* The bits of a tile. */
 struct Bits {
-    const u32 *words; /* the first bit is in the first word, */
-    u32 shift;        /* at this place */
-    u32 count;        /* words up to the end of the payload */
-    u32 size;         /* bits of the tile, 0 if there are none to be read */
+    const u32 *words; /* the first bit is in the first of these words, */
+    u32 shift;        /* at this position of the word */
+    u32 count;        /* number of words up to the end of the payload */
+    u32 size;         /* bits of the tile; 0: nothing is to be read */
 };
 
 static __device__ __forceinline__ u32 peek(const Bits *from, u32 at)
@@ -151,10 +157,10 @@ static __device__ __forceinline__ u32 peek(const Bits *from, u32 at)
     return __funnelshift_r(low, high, bit & 31);
 }
 
-/* Up to 28 of them. */
+/* Returns the `count` <= 28 bits from bit `at` on. */
 static __device__ __forceinline__ u32 peek(const Bits *from, u32 at, u32 count) { return peek(from, at) & ((1u << count) - 1); }
 
-/* The bits of a tile that begins at this byte of the payload, whose words these are. */
+/* Returns the bits of a tile that begins at byte `byte` of the payload `words`. */
 static __device__ __forceinline__ Bits bits_of_tile(const u32 *words, u64 count, u64 byte, u32 size)
 {
     const u64 rest = count - byte / 4;
@@ -162,8 +168,9 @@ static __device__ __forceinline__ Bits bits_of_tile(const u32 *words, u64 count,
 }
 
 /*
- * Finds `need` ones from bit `at` on, by all threads of the tile, and where each of them is. Returns the first bit behind the last one, or 0
- * if the tile has less.
+ * Finds `need` ones from bit `at` on and stores the position of each in `ends`; all threads of the
+ * tile call this function. Returns the first bit behind the last one, or 0 if the tile has fewer
+ * ones.
  */
 template <int S, class T> static __device__ __forceinline__ u32 find_ones(Shared *s, const Bits *from, u32 at, u32 need, T *ends)
 {
@@ -188,23 +195,26 @@ template <int S, class T> static __device__ __forceinline__ u32 find_ones(Shared
     return s->behind[tile];
 }
 
-/* Is a string found, `end` not being 0, and so short that 16 bits tell all places in it apart? */
+/*
+ * Returns true if the string was found (`end` is not 0) and is so short that 16 bits suffice for
+ * the positions in it.
+ */
 static __device__ __forceinline__ int is_short(u32 begin, u32 end) { return end - begin < 1u << 16; }
 
-/* The i-th number of a unary string that begins at bit `at`. */
+/* Returns the i-th number of a unary string that begins at bit `at`. */
 template <class T> static __device__ __forceinline__ T number_at(const T *ends, u32 at, u32 i)
 {
     return (T)(ends[i] - (i > 0 ? ends[i - 1] + 1 : at));
 }
 
-/* What is known of a tile when its rows have been read. */
+/* What is known of a tile after its rows have been read. */
 struct Opened {
-    u32 count;       /* corrections */
-    u32 corrections; /* the first bit of them */
+    u32 count;       /* number of corrections */
+    u32 corrections; /* first bit of the corrections */
     u32 bad;
 };
 
-/* The modes of this thread's rows. Returns the first bit behind all modes. */
+/* Reads the modes of this thread's rows. Returns the first bit behind all modes. */
 template <int S> static __device__ __forceinline__ u32 read_modes(Shared *s, const Bits *from, u32 at, u32 rows, u32 *modes, u32 *bad)
 {
     const u32 own_rows = Tile<S>::own_rows, first = threadIdx.x % Tile<S>::threads * own_rows;
@@ -236,7 +246,10 @@ template <int S> static __device__ __forceinline__ u32 read_modes(Shared *s, con
     return behind;
 }
 
-/* The magnitudes of this thread's rows, whose modes are known. `at`: where the fixed bits begin. Returns where the signs do. */
+/*
+ * Reads the magnitudes of this thread's rows, whose modes are known. `at`: the first of the fixed
+ * bits. Returns the first bit of the signs.
+ */
 template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s, const Bits *from, u32 at, const u32 *modes, u32 *values, u32 *bad)
 {
     constexpr u32 R = Tile<S>::of_row, rows = Tile<S>::own_rows;
@@ -261,7 +274,7 @@ template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s
         const u32 low = modes[k] >= RICE ? modes[k] - RICE : 0;
 #pragma unroll
         for (u32 i = 0; i < R; i++) {
-            /* Four numbers' fixed bits at a time, if they are in one word. */
+            /* The fixed bits of four numbers at a time, if they fit into one word. */
             if (i % 4 == 0 || low > 8)
                 four = low > 0 ? peek(from, fixed + i * low) : 0;
             u32 v = 0;
@@ -283,7 +296,7 @@ template <int S> static __device__ __forceinline__ u32 read_magnitudes(Shared *s
     return signs;
 }
 
-/* Reads the coefficients of the tile into the room. All of it is written. */
+/* Reads the coefficients of the tile into s->room and writes all places of the tile. */
 template <int S> static __device__ __forceinline__ Opened read_rows(Shared *s, const Bits *from, const u16 *order)
 {
     constexpr u32 R = Tile<S>::of_row, rows = Tile<S>::own_rows;
@@ -297,7 +310,7 @@ template <int S> static __device__ __forceinline__ Opened read_rows(Shared *s, c
         tile.count = tile.bad ? 0 : (peek(from, Tile<S>::row_bits + zeros + 1, size) | 1u << size) - 4;
         tile.bad |= tile.count > Tile<S>::most;
     }
-    /* What is wrong with a tile all of its threads have to know, or their loops would differ. */
+    /* All threads of a tile must know that the tile is damaged, or their loops would differ. */
     if (tile.bad)
         stored = tile.count = 0;
     u32 modes[rows], values[EACH];
@@ -349,7 +362,7 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
         return 0;
     const u32 signs = find_ones<S>(s, from, at_rest, 2 * count, ends);
     u32 bad = count > 0 && (signs == 0 || signs + count > from->size);
-    /* Each thread has some that follow each other. */
+    /* Each thread has consecutive corrections. */
     const u32 each = (count + threads - 1) / threads, first = threadIdx.x % threads * each;
     u32 sum = 0, all;
     for (u32 i = first; i < first + each && i < count && !bad; i++)
@@ -369,14 +382,14 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
     return bad;
 }
 
-/* The payload, behind the directory. */
+/* The payload. */
 struct Payload {
     const u32 *words;
-    u64 count; /* words up to its end */
-    u64 begin; /* the first byte */
+    u64 count; /* number of words of the payload */
+    u64 begin; /* first byte behind the directory */
 };
 
-/* A value of a tile that is stored as it is. */
+/* Returns a value of a raw tile. */
 template <int S> static __device__ __forceinline__ real raw_value(const Payload *payload, const Shared *s, u32 tile, u32 p)
 {
     const u64 bit = 8 * (payload->begin + (s->from[tile] & ~AS_IT_IS) + rank_inside<S>(&s->places[tile], p) * (u32)sizeof(real));
@@ -453,7 +466,7 @@ template <int S> static __device__ __forceinline__ void decode(Shared *s, real *
         job->damaged = 1;
 }
 
-/* From piece `first` on, one for each block. */
+/* Decodes the pieces of an array from piece `first` on, one piece per block. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     dct_decode(real *x, const real *later, const Tables *tables, Job *job, const Control *control, const u64 *places, u32 first)
 {

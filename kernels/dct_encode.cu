@@ -1,40 +1,46 @@
 /*
- * `dct`, compressing. A sample of the tiles decides between the sides; the tiles are coded behind the place where the longest directory
- * would end, as src/codec/dct/engine.rs does it, and when all is known moved up to where the directory ends.
+ * The codec dct, compressing. A sample of the tiles decides between the two sides. As in
+ * src/codec/dct/engine.rs, the coded tiles begin where the longest possible directory ends; when
+ * all lengths are known, dct_finish moves the tiles to the end of the directory.
  */
 
-/* Steps of the table that are tried for a bound on the mean square, one sixteenth of an octave apart. */
+/*
+ * Number of steps that are tried for a bound on the mean square; each is 2^(1/16) times the
+ * previous one.
+ */
 #define STEPS 256
-/* Bisections that find the step for a sample. */
+/* Number of bisections that find the step for a sample. */
 #define ROUNDS 8
 #define SIDES (LARGE == SMALL ? 1 : 2)
 
-/* What blocks tell each other; zero at first. */
+/* Data that blocks exchange; zero at first. */
 struct Control {
-    u32 ticket, moved;  /* pieces that have been begun */
-    u64 bytes, coded;   /* of the tiles, and how many are not empty */
-    u64 tally[2][2];    /* of a sample: bits, or units of energy; values */
-    u32 low[2];         /* of each side the largest index of a step that is known to keep the bound on a sample */
-    u32 index, end;     /* of the step, and the least that is too large */
-    u32 longest;        /* bytes of a tile that is not stored as it is */
-    u32 side;           /* 0 the larger, 1 the smaller */
-    u32 done;           /* blocks of a kernel that have ended */
-    u32 none;           /* it cannot be coded */
-    u32 found;          /* the index is final */
+    u32 ticket, moved;  /* number of pieces that have been begun */
+    u64 bytes, coded;   /* bytes of all tiles, and number of tiles that are not empty */
+    u64 tally[2][2];    /* of a sample: bits, or squared error; number of values */
+    /* for each side the largest index of a step that is known to keep the bound on the sample */
+    u32 low[2];
+    /* index of the step, and smallest index whose step is too large */
+    u32 index, end;
+    u32 longest;        /* largest length in bytes of a tile that is not raw */
+    u32 side;           /* 0: the larger side, 1: the smaller side */
+    u32 done;           /* number of blocks of a kernel that have finished */
+    u32 none;           /* 1: the array cannot be coded */
+    u32 found;          /* 1: the index is final */
     u32 spare;
 };
 
 /* ---- Steps ---- */
 
-/* 2^(i/16) */
+/* 2^(i/16), i = 0, ..., 15 */
 static __constant__ const double octave[16] = {1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721, 1.241857812073484,
                                                1.2968395546510096, 1.3542555469368927, 1.4142135623730951, 1.4768261459394993, 1.5422108254079407,
                                                1.6104903319492543, 1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474};
 
-/* The step of an index, for a target of 1. */
+/* Returns 2^(index/16), the ratio of the step with this index to the target. */
 static __device__ __forceinline__ double step_of(u32 index) { return octave[index % 16] * double_of((u64)(1023 + index / 16) << 52); }
 
-/* Is this the energy of errors whose mean square is within the target? */
+/* Returns true if the mean square of the errors is within the target. */
 static __device__ __forceinline__ int holds(u64 energy, double step, double target, u64 values)
 {
     const double relative = step / target;
@@ -49,7 +55,10 @@ template <int S> static __device__ __forceinline__ void set_quantiser(Shared *s,
     s->q = quantiser_of<S>(step, job->rms ? step : job->bound * 1.25, job->bound, job->rms);
 }
 
-/* Is this the last block of the grid that comes here? It sees what the others have done. */
+/*
+ * Returns true in the last block of the grid that calls this function; this block sees what the
+ * other blocks have written.
+ */
 static __device__ __forceinline__ int is_last(Shared *s, Control *control)
 {
     __threadfence();
@@ -66,16 +75,16 @@ static __device__ __forceinline__ int is_last(Shared *s, Control *control)
 
 /* ---- Pieces ---- */
 
-/* A tile that does not exist. */
+/* The number of a tile that does not exist. */
 #define NOWHERE (~0u)
 
-/* Tiles of this side in one of the larger side. */
+/* Returns the number of tiles of side S in a tile of the larger side. */
 template <int S> static __device__ __forceinline__ u32 parts_of(const Tables *tables)
 {
     return S == LARGE ? 1 : (u32)(tables->parts[0] * tables->parts[1] * tables->parts[2]);
 }
 
-/* The s-th tile of the sample. */
+/* Returns the s-th tile of the sample. */
 template <int S> static __device__ __forceinline__ u32 sampled(const Tables *tables, u32 s)
 {
     const Grid *large = &tables->grids[0], *grid = &tables->grids[1];
@@ -99,7 +108,7 @@ template <int S> static __device__ __forceinline__ u32 sampled(const Tables *tab
     return index;
 }
 
-/* Begins piece `piece`, of the sample or of the array. */
+/* Begins piece `piece` of the sample or of the array. */
 template <int S> static __device__ __forceinline__ void begin(Shared *s, const Tables *tables, const Grid *grid, u32 piece, int sample)
 {
     __syncthreads();
@@ -126,7 +135,7 @@ template <int S> static __device__ __forceinline__ u32 pieces_of(const Tables *t
 
 /* ---- Bounds on the mean square ---- */
 
-/* Adds the energies and the values of a piece's tiles to `tally`. */
+/* Adds the squared errors and the numbers of values of a piece's tiles to `tally`. */
 template <int S> static __device__ __forceinline__ void measure_piece(Shared *s, const Source *from, u64 *tally)
 {
     if (gather<S>(s, from)) {
@@ -145,7 +154,7 @@ template <int S> static __device__ __forceinline__ void measure_piece(Shared *s,
     add_to(&tally[1], there ? values_inside(&s->places[tile]) : 0);
 }
 
-/* The same for this block's pieces: every `stride`-th one from the first on. */
+/* Measures this block's pieces: piece `first` and every `stride`-th piece after it. */
 template <int S> static __device__ __forceinline__ void measure_pieces(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u32 round, u32 first, u32 stride)
 {
     const Source from = source_of<S>(x, later, tables);
@@ -161,7 +170,10 @@ template <int S> static __device__ __forceinline__ void measure_pieces(Shared *s
         atomicOr(&control->none, 1u);
 }
 
-/* Engine::find_step: whether the step in the middle of what is left keeps the bound on the sample, for both sides. */
+/*
+ * Engine::find_step of the host: for both sides, decides whether the step in the middle of the
+ * remaining interval keeps the bound on the sample.
+ */
 static __device__ __forceinline__ void halve(const Job *job, Control *control, u32 round)
 {
     for (u32 side = 0; side < 2; side++) {
@@ -173,7 +185,10 @@ static __device__ __forceinline__ void halve(const Job *job, Control *control, u
     }
 }
 
-/* Engine::compress_mean: where to go from this index, with these units of energy over the whole array. */
+/*
+ * Engine::compress_mean of the host: from the squared error of the whole array, decides whether the
+ * index is final, and otherwise chooses the next index.
+ */
 static __device__ __forceinline__ void next_step(const Job *job, Control *control, u64 values)
 {
     volatile u64 *tally = control->tally[0];
@@ -199,9 +214,11 @@ static __device__ __forceinline__ void next_step(const Job *job, Control *contro
 }
 
 /*
- * For bounds on the mean square. Rounds 0 to 7 halve the table of steps, looking at the sample with both sides, one by the even blocks, the
- * other by the odd ones. Round 8 is a pass over the array; how many that takes nobody can say beforehand, so that round 9, by a single
- * block, makes as many as are left when a few have been made by all. The last block that comes to its end decides.
+ * Finds the step for a bound on the mean square. Rounds 0 to 7 bisect the table of steps on the
+ * sample with both sides; even blocks work on the larger side, odd blocks on the smaller side.
+ * Round 8 is a pass over the array. The number of passes is not known beforehand: the host enqueues
+ * a few passes with all blocks, then round 9, in which a single block makes all remaining passes.
+ * The last block to finish a round decides.
  */
 extern "C" __global__ void __launch_bounds__(THREADS, ENCODERS)
     dct_mean(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u32 round)
@@ -230,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, ENCODERS)
 
 /* ---- Sides ---- */
 
-/* Adds up what the tiles of a piece of the sample take. */
+/* Adds up the bits of the tiles of a piece of the sample. */
 template <int S> static __device__ __forceinline__ void add_sizes(const Shared *s, u64 *bits)
 {
     const u32 tile = threadIdx.x;
@@ -240,7 +257,10 @@ template <int S> static __device__ __forceinline__ void add_sizes(const Shared *
     add_to(bits, size);
 }
 
-/* The side with which the sample takes fewer bits; one with which no step keeps the bound on it counts as the larger one. */
+/*
+ * Chooses the side with which the sample takes fewer bits. A side with which no step keeps the
+ * bound on the sample counts as infinitely large.
+ */
 static __device__ __forceinline__ void choose_side(const Job *job, Control *control)
 {
     const volatile u64 *large = control->tally[0], *small = control->tally[1];
@@ -253,8 +273,12 @@ static __device__ __forceinline__ void choose_side(const Job *job, Control *cont
 
 /* ---- Coding ---- */
 
-/* Where the tiles are in the piece, and the piece among the others: s->offsets, s->before and s->coded_before, behind a barrier. Makes the
- * room zero. Returns the bytes of the piece; `rank`: how many tiles before the one with this thread's number are not empty. */
+/*
+ * Computes where the tiles are in the piece and where the piece is in the payload: s->offsets,
+ * s->before and s->coded_before, valid behind a barrier. Sets the words of the piece to zero.
+ * Returns the bytes of the piece; *rank: the number of tiles that are not empty before the tile
+ * with this thread's number.
+ */
 template <int S> static __device__ __forceinline__ u32 place_tiles(Shared *s, u32 pieces, Control *control, u64 *status, u32 *rank)
 {
     const u32 tile = threadIdx.x, bytes = tile < Tile<S>::count && s->places[tile].there ? s->bytes[tile] : 0;
@@ -277,7 +301,10 @@ template <int S> static __device__ __forceinline__ u32 place_tiles(Shared *s, u3
     return all;
 }
 
-/* Puts down the lengths of the piece's tiles: of all, and of those that are not empty. */
+/*
+ * Stores the lengths of the piece's tiles: in `lengths` of all tiles, in `table` of those that are
+ * not empty.
+ */
 template <int S> static __device__ __forceinline__ void put_lengths(Shared *s, Control *control, u32 *lengths, u32 *table, u32 rank)
 {
     const u32 tile = threadIdx.x;
@@ -291,7 +318,7 @@ template <int S> static __device__ __forceinline__ void put_lengths(Shared *s, C
         atomicMax(&control->longest, length);
 }
 
-/* Copies the bytes of the piece to where they belong, whatever byte that is. */
+/* Copies the bytes of the piece to their place in the payload, which can begin at any byte. */
 static __device__ __forceinline__ void copy_out(const Shared *s, u8 *to, u32 bytes)
 {
     const u32 shift = 8 * (u32)((u64)to & 3), words = (bytes + shift / 8 + 3) / 4;
@@ -309,7 +336,8 @@ static __device__ __forceinline__ void copy_out(const Shared *s, u8 *to, u32 byt
 }
 
 /*
- * Codes a piece: of the sample as far as its sizes, of the array the next one there is, when those before it have been begun.
+ * Codes a piece: with `sample` the block's piece of the sample, and only its sizes; otherwise the
+ * next piece of the array, by ticket, so that all earlier pieces have been begun.
  */
 template <int S> static __device__ __forceinline__ void encode(Shared *s, const real *x, const real *later, const Tables *tables, const Job *job, Control *control, u64 *status, u32 *lengths, u32 *table, int sample)
 {
@@ -318,7 +346,7 @@ template <int S> static __device__ __forceinline__ void encode(Shared *s, const 
     set_quantiser<S>(s, job, sample ? control->low[side] : control->index);
     if (threadIdx.x == 0) {
         s->piece = sample ? blockIdx.x / SIDES : atomicAdd(&control->ticket, 1u);
-        /* A side that no step was found for needs none. */
+        /* With a bound on the mean square, a side without a step is not an error of the sample. */
         if (!s->q.fits && !(sample && job->rms))
             atomicOr(&control->none, 1u);
     }
@@ -339,7 +367,10 @@ template <int S> static __device__ __forceinline__ void encode(Shared *s, const 
     copy_out(s, (u8 *)job->payload + HEAD + from.grid->longest + s->before, bytes);
 }
 
-/* The sample with both sides, one by the even blocks, the other by the odd ones; or the array. */
+/*
+ * Codes the sample with both sides (even blocks the larger side, odd blocks the smaller side), or
+ * the array.
+ */
 extern "C" __global__ void __launch_bounds__(THREADS, ENCODERS)
     dct_encode(const real *x, const real *later, const Tables *tables, Job *job, Control *control, u64 *status, u32 *lengths, u32 *table, u32 sample)
 {

@@ -1,16 +1,20 @@
-/* `dct`, compressing: header and directory, and the tiles up to them. Engine::finish. */
+/*
+ * The codec dct, compressing: writes header and directory and moves the tiles directly behind them,
+ * as Engine::finish of src/codec/dct/engine.rs does.
+ */
 
 #define MOVERS 256
-/* Bytes that a block moves at a time, in registers. */
+/* Words of 8 bytes that a thread, and bytes that a block, moves at a time, in registers. */
 #define WORDS 8
 #define CHUNK (8ull * WORDS * MOVERS)
-/* Words of the directory that it makes at a time. */
+/* Words of 4 bytes of header and directory that a block makes at a time. */
 #define PART 1024ull
 
 struct Head {
-    u64 words[3]; /* before the directory */
-    u64 map;      /* the first byte behind the bits that say which tiles are not empty */
-    u64 begin;    /* the first byte behind the directory */
+    u64 words[3]; /* the header, before the directory */
+    /* first byte behind the bits that say which tiles are not empty */
+    u64 map;
+    u64 begin;    /* first byte behind the directory */
     u64 coded;
     u32 width;    /* bits of a length */
     u64 tiles;
@@ -43,7 +47,7 @@ static __device__ __forceinline__ u32 head_byte(const Head *head, const u32 *len
             byte |= (u32)(lengths[first + i] != 0) << i;
         return byte;
     }
-    /* The lengths of which bits are in this byte. */
+    /* Only the lengths that have bits in this byte. */
     const u64 bit = 8 * (at - head->map);
     for (u64 i = bit / head->width; i < head->coded && i * head->width < bit + 8; i++) {
         const i64 from = (i64)(i * head->width) - (i64)bit;
@@ -66,7 +70,7 @@ static __device__ __forceinline__ void write_head(const Head *head, const u32 *l
     }
 }
 
-/* Words of 8 bytes from which chunk c is made: the bytes that will be at `at` are now `by` bytes behind. */
+/* Returns the 8 bytes that belong at `at`, a multiple of 8; they are now `by` bytes further on. */
 static __device__ __forceinline__ u64 word_at(const u8 *payload, u64 at, u64 by)
 {
     const u64 *from = (const u64 *)(payload + ((at + by) & ~7ull));
@@ -75,8 +79,10 @@ static __device__ __forceinline__ u64 word_at(const u8 *payload, u64 at, u64 by)
 }
 
 /*
- * Moves a chunk of the tiles up. It goes to where the chunk itself may be, and up to two before it: when these have been loaded, which
- * those that had a ticket before do without waiting for anything, it is stored.
+ * Moves chunk `chunk` of the tiles `by` bytes towards the header. The destination may overlap the
+ * chunk itself and up to two earlier chunks. The block loads its chunk into registers, announces
+ * this, waits until these earlier chunks have been loaded, and then stores its chunk. The blocks
+ * with the earlier chunks took earlier tickets and load them without waiting for anything.
  */
 static __device__ __forceinline__ void move(u8 *payload, u64 begin, u64 end, u64 by, u64 chunk, volatile u32 *loaded)
 {

@@ -1,23 +1,34 @@
-/* `dct`: from coefficients and corrections to the bits of tiles. rows.rs. */
+/*
+ * The codec dct: from coefficients and corrections to the bits of tiles, as in
+ * src/codec/dct/rows.rs.
+ */
 
-/* The bits of this thread's tile, as far as this thread has to do with them. */
+/* This thread's part of the bits of its tile. */
 template <int S> struct Coded {
-    i32 values[EACH]; /* coefficients of its rows */
+    i32 values[EACH]; /* coefficients of the thread's rows */
     u8 modes[Tile<S>::own_rows];
-    u32 mode_before;  /* of the row before these */
-    u32 rows;         /* of the tile, that are stored */
-    u32 count;        /* corrections of the tile */
-    u64 before, all;  /* bits of its four strings: of the rows before this thread's, and of all: see `pack` */
-    u64 rest_before, rest_all; /* bits of the unary strings of corrections: of places, and 32 bits above of magnitudes */
+    u32 mode_before;  /* mode of the row before the thread's rows */
+    u32 rows;         /* number of rows of the tile that are stored */
+    u32 count;        /* number of corrections of the tile */
+    /*
+     * bits of the tile's four strings (`pack`): of the rows before this thread's rows, and of all
+     * rows
+     */
+    u64 before, all;
+    /*
+     * bits of the unary strings of the tile's corrections: of distances, and from bit 32 on of
+     * magnitudes
+     */
+    u64 rest_before, rest_all;
 };
 
-/* The number of values between correction i and the one before. */
+/* Returns the number of values between correction i and the correction before it. */
 static __device__ __forceinline__ u32 distance(const u32 *list, u32 i)
 {
     return (list[i] & 0xFFF) - (i > 0 ? (list[i - 1] & 0xFFF) + 1 : 0);
 }
 
-/* This thread's part of the corrections of its tile. */
+/* Computes the range of corrections that this thread writes. */
 template <int S> static __device__ __forceinline__ void share(u32 count, u32 *begin, u32 *end)
 {
     const u32 threads = Tile<S>::threads, each = (count + threads - 1) / threads;
@@ -28,7 +39,7 @@ template <int S> static __device__ __forceinline__ void share(u32 count, u32 *be
 
 /* ---- Rows ---- */
 
-/* The number whose unary code says how the mode changes. */
+/* Returns the number whose unary code stands for a change of the mode. */
 static __device__ __forceinline__ u32 change(u32 from, u32 to)
 {
     const i32 up = (i32)(to - from);
@@ -36,8 +47,11 @@ static __device__ __forceinline__ u32 change(u32 from, u32 to)
 }
 
 /*
- * `choose` of rows.rs. Zeros become mode 0, or stay groups where naming none takes less than the change does, if a row has 8 coefficients;
- * a sum of one always becomes that mode: the others cost more than the changes could make up for.
+ * Chooses the mode of a row as `choose` of src/codec/dct/rows.rs does. A row of zeros gets mode 0;
+ * but if rows have 8 coefficients and the mode before is GROUPS or higher, naming no group takes
+ * fewer bits than the change to mode 0, and the row gets mode GROUPS. A row whose magnitudes have
+ * the sum 1 always gets mode ONE: every other mode takes more bits than a cheaper change of the
+ * mode could save.
  */
 template <int R> static __device__ __forceinline__ u32 choose(u32 sum, u32 named, u32 before, int first)
 {
@@ -57,7 +71,10 @@ template <int R> static __device__ __forceinline__ u32 choose(u32 sum, u32 named
     return least & 31;
 }
 
-/* Bits of four strings in one word: modes, fixed bits, unary numbers, signs. No tile has more of any than fits. */
+/*
+ * Packs the bits of four strings into one word: modes, fixed bits, unary numbers, signs. The number
+ * of bits of each string of a tile fits into its part of the word.
+ */
 static __device__ __forceinline__ u64 pack(u32 modes, u32 fixed, u32 unary, u32 signs)
 {
     return modes | (u64)fixed << 16 | (u64)unary << 34 | (u64)signs << 50;
@@ -67,7 +84,10 @@ static __device__ __forceinline__ u32 fixed_bits(u64 v) { return (u32)(v >> 16) 
 static __device__ __forceinline__ u32 unary_bits(u64 v) { return (u32)(v >> 34) & 0xFFFF; }
 static __device__ __forceinline__ u32 sign_bits(u64 v) { return (u32)(v >> 50); }
 
-/* The mode of the row before this thread's first one, `out` being that of every thread's last; `some`: it has a row that is not zero. */
+/*
+ * Returns the mode of the row before this thread's first row. `out`: the mode of this thread's last
+ * row; `some`: this thread has a row that is not zero.
+ */
 template <int S> static __device__ __forceinline__ u32 mode_before(Shared *s, u32 out, int some)
 {
     const u32 threads = Tile<S>::threads, lane = lane_id();
@@ -76,7 +96,10 @@ template <int S> static __device__ __forceinline__ u32 mode_before(Shared *s, u3
         __syncthreads();
         return threadIdx.x > 0 ? s->modes[threadIdx.x - 1] : 0;
     }
-    /* Rows of zeros in between pass on whether they have groups, so that one step is enough for all of them. */
+    /*
+     * After rows of zeros the mode depends only on the mode of the last row that is not zero, so
+     * that one step suffices for any number of threads with rows of zeros.
+     */
     const u32 first = lane & ~(threads - 1), before = ((1u << lane) - 1) & ~((1u << first) - 1);
     const u32 nonzero = __ballot_sync(~0u, some) & before, last = nonzero != 0 ? 31 - __clz(nonzero) : lane;
     const u32 mode = __shfl_sync(~0u, out, last);
@@ -84,8 +107,10 @@ template <int S> static __device__ __forceinline__ u32 mode_before(Shared *s, u3
 }
 
 /*
- * The modes of all rows. Each depends on the one before, so that a thread begins with a guess and chooses again until none changes: a row
- * that is right makes the next one right, and most do not depend on the one before anyway. Returns the mode before this thread's rows.
+ * Chooses the modes of all rows and returns the mode before this thread's rows. Each mode depends
+ * on the mode before it. A thread therefore begins with a guess and chooses again until no mode
+ * changes: a correct row makes the next row correct, and most modes do not depend on the mode
+ * before.
  */
 template <int S> static __device__ __forceinline__ u32 choose_modes(Shared *s, const u32 *sums, const u32 *named, Coded<S> *c)
 {
@@ -110,7 +135,10 @@ template <int S> static __device__ __forceinline__ u32 choose_modes(Shared *s, c
     return before;
 }
 
-/* Takes this thread's rows from the coefficients q of its lines, chooses the modes, and counts bits. */
+/*
+ * Takes this thread's rows from the coefficients q of its lines, chooses the modes, and counts the
+ * bits.
+ */
 template <int S> static __device__ __forceinline__ void code_rows(Shared *s, const Source *from, const i32 *q, Coded<S> *c)
 {
     constexpr u32 R = Tile<S>::of_row, rows = Tile<S>::own_rows;
@@ -161,7 +189,7 @@ template <int S> static __device__ __forceinline__ void code_rows(Shared *s, con
     c->before = tile_scan<S>(size, &c->all, s->scan);
 }
 
-/* Bits before the strings: rows, and the number of corrections. */
+/* Returns the number of bits before the strings: number of rows and number of corrections. */
 template <int S> static __device__ __forceinline__ u32 head_bits(u32 count) { return Tile<S>::row_bits + 2 * (31 - __clz(count + 4)) - 1; }
 
 template <int S> static __device__ __forceinline__ u32 corrections_at(const Coded<S> *c)
@@ -169,7 +197,7 @@ template <int S> static __device__ __forceinline__ u32 corrections_at(const Code
     return head_bits<S>(c->count) + mode_bits(c->all) + fixed_bits(c->all) + unary_bits(c->all) + sign_bits(c->all);
 }
 
-/* Codes the piece as far as its sizes: s->bytes of the tiles, and s->raw. */
+/* Codes the piece as far as its sizes: sets s->bytes and s->raw of the tiles. */
 template <int S> static __device__ __forceinline__ void code(Shared *s, const Source *from, Coded<S> *c)
 {
     const u32 mine = own_tile<S>();
@@ -219,7 +247,7 @@ static __device__ __forceinline__ void flush(Pen *pen)
         atomicOr(pen->words, pen->word);
 }
 
-/* Appends the lowest `count` < 32 bits, of which there are no others. */
+/* Appends the lowest `count` < 32 bits of `value`. All higher bits of `value` must be zero. */
 static __device__ __forceinline__ void put(Pen *pen, u32 value, u32 count)
 {
     const u64 both = (u64)value << pen->used;
@@ -233,7 +261,7 @@ static __device__ __forceinline__ void put(Pen *pen, u32 value, u32 count)
     }
 }
 
-/* Appends so many zeros and a one. A word that is full then waits for the next. */
+/* Appends `zeros` zeros and a one. A full word stays in the pen until the next call. */
 static __device__ __forceinline__ void unary(Pen *pen, u32 zeros)
 {
     pen->used += zeros;
@@ -246,7 +274,7 @@ static __device__ __forceinline__ void unary(Pen *pen, u32 zeros)
     pen->word |= 1u << pen->used++;
 }
 
-/* The lowest bits of four magnitudes. */
+/* Appends the lowest `count` bits of each of four magnitudes. */
 static __device__ __forceinline__ void put_four(Pen *pen, const u32 *a, u32 count)
 {
     const u32 mask = (1u << count) - 1;
@@ -257,7 +285,7 @@ static __device__ __forceinline__ void put_four(Pen *pen, const u32 *a, u32 coun
         put(pen, a[j] & mask, count);
 }
 
-/* This thread's rows. `begin`: the first bit of the tile. */
+/* Writes this thread's rows. `begin`: the first bit of the tile. */
 template <int S> static __device__ __forceinline__ void write_rows(Shared *s, const Coded<S> *c, u32 begin)
 {
     constexpr u32 R = Tile<S>::of_row;
@@ -311,7 +339,7 @@ template <int S> static __device__ __forceinline__ void write_rows(Shared *s, co
     flush(&signs);
 }
 
-/* This thread's part of the corrections, which begin at bit `begin`. */
+/* Writes this thread's corrections. `begin`: the first bit of the tile's corrections. */
 template <int S> static __device__ __forceinline__ void write_corrections(Shared *s, const Coded<S> *c, u32 begin)
 {
     const u32 *list = s->list + own_tile<S>() * Tile<S>::most, k = distance_bits<S>(c->count);
@@ -334,7 +362,7 @@ template <int S> static __device__ __forceinline__ void write_corrections(Shared
     flush(&signs);
 }
 
-/* The tiles of the piece that are to be stored as they are. */
+/* Writes the raw tiles of the piece. */
 template <int S> static __device__ __forceinline__ void write_raw(Shared *s, const Source *from)
 {
     for (u32 i = 0; i < EACH; i++) {
@@ -350,11 +378,14 @@ template <int S> static __device__ __forceinline__ void write_raw(Shared *s, con
     }
 }
 
-/* Writes the bits of the piece's tiles into the room, all of which is zero. */
+/* Writes the bits of the piece's tiles into s->words, which must be zero. */
 template <int S> static __device__ __forceinline__ void write(Shared *s, const Source *from, Coded<S> *c)
 {
     const u32 mine = own_tile<S>(), begin = 8 * s->offsets[mine];
-    /* Registers are scarce in between. */
+    /*
+     * c->all and c->rest_all are read again from shared memory, because registers are scarce
+     * between `code` and here.
+     */
     c->all = s->strings[mine];
     c->rest_all = s->rests[mine];
     if (!s->raw[mine] && s->bytes[mine] != 0) {

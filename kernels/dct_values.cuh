@@ -1,19 +1,28 @@
-/* `dct`: from the values of a piece's tiles to coefficients and corrections. batch.rs does the same, one value of many tiles at a time. */
+/*
+ * The codec dct: from the values of a piece's tiles to coefficients and corrections.
+ * src/codec/dct/batch.rs does the same for one value of many tiles at a time.
+ */
 
-/* Shared memory of a block. The values, the coefficients and the bits of the tiles are in the same place, one after the other. */
+/*
+ * Shared memory of a block. Values, coefficients and bits of the tiles use the same memory, one
+ * after the other.
+ */
 struct Shared {
     union {
         real room[ROOM];
         u32 words[PIECE * sizeof(real) / 4];
     };
-    u32 list[PIECE / 4]; /* corrections: place, whether they are negative (bit 12), magnitude less 1 */
+    /*
+     * corrections: place (bits 0 to 11), 1 for negative (bit 12), magnitude less 1 (from bit 13 on)
+     */
+    u32 list[PIECE / 4];
     Place places[MOST_TILES];
-    u32 raw[MOST_TILES]; /* the tile is to be stored as it is */
+    u32 raw[MOST_TILES]; /* 1: the tile is stored raw */
     u32 bytes[MOST_TILES];
     u32 offsets[MOST_TILES];
     u64 energies[MOST_TILES];
-    u64 strings[MOST_TILES]; /* bits of them: `pack` */
-    u64 rests[MOST_TILES];   /* bits of unary strings of corrections */
+    u64 strings[MOST_TILES]; /* bits of the four strings: `pack` */
+    u64 rests[MOST_TILES];   /* bits of the unary strings of corrections */
     u64 scan[THREADS / 32];
     u32 block[33];
     u8 modes[THREADS];
@@ -22,7 +31,7 @@ struct Shared {
     u32 piece, flag;
 };
 
-/* An array, its tiles, and where the coefficients of these are. */
+/* An array, its tiling, and the order of the coefficients in a tile. */
 struct Source {
     const real *x, *later;
     const Grid *grid;
@@ -31,36 +40,38 @@ struct Source {
 
 /* ---- Values ---- */
 
-/* The tile of the rows that are this thread's; also that of the values whose misses are. */
+/*
+ * Returns the tile whose rows this thread codes; the results of `misses` belong to the same tile.
+ */
 template <int S> static __device__ __forceinline__ u32 own_tile() { return threadIdx.x / Tile<S>::threads; }
 
 /* Values of a thread that are loaded at a time. */
 #define BATCH 8
 
-/* The place of the tile of this thread's i-th value. */
+/* Returns the place of the tile of this thread's i-th value. */
 template <int S> static __device__ __forceinline__ const Place *own_place(const Shared *s, u32 i) { return &s->places[own(i) / Tile<S>::values]; }
 
-/* Are all tiles of this warp in the array, with all of their values? */
+/* Returns true if all tiles of this warp are inside the array as a whole. */
 template <int S> static __device__ __forceinline__ int all_whole(const Shared *s)
 {
     const u32 tiles = OF_WARP / Tile<S>::values;
     return __all_sync(~0u, s->places[own(0) / Tile<S>::values + (tiles > 1 ? lane_id() % tiles : 0)].whole);
 }
 
-/* Is this thread's i-th value in the array? */
+/* Returns true if this thread's i-th value is inside the array. */
 template <int S> static __device__ __forceinline__ int counts(const Shared *s, u32 i)
 {
     const Place *place = own_place<S>(s, i);
     return place->there && within<S>(place, own(i) % Tile<S>::values);
 }
 
-/* Its value, if it is. */
+/* Returns this thread's i-th value, which must be inside the array. */
 template <int S> static __device__ __forceinline__ real inside_value(const Shared *s, const Source *from, u32 i)
 {
     return load(from->x, from->later, index_of<S>(from->grid, own_place<S>(s, i), offset_of<S>(from->grid, own_first<S>()), i));
 }
 
-/* Which of this thread's values from the i-th on are in the array: bit j, the (i + j)-th. */
+/* Returns a mask: bit j is set if this thread's value i + j is inside the array. */
 template <int S> static __device__ __forceinline__ u32 batch_mask(const Shared *s, int whole, u32 i)
 {
     if (whole)
@@ -72,7 +83,10 @@ template <int S> static __device__ __forceinline__ u32 batch_mask(const Shared *
     return mask;
 }
 
-/* These values; zeros instead of those that are not in the array. i is a multiple of 8. */
+/*
+ * Loads this thread's values i to i + BATCH - 1 into v, 0 for values outside the array. i must be a
+ * multiple of 8.
+ */
 template <int S> static __device__ __forceinline__ void load_batch(const Shared *s, const Source *from, u32 mask, u32 i, real *v)
 {
     const u32 values = Tile<S>::values;
@@ -91,7 +105,10 @@ template <int S> static __device__ __forceinline__ void load_batch(const Shared 
         v[j] = mask >> j & 1 ? from->later[index[values == 32 ? j : 0] + offset_of<S>(from->grid, 32 * j % values)] - v[j] : 0;
 }
 
-/* Puts the mirror image of the array where it does not reach. */
+/*
+ * Fills the part of the tiles outside the array with mirror images. Returns true if one of these
+ * values is larger than `small`.
+ */
 template <int S> static __device__ __forceinline__ int fill_up(Shared *s, const Source *from, real small)
 {
     int large = 0;
@@ -107,7 +124,10 @@ template <int S> static __device__ __forceinline__ int fill_up(Shared *s, const 
     return large;
 }
 
-/* Loads the piece. 0: all coefficients of this thread's tiles would be zeros, and so may the values. */
+/*
+ * Loads the piece. Returns 0 if the values of this thread's tile are so small that all coefficients
+ * become zero and zeros keep the bound.
+ */
 template <int S> static __device__ __forceinline__ int gather(Shared *s, const Source *from)
 {
     real small = s->q.step * (real)0.5 / (real)(i32)Tile<S>::values;
@@ -131,7 +151,7 @@ template <int S> static __device__ __forceinline__ int gather(Shared *s, const S
     return any<S>(large);
 }
 
-/* Makes an integer of a scaled coefficient; `wild`: it has none. */
+/* Returns the coefficient of a transformed value; sets *wild if it is too large. */
 static __device__ __forceinline__ i32 coefficient_of(real y, real inverse, int *wild)
 {
     const real scaled = magnitude_of(y) * inverse;
@@ -141,7 +161,10 @@ static __device__ __forceinline__ i32 coefficient_of(real y, real inverse, int *
     return y < 0 ? -magnitude : magnitude;
 }
 
-/* Transforms the tiles, puts the coefficients into q, line by line along the last axis, and what they decode to into the room. */
+/*
+ * Transforms the tiles. Stores the coefficients in q, line by line along the last axis, and the
+ * decoded values in s->room.
+ */
 template <int S> static __device__ __forceinline__ void quantise(Shared *s, i32 *q)
 {
     const u32 axis = DIMS - 1;
@@ -218,8 +241,11 @@ template <int S> static __device__ __forceinline__ void measure(Shared *s, const
     }
 }
 
-/* Which values of the piece miss the bound: lane i has those that the lanes of its warp have as their i-th. With a bound on the mean
- * square none does, but where one is far off its tile is to be stored as it is. */
+/*
+ * Finds the values of the piece that are outside the bound: bit l of lane i's result is set if the
+ * i-th value of lane l is. With a bound on the mean square the result is 0; a tile with a value
+ * that is far off is marked as raw.
+ */
 template <int S> static __device__ __forceinline__ u32 misses(Shared *s, const Source *from)
 {
     const real most = s->q.most, per_step = s->q.per_step;
@@ -247,19 +273,22 @@ template <int S> static __device__ __forceinline__ u32 misses(Shared *s, const S
     return rms ? 0 : mask;
 }
 
-/* What has to be added to the decoded value d, as an item of the list; `fits`: that does. */
+/*
+ * Returns the correction for the original value o and the decoded value d at place p, as an item of
+ * the list. *fits: 1 if the corrected value is within the bound.
+ */
 static __device__ __forceinline__ u32 correction(const Quantiser *q, real o, real d, u32 p, int *fits)
 {
     const real units = magnitude_of(o - d) * q->per_unit;
     const int few = units < (real)LONGEST;
     const i32 magnitude = (i32)((few ? units : 0) + (real)0.5), level = o < d ? -magnitude : magnitude;
     const real corrected = d + (real)level * q->unit;
-    /* The unary number of one that is larger is longer than any tile. */
+    /* The unary number of a larger magnitude would be longer than any tile. */
     *fits = few && magnitude != 0 && magnitude <= 1 << 19 && magnitude_of(o - corrected) <= q->most;
     return p | (u32)(level < 0) << 12 | (u32)(magnitude - 1) << 13;
 }
 
-/* Makes the lists of corrections. Returns how many this thread's tile has. */
+/* Makes the lists of corrections. Returns the number of corrections of this thread's tile. */
 template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const Source *from, u32 mask)
 {
     const u32 mine = own_tile<S>();

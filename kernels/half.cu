@@ -1,4 +1,4 @@
-/* fp16: src/codec/half.rs. */
+/* The codec fp16; src/codec/half.rs describes the format. */
 #if FP64
 #define BIAS 1023
 #define DIGITS 52
@@ -16,7 +16,10 @@
 
 static __device__ __forceinline__ real power_of_two(i32 k) { return real_of((bits)(k + BIAS) << DIGITS); }
 
-/* s of an array with this maximum; false: it is not coded. */
+/*
+ * Computes the exponent s of an array with the maximum job->max. Returns false if the array cannot
+ * be coded.
+ */
 static __device__ int exponent_of(const Job *job, i32 *s)
 {
     const bits peak = bits_of((real)job->max);
@@ -25,7 +28,10 @@ static __device__ int exponent_of(const Job *job, i32 *s)
     return job->nonfinite == 0 && (peak == 0 || (binade <= BIAS && peak >= bits_of(power_of_two(-14 - MOST))));
 }
 
-/* The half of x 2^s: in the sum with 2^(e + DIGITS - 10) the last bit weighs 2^(e - 10), as it does in the half. */
+/*
+ * Returns the half (IEEE 754 binary16) nearest to x 2^s. In the sum with 2^(e + DIGITS - 10) the
+ * last bit has weight 2^(e - 10), as in the half; e is the exponent of x 2^s.
+ */
 static __device__ __forceinline__ u16 half_of(real x, real scale)
 {
     const bits mask = ((((bits)1 << (sizeof(real) * 8 - 1 - DIGITS)) - 1) << DIGITS);
@@ -46,7 +52,7 @@ static __device__ __forceinline__ real of_half(u16 half, real step)
     return real_of(bits_of(value) | (bits)(half & 0x8000) << (sizeof(real) * 8 - 16)) * step;
 }
 
-/* A thread makes four halves, one word. */
+/* Codes an array. A thread makes four halves at a time, one word. */
 extern "C" __global__ void half_encode(const real *x, const real *later, u64 n, Job *job)
 {
     if (!job->go)

@@ -1,19 +1,25 @@
 /*
- * Shared time levels: whether the previous level of a state is what the snapshot before it has, told from checksums, so that neither has to
- * be where the other is.
+ * Shared time levels: checksums tell whether the previous time level of a state equals the state of
+ * the snapshot before it, so that the two need not be in the same memory.
  */
 
-/* What a field's checksum is for. Addresses are device memory; 0: not that. */
+/*
+ * What the checksum of a field is used for. `to`, `with` and `verdict` are addresses of words in
+ * device memory; an address of 0 means that this use does not apply.
+ */
 struct LevelSum {
-    u64 to;       /* where it is kept */
-    u64 with;     /* what it has to be */
-    u64 verdict;  /* where the first wrong one is told, by its name; 0 as long as there is none */
+    u64 to;       /* where the checksum is stored */
+    /* the checksum that is expected */
+    u64 with;
+    /* gets the `name` of the first field with an unexpected checksum; 0 as long as there is none */
+    u64 verdict;
     u64 name;
 };
 
 /*
- * Adds up the words of a field, an even or odd number of them; a block has CHECKSUM_RUN threads or a multiple; `work`: a sum and a count of blocks, zeros before and after. The last block
- * has the whole sum.
+ * Sums up the checksum of a field of `words` words of 4 bytes. A block has CHECKSUM_RUN threads or
+ * a multiple. `work`: a sum and a count of blocks, both zero before and after the kernel. The last
+ * block to finish has the whole sum and uses it.
  */
 extern "C" __global__ void level_sum(const u32 *x, u64 words, u64 *work, LevelSum use)
 {

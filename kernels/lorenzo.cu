@@ -1,13 +1,20 @@
-/* lorenzo: src/codec/lorenzo. A block makes a tile: warp w has its lines 8 w to 8 w + 7, and a lane one place of each. */
+/*
+ * The codec lorenzo (Lorenzo predictor, Ibarria et al. 2003); src/codec/lorenzo describes the
+ * format. A block of threads codes a tile. Warp w holds the tile's lines 8 w to 8 w + 7; a lane
+ * holds one place of each line.
+ */
 
-/* Tiles of a group. */
+/* Number of tiles of a group. */
 #define GROUP 64
 #define AS_IS 0xFF
-/* Bytes of a coded tile, at most, and words of shared memory for them. */
+/* The largest number of bytes of a coded tile, and the words of shared memory for them. */
 #define CODED (2 + 32 * 5 + 256 * 31 + 256)
 #define ROOM (CODED / 4 + 8)
 
-/* How an array is cut into tiles: Grid. `rank`: its extents, of which the others are 1. */
+/*
+ * How an array is divided into tiles: Grid of src/codec/lorenzo/grid.rs. `rank`: number of
+ * dimensions; the other extents are 1.
+ */
 struct Grid {
     u64 n[3];
     u64 tiles[3];
@@ -15,7 +22,7 @@ struct Grid {
     u64 rank;
 };
 
-/* Where a tile is: Place. */
+/* Position and extents of a tile: Place of src/codec/lorenzo/grid.rs. */
 struct Place {
     u64 first;
     u32 tile;
@@ -38,7 +45,7 @@ static __device__ __forceinline__ Place place_of(const Grid &grid, u32 tile)
 
 static __device__ __forceinline__ u32 values_of(const Place &place) { return place.extent[0] * place.extent[1] * place.extent[2]; }
 
-/* The place of the thread in the first line of its warp. */
+/* The thread's place in the first line of its warp. */
 struct Corner {
     u32 i1, i2, i3;
 };
@@ -49,7 +56,7 @@ static __device__ __forceinline__ Corner corner_of(u32 rank)
     return rank == 3 ? Corner{lane, 0, warp} : rank == 2 ? Corner{lane, 8 * warp, 0} : Corner{lane + 256 * warp, 0, 0};
 }
 
-/* Bit k is set if the thread's place in line k of its warp is one of the array. */
+/* Bit k of the result is set if the thread's place in line k of its warp is inside the array. */
 static __device__ __forceinline__ u32 inside_of(const Place &place, u32 rank)
 {
     const Corner c = corner_of(rank);
@@ -62,14 +69,18 @@ static __device__ __forceinline__ u32 inside_of(const Place &place, u32 rank)
 /* ---- Differences ---- */
 
 /*
- * A difference along a dimension, counted from 0, in place: the `taken`-th of all. The one along the last dimension takes what other warps
- * gave before the last barrier; the others stay in the warp.
+ * Takes the `taken`-th difference of the tile, in place, along dimension `along`, counted from 0. A
+ * difference along the last dimension uses the numbers that other warps stored in `given` before
+ * the last barrier; other differences need only the numbers of the warp.
  */
 static __device__ __forceinline__ void difference(u32 v[8], u32 rank, u32 along, u32 taken, const u32 *given)
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
     if (along == 0) {
-        /* Where lines continue one another, lane 0 goes on from the last lane of the line before. */
+        /*
+         * In 1-D lines continue one another: lane 0 subtracts the last lane's value of the line
+         * before.
+         */
         const int chain = rank == 1;
         u32 carry = chain && warp > 0 ? given[WARPS * (taken & 1) + warp - 1] : 0;
         for (u32 k = 0; k < 8; k++) {
@@ -90,7 +101,10 @@ static __device__ __forceinline__ void difference(u32 v[8], u32 rank, u32 along,
     }
 }
 
-/* Gives the other warps what they need if the next difference is along this dimension. */
+/*
+ * Stores in `given` the numbers that other warps need if the next difference is along dimension
+ * `along`.
+ */
 static __device__ __forceinline__ void give(const u32 v[8], u32 rank, u32 along, u32 taken, u32 *given)
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
@@ -107,7 +121,10 @@ static __device__ __forceinline__ void give(const u32 v[8], u32 rank, u32 along,
     }
 }
 
-/* What the lines of a warp cost, and from bit 16 on how many of its columns have a magnitude of 2^31. */
+/*
+ * Returns the cost of the warp's lines in bits; from bit 16 on the number of columns with a
+ * magnitude of 2^31.
+ */
 static __device__ __forceinline__ u32 cost_of(const u32 v[8])
 {
     u32 column = 0;
@@ -118,7 +135,7 @@ static __device__ __forceinline__ u32 cost_of(const u32 v[8])
 
 /* ---- Encoder ---- */
 
-/* Collects the thread's values. Places beyond the array repeat what is before them. */
+/* Loads the thread's values. Places beyond the array repeat the last value before them. */
 static __device__ __forceinline__ void collect(const real *x, const real *later, const Grid &grid, const Place &place, real v[8])
 {
     const Corner c = corner_of((u32)grid.rank);
@@ -136,14 +153,17 @@ static __device__ __forceinline__ void collect(const real *x, const real *later,
         v[k] = later[at[k]] - v[k];
 }
 
-/* The residuals of a tile, and how many differences they are. */
+/* The residuals of a tile, and the number of differences that led to them. */
 struct Best {
     u32 v[8];
     u32 taken;
-    u32 cost; /* 0: all numbers are 0; from bit 16 on: it cannot be coded */
+    u32 cost; /* 0: all numbers are 0; from bit 16 on: the tile cannot be coded */
 };
 
-/* Goes on to the next number of differences while that costs less. The whole block calls it; before the last barrier all gave `best->v`. `costs`: zeros. */
+/*
+ * Takes more differences as long as the cost falls. The whole block calls this function; all
+ * threads called `give` with `best->v` before the last barrier. `costs`: zeros.
+ */
 static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given, u32 *costs)
 {
     u32 along = 0;
@@ -174,11 +194,11 @@ static __device__ __forceinline__ void predict(Best *best, u32 rank, u32 *given,
     }
 }
 
-/* A row of residuals on its way into a tile, and what of the tile lies before it. */
+/* A row of residuals to be written, and how much of the tile is before the row. */
 struct Row {
     u32 v[8]; /* magnitudes */
     u32 width;
-    u32 signs; /* of those that are not 0 */
+    u32 signs; /* signs of the residuals that are not 0 */
     u32 bytes_before, signs_before;
 };
 
@@ -192,7 +212,7 @@ struct Rows {
 static __device__ __forceinline__ u32 rows_at(const Rows &rows) { return 2 + 32 * rows.bits; }
 static __device__ __forceinline__ u32 size_of(const Rows &rows) { return rows_at(rows) + rows.bytes + (rows.signs + 7) / 8; }
 
-/* What the warps find out together. */
+/* Shared memory through which the warps of a tile exchange results. */
 struct Shared {
     u32 costs[4];
     u32 least, most; /* widths */
@@ -200,7 +220,10 @@ struct Shared {
     u32 signs[TILE / 32 + 1];
 };
 
-/* The thread's row, and all of them. There is a barrier in it, after which `numbers` may be used for something else. */
+/*
+ * Makes the thread's row and returns what all rows have in common. This function contains a
+ * barrier; behind it `numbers` may be used for something else.
+ */
 static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u32 *numbers, Shared *shared, Row *row)
 {
     const u32 warp = threadIdx.x / 32;
@@ -230,7 +253,9 @@ static __device__ __forceinline__ Rows make_rows(const Best &best, u32 inside, u
     return Rows{shared->least, width_of(shared->most - shared->least), all & 0xFFFF, all >> 16};
 }
 
-/* All of a tile but its signs, which lie ready in `signs`, zeros at first. */
+/*
+ * Writes the bytes of a tile except for its signs, which are collected in `signs`, zeros at first.
+ */
 static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row, u32 taken, u32 level, u8 *to, u32 *signs)
 {
     const u32 lane = lane_id();
@@ -238,7 +263,7 @@ static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row
         to[0] = (u8)(rows.least | rows.bits << 5);
         to[1] = (u8)(taken | level << 3);
     }
-    /* A byte is one bit of the widths of eight rows, which are those of eight lanes. */
+    /* A byte is one bit of the widths of eight rows, which eight lanes hold. */
     const u32 width = row.width - rows.least;
     u32 own = 0;
     for (u32 bit = 0; bit < rows.bits; bit++) {
@@ -263,7 +288,10 @@ static __device__ __forceinline__ void put_rows(const Rows &rows, const Row &row
         atomicOr(&signs[word + 1], high);
 }
 
-/* Word m of the values of a tile that is stored as it is; the one before the first ends with AS_IS. */
+/*
+ * Returns word m of the values of a raw tile. The word before the first ends with AS_IS, the first
+ * byte of a raw tile.
+ */
 static __device__ u32 word_of_values(const real *x, const real *later, const Grid &grid, const Place &place, i32 m)
 {
     const u32 i = (u32)m / (sizeof(real) / 4);
@@ -282,7 +310,7 @@ static __device__ u32 word_of_values(const real *x, const real *later, const Gri
 
 static __device__ void put_as_is(const real *x, const real *later, const Grid &grid, const Place &place, u64 address, u32 bytes)
 {
-    /* Behind the first byte, the words of the tile are those of the values shifted by it. */
+    /* The first byte of the tile is AS_IS; the words of the values follow, shifted by one byte. */
     for (u32 j = threadIdx.x; j < words_of(address, bytes); j += blockDim.x) {
         u32 w[3];
         for (u32 k = 0; k < 3; k++)
@@ -292,8 +320,11 @@ static __device__ void put_as_is(const real *x, const real *later, const Grid &g
 }
 
 /*
- * Tells of the size of a tile, 0 for an empty one, and of what it adds to where the next one begins: the last one of a group has the
- * sizes of all behind it. First warp. The blocks before have all begun, and tell without waiting for others.
+ * Publishes the size of a tile in bytes (0 for an empty tile) and returns the number of bytes that
+ * the tile adds to the payload. The last tile of a group also adds the table of sizes of its group,
+ * 2 bytes per stored tile; *stored then says which tiles of the group are stored. The first warp
+ * calls this function. Waiting for the sizes of the group is safe: the blocks of the earlier tiles
+ * have begun and publish their sizes without waiting for other blocks.
  */
 static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 size, volatile u32 *sizes, volatile u64 *status, u64 *stored)
 {
@@ -319,7 +350,10 @@ static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 
     return sum;
 }
 
-/* The end of a group: which of its tiles are stored, and their sizes. First warp. */
+/*
+ * Writes the end of a group: which of its tiles are stored, and their sizes. The first warp calls
+ * this function.
+ */
 static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const volatile u32 *sizes, u64 *table, u8 *to)
 {
     const u32 first = tile & ~(GROUP - 1u);
@@ -334,7 +368,10 @@ static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const vol
     }
 }
 
-/* A block per tile. Scratch, zero at first: a word of `status` and one of `sizes` per tile. */
+/*
+ * Codes an array, one block of threads per tile. Working memory, zero at first: one word of
+ * `status` and one of `sizes` per tile.
+ */
 extern "C" __global__ void ENCODER lorenzo_encode(const real *x, const real *later, Grid grid, Job *job, const Quanta *quanta, u64 *status, u32 *sizes)
 {
     __shared__ __align__(16) u32 room[ROOM];
@@ -415,14 +452,14 @@ extern "C" __global__ void ENCODER lorenzo_encode(const real *x, const real *lat
 
 /* ---- Decoder ---- */
 
-/* Where a tile is in the payload, from the end of the table on. */
+/* Where a tile is in the payload, counted from the end of the table. */
 struct Source {
     u64 begin;
-    u32 size;   /* 0: it is empty */
+    u32 size;   /* bytes of the tile; 0: the tile is empty */
     u32 damaged;
 };
 
-/* Finds a tile, and checks its group. One warp. */
+/* Finds a tile and checks the table of its group. One warp calls this function. */
 static __device__ Source find(const Grid &grid, u32 tile, u64 head, const Job *job)
 {
     const u64 *table = (const u64 *)job->payload, group = tile / GROUP, body = job->bytes - head;
@@ -445,7 +482,10 @@ static __device__ Source find(const Grid &grid, u32 tile, u64 head, const Job *j
     return Source{begin + before, is_stored && !damaged ? own : 0, damaged};
 }
 
-/* Sums along the lines of the tile, each for itself, or along all of it; the thread has a row. */
+/*
+ * Prefix sums along each line of the tile, or, with `chain`, along the whole tile. A thread holds a
+ * row.
+ */
 static __device__ __forceinline__ void sum_rows(u32 v[8], int chain, u32 *of_warps)
 {
     for (u32 i = 1; i < 8; i++)
@@ -475,7 +515,10 @@ static __device__ __forceinline__ void sum_own(u32 v[8], u32 times)
             v[k] += v[k - 1];
 }
 
-/* Undoes the differences. The thread has a row, and then its place in eight lines. */
+/*
+ * Inverts the differences. The thread holds a row at first, and its place in each of eight lines at
+ * the end.
+ */
 static __device__ __forceinline__ void sum_all(u32 v[8], u32 rank, u32 taken, u32 *numbers, u32 (*of_warps)[WARPS])
 {
     const u32 warp = threadIdx.x / 32, lane = lane_id();
@@ -498,7 +541,7 @@ static __device__ __forceinline__ void sum_all(u32 v[8], u32 rank, u32 taken, u3
         sum_own(v, (taken + 1) / 3);
     for (u32 i = 0; rank == 2 && i < taken / 2; i++) {
         sum_own(v, 1);
-        /* Sums of columns go where the numbers were, when all have read these. */
+        /* The sums of columns overwrite the numbers after all threads have read them. */
         if (i == 0)
             __syncthreads();
         numbers[256 * i + LINE * warp + lane] = v[7];
@@ -512,8 +555,9 @@ static __device__ __forceinline__ void sum_all(u32 v[8], u32 rank, u32 taken, u3
 }
 
 /*
- * The residuals of a tile, whose bytes are in shared memory from byte `shift` on, as rows; 0: it is damaged. `sums`: two times WARPS.
- * When the block has passed the next barrier, the bytes are not needed any more.
+ * Decodes the residuals of a tile as rows. The bytes of the tile are in shared memory, from byte
+ * `shift` on. `sums`: two times WARPS words. Returns 0 if the tile is damaged. Behind the next
+ * barrier the bytes are not needed any more.
  */
 static __device__ __forceinline__ int get_rows(const u32 *words, u32 shift, u32 size, u32 (*sums)[WARPS], u32 v[8])
 {
@@ -566,7 +610,7 @@ static __device__ __forceinline__ int get_rows(const u32 *words, u32 shift, u32 
     return 1;
 }
 
-/* Writes the thread's places of a tile that is stored as it is. */
+/* Writes the thread's places of a raw tile. */
 static __device__ void get_as_is(real *x, const real *whole, const Grid &grid, const Place &place, u64 address)
 {
     const Corner c = corner_of((u32)grid.rank);
@@ -595,7 +639,7 @@ static __device__ __forceinline__ void put_values(real *x, const real *whole, co
             x[at + k * stride] = values[k];
 }
 
-/* A block per tile, from the first on. */
+/* Decodes an array from tile `first` on, one block of threads per tile. */
 extern "C" __global__ void __launch_bounds__(256) lorenzo_decode(real *x, const real *later, Grid grid, Job *job, u32 first)
 {
     __shared__ __align__(16) u32 room[ROOM];

@@ -1,12 +1,17 @@
 /*
- * What lorenzo and cuszp share: src/codec/quantize.rs, and the bytes of pieces that begin at any address. Blocks have 256 threads, which
- * code 2048 values: a warp has eight lines of 32, first a lane one place of each, then a lane eight neighbours, a row.
+ * What lorenzo and cuszp share: the quantiser of src/codec/quantize.rs, and strings of bytes that
+ * begin at any address. Blocks have 256 threads, which code 2048 values. A warp has eight lines of
+ * 32 values. First, a lane holds one place of each line; then a lane holds eight neighbouring
+ * values, a row.
  */
 #define LINE 32
 #define TILE 2048
 #define WARPS 8
 
-/* Registers for four blocks of a multiprocessor at least, which encoders of FP64 need to be held to. */
+/*
+ * The encoders of FP64 must leave registers for at least four blocks per multiprocessor; without
+ * the explicit limit the compiler uses more registers.
+ */
 #if FP64
 #define ENCODER __launch_bounds__(256, 4)
 #else
@@ -27,11 +32,11 @@ struct Quantum {
     real step, inverse, bound;
 };
 
-/* What an array is quantised with. */
+/* The quanta of an array. */
 struct Quanta {
     Quantum of[3];
     double unit;
-    u32 levels; /* 0: not a bound to code with */
+    u32 levels; /* number of quanta in `of`; 0: no array can be coded with this bound */
 };
 
 static __device__ double power_of_two(i32 n) { return double_of((u64)(1023 + n) << 52); }
@@ -45,7 +50,7 @@ static __device__ __forceinline__ real magnitude_of(real x)
 #endif
 }
 
-/* Rounds towards zero. */
+/* Rounds x >= 0 towards zero. */
 static __device__ real down(double x)
 {
     const real near = (real)x;
@@ -60,7 +65,7 @@ static __device__ Quantum quantum_of(double unit, double bound, u32 level)
     return Quantum{step, 1 / step, down(bound * (1.0 - power_of_two(-20)))};
 }
 
-/* The whole number in the sum of it and MAGIC. */
+/* Returns the integer that was added to MAGIC. */
 static __device__ __forceinline__ i32 whole(real sum)
 {
 #if FP64
@@ -70,7 +75,7 @@ static __device__ __forceinline__ i32 whole(real sum)
 #endif
 }
 
-/* Quantises a value; 0 if it does not come back within the bound, as NaN does not. */
+/* Quantises a value. Returns 0 if the decoded value is outside the bound, as it is for NaN. */
 static __device__ __forceinline__ u32 quantise(real x, const Quantum &quantum, u32 *q)
 {
     const i32 number = whole(x * quantum.inverse + MAGIC);
@@ -78,9 +83,9 @@ static __device__ __forceinline__ u32 quantise(real x, const Quantum &quantum, u
     return magnitude_of(x - (real)number * quantum.step) <= quantum.bound;
 }
 
-/* ---- Which quantum ---- */
+/* ---- Choice of the quantum ---- */
 
-/* Whether there is a quantum to be measured for the bound of a mean square. */
+/* Returns true if the bound is on the mean square and a larger quantum must be measured for it. */
 static __device__ int is_measured(const Job *job)
 {
     return job->rms && job->bound >= power_of_two(LEAST_BOUND) && job->bound <= power_of_two(MOST_BOUND) / 4.0;
@@ -88,7 +93,9 @@ static __device__ int is_measured(const Job *job)
 
 static __device__ double measured_unit(const Job *job) { return 3.4641016151377546 * job->bound; }
 
-/* `choose`, with what was measured. */
+/*
+ * Chooses the quanta as `choose` of quantize.rs does, from the measured sum of squares and count.
+ */
 static __device__ void choose(const Job *job, u64 sum, u64 count, Quanta *quanta)
 {
     const double least = power_of_two(LEAST_BOUND), most = power_of_two(MOST_BOUND);
@@ -107,7 +114,10 @@ static __device__ void choose(const Job *job, u64 sum, u64 count, Quanta *quanta
         quanta->of[level] = quantum_of(unit, bound, level);
 }
 
-/* Adds up the squares of errors in units of step / 4096, and counts the values that are coded. */
+/*
+ * Sums up the squares of the errors, in units of (step / 4096)^2, and counts the values that are
+ * coded.
+ */
 static __device__ void measure(const real *x, const real *later, u64 n, Job *job)
 {
     const double unit = measured_unit(job);
@@ -133,8 +143,9 @@ static __device__ void measure(const real *x, const real *later, u64 n, Job *job
 }
 
 /*
- * Before the coder's kernel: zeros where it counts, and the quanta. Uses job->work[0] to [2]; the others are the coder's. Which block is
- * the last one, and so has all that was measured, is found by counting them.
+ * Runs before the coder's kernel: sets `words` words of `zeros` to zero and chooses the quanta. The
+ * kernel uses job->work[0] to [2]; the other words are for the coder. Blocks are counted to find
+ * the last one to finish, which has all measurements.
  */
 extern "C" __global__ void quantize_prepare(const real *x, const real *later, u64 n, Job *job, Quanta *quanta, u64 *zeros, u64 words)
 {
@@ -156,7 +167,7 @@ extern "C" __global__ void quantize_prepare(const real *x, const real *later, u6
         choose(job, *(volatile u64 *)&job->work[0], *(volatile u64 *)&job->work[1], quanta);
 }
 
-/* ---- Whole numbers ---- */
+/* ---- Integers ---- */
 
 static __device__ __forceinline__ u32 magnitude(u32 number) { return (i32)number < 0 ? 0 - number : number; }
 
@@ -197,7 +208,10 @@ static __device__ __forceinline__ u32 warp_min(u32 v)
 #endif
 }
 
-/* The sum of what the warps before this one put into shared memory, and of what all did. */
+/*
+ * Returns the sum over the warps before this one of the numbers that the warps stored in shared
+ * memory; *all: the sum over all warps.
+ */
 static __device__ __forceinline__ u32 sum_of_warps(const u32 *of_warps, u32 *all)
 {
     const u32 own = lane_id() < WARPS ? of_warps[lane_id()] : 0;
@@ -210,7 +224,7 @@ struct Eight {
     u32 low, high;
 };
 
-/* An 8 x 8 matrix of bits transposed: bit j of byte i becomes bit i of byte j. */
+/* Transposes an 8 x 8 matrix of bits: bit j of byte i becomes bit i of byte j. */
 static __device__ __forceinline__ Eight transposed(Eight m)
 {
     u32 swap = (m.low ^ m.low >> 7) & 0x00AA00AA;
@@ -227,14 +241,14 @@ static __device__ __forceinline__ Eight transposed(Eight m)
     return m;
 }
 
-/* Byte k of four numbers. */
+/* Returns byte k of each of four numbers. */
 static __device__ __forceinline__ u32 four_bytes(u32 a, u32 b, u32 c, u32 d, u32 k)
 {
     const u32 pair = k | (4 + k) << 4;
     return __byte_perm(__byte_perm(a, b, pair), __byte_perm(c, d, pair), 0x5410);
 }
 
-/* Row t of the numbers in shared memory, eight. */
+/* Loads this thread's row of eight numbers from shared memory. */
 static __device__ __forceinline__ void get_row(const u32 *numbers, u32 v[8])
 {
     const uint4 a = ((const uint4 *)numbers)[2 * threadIdx.x], b = ((const uint4 *)numbers)[2 * threadIdx.x + 1];
@@ -250,10 +264,14 @@ static __device__ __forceinline__ void put_row(u32 *numbers, const u32 v[8])
 
 /* ---- Pieces of a stream, which begin at any byte ---- */
 
-/* How many words of four bytes a piece touches. */
+/* Returns how many words of four bytes a piece touches. */
 static __device__ __forceinline__ u32 words_of(u64 address, u32 bytes) { return bytes > 0 ? ((u32)(address & 3) + bytes + 3) / 4 : 0; }
 
-/* Word j of those, of which the bytes are written that are the piece's own: `words[j - 1]` and `words[j]` of it, shifted. */
+/*
+ * Writes word j of a piece. Only the bytes of the piece are written. `before` and `word` are
+ * `words[j - 1]` and `words[j]` of the piece in shared memory, which are shifted to the piece's
+ * address.
+ */
 static __device__ __forceinline__ void put_word(u64 address, u32 bytes, u32 j, u32 before, u32 word)
 {
     const u32 shift = (u32)(address & 3), first = j == 0 ? shift : 0, end = shift + bytes - 4 * j;
@@ -267,14 +285,20 @@ static __device__ __forceinline__ void put_word(u64 address, u32 bytes, u32 j, u
         to[i] = (u8)(shifted >> 8 * i);
 }
 
-/* The whole block writes a piece that is in shared memory, where there is a word more than it has. */
+/*
+ * Copies a piece from shared memory to `address`; the whole block calls this function. `words` must
+ * have one word more than the piece takes.
+ */
 static __device__ void put_piece(u64 address, u32 bytes, const u32 *words)
 {
     for (u32 j = threadIdx.x; j < words_of(address, bytes); j += blockDim.x)
         put_word(address, bytes, j, j == 0 ? 0 : words[j - 1], words[j]);
 }
 
-/* The whole block fetches a piece: its bytes are in `words` from byte `address & 3` on. */
+/*
+ * Copies a piece from `address` to shared memory; the whole block calls this function. The piece
+ * begins at byte `address & 3` of `words`.
+ */
 static __device__ void get_piece(u64 address, u32 bytes, u32 *words)
 {
     const u32 *from = (const u32 *)(address & ~3ull);
@@ -282,13 +306,15 @@ static __device__ void get_piece(u64 address, u32 bytes, u32 *words)
         words[j] = from[j];
 }
 
-/* Four bytes from any byte on, in shared memory. */
+/* Returns four bytes of shared memory that begin at any byte. */
 static __device__ __forceinline__ u32 word_at(const u32 *words, u32 byte)
 {
     return __funnelshift_r(words[byte / 4], words[byte / 4 + 1], 8 * (byte & 3));
 }
 
-/* The bits of a value at any address, of which no byte but its own is read but those of a word. */
+/*
+ * Returns the bits of a value at any address. Only words that contain bytes of the value are read.
+ */
 static __device__ bits value_at(u64 address)
 {
     const u32 *from = (const u32 *)(address & ~3ull);

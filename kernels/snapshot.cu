@@ -1,59 +1,73 @@
 /*
- * Snapshots: what src/codec/snapshot.rs does, in the same order and with the same arithmetic. The host enqueues, for every stream that
- * there may be, the coder's kernels between `fill` and `seal`; which ones do something is decided here.
+ * Snapshots: does what src/codec/snapshot.rs does, in the same order and with the same arithmetic.
+ * For every stream that may be needed the host enqueues the coder's kernels between `fill` and
+ * `seal`; the kernels here decide which of them do something.
  */
 
-/* What an array is like. Minimum and maximum are kept so that they can be compared as whole numbers. */
+/*
+ * Statistics of an array. Minimum and maximum are stored as keys (`key_of`), which compare as
+ * integers.
+ */
 struct Survey {
     u64 min, max;
     u64 nonfinite;
-    u64 first; /* the first value, FP64 */
-    double mean, sigma; /* of the finite values, if the bound depends on them; mean: relative to max |x| */
+    u64 first; /* the first value, as bits of FP64 */
+    /*
+     * mean and standard deviation of the finite values, if the bound depends on them; the mean is
+     * relative to max |x|
+     */
+    double mean, sigma;
 };
 
-/* A field. */
+/* A field of the layout. */
 struct Field {
     u64 values;
     u64 n[3];
-    u32 scalar;   /* 1: FP64 */
-    u32 later;    /* 1 + the field whose previous time level it is, or 0 */
+    u32 scalar;   /* 0: FP32, 1: FP64 */
+    /* 1 + the number of the field whose previous time level this field is, or 0 */
+    u32 later;
     u32 group;
-    u32 index;    /* its number in the layout: fields are in the order of their streams here */
+    /* number of the field in the layout; the array of fields is in the order of their streams */
+    u32 index;
 };
 
 struct Group {
     u32 first, count;
-    u32 failed;   /* the differences do not keep the bounds */
+    u32 failed;   /* 1: the differences do not keep the bounds */
     u32 spare;
-    u64 begin;    /* where its streams begin */
+    u64 begin;    /* where the streams of the group begin */
 };
 
 struct Settings {
     u32 codec, parameter;
-    u32 bounded;  /* it keeps a bound */
-    u32 reject;   /* values that are not finite are an error */
-    u32 mode;     /* of the bound: 0 part of the maximum, 1 absolute, 2 part of the range, 3 root mean square as part of the range; half
-                   * of Bitcomp's delta: 4 part of the maximum, 5 part of the width of +-`sigmas` standard deviations */
+    u32 bounded;  /* 1: the codec keeps a bound */
+    u32 reject;   /* 1: values that are not finite are an error */
+    /*
+     * of the bound: 0 relative to the maximum, 1 absolute, 2 relative to the range, 3 root mean
+     * square relative to the range; half of Bitcomp's delta: 4 relative to the maximum, 5 relative
+     * to the width of +-`sigmas` standard deviations
+     */
+    u32 mode;
     u32 fields, groups;
     u32 spare;
     double value;
     double sigmas;
 };
 
-/* What the host looks at afterwards. */
+/* The result of making or reading a snapshot, for the host. */
 struct State {
-    u64 end;      /* bytes of the snapshot */
-    u64 base;     /* its address */
-    u32 error;    /* 0, or what is wrong: see below */
-    u32 field;    /* with which field */
-    u64 count;    /* how many values */
+    u64 end;      /* length of the snapshot in bytes */
+    u64 base;     /* address of the snapshot */
+    u32 error;    /* 0, ERROR_VALUES or ERROR_STREAM */
+    u32 field;    /* number in the layout of the field with the error */
+    u64 count;    /* number of values with the error */
 };
 #define ERROR_VALUES 1
 #define ERROR_STREAM 2
 
-/* ---- Surveys ---- */
+/* ---- Surveys: statistics of arrays ---- */
 
-/* Finite numbers in the order of whole numbers. */
+/* Returns a key of a finite number; keys compare as integers in the order of the numbers. */
 static __device__ u64 key_of(double x)
 {
     const u64 b = bits_of_double(x);
@@ -113,7 +127,10 @@ static __device__ void report(Survey *s, const Extremes *e)
     add_to(&s->nonfinite, e->nonfinite);
 }
 
-/* x alone; or, where `later` is an array, also that one, if there is a survey for it, and the difference. */
+/*
+ * Surveys the array x; if `later` is not null, also the difference later - x, and `later` itself if
+ * `of_later` is not null.
+ */
 extern "C" __global__ void snapshot_survey(const real *x, const real *later, u64 n, Survey *of_x, Survey *of_later, Survey *of_difference)
 {
     Extremes a = {0, 0, 0, 0}, b = a, d = a;
@@ -141,7 +158,10 @@ extern "C" __global__ void snapshot_survey(const real *x, const real *later, u64
     }
 }
 
-/* The sums that the standard deviation needs: in round 0 of x / max |x|, in round 1 of the squares of what that is off its mean. */
+/*
+ * Sums up, per block, what the standard deviation needs: in round 0 x / max |x|, in round 1 the
+ * squares of the deviations of x / max |x| from its mean.
+ */
 extern "C" __global__ void snapshot_moments(const real *x, const real *later, u64 n, const Survey *s, double *sums, u32 round)
 {
     __shared__ double room[32];
@@ -159,7 +179,10 @@ extern "C" __global__ void snapshot_moments(const real *x, const real *later, u6
         sums[blockIdx.x] = sum;
 }
 
-/* Statistics::of, from the sums of so many blocks. */
+/*
+ * Computes mean (round 0) and standard deviation (round 1) from the sums of `blocks` blocks, as
+ * Statistics::of of src/codec/bitcomp/delta.rs does.
+ */
 extern "C" __global__ void snapshot_sigma(Survey *s, u64 n, const double *sums, u32 blocks, u32 round)
 {
     __shared__ double room[32];
@@ -176,14 +199,14 @@ extern "C" __global__ void snapshot_sigma(Survey *s, u64 n, const double *sums, 
 
 static __device__ double smaller(double a, double b) { return a < b ? a : b; }
 
-/* Delta::of */
+/* Computes Bitcomp's delta as Delta::of of src/codec/bitcomp/delta.rs does. */
 static __device__ double delta_of(double delta, double max)
 {
     const double least = 2.2250738585072014e-308;
     return max == 0 ? 1 : delta > least ? delta : least;
 }
 
-/* ErrorBound::of; NaN does not occur. */
+/* Computes the bound as ErrorBound::of does; NaN does not occur. */
 static __device__ double bound_of(const Settings *settings, const Survey *s, u64 values)
 {
     const double most = 1.7976931348623157e308;
@@ -199,14 +222,14 @@ static __device__ double bound_of(const Settings *settings, const Survey *s, u64
 
 static __device__ double power(int n) { return double_of((u64)(1023 + n) << 52); }
 
-/* error_of */
+/* Returns the largest error that coding can cause, as error_of of the host does. */
 static __device__ double error_of(const Settings *settings, double bound, const Survey *s, u64 values)
 {
     const double max = max_abs(s, values);
     return settings->mode == 3 ? max : smaller(bound, max);
 }
 
-/* SnapshotCodec::code, but for what the coder decides. */
+/* Fills in a job as SnapshotCodec::code does, except for what the coder decides. */
 static __device__ void decide_one(const Settings *settings, Job *job, const Field *field, const Survey *s, double bound, double rounding, u32 reference)
 {
     const double max = max_abs(s, field->values), rest = smaller(bound, bound - rounding);
@@ -231,8 +254,12 @@ static __device__ void decide_one(const Settings *settings, Job *job, const Fiel
     job->go = job->wanted = max <= high && (!settings->bounded || (max >= low && rest >= max / (double)(1 << 28)));
 }
 
-/* SnapshotCodec::compress_group and compress_apart. Surveys: of each field, then of each difference. Jobs: 2 k and 2 k + 1 for field k
- * of the order, in its group and apart. */
+/*
+ * Decides how each field is coded, as SnapshotCodec::compress_group and compress_apart do.
+ * `surveys`: one per field, then one per difference. `jobs`: 2 k for field k (in the order of the
+ * streams) coded in its group, as a difference if it has a later field; 2 k + 1 for the field coded
+ * apart.
+ */
 extern "C" __global__ void snapshot_decide(const Settings *settings, const Field *fields, Group *groups, const Survey *surveys, Job *jobs, double *errors, State *state)
 {
     if (threadIdx.x != 0)
@@ -266,7 +293,7 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
             }
             decide_one(settings, job, field, s, bound, rounding, field->later ? 1 + fields[field->later - 1].index : 0);
         }
-        /* Each by itself, within half the bound of each difference that it is part of. */
+        /* Each field apart, within half the bound of each difference that the field is part of. */
         for (u32 k = group->first; k < end; k++)
             errors[k] = bound_of(settings, &surveys[k], fields[k].values);
         for (u32 k = group->first; k < end; k++) {
@@ -291,7 +318,10 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
 
 static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
 
-/* The payload of what no coder has made; zeros behind every payload; and its checksum. A block has CHECKSUM_RUN threads or a multiple. */
+/*
+ * Writes the payload if no coder has made it, and zeros behind the payload, and sums up the
+ * checksum of the payload. A block has CHECKSUM_RUN threads or a multiple.
+ */
 extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
 {
     if (!job->active)
@@ -299,7 +329,7 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
     const u64 raw = n * sizeof(real);
     const int coded = job->content == 1 && job->go && job->bytes < raw;
     if (job->content == 1 && !coded && job->reference)
-        return; /* seal gives the group up */
+        return; /* snapshot_seal codes the group apart */
     const u64 bytes = job->content == 2 ? 8 : coded ? job->bytes : raw, words = (padded(bytes) - HEADER) / 8;
     u64 *to = (u64 *)job->payload, sum = 0;
     const u64 begin = (u64)blockIdx.x * blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x, key = checksum_key(8 + begin);
@@ -326,7 +356,10 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
     add_to(&job->sum, sum);
 }
 
-/* Header::seal, for field k of the order, whose job is number `at`. Job `next`, if there is one, begins behind it. */
+/*
+ * Writes the header of field k (in the order of the streams), whose job has number `at`, as
+ * Header::seal does. Job `next`, if there is one, begins behind this stream.
+ */
 extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *fields, Group *groups, u32 k, Job *jobs, u32 at, u32 next, State *state)
 {
     if (threadIdx.x != 0)
@@ -340,7 +373,7 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
     if (job->active) {
         const int coded = job->content == 1 && job->go && job->bytes < raw;
         if (job->content == 1 && !coded && job->reference) {
-            /* A difference that cannot be coded: all fields of the group apart. */
+            /* A difference that cannot be coded: all fields of the group are coded apart. */
             group->failed = 1;
             state->end = group->begin;
             for (u32 i = group->first; i < group->first + group->count; i++) {
@@ -370,7 +403,10 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
 
 /* ---- Reading ---- */
 
-/* Reads and checks all headers, as Header::open and check_header. Jobs: one per field of the order. */
+/*
+ * Reads and checks all headers as Header::open and check_header do. `jobs`: one per field, in the
+ * order of the streams.
+ */
 extern "C" __global__ void snapshot_open(const Settings *settings, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes)
 {
     if (threadIdx.x != 0)
@@ -415,7 +451,7 @@ extern "C" __global__ void snapshot_open(const Settings *settings, const Field *
         state->error = ERROR_STREAM;
 }
 
-/* Adds up the checksum of one payload. A block has CHECKSUM_RUN threads or a multiple. */
+/* Sums up the checksum of one payload. A block has CHECKSUM_RUN threads or a multiple. */
 extern "C" __global__ void snapshot_verify(Job *job)
 {
     if (!job->active)
@@ -433,7 +469,7 @@ extern "C" __global__ void snapshot_verify(Job *job)
     add_to(&job->sum, sum);
 }
 
-/* Nothing is decoded of a snapshot of which a bit has changed. */
+/* Compares the checksums. If one of them is wrong, nothing of the snapshot is decoded. */
 extern "C" __global__ void snapshot_judge(const Settings *settings, const Field *fields, Job *jobs, State *state)
 {
     if (threadIdx.x != 0)
@@ -447,7 +483,7 @@ extern "C" __global__ void snapshot_judge(const Settings *settings, const Field 
     }
 }
 
-/* Values that are not coded. */
+/* Writes the values of a stream that is not coded. */
 extern "C" __global__ void snapshot_spread(real *x, const real *later, u64 n, const Job *job)
 {
     if (!job->active || job->content == 1)
@@ -458,7 +494,7 @@ extern "C" __global__ void snapshot_spread(real *x, const real *later, u64 n, co
         store(x, whole, i, job->content == 2 ? (real)job->value : from[i]);
 }
 
-/* Tells of coders that found their streams damaged. */
+/* Reports the first stream that its coder found damaged. */
 extern "C" __global__ void snapshot_conclude(const Settings *settings, const Field *fields, const Job *jobs, State *state)
 {
     if (threadIdx.x != 0)

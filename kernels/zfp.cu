@@ -1,8 +1,10 @@
 /*
- * zfp: src/codec/zfp, whose words are used here. A thread has one block of 4^D values, in registers for the transform; neighbours in x
- * are neighbours in a warp, so that a row of 4 of all of them is one access to consecutive addresses. Bit planes lie in shared memory, a
- * row of it per thread: which one comes next depends on the values, and registers cannot be indexed. The rows have an odd number of words,
- * and so each lane a bank of its own.
+ * The codec zfp; src/codec/zfp describes the format and defines the terms. A thread codes one block
+ * of 4^D values, which are in registers for the transform. Neighbouring lanes of a warp have
+ * neighbouring blocks in x, so that the same row of 4 of all of them is one access to consecutive
+ * addresses. The bit planes are in shared memory, one row of it per thread: which plane comes next
+ * depends on the values, and registers cannot be indexed. The rows have an odd number of words, so
+ * that the lanes of a warp use different banks.
  */
 #if FP64
 typedef i64 Int;
@@ -15,19 +17,25 @@ typedef i32 Int;
 #endif
 #define WIDTH (8 * (u32)sizeof(real))
 #define BIAS ((1u << (EXPONENT - 1)) - 1)
-/* The least biased exponent of which the factor to fixed point is finite. */
+/* The smallest biased exponent whose factor to fixed point is finite. */
 #define LEAST (WIDTH - 2)
 
-/* Threads of a block for D dimensions: rows of shared memory for all of them are below 48 KB. Multiples of 64, so that the blocks of a
- * block of threads fill whole words of the stream. */
+/*
+ * Threads of a block for D dimensions. The rows of shared memory of all threads must take less than
+ * 48 KB. Multiples of 64, so that the blocks of values of a block of threads fill whole words of
+ * the stream.
+ */
 #define THREADS 128
 #if FP64
 #define THREADS_3 64
 #else
 #define THREADS_3 128
 #endif
-/* Blocks of 3-D that shared memory of a multiprocessor has room for: registers are kept low enough for as many. One less in the decoder of
- * FP32 leaves a part of that memory to the stream, which it reads by way of the cache. */
+/*
+ * For 3-D, the number of blocks of threads for which a multiprocessor has shared memory; registers
+ * are limited to allow as many blocks. The decoder of FP32 uses one block less: this leaves memory
+ * to the L1 cache, through which the decoder reads the stream.
+ */
 #if __CUDA_ARCH__ >= 900
 #define BLOCKS_3 6
 #else
@@ -36,23 +44,29 @@ typedef i32 Int;
 
 template <int D> struct Spec {
     static const u32 SIZE = 1u << 2 * D;
-    /* Bit planes of a block beyond its biased exponent. */
+    /* A block with the biased exponent e has min(WIDTH, e + PLANES) bit planes. */
     static const u32 PLANES = 1074 + 2 * (D + 1) - BIAS;
-    /* Where the planes are in a row. The code of 3-D blocks grows into those that have been read: a plane takes at most 64 bits and one for
-     * every coefficient that it makes known, all planes so far and the head at most two words more than they have themselves. The others
-     * have room for all of it in front of them. */
+    /*
+     * Word of a row at which the planes begin. In 3-D the code of a block overwrites planes that
+     * have been read: a plane takes at most 64 bits and one bit for every coefficient that becomes
+     * significant, so that all planes so far and the head take at most two words more than the
+     * planes themselves. In 1-D and 2-D all of the code fits in front of the planes.
+     */
     static const u32 FIRST = D == 3 ? 2 : SIZE * WIDTH / 32 + 3;
     static const u32 WORDS = D == 2 ? 32 : SIZE * WIDTH / 32;
     static const u32 ROW = (FIRST + WORDS) | 1;
-    /* Rows of nothing but planes. */
+    /* Words of a row that has only planes. */
     static const u32 PLANE_ROW = WORDS | 1;
 };
 
-/* Planes of 64 coefficients, and of fewer. */
+/* The type of a plane: 64 coefficients in 3-D, fewer otherwise. */
 template <int D> struct PlaneOf { typedef u32 type; };
 template <> struct PlaneOf<3> { typedef u64 type; };
 
-/* Coefficients by total sequency: `lanes::ORDER_1` to `ORDER_3`. */
+/*
+ * Returns the place of the i-th coefficient by total sequency: `ORDER_1` to `ORDER_3` of
+ * src/codec/zfp/lanes.rs.
+ */
 template <int D> static __device__ __forceinline__ u32 order(u32 i)
 {
     constexpr u8 plane[16] = {0, 1, 4, 5, 2, 8, 6, 9, 3, 12, 10, 7, 13, 11, 14, 15};
@@ -73,8 +87,8 @@ struct __align__(16) Four {
 };
 
 struct Block {
-    u64 first;  /* its first value */
-    u32 n[3];   /* its values within the array */
+    u64 first;  /* index of the block's first value */
+    u32 n[3];   /* extents of the block inside the array */
 };
 
 template <int D> static __device__ __forceinline__ u64 blocks_of(Extents n)
@@ -99,13 +113,16 @@ template <int D> static __device__ __forceinline__ Block block_at(Extents n, u64
     return b;
 }
 
-/* The value that stands for value i of a row of 4 of which the array has n. */
+/*
+ * Returns the index of the value that stands for value i of a row of 4 of which n values are inside
+ * the array.
+ */
 static __device__ __forceinline__ u32 padded(u32 i, u32 n) { return i < n ? i : i == 3 ? 0 : n - 1; }
 
-/* Whether rows of 4 can be loaded and stored at once. */
+/* Returns true if rows of 4 values can be loaded and stored at once. */
 static __device__ __forceinline__ int is_aligned(const real *x, Extents n) { return (u64)x % 16 == 0 && n.n[0] % 4 == 0; }
 
-/* Row r of a block, and the values that stand for those that the array does not have. */
+/* Loads row r of a block; values outside the array are padded. */
 static __device__ __forceinline__ Four load_row(const real *x, Extents n, const Block &b, u32 r, int aligned)
 {
     const real *from = x + b.first + n.n[0] * (padded(r % 4, b.n[1]) + n.n[1] * padded(r / 4, b.n[2]));
@@ -118,7 +135,7 @@ static __device__ __forceinline__ Four load_row(const real *x, Extents n, const 
     return f;
 }
 
-/* Value i of a block in the words of its thread. */
+/* Returns value i of a block from the words of its thread. */
 static __device__ __forceinline__ real staged(const u32 *words, u32 i)
 {
 #if FP64
@@ -138,8 +155,11 @@ static __device__ __forceinline__ void stage(u32 *words, u32 i, real v)
 #endif
 }
 
-/* A block to the words of its thread. By way of them only a few rows at once need registers, and addresses; the transform, which does
- * without these, needs most of what a thread can have. */
+/*
+ * Loads a block into the words of its thread in shared memory. Through shared memory only a few
+ * rows at a time need registers for values and addresses; the transform, which needs no addresses,
+ * needs most of the registers that a thread can have.
+ */
 template <int D> static __device__ __forceinline__ void gather(const real *x, const real *later, Extents n, const Block &b, u32 *words)
 {
     const int aligned = is_aligned(x, n) && is_aligned(later, n);
@@ -177,15 +197,18 @@ template <int D> static __device__ __forceinline__ void scatter(real *x, const r
     }
 }
 
-/* ---- The transform: lanes.rs ---- */
+/* ---- The transform, as in src/codec/zfp/lanes.rs ---- */
 
-/* 2^(WIDTH - 2 - e), e being the exponent without its bias; 0 where that overflows. */
+/*
+ * Returns 2^(WIDTH - 2 - e), where e is the exponent without its bias; 0 where this factor
+ * overflows.
+ */
 static __device__ __forceinline__ real to_fixed(u32 exponent)
 {
     return real_of((bits)(exponent < LEAST ? 0 : LEAST + 2 * BIAS - exponent) << (DIGITS - 1));
 }
 
-/* 2^(e - WIDTH + 2); denormal, or 0, where it must be. */
+/* Returns 2^(e - WIDTH + 2); a denormal number or 0 where the type requires it. */
 static __device__ __forceinline__ real from_fixed(u32 exponent)
 {
     if (exponent > LEAST)
@@ -193,7 +216,7 @@ static __device__ __forceinline__ real from_fixed(u32 exponent)
     return real_of(exponent + DIGITS > LEAST + 1 ? (bits)1 << (exponent + DIGITS - 2 - LEAST) : 0);
 }
 
-/* Values to fixed point; the biased exponent, 0 of a block of zeros. */
+/* Turns values into fixed-point numbers c. Returns the biased exponent; 0 for a block of zeros. */
 template <int D> static __device__ __forceinline__ u32 quantize(const u32 *words, bits *c)
 {
     bits largest = 0;
@@ -213,7 +236,7 @@ template <int D> static __device__ __forceinline__ u32 quantize(const u32 *words
 
 static __device__ __forceinline__ bits half(bits x) { return (bits)((Int)x >> 1); }
 
-/* 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2), by lifting. */
+/* Transforms 4 values by lifting; the matrix is 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2). */
 static __device__ __forceinline__ void lift(bits &x, bits &y, bits &z, bits &w)
 {
     x = half(x + w), w -= x;
@@ -223,7 +246,7 @@ static __device__ __forceinline__ void lift(bits &x, bits &y, bits &z, bits &w)
     w += half(y), y -= half(w);
 }
 
-/* 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1), by lifting. */
+/* Transforms back by lifting; the matrix is 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1). */
 static __device__ __forceinline__ void unlift(bits &x, bits &y, bits &z, bits &w)
 {
     y += half(w), w -= half(y);
@@ -263,7 +286,10 @@ template <int D> static __device__ __forceinline__ void correlate(bits *c)
 
 /* ---- Bit planes ---- */
 
-/* The bits above those of the low half of every `BY` * 2 change places with those below of the row that is BY further. */
+/*
+ * One step of the transposition: in every group of 2 BY bits the upper BY bits of row i and the
+ * lower BY bits of row i + BY change places.
+ */
 template <u32 BY> static __device__ __forceinline__ void exchange(u32 *a, u32 mask)
 {
 #pragma unroll
@@ -286,23 +312,27 @@ static __device__ __forceinline__ void transpose(u32 *a)
 }
 
 /*
- * Where the planes are: of 3-D blocks two words each, from the top; of 2-D blocks plane p is the low half of word p, and of FP64
- * plane p + 32 is that and plane p the high half. Matrix m of those that are transposed has the word of these coefficients in its row i:
+ * Where the planes of a block are in its words. In 3-D a plane has two words; the top plane comes
+ * first. In 2-D plane p of FP32 is the low half of word p; of FP64, plane p + 32 is the low half of
+ * word p and plane p its high half. In 1-D the planes stay in the coefficients.
+ *
+ * The planes come from transposed matrices of 32 x 32 bits. Row i of matrix m is a part of this
+ * coefficient:
  */
 template <int D> static __device__ __forceinline__ u32 matrices() { return D == 1 ? 0 : D == 2 ? 1 : WIDTH / 16; }
 template <int D> static __device__ __forceinline__ u32 coefficient(u32 m, u32 i) { return D == 2 ? i % 16 : i + m % 2 * 32; }
-/* ... which is shifted by so much, WIDTH if there is none; */
+/* ... shifted right by this number of bits; WIDTH means a row of zeros ... */
 template <int D> static __device__ __forceinline__ u32 shift(u32 m, u32 i)
 {
     return D == 2 ? (i < 16 ? WIDTH - 32 : FP64 ? 0 : WIDTH) : WIDTH - 32 - m / 2 * 32;
 }
-/* and plane i of it is word: */
+/* ... and row i of the transposed matrix m becomes this word of the planes. */
 template <int D> static __device__ __forceinline__ u32 place(u32 m, u32 i)
 {
     return D == 2 ? i : 2 * (m / 2 * 32 + 31 - i) + m % 2;
 }
 
-/* Coefficients to planes. */
+/* Turns coefficients into bit planes. */
 template <int D> static __device__ __forceinline__ void split(const bits *c, u32 *planes)
 {
 #pragma unroll
@@ -320,7 +350,7 @@ template <int D> static __device__ __forceinline__ void split(const bits *c, u32
     }
 }
 
-/* Planes to coefficients. */
+/* Turns bit planes into coefficients. */
 template <int D> static __device__ __forceinline__ void join(const u32 *planes, bits *c)
 {
 #pragma unroll
@@ -369,7 +399,7 @@ template <int D> static __device__ __forceinline__ u32 lowest(u32 exponent)
     return WIDTH > exponent + Spec<D>::PLANES ? WIDTH - exponent - Spec<D>::PLANES : 0;
 }
 
-/* ---- Encoding: embed.rs ---- */
+/* ---- Encoding, as in src/codec/zfp/embed.rs ---- */
 
 struct Writer {
     u32 *row;
@@ -377,7 +407,7 @@ struct Writer {
     u64 open;
 };
 
-/* Appends `count` <= 32 bits; those beyond them are 0. */
+/* Appends the lowest `count` <= 32 bits of x. All higher bits of x must be zero. */
 static __device__ __forceinline__ void put(Writer &out, u32 x, u32 count)
 {
     out.open |= (u64)x << out.fill;
@@ -389,7 +419,7 @@ static __device__ __forceinline__ void put(Writer &out, u32 x, u32 count)
     }
 }
 
-/* The bits of every byte, each 1 twice. */
+/* For every byte its bits, with each 1 written twice. */
 struct Doubled {
     u16 of[256];
 
@@ -402,8 +432,11 @@ struct Doubled {
 };
 static __device__ const Doubled DOUBLED;
 
-/* The group tests of coefficients n and up, whose bits are these, not all 0, behind the first 1: 16 coefficients at once. Returns the
- * first coefficient not tested. */
+/*
+ * Writes the group tests of the bits `rest`, not all 0, of coefficients n and up, without the first
+ * test's 1. The loop handles 16 coefficients at a time. Returns the number of the first coefficient
+ * not tested.
+ */
 template <int D> static __device__ __forceinline__ u32 put_tests(Writer &out, typename PlaneOf<D>::type rest, u32 n, const u16 *doubled)
 {
     for (;;) {
@@ -415,14 +448,17 @@ template <int D> static __device__ __forceinline__ u32 put_tests(Writer &out, ty
             n += 16;
             continue;
         }
-        /* The last 1 is followed by 0, and the block's last coefficient by nothing, nor is it there itself. */
+        /*
+         * A 0 follows the last 1. If the last 1 belongs to the block's last coefficient, neither
+         * this 1 nor the 0 is written.
+         */
         const u32 known = 32 - __clz((i32)part), count = known + ones - (n + known == Spec<D>::SIZE ? 2 : 0);
         put(out, x & low(known + ones - 1) & low(count), count);
         return n + known;
     }
 }
 
-/* Writes the block of this exponent, `end` bits, into its row. */
+/* Writes a block with this exponent, `end` bits, into its row. */
 template <int D> static __device__ __forceinline__ void encode_block(const bits *c, u32 *row, u32 exponent, u32 end, const u16 *doubled)
 {
     typedef typename PlaneOf<D>::type Plane;
@@ -452,7 +488,7 @@ template <int D> static __device__ __forceinline__ void encode_block(const bits 
         row[out.at] = 0;
 }
 
-/* Word i of the stream that `count` blocks of `size` bits in their rows make. */
+/* Returns word i of the stream that `count` blocks of `size` bits in their rows make. */
 template <int D> static __device__ __forceinline__ u64 word_at(const u32 *rows, u32 i, u32 size, u32 count)
 {
     u32 block = 64 * i / size, at = 64 * i % size, have = 0;
@@ -505,7 +541,7 @@ static __device__ __forceinline__ void encode(const real *x, const real *later, 
 
 /* ---- Decoding ---- */
 
-/* 64 bits are always at hand, and the word behind them is on its way. */
+/* Reads bits: 64 bits are available at any time, and the word behind them is being loaded. */
 struct Reader {
     const u64 *from;
     u64 next, bytes;
@@ -513,7 +549,7 @@ struct Reader {
     u32 shift;
 };
 
-/* Word i of the payload; 0 behind it. */
+/* Returns word i of the payload; words behind the payload are 0. */
 static __device__ __forceinline__ u64 word_of(const Reader &in, u64 i)
 {
     if (8 * i >= in.bytes)
@@ -532,7 +568,7 @@ static __device__ __forceinline__ Reader reader_at(const Job *job, u64 at)
 
 static __device__ __forceinline__ u64 peek(const Reader &in) { return in.word[0] >> in.shift | in.word[1] << 1 << (63 - in.shift); }
 
-/* `count` <= 64. */
+/* Skips `count` <= 64 bits. */
 static __device__ __forceinline__ void skip(Reader &in, u32 count)
 {
     in.shift += count;
@@ -545,8 +581,14 @@ static __device__ __forceinline__ void skip(Reader &in, u32 count)
 }
 
 /*
- * Group tests, 8 bits of them at once. By whether the last bit was a test that said 1, or a 0 behind it, so that a 1 is to come, and the
- * bits: those of the coefficients; from bit 8 on how many these are; from 12 on how many bits were read; 16: a 1 is to come; 17: the end.
+ * A table for group tests, 8 bits at a time. Index: bit 8 is set if the bits continue a run (a test
+ * said 1, and its 1 is still to come); bits 0 to 7 are the next bits of the stream. Entry:
+ *
+ * bits  0 ...  7: the bits of the coefficients
+ * bits  8 ... 11: number of coefficients
+ * bits 12 ... 15: number of bits read
+ * bit  16: a run is open; its 1 is still to come
+ * bit  17: the group tests have ended
  */
 struct Tests {
     u32 of[512];
@@ -568,7 +610,7 @@ struct Tests {
 };
 static __device__ const Tests TESTS;
 
-/* Reads the planes of a block of `end` bits, those of 1-D into c. Returns its biased exponent. */
+/* Reads the planes of a block of `end` bits; in 1-D they go into c. Returns its biased exponent. */
 template <int D> static __device__ __forceinline__ u32 decode_block(Reader &in, bits *c, u32 *planes, u32 end, const u32 *tests)
 {
     typedef typename PlaneOf<D>::type Plane;
@@ -582,7 +624,10 @@ template <int D> static __device__ __forceinline__ u32 decode_block(Reader &in, 
         Plane x = (Plane)(peek(in) & low_of_64(known));
         skip(in, known);
         at += known;
-        /* Where the block ends, or one coefficient is left, the 1 that is to come is not there. */
+        /*
+         * `open` is 1 if a run's 1 is still to come. If the block ends in the run, or only one
+         * coefficient is left, this 1 is not in the stream.
+         */
         u32 open = 0;
         while (at < end && n + open < Spec<D>::SIZE) {
             const u64 next = peek(in);
@@ -612,7 +657,7 @@ template <int D> static __device__ __forceinline__ u32 decode_block(Reader &in, 
             x |= (Plane)1 << n++;
         put_plane<D>(c, planes, --plane, x);
     }
-    /* What was cut is 0. */
+    /* Planes that were cut off are 0. */
     while (D == 3 && plane > 0)
         put_plane<D>(c, planes, --plane, 0);
     return exponent;
@@ -648,7 +693,7 @@ template <int D> static __device__ __forceinline__ void decode(real *x, const re
     }
 }
 
-/* ---- Kernels: `n` are the extents other than 1, `size` the bits of a block ---- */
+/* ---- Kernels. `n`: the extents other than 1; `size`: the bits of a block in the stream ---- */
 
 extern "C" __global__ void __launch_bounds__(THREADS, 8) zfp_encode_1(const real *x, const real *later, Extents n, u32 size, Job *job)
 {
