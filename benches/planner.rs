@@ -1,9 +1,9 @@
-//! The planner: how long a search takes, and how near its predictions come to runs. `make
-//! bench-grid` has how near its choice comes to the best.
+//! The planner: how long a search takes, and how close its predictions are to measured runs. `make
+//! bench-grid` shows how close its choice is to the best one.
 //!
-//! Runs are on the host backend with a *simulated link*: transfers take the time that a link of a
-//! given bandwidth would need, and a step computes for a given time, so that the balance is an
-//! accelerator's while the sessions, plans and copies are the real ones.
+//! The runs use the host backend with a *simulated link*: a transfer takes as long as on a link of
+//! a given bandwidth, and a step computes for a given time. The ratio of the two is that of an
+//! accelerator; sessions, plans and copies are real.
 
 mod common;
 
@@ -17,13 +17,13 @@ use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
 use std::time::{Duration, Instant};
 
-/// Bytes of a state, seconds of a step and of a transfer: 12 steps.
+/// Length of a state in bytes, and the time of a step and of a transfer (12 steps) in seconds.
 const STATE: usize = 1 << 20;
 const STEP: f64 = 3e-3;
 const TRANSFER: f64 = 12.0 * STEP;
 
-/// Longest time of a search over 10,000 steps, and of planning and simulating a million, in
-/// seconds; largest error of a prediction.
+/// Limits: time of a search over 10,000 steps and of planning and simulating a million steps, both
+/// in seconds; relative error of a prediction.
 const SEARCH_S: f64 = 0.2;
 const MILLION_S: f64 = 5.0;
 const ERROR: f64 = 0.10;
@@ -34,7 +34,7 @@ fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
     (begin.elapsed().as_secs_f64(), result)
 }
 
-/// The time of a search, and of a simulation of a million steps.
+/// Prints the time of searches and of a simulation of a million steps.
 fn speed() {
     println!("search over n = 10000, device slots / host slots; snapshots move in X steps and are copied in op");
     let cases = [
@@ -76,8 +76,8 @@ fn speed() {
     );
 }
 
-/// The stream of a device that computes: a step begins when the one before it has ended, however
-/// late this thread wakes up.
+/// Stands for the stream of a device that computes. A step begins when the previous step ends, even
+/// if this thread wakes up later.
 struct Pace {
     end: Instant,
 }
@@ -94,13 +94,13 @@ impl Pace {
         }
     }
 
-    /// A call of the session has ended: the stream goes on from now.
+    /// Synchronises with the present after a call of the session: the next step begins now.
     fn now(&mut self) {
         self.end = Instant::now();
     }
 }
 
-/// A configuration made by hand.
+/// A configuration with a name to print.
 #[derive(Clone)]
 struct Entry {
     name: String,
@@ -132,7 +132,7 @@ fn entry(
     }
 }
 
-/// One sweep, in seconds.
+/// Runs one sweep and returns its time in seconds.
 fn sweep(session: &mut Session, data: &mut [f32]) -> f64 {
     session.setup().unwrap();
     let begin = Instant::now();
@@ -152,7 +152,7 @@ fn sweep(session: &mut Session, data: &mut [f32]) -> f64 {
     }
 }
 
-/// The median of some sweeps, in seconds.
+/// Returns the median time of `sweeps` sweeps in seconds.
 fn run(entry: &Entry, steps: u32, sweeps: usize) -> f64 {
     let mut data = vec![0.5f32; STATE / 4];
     let fields = [AppField { field: field(data.len()), memory: None }];
@@ -160,8 +160,8 @@ fn run(entry: &Entry, steps: u32, sweeps: usize) -> f64 {
     median((0..sweeps).map(|_| sweep(&mut session, &mut data)).collect())
 }
 
-/// Seconds of a copy between the field and a slot in this machine's sessions: the least of some
-/// sweeps, since whatever disturbs one adds to it.
+/// Returns the time in seconds of a copy between a field and a slot in this machine's sessions. It
+/// is the minimum over several sweeps, because every disturbance makes a sweep longer.
 fn copy_seconds() -> f64 {
     let all = entry(String::new(), Some(Algorithm::StoreAll), 0, 0, 100, Policy::Clairvoyant);
     let (all, steps) = (Entry { config: Config { link_bandwidth: 0.0, ..all.config }, ..all }, 100);
@@ -182,7 +182,7 @@ fn profile(copy: f64) -> Profile {
     }
 }
 
-/// What the simulator says of an entry.
+/// Returns the time in seconds that the simulator predicts for an entry.
 fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     let session = Session::new(
         entry.config.clone(),
@@ -195,7 +195,7 @@ fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
 }
 
-/// Predictions beside runs, for plans that wait much and plans that do not.
+/// Prints predicted and measured times for plans with long waits and plans with short waits.
 fn accuracy(profile: &Profile) {
     let steps = 120;
     println!("prediction beside run, simulated link, n = {steps}, states of 1 MiB, a transfer takes 12 steps; median of 5 sweeps");

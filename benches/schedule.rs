@@ -1,7 +1,8 @@
-//! Speed of schedules and plans, each beside a limit measured in the same run.
+//! Speed of schedules and plans, each compared with a limit measured in the same run.
 //!
-//! A schedule is compared with a trivial iterator that yields as many actions and is folded in the
-//! same way; a plan with generating its schedule once, which it cannot do without.
+//! The limit of a schedule is a trivial iterator that yields the same number of actions and is
+//! folded in the same way. The limit of a plan is the generation of its schedule, which every plan
+//! needs once.
 
 use gpuzip::plan::{Event, Fetch, Index, Plan, Policy, Step};
 use gpuzip::schedule::{Action, Kind, Schedule};
@@ -9,8 +10,8 @@ use std::hint::black_box;
 use std::mem::size_of;
 use std::time::Instant;
 
-/// Longest time per action, in ns, and for the plan of a million steps, in s, that the design
-/// allows.
+/// Limits of the design: time per action in ns, and time in seconds for the plan of a million
+/// steps.
 const ACTION_NS: f64 = 20.0;
 const PLAN_S: f64 = 1.0;
 
@@ -24,7 +25,7 @@ fn machine() -> String {
     format!("{cores} cores, {model}")
 }
 
-/// Median seconds of `runs` calls.
+/// Returns the median time of `runs` calls in seconds.
 fn seconds<T>(runs: usize, mut call: impl FnMut() -> T) -> f64 {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
@@ -37,8 +38,8 @@ fn seconds<T>(runs: usize, mut call: impl FnMut() -> T) -> f64 {
     times[runs / 2]
 }
 
-/// Uses every field of every action, so that none can be left out; a chain, so that the limit is
-/// not vectorised away.
+/// Folds all members of every action, so that the compiler cannot drop one of them. Each result
+/// depends on the previous one, so that the compiler cannot vectorise the trivial iterator.
 fn fold(actions: impl Iterator<Item = Action>) -> (u64, u64) {
     let chain = |sum: u64, a: Action| {
         (sum ^ a.ts as u64).rotate_left(7) ^ (a.kind as u64) << 8 ^ a.flags as u64
@@ -46,7 +47,7 @@ fn fold(actions: impl Iterator<Item = Action>) -> (u64, u64) {
     actions.fold((0, 0), |(count, sum), action| (count + 1, chain(sum, action)))
 }
 
-/// As many actions as cheaply as an iterator can yield them.
+/// Yields `count` actions at the lowest possible cost.
 fn trivial(count: u64) -> impl Iterator<Item = Action> {
     (0..count).map(|i| Action {
         kind: if i & 1 == 0 { Kind::Forward } else { Kind::Backward },
@@ -58,7 +59,8 @@ fn trivial(count: u64) -> impl Iterator<Item = Action> {
 fn generation(name: &str, schedule: &Schedule) {
     let (count, _) = fold(schedule.actions());
     let per_action = |seconds: f64| seconds * 1e9 / count as f64;
-    // The parameters are opaque, or the compiler may fold a loop that it knows.
+    // black_box hides the parameters: the compiler could otherwise evaluate the loop at compile
+    // time.
     let time = per_action(seconds(15, || fold(black_box(schedule).actions())));
     let limit = per_action(seconds(15, || fold(trivial(black_box(count)))));
     println!(

@@ -1,5 +1,5 @@
-//! What a session costs: its own work per action, and how near its copies come to memcpy, each
-//! beside a limit measured in the same run.
+//! The cost of a session: its own work per action, and the speed of its copies relative to memcpy,
+//! each compared with a limit measured in the same run.
 
 mod common;
 
@@ -13,7 +13,7 @@ use gpuzip::stats::Stats;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Longest host time per action, in ns, that the design allows.
+/// Limit of the design: host time per action in ns.
 const ACTION_NS: f64 = 1000.0;
 
 fn config(snapshots: u32, cache: u32) -> Config {
@@ -35,7 +35,8 @@ fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {
     .unwrap()
 }
 
-/// The sweep with the median time of five, after one that touches all memory.
+/// Returns time in seconds and statistics of the sweep with the median time of five, after one
+/// sweep that touches all memory.
 fn median(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64, Stats) {
     sweep(session, data, step);
     let mut sweeps: Vec<_> = (0..5).map(|_| sweep(session, data, step)).collect();
@@ -43,7 +44,8 @@ fn median(session: &mut Session, data: &mut [f32], step: fn(&mut [f32])) -> (f64
     sweeps.swap_remove(2)
 }
 
-/// Median seconds of five calls, after one that touches all memory.
+/// Returns the median of five results of `call`, in seconds, after one call that touches all
+/// memory.
 fn median_of(mut call: impl FnMut() -> f64) -> f64 {
     call();
     let mut times: Vec<f64> = (0..5).map(|_| call()).collect();
@@ -51,7 +53,7 @@ fn median_of(mut call: impl FnMut() -> f64) -> f64 {
     times[2]
 }
 
-/// Median seconds of one of `count` calls.
+/// Returns the median time in seconds of one of `count` calls.
 fn seconds_each<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
     median_of(|| {
         let begin = Instant::now();
@@ -60,8 +62,9 @@ fn seconds_each<T>(count: u32, mut call: impl FnMut() -> T) -> f64 {
     })
 }
 
-/// The same application without a session: plain memcpy to and from the same slots, all of them in
-/// memory, with the same steps between. Returns the median seconds that the copies of a sweep take.
+/// Runs the same application without a session: plain memcpy to and from the same slots, all of
+/// them in memory, with the same steps in between. Returns the median of the time in seconds that
+/// the copies of a sweep take.
 fn by_hand(schedule: &Schedule, data: &mut [f32], step: fn(&mut [f32])) -> f64 {
     let plan = Plan::new(schedule, schedule.snapshots, Policy::Clairvoyant).unwrap();
     let length = data.len();
@@ -89,19 +92,22 @@ fn by_hand(schedule: &Schedule, data: &mut [f32], step: fn(&mut [f32])) -> f64 {
     })
 }
 
-/// Memory as a session's slabs have it: the page size alone can make a copy faster.
+/// Returns memory with huge pages, as a session's slots have: the page size alone can change the
+/// speed of a copy.
 fn huge_pages(values: usize) -> Vec<f32> {
     let mut memory = Vec::with_capacity(values);
     let (address, page) = (memory.as_mut_ptr() as usize, 4096);
     let begin = address.next_multiple_of(page);
     let bytes = (address + values * 4).saturating_sub(begin);
-    // SAFETY: the pages lie within the allocation; the advice changes no content.
+    // SAFETY: the pages are inside the allocation of `memory`; the advice does not change their
+    // contents.
     unsafe { libc::madvise(begin as *mut _, bytes, libc::MADV_HUGEPAGE) };
     memory.resize(values, 0.0);
     memory
 }
 
-/// What the overhead is made of at least: an action, a look at the clock, a copy.
+/// Prints the least cost of each part of the overhead: generating an action, reading the clock,
+/// copying a field.
 fn limits(schedule: &Schedule, actions: f64, data: &[f32]) {
     let sum = || schedule.actions().fold(0u64, |sum, action| sum.rotate_left(7) ^ action.ts as u64);
     let action = seconds_each(1, sum) / actions;
@@ -112,7 +118,7 @@ fn limits(schedule: &Schedule, actions: f64, data: &[f32]) {
     println!("limits in ns: generating an action {action:.1}, Instant::now {clock:.1}, copying 64 bytes {copy:.1}");
 }
 
-/// Tiny fields: everything that is not the copy itself.
+/// Prints the cost of sessions with tiny fields: everything but the copy itself.
 fn overhead(steps: u32, snapshots: u32) {
     let schedule = Schedule::revolve(steps, snapshots).unwrap();
     let actions = schedule.actions().count() as f64;
@@ -137,12 +143,12 @@ fn overhead(steps: u32, snapshots: u32) {
     }
 }
 
-/// A step that reads and writes the whole field, so that transfers have something to hide behind.
+/// A step that reads and writes the whole field, so that transfers can overlap with it.
 fn relax(data: &mut [f32]) {
     data.iter_mut().for_each(|x| *x = *x * 0.999 + 0.001);
 }
 
-/// Snapshots of 8 MiB: what the application waits for, as a bandwidth.
+/// Prints the time that the application waits for snapshots of 8 MiB, as a bandwidth.
 fn bandwidth(steps: u32, snapshots: u32) {
     let schedule = Schedule::revolve(steps, snapshots).unwrap();
     let mut data = vec![0.5f32; 2 << 20];

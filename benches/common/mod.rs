@@ -1,4 +1,5 @@
-//! What the benchmarks share: an application of one field, and how its sweeps are run and timed.
+//! What the benchmarks share: an application with one field, and functions that run and time its
+//! sweeps.
 
 #![allow(dead_code)]
 
@@ -13,7 +14,7 @@ use std::time::Instant;
 /// The calling thread as a stream.
 pub const HOST: Stream = Stream(std::ptr::null_mut());
 
-/// Cores and processor.
+/// Returns number of cores and name of the processor.
 pub fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text
@@ -24,20 +25,21 @@ pub fn machine() -> String {
     format!("{cores} cores, {model}")
 }
 
-/// A field of so many FP32 values.
+/// Returns a field of `values` FP32 values.
 pub fn field(values: usize) -> Field {
     Field { n: [values as u64, 1, 1], scalar: Scalar::F32, previous_of: None }
 }
 
-/// The session's view of `data`.
+/// Returns the session's view of `data`.
 pub fn app_field(data: &mut [f32]) -> AppField {
     // SAFETY: the caller borrows `data` for the call that the field is made for; the host backend
-    // has used it when that returns.
+    // does not access `data` after this call has returned.
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), std::mem::size_of_val(data)) };
     AppField { field: field(data.len()), memory: Some(memory) }
 }
 
-/// One sweep of an application whose steps are `step`: its seconds and statistics.
+/// Runs one sweep of an application whose steps are `step`. Returns its time in seconds and the
+/// session's statistics.
 pub fn sweep(
     session: &mut Session,
     data: &mut [f32],
@@ -57,7 +59,7 @@ pub fn sweep(
     }
 }
 
-/// The middle one.
+/// Returns the median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

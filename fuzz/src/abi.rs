@@ -1,13 +1,12 @@
-//! The C ABI as the targets call it: every status is looked at, and of its log only panics reach
-//! stderr.
+//! The C ABI as the targets call it: every status is checked, and only panics are printed to stderr
+//! from the library's log.
 
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The result of a call: an error as its status. A caught panic is a defect, and so is an error
-/// without a text.
+/// Returns an error status as `Err`. Panics if gpuzip caught a panic, or if there is no error text.
 pub fn checked(status: i32) -> Result<(), i32> {
     assert!(
         !matches!(status, GPUZIP_ERR_PANIC | GPUZIP_ERR_POISONED),
@@ -24,28 +23,28 @@ pub fn checked(status: i32) -> Result<(), i32> {
     Err(status)
 }
 
-/// The text of this thread's last error.
+/// Returns the text of this thread's last error.
 pub fn last_error() -> String {
-    // SAFETY: the text is this thread's own, and ends with a NUL.
+    // SAFETY: the text belongs to this thread and ends with a NUL.
     unsafe { CStr::from_ptr(gpuzip_last_error()) }
         .to_str()
         .expect("error texts are UTF-8")
         .to_owned()
 }
 
-/// Receives log lines, which must be UTF-8. Only panics are printed: the library logs those, of
-/// this program as well.
+/// Receives log lines, which must be UTF-8. Prints only panics; the library logs every panic of
+/// this process, the targets' panics included.
 unsafe extern "C" fn filter(level: i32, message: *const c_char, _: *mut c_void) {
     assert!((0..=3).contains(&level));
-    // SAFETY: the message lives during the call.
+    // SAFETY: the message is valid during the call.
     let message = unsafe { CStr::from_ptr(message) }.to_str().expect("log lines are UTF-8");
     if message.starts_with("internal error") {
         eprintln!("{message}");
     }
 }
 
-/// The folder of this process for files that inputs are written to; the library logs to `filter`
-/// from the first call on.
+/// Returns the folder of this process for files that inputs are written to. From the first call on,
+/// the library logs to `filter`.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -56,7 +55,7 @@ pub fn folder() -> &'static Path {
     folder.path()
 }
 
-/// Writes the input of one target to the file that this thread has for it.
+/// Writes an input to this thread's file for the target `name` and returns the path.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let thread = format!("{:?}", std::thread::current().id());
     let path = folder().join(name.to_owned() + &thread.replace(|c: char| !c.is_ascii_digit(), ""));
@@ -64,30 +63,30 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The path as a C string.
+/// Returns the path as a C string.
 pub fn c_path(path: &Path) -> CString {
     CString::new(path.to_str().expect("temporary folders have UTF-8 names"))
         .expect("no NUL in a path")
 }
 
-/// gpuzip's defaults.
+/// Returns gpuzip's default configuration.
 pub fn config() -> gpuzip_config_t {
     let mut config = std::mem::MaybeUninit::uninit();
-    // SAFETY: the call fills the whole struct.
+    // SAFETY: gpuzip_config_init fills the whole struct.
     unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         config.assume_init()
     }
 }
 
-/// A field without memory.
+/// Returns a field without memory.
 pub fn field(n: [u64; 3], scalar: i32, role: i32) -> gpuzip_field_t {
     // SAFETY: all zero is a valid value of every member.
     let zero: gpuzip_field_t = unsafe { std::mem::zeroed() };
     gpuzip_field_t { n1: n[0], n2: n[1], n3: n[2], r#type: scalar, role, ..zero }
 }
 
-/// `gpuzip_memory_required` for fields without memory.
+/// Calls `gpuzip_memory_required` for fields without memory.
 pub fn memory_required(
     config: &gpuzip_config_t,
     steps: i32,

@@ -1,22 +1,22 @@
-//! An application with its own copy of every state: what a session gives back is compared with
-//! that.
+//! An application that can compute every state again: each restored state is compared with the
+//! computed state.
 
 use crate::abi::{checked, last_error};
 use gpuzip::capi::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What no value of a field is stored over.
+/// Value of the bytes between rows and planes, where no value of the field is stored.
 const CANARY: u8 = 0xC5;
 
-/// Memory of one field, exactly as large as the field: rows and planes as far apart as its pitches
-/// say, with canaries between them.
+/// Memory of one field, exactly as large as the field needs. Rows and planes are as far apart as
+/// the field's pitches say, with `CANARY` bytes between them.
 struct Values {
     field: gpuzip_field_t,
     bytes: Vec<u8>,
 }
 
-/// Bytes of one value of a type.
+/// Returns the number of bytes of one value of a type.
 pub fn value_bytes(scalar: i32) -> usize {
     match scalar {
         GPUZIP_TYPE_I8 | GPUZIP_TYPE_BYTE => 1,
@@ -27,7 +27,7 @@ pub fn value_bytes(scalar: i32) -> usize {
     }
 }
 
-/// Whether values of this type are numbers that a codec may change within its bound.
+/// Returns true if values of this type are numbers that a codec may change within its bound.
 fn is_coded(scalar: i32) -> bool {
     matches!(scalar, GPUZIP_TYPE_F32 | GPUZIP_TYPE_F64)
 }
@@ -48,7 +48,7 @@ impl Values {
         self.bytes.as_mut_ptr().cast()
     }
 
-    /// Where value `i` is, in the order of the state: the first index fastest.
+    /// Returns the bytes of value `i`, in the order of the state: first index fastest.
     fn place(&self, i: usize) -> std::ops::Range<usize> {
         let gpuzip_field_t { n1, n2, pitch2, pitch3, .. } = self.field;
         let row = if pitch2 == 0 { n1 } else { pitch2 };
@@ -63,13 +63,14 @@ impl Values {
         &self.bytes[self.place(i)]
     }
 
-    /// Stores a number as the field's type has it. What is no IEEE number gets its bits.
+    /// Stores a number as value `i`, converted to the field's type. A type that is not FP32 or FP64
+    /// gets bits made from the number.
     fn set(&mut self, i: usize, value: f64) {
         let (place, stored) = (self.place(i), self.stored(value));
         self.bytes[place].copy_from_slice(&stored[..value_bytes(self.field.r#type)]);
     }
 
-    /// The bytes that a number has in this field.
+    /// Returns the bytes of a number in the field's type.
     fn stored(&self, value: f64) -> [u8; 16] {
         let mut bytes = [0; 16];
         match self.field.r#type {
@@ -84,7 +85,7 @@ impl Values {
         bytes
     }
 
-    /// The value as the field has it, widened; only of types that codecs code.
+    /// Returns value `i` as FP64; only for types that codecs code.
     fn get(&self, i: usize) -> f64 {
         let bytes = self.bytes_of(i);
         match bytes.try_into() {
@@ -101,7 +102,7 @@ impl Values {
         }
     }
 
-    /// Whether all bytes between rows and planes are as they were.
+    /// Returns true if all bytes between rows and planes are unchanged.
     fn gaps_are_whole(&self) -> bool {
         let mut own = vec![false; self.bytes.len()];
         (0..self.len()).for_each(|i| own[self.place(i)].fill(true));
@@ -109,37 +110,37 @@ impl Values {
     }
 }
 
-/// What the values of an application are like.
+/// Number of kinds of values that an application can have.
 pub const KINDS: usize = 7;
 
-/// The state of an application, u(ts) for any ts, with the memory for one.
+/// The state u(ts) of an application for any ts, with memory for one state.
 pub struct App {
     fields: Vec<gpuzip_field_t>,
     memory: Vec<Values>,
     kind: usize,
 }
 
-/// How far a restored value may be off.
+/// The largest permitted error of a restored value.
 #[derive(Clone, Copy, Debug)]
 pub enum Tolerance {
-    /// The bits come back.
+    /// No error: the bits are equal.
     Exact,
-    /// By this part of the field's maximum.
+    /// The error is at most this part of the field's maximum.
     OfMax(f64),
-    /// By this number.
+    /// The error is at most this number.
     Absolute(f64),
-    /// The codec promises nothing that is simple to check.
+    /// Any error: the codec's promise is not simple to check.
     Any,
 }
 
 impl App {
-    /// An application whose states have these fields. `kind`, below `KINDS`, says what the values
-    /// are like.
+    /// Makes an application whose states have these fields. `kind`, below `KINDS`, selects the kind
+    /// of values.
     pub fn new(fields: &[gpuzip_field_t], kind: usize) -> Self {
         App { fields: fields.to_vec(), memory: fields.iter().map(Values::new).collect(), kind }
     }
 
-    /// The fields with their memory.
+    /// Returns the fields with their memory.
     pub fn fields(&mut self) -> Vec<gpuzip_field_t> {
         let place = |(field, memory): (&gpuzip_field_t, &mut Values)| gpuzip_field_t {
             data: memory.data(),
@@ -148,8 +149,8 @@ impl App {
         self.fields.iter().zip(&mut self.memory).map(place).collect()
     }
 
-    /// Value `i` of field `f` of u(ts). The field with the role k+1 has what field k had one time
-    /// step before.
+    /// Returns value `i` of field `f` of u(ts). A field with the role k+1 has the values that field
+    /// k had one time step before.
     fn value(&self, f: usize, ts: i64, i: usize) -> f64 {
         let (mut root, mut level) = (f, ts);
         while let Some(later) =
@@ -187,13 +188,13 @@ impl App {
         }
     }
 
-    /// Spoils what the application's memory holds.
+    /// Overwrites the state in the application's memory.
     pub fn forget(&mut self) {
         let spoil = |values: &mut Values| (0..values.len()).for_each(|i| values.set(i, -12345.0));
         self.memory.iter_mut().for_each(spoil);
     }
 
-    /// Fails unless the application's memory holds u(ts).
+    /// Panics unless the application's memory holds u(ts).
     pub fn check(&self, ts: i64, tolerance: Tolerance) {
         for f in 0..self.fields.len() {
             assert!(
@@ -223,8 +224,8 @@ impl App {
         }
     }
 
-    /// The bound of field `f`: of a previous time level that of the later one, and that of their
-    /// difference.
+    /// Returns the error bound of field `f`. For a previous time level it is the sum of the later
+    /// field's bound and the bound of the difference.
     fn bound(&self, f: usize, ts: i64, tolerance: Tolerance) -> Option<f64> {
         let later = usize::try_from(self.fields[f].role - 1)
             .ok()
@@ -236,7 +237,7 @@ impl App {
                 .filter(|x| x.is_finite())
                 .fold(0.0, |m: f64, x| m.max(x.abs()))
         };
-        // Where the difference cannot be coded the field is, by itself.
+        // If the difference cannot be coded, the field is coded by itself.
         let own = match tolerance {
             Tolerance::Exact | Tolerance::Any => return None,
             Tolerance::Absolute(bound) => bound,
@@ -246,10 +247,11 @@ impl App {
         Some((own + before) * (1.0 + 1e-6))
     }
 
-    /// Copies u(ts) from the application's memory to where the library wants it, or back.
+    /// Copies u(ts) from the application's memory to the library's memory, or back.
     ///
     /// # Safety
-    /// `places` are the fields' memory that the library handed out and that may be accessed now.
+    /// `places` must be the memory of the fields that the library handed out and that may be
+    /// accessed now.
     unsafe fn copy(&mut self, places: &[*mut c_void], to_places: bool) {
         for (values, &place) in self.memory.iter_mut().zip(places) {
             let size = value_bytes(values.field.r#type);
@@ -268,25 +270,27 @@ impl App {
     }
 }
 
-/// Numbers of the last action: there was none in this shot, or callbacks had it.
+/// Values of `action.it`: no action was handed out in this shot, or callbacks received the actions.
 const NONE_YET: i64 = -1;
 const UNKNOWN: i64 = -2;
 
-/// A session with its application, which follows the rules; `calls` breaks them beside.
+/// A session with an application that follows the rules. The target `calls` also makes calls that
+/// break the rules.
 pub struct Session {
     /// The library's handle.
     pub handle: *mut gpuzip_t,
     /// The application.
     pub app: App,
-    /// The action that was handed out last, and whether it waits for a save or a retrieve.
+    /// The action that was handed out last.
     pub action: gpuzip_action_t,
-    /// See `action`.
+    /// True if `action` waits for a save or a retrieve.
     pub pending: bool,
-    /// The time step of the state that is live, and the last one that was reversed.
+    /// The time step of the live state.
     pub live: i64,
-    /// See `live`.
+    /// The time step that was reversed last.
     pub reversed: i64,
-    /// What went wrong in a permitted way, or was done to the session: it needs a setup.
+    /// True after a permitted error, or after a call that leaves the session in another state: the
+    /// session needs a setup.
     pub broken: bool,
     steps: i64,
     zero_copy: bool,
@@ -294,7 +298,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session, with an application whose values are of that kind.
+    /// Makes a session and an application whose values are of kind `kind`.
     pub fn new(
         config: &gpuzip_config_t,
         steps: i32,
@@ -309,7 +313,7 @@ impl Session {
         Ok(Self::of(handle, config, i64::from(steps), App::new(fields, kind)))
     }
 
-    /// The session of a handle.
+    /// Wraps a handle and its application.
     pub fn of(handle: *mut gpuzip_t, config: &gpuzip_config_t, steps: i64, app: App) -> Self {
         let mut summary = gpuzip_summary_t {
             struct_size: size_of::<gpuzip_summary_t>() as u64,
@@ -344,7 +348,7 @@ impl Session {
         }
     }
 
-    /// How far restored values may be off.
+    /// Returns the largest permitted error of restored values.
     pub fn tolerance(&self) -> Tolerance {
         self.tolerance
     }
@@ -357,7 +361,8 @@ impl Session {
         Ok(())
     }
 
-    /// A run by callbacks has gone to the first BACKWARD, or to the end of the shot.
+    /// Updates this value after a run by callbacks, which ended at the first BACKWARD, or, with
+    /// `whole`, at the end of the shot.
     pub fn after_run(&mut self, whole: bool) {
         assert!(
             self.reversed == if whole { 0 } else { self.steps },
@@ -368,12 +373,13 @@ impl Session {
         self.action = gpuzip_action_t { r#type: kind, it: UNKNOWN, ..Default::default() };
     }
 
-    /// Whether TERMINATE was handed out.
+    /// Returns true if TERMINATE was handed out.
     pub fn over(&self) -> bool {
         self.action.it != NONE_YET && self.action.r#type == GPUZIP_ACTION_TERMINATE
     }
 
-    /// Does the next action. True: there is none left, or the session needs a setup.
+    /// Takes and serves the next action. Returns true if there is none left or the session needs a
+    /// setup.
     pub fn step(&mut self) -> bool {
         if !self.broken && !self.over() && !self.pending {
             let _ = self.next();
@@ -382,7 +388,7 @@ impl Session {
         self.broken || self.over()
     }
 
-    /// Asks for the next action, whatever comes of it.
+    /// Asks for the next action, even if the call must fail, and checks the result.
     pub fn next(&mut self) -> Result<(), i32> {
         let mut action = gpuzip_action_t::default();
         // SAFETY: the action is a live value.
@@ -406,7 +412,7 @@ impl Session {
         result
     }
 
-    /// Takes the next action of the schedule.
+    /// Checks that `action` may follow and makes it the current action.
     pub fn follow(&mut self, action: gpuzip_action_t) {
         let (ts, end) = (i64::from(action.ts), i64::from(action.ts_end));
         match action.r#type {
@@ -430,7 +436,7 @@ impl Session {
         self.action = action;
     }
 
-    /// Serves the current action, if that waits for a save or a retrieve.
+    /// Serves the current action if it waits for a save or a retrieve.
     pub fn serve(&mut self) {
         if !self.pending || self.broken {
             return;
@@ -451,32 +457,32 @@ impl Session {
         }
     }
 
-    /// `gpuzip_save` of u(ts).
+    /// Calls `gpuzip_save` for u(ts).
     pub fn save(&mut self, ts: i32) -> Result<(), i32> {
         self.app.compute(i64::from(ts));
         let fields = self.app.fields();
-        // SAFETY: the fields have their memory.
+        // SAFETY: the fields point to the application's memory.
         checked(unsafe {
             gpuzip_save(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut())
         })
     }
 
-    /// `gpuzip_retrieve` of u(ts).
+    /// Calls `gpuzip_retrieve` for u(ts).
     pub fn retrieve(&mut self, ts: i32) -> Result<(), i32> {
         self.app.forget();
         let fields = self.app.fields();
-        // SAFETY: as above.
+        // SAFETY: the fields point to the application's memory.
         checked(unsafe {
             gpuzip_retrieve(self.handle, ts, fields.as_ptr(), fields.len() as u32, null_mut())
         })
     }
 
-    /// `gpuzip_save_begin` and `gpuzip_save_commit` of u(ts).
+    /// Calls `gpuzip_save_begin` and `gpuzip_save_commit` for u(ts).
     pub fn hand_over(&mut self, ts: i32) -> Result<(), i32> {
         let mut places = vec![null_mut(); self.app.fields.len()];
         self.app.compute(i64::from(ts));
-        // SAFETY: there is a place for each field, and the memory may be written to until the
-        // commit.
+        // SAFETY: `places` has an element for each field, and the library's memory may be written
+        // until the commit.
         unsafe {
             checked(gpuzip_save_begin(
                 self.handle,
@@ -490,12 +496,12 @@ impl Session {
         checked(gpuzip_save_commit(self.handle, ts, null_mut()))
     }
 
-    /// `gpuzip_retrieve_acquire` of u(ts).
+    /// Calls `gpuzip_retrieve_acquire` for u(ts).
     pub fn acquire(&mut self, ts: i32) -> Result<(), i32> {
         let mut places = vec![null_mut(); self.app.fields.len()];
         self.app.forget();
-        // SAFETY: there is a place for each field, and the memory may be read until the next save
-        // or retrieve.
+        // SAFETY: `places` has an element for each field, and the library's memory may be read
+        // until the next save or retrieve.
         unsafe {
             checked(gpuzip_retrieve_acquire(
                 self.handle,
@@ -510,15 +516,15 @@ impl Session {
     }
 }
 
-/// What an application that follows the rules may be told: no room for a snapshot, or values that
-/// the configuration refuses.
+/// Returns true if an application that follows the rules may get this result: success, no room for
+/// a snapshot, or values that the configuration refuses.
 pub fn permitted(result: Result<(), i32>) -> bool {
     matches!(result, Ok(()) | Err(GPUZIP_ERR_BUDGET | GPUZIP_ERR_MEMORY | GPUZIP_ERR_VALUES))
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A session that was finalized before stays so.
+        // If the session was finalized before, this call fails without effect.
         let _ = checked(gpuzip_finalize(self.handle));
     }
 }

@@ -1,5 +1,5 @@
-//! Sequences of calls of the C ABI: sessions that follow the rules, and calls beside them that
-//! break these. Every restored state is compared with the application's own.
+//! Target for sequences of calls of the C ABI: sessions that follow the rules, and calls that break
+//! the rules. Every restored state is compared with the state that the application computes.
 
 use crate::abi::{checked, config, field, folder, memory_required};
 use crate::app::{value_bytes, App, Session, KINDS};
@@ -8,11 +8,12 @@ use gpuzip::capi::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-/// Sessions at a time, and calls per input.
+/// Number of sessions that live at the same time, and largest number of calls per input.
 const SESSIONS: usize = 3;
 const MOST_CALLS: usize = 60;
 
-/// The input is a program: one byte per call, and what the call draws.
+/// Runs the target. The input is a program: one byte per call, followed by the bytes that the call
+/// draws.
 pub fn run(data: &[u8]) {
     folder();
     let mut input = Input(data);
@@ -34,7 +35,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// One call on a session, or several.
+/// Makes one call or several calls on a session.
 fn call(operation: u8, session: &mut Session, input: &mut Input) {
     match operation {
         1..=2 | 6..=9 => drop(session.step()),
@@ -71,7 +72,7 @@ fn call(operation: u8, session: &mut Session, input: &mut Input) {
     }
 }
 
-/// One to three small fields.
+/// Draws one to three small fields.
 fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
     let count = 1 + input.below(3);
     let mut fields: Vec<gpuzip_field_t> = Vec::new();
@@ -80,18 +81,18 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
         let n = [1 + u64::from(drawn >> 3), 1 + u64::from(drawn & 3), 1 + u64::from(drawn >> 7)];
         let plain = field(n, i32::from(drawn >> 2 & 1), 0);
         fields.push(match input.below(8) {
-            // The previous time level of the field before.
+            // The previous time level of the field before it.
             0 | 4 if !fields.is_empty() => {
                 gpuzip_field_t { role: fields.len() as i32, ..fields[fields.len() - 1] }
             }
-            // Rows and planes that are apart.
+            // A field with gaps between rows and planes.
             1 => {
                 let gaps = input.byte();
                 let pitch2 = n[0] + u64::from(gaps & 7);
                 let pitch3 = (n[1] - 1) * pitch2 + n[0] + u64::from(gaps >> 3 & 7);
                 gpuzip_field_t { pitch2, pitch3: if gaps & 64 == 0 { pitch3 } else { 0 }, ..plain }
             }
-            // Values that no codec codes.
+            // A field of a type that may have no codec.
             2 => gpuzip_field_t { r#type: input.below(9) as i32, ..plain },
             _ => plain,
         });
@@ -99,7 +100,7 @@ fn fields(input: &mut Input) -> Vec<gpuzip_field_t> {
     fields
 }
 
-/// A configuration that makes sense, often enough.
+/// Draws a configuration that is often valid.
 fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
     let state: u64 = fields
         .iter()
@@ -132,13 +133,13 @@ fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
         poke(&mut config, input);
     }
     if config.zero_copy == 1 {
-        // There are no fields in calls that would tell the backend.
+        // Calls with zero copy pass no fields from which gpuzip could tell the backend.
         config.backend = 1;
     }
     config
 }
 
-/// Puts any number anywhere, files and slow links excepted.
+/// Sets one member of the configuration to an arbitrary number, except for files and slow links.
 fn poke(config: &mut gpuzip_config_t, input: &mut Input) {
     let (place, value) = (input.below(20), input.i32());
     let c = config;
@@ -180,7 +181,8 @@ fn init(input: &mut Input) -> Option<Session> {
     Session::new(&config, steps(input), &fields, kind).ok()
 }
 
-/// What a session would need is what it then takes, if that is known before.
+/// Checks that the memory that a session would need is within the budget, where gpuzip knows it
+/// beforehand.
 fn required(input: &mut Input) {
     let fields = fields(input);
     let config = drawn(input, &fields);
@@ -192,8 +194,8 @@ fn required(input: &mut Input) {
     }
 }
 
-/// Saves and retrieves that the current action does not ask for, or with other fields than the
-/// session's. Where the call is refused nothing has changed, and the session goes on.
+/// Calls save and retrieve functions that the current action does not ask for, or with fields that
+/// differ from the session's. A refused call must change nothing; the session continues.
 fn stray_copy(session: &mut Session, input: &mut Input) {
     let (handle, ts) = (
         session.handle,
@@ -214,12 +216,12 @@ fn stray_copy(session: &mut Session, input: &mut Input) {
         _ => {}
     }
     if asked && spoilt >= 3 {
-        // The call may be the right one, and then has to be done with the right values.
+        // The call may be valid, and then it needs the right values.
         return session.serve();
     }
     let mut places = vec![null_mut(); fields.len()];
-    // SAFETY: the fields have their memory, or are refused before it is looked at; there is a place
-    // for each.
+    // SAFETY: the fields point to the application's memory, or gpuzip refuses them before it
+    // accesses memory; `places` has an element for each field.
     let result = checked(unsafe {
         match input.below(7) {
             0 => gpuzip_save(handle, ts, fields.as_ptr(), count, null_mut()),
@@ -237,7 +239,7 @@ fn stray_copy(session: &mut Session, input: &mut Input) {
     let _ = result;
 }
 
-/// A session is where it is.
+/// Checks that a session can be dispatched only to its current action.
 fn stray_dispatch(session: &mut Session, input: &mut Input) {
     let it = session.action.it + i64::from(input.byte()) - 128;
     let result = checked(gpuzip_dispatch(session.handle, it));
@@ -248,7 +250,7 @@ fn stray_dispatch(session: &mut Session, input: &mut Input) {
     );
 }
 
-/// Questions change nothing.
+/// Calls functions that only ask; they must change nothing.
 fn ask(session: &Session) {
     let mut summary = gpuzip_summary_t {
         struct_size: size_of::<gpuzip_summary_t>() as u64,
@@ -272,10 +274,10 @@ fn ask(session: &Session) {
     }
 }
 
-/// A run by callbacks: how it goes, and when and how it is stopped.
+/// A run by callbacks: its session, and when and how it is stopped.
 struct Run<'a> {
     session: &'a mut Session,
-    /// Where the session was before is known.
+    /// True if the state of the session before the run is known.
     known: bool,
     calls: u32,
     stop_at: u32,
@@ -283,7 +285,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// u(ts) is live, and in the application's memory.
+    /// Checks that u(ts) is live and in the application's memory.
     fn check(&self, ts: i32) {
         if self.known {
             assert_eq!(i64::from(ts), self.session.live);
@@ -291,7 +293,8 @@ impl Run<'_> {
         }
     }
 
-    /// The result of a callback. Some calls do what they must not: move their own session.
+    /// Returns the result of a callback. Call number `stop_at` stops the run or calls a function of
+    /// its own session, which callbacks must not do.
     fn result(&mut self) -> i32 {
         self.calls += 1;
         if self.calls != self.stop_at {
@@ -311,9 +314,9 @@ impl Run<'_> {
 }
 
 /// # Safety
-/// `user` is the `Run` of this run, which nothing else uses meanwhile.
+/// `user` must be the `Run` of this run, and nothing else may use this `Run` during the call.
 unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
-    // SAFETY: by this function's contract.
+    // SAFETY: the caller promises that `user` is the `Run` of this run and not used otherwise.
     let run = unsafe { &mut *user.cast::<Run>() };
     assert!(!run.known || i64::from(ts) == run.session.live + 1 && ts_end >= ts);
     run.session.live = i64::from(ts_end);
@@ -322,9 +325,9 @@ unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) ->
 }
 
 /// # Safety
-/// As `forward`.
+/// `user` must be the `Run` of this run, and nothing else may use this `Run` during the call.
 unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
-    // SAFETY: by this function's contract.
+    // SAFETY: the caller promises that `user` is the `Run` of this run and not used otherwise.
     let run = unsafe { &mut *user.cast::<Run>() };
     assert!(
         !run.known
@@ -336,9 +339,9 @@ unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
 }
 
 /// # Safety
-/// As `forward`.
+/// `user` must be the `Run` of this run, and nothing else may use this `Run` during the call.
 unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i32 {
-    // SAFETY: by this function's contract.
+    // SAFETY: the caller promises that `user` is the `Run` of this run and not used otherwise.
     let run = unsafe { &mut *user.cast::<Run>() };
     if kind == GPUZIP_ACTION_RESTORE {
         run.session.live = i64::from(ts);
@@ -347,7 +350,7 @@ unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i
     run.result()
 }
 
-/// The rest of the shot, or its forward sweep, by callbacks.
+/// Runs the rest of the shot, or of its forward sweep, by callbacks.
 fn by_callbacks(session: &mut Session, input: &mut Input) {
     let (whole, stop_at, meddle) = (input.coin(), u32::from(input.byte()), input.byte());
     session.app.compute(session.live);
@@ -382,14 +385,14 @@ fn by_callbacks(session: &mut Session, input: &mut Input) {
     }
 }
 
-/// Measures, exports and imports.
+/// Calls the functions that measure, export and import profiles.
 fn tune(session: &mut Session, input: &mut Input) {
     if input.coin() {
         let _ = checked(gpuzip_autotune(session.handle));
         return;
     }
     let mut size = 0;
-    // SAFETY: the size is a live value; the buffer has as many bytes as are said.
+    // SAFETY: the size is a live value; the buffer has `size` bytes.
     unsafe {
         if checked(gpuzip_profile_export(session.handle, null_mut(), 0, &mut size)).is_err() {
             return;
@@ -410,16 +413,16 @@ fn tune(session: &mut Session, input: &mut Input) {
         } else if checked(gpuzip_profile_import(session.handle, profile.as_ptr().cast(), size))
             .is_ok()
         {
-            // The codec may be another one now.
+            // The session may have chosen another codec.
             session.broken = true;
         }
     }
 }
 
-/// The session's own schedule as a handle: to look at, or to move away from under the session.
+/// Takes the session's own schedule as a handle and may advance or rewind it without the session.
 fn own_schedule(session: &mut Session, input: &mut Input) {
     let mut schedule = null_mut();
-    // SAFETY: the handle's place is a live value.
+    // SAFETY: `schedule` is a live value.
     if checked(unsafe { gpuzip_get_schedule(session.handle, &mut schedule) }).is_err() {
         return;
     }
@@ -435,7 +438,7 @@ fn own_schedule(session: &mut Session, input: &mut Input) {
     assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_ERR_HANDLE);
 }
 
-/// Two sessions of one schedule, which somebody else advances.
+/// Runs two sessions of one shared schedule, which the caller advances.
 fn shared(input: &mut Input) {
     let of_first = fields(input);
     let config = drawn(input, &of_first);
@@ -447,7 +450,7 @@ fn shared(input: &mut Input) {
     let mut sessions = Vec::new();
     for fields in [of_first, fields(input)] {
         let mut handle = null_mut();
-        // SAFETY: as above.
+        // SAFETY: all pointers are to live values.
         if checked(unsafe {
             gpuzip_attach(schedule, &config, fields.as_ptr(), fields.len() as u32, &mut handle)
         })
@@ -487,12 +490,12 @@ fn shared(input: &mut Input) {
     checked(gpuzip_schedule_release(schedule)).expect("a live schedule");
 }
 
-/// Handles that are none, and NULL.
+/// Calls functions with invalid handles and with NULL.
 fn strangers(input: &mut Input) {
     let number = input.u64() as usize;
     let handle = if number < 1 << 40 { null_mut() } else { (number | 1) as *mut gpuzip_t };
     let (schedule, mut action) = (handle.cast::<gpuzip_schedule_t>(), gpuzip_action_t::default());
-    // SAFETY: handles are looked up, not dereferenced; the action is a live value.
+    // SAFETY: gpuzip looks handles up and does not dereference them; the action is a live value.
     let statuses = unsafe {
         [
             gpuzip_get_action(handle, &mut action),

@@ -1,12 +1,12 @@
-//! Configuration files: parsed, loaded through the C ABI, and what was loaded checked by planning
-//! with it.
+//! Target for configuration files: parses a file, loads it through the C ABI, and plans with the
+//! loaded configuration.
 
 use crate::abi::{c_path, checked, config, field, file, folder, memory_required};
 use gpuzip::capi::*;
 use std::ffi::{CStr, CString};
 use std::ptr::null;
 
-/// The input is the text of a configuration file.
+/// Runs the target. The input is the text of a configuration file.
 pub fn run(data: &[u8]) {
     folder();
     if let Ok(text) = std::str::from_utf8(data) {
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
     // SAFETY: both pointers are to live values.
     if checked(unsafe { gpuzip_config_load(path.as_ptr(), &mut loaded) }).is_ok() {
         plan(&loaded);
-        // SAFETY: the configuration is the one that was loaded.
+        // SAFETY: gpuzip_config_load has filled the configuration.
         unsafe {
             checked(gpuzip_config_free(&mut loaded)).expect("what was loaded can be freed");
             checked(gpuzip_config_free(&mut loaded)).expect("freeing twice is harmless");
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Entries that are written out again are the same ones.
+/// Checks that parsed entries, written out again, are parsed to the same entries.
 fn parse(text: &str) {
     let parse = |text| gpuzip::config::entries(text).collect::<gpuzip::error::Result<Vec<_>>>();
     let Ok(entries) = parse(text) else { return };
@@ -42,8 +42,8 @@ fn parse(text: &str) {
     );
 }
 
-/// What the configuration gives for a small problem. Files that it names lie in the folder of this
-/// process, whatever their folder was: a fuzzer must not read or write elsewhere.
+/// Plans a small problem with the configuration. Every file that the configuration names is
+/// replaced by a file in the folder of this process: a fuzzer must not read or write elsewhere.
 fn plan(loaded: &gpuzip_config_t) {
     let local = |path: *const std::ffi::c_char| -> Option<CString> {
         // SAFETY: the string is NULL or belongs to the loaded configuration.
@@ -70,12 +70,12 @@ fn plan(loaded: &gpuzip_config_t) {
                 struct_size: size_of::<gpuzip_summary_t>() as u64,
                 ..Default::default()
             };
-            // SAFETY: as above.
+            // SAFETY: the schedule is a live handle, and the summary is a live value.
             let _ = checked(unsafe { gpuzip_schedule_summary(schedule, &mut summary) });
             checked(gpuzip_schedule_release(schedule)).expect("a live handle");
         }
     }
     let mut bytes = 0;
-    // SAFETY: as above.
+    // SAFETY: the pointers are to live values, the strings of the configuration included.
     let _ = checked(unsafe { gpuzip_codec_bound(&used, fields.as_ptr(), 2, &mut bytes) });
 }

@@ -1,27 +1,27 @@
-//! Memory that ends where an inaccessible page begins: a read or write one byte too far ends the
-//! process, with any toolchain.
+//! Memory that ends where an inaccessible page begins: a read or write one byte beyond its end ends
+//! the process, with any toolchain.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Room for the longest array or stream of an input.
+/// Bytes of a piece: enough for the longest array or stream of an input.
 const ROOM: usize = 1 << 18;
 const PAGE: usize = 4096;
-/// What stands before the memory in use.
+/// Value of the bytes before the used bytes.
 const BEFORE: u8 = 0xA5;
-/// How much of that is looked at.
+/// Number of bytes before the used bytes that are checked.
 const WATCHED: usize = 64;
 
-/// A piece of memory with a guard page behind it, made once and used for many inputs.
+/// A piece of memory with a guard page behind it. It is allocated once and used for many inputs.
 pub struct Guarded {
     begin: *mut u8,
     used: usize,
 }
 
 impl Guarded {
-    /// A piece of which nothing is used.
+    /// Allocates a piece with no bytes in use.
     pub fn new() -> Self {
-        // SAFETY: a new mapping, of which the last page is made inaccessible.
+        // SAFETY: the mapping is new; only its last page is made inaccessible.
         unsafe {
             let begin = libc::mmap(
                 null_mut(),
@@ -40,18 +40,18 @@ impl Guarded {
         }
     }
 
-    /// Uses the last `bytes` bytes, all `value`.
+    /// Uses the last `bytes` bytes of the piece and fills them with `value`.
     pub fn fill(&mut self, bytes: usize, value: u8) {
         assert!(bytes + WATCHED <= ROOM, "{bytes} bytes for a guarded piece of {ROOM}");
         self.used = bytes;
-        // SAFETY: both ranges lie in the accessible part.
+        // SAFETY: both ranges are in the accessible part of the mapping.
         unsafe {
             self.address().sub(WATCHED).write_bytes(BEFORE, WATCHED);
             self.address().write_bytes(value, bytes);
         }
     }
 
-    /// Uses as many bytes as these, with their contents.
+    /// Uses the last `bytes.len()` bytes of the piece and copies `bytes` into them.
     pub fn copy(&mut self, bytes: &[u8]) {
         self.fill(bytes.len(), 0);
         self.bytes_mut().copy_from_slice(bytes);
@@ -62,20 +62,20 @@ impl Guarded {
         unsafe { self.begin.add(ROOM - self.used) }
     }
 
-    /// Where the used bytes begin.
+    /// Returns the address of the first used byte.
     pub fn data(&mut self) -> *mut c_void {
         self.address().cast()
     }
 
-    /// The used bytes.
+    /// Returns the used bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the bytes are accessible, initialised and this value's own.
+        // SAFETY: the bytes are accessible, initialised and owned by this value.
         unsafe { std::slice::from_raw_parts_mut(self.address(), self.used) }
     }
 
-    /// The used bytes, after a look at those before them.
+    /// Returns the used bytes. Panics if the bytes before them have changed.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: as above.
+        // SAFETY: the bytes are accessible, initialised and owned by this value.
         let (before, used) = unsafe {
             (
                 std::slice::from_raw_parts(self.address().sub(WATCHED), WATCHED),
@@ -89,7 +89,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made.
+        // SAFETY: `new` made this mapping.
         unsafe { libc::munmap(self.begin.cast(), ROOM + PAGE) };
     }
 }

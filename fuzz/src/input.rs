@@ -1,15 +1,16 @@
 //! Decisions drawn from the bytes of an input.
 
-/// What is left of an input. Behind its end there are zeros, so that every input is a whole one.
+/// The rest of an input. Behind its end the input continues with zeros, so that inputs of any
+/// length are valid.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    /// Whether all bytes are used up.
+    /// Returns true if all bytes are used.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn take<const N: usize>(&mut self) -> [u8; N] {
         let (taken, rest) = self.0.split_at(N.min(self.0.len()));
         self.0 = rest;
@@ -18,37 +19,37 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         self.take::<1>()[0]
     }
 
-    /// A number from 0 to `limit` - 1, from one byte.
+    /// Returns a number from 0 to `limit` - 1, drawn from one byte.
     pub fn below(&mut self, limit: usize) -> usize {
         self.byte() as usize % limit
     }
 
-    /// One of the items, from one byte.
+    /// Returns one of the items, drawn from one byte.
     pub fn of<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 
-    /// Whether the next byte is odd.
+    /// Returns true if the next byte is odd.
     pub fn coin(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
-    /// The next four bytes as a number.
+    /// Returns the next four bytes as a number.
     pub fn i32(&mut self) -> i32 {
         i32::from_le_bytes(self.take())
     }
 
-    /// The next eight bytes as a number.
+    /// Returns the next eight bytes as a number.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
 
-    /// All bytes that are left.
+    /// Returns all bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }

@@ -1,8 +1,9 @@
-//! Fuzz targets: what reads bytes that others wrote, and sequences of calls of the C ABI.
+//! Fuzz targets: functions of gpuzip that read bytes from others, and sequences of calls of the C
+//! ABI.
 //!
-//! A target is a function of bytes that panics where gpuzip breaks a promise. The same functions
-//! run in three ways: under libFuzzer (`make fuzz`), over the committed corpora, and over seeded
-//! mutations of these (both in `fuzz/tests/replay.rs`, part of `cargo test`).
+//! A target is a function of bytes that panics if gpuzip breaks a promise. The targets run in three
+//! ways: under libFuzzer (`make fuzz`), over the committed corpora, and over seeded mutations of
+//! the corpora (the last two in `fuzz/tests/replay.rs`, part of `cargo test`).
 
 mod abi;
 mod app;
@@ -15,10 +16,10 @@ mod profile;
 mod stream;
 mod trace;
 
-/// A target: panics where a promise is broken.
+/// A target: a function of the input that panics if gpuzip breaks a promise.
 pub type Target = fn(&[u8]);
 
-/// All targets: the name, which is also the folder of the corpus in `fuzz/corpus/`, and the
+/// All targets: the name, which is also the name of the corpus folder in `fuzz/corpus/`, and the
 /// function.
 pub const TARGETS: [(&str, Target); 5] = [
     ("config", config::run),

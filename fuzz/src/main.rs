@@ -1,5 +1,5 @@
-//! libFuzzer over one target, which the variable FUZZ_TARGET names; `fuzz/run.sh` builds and starts
-//! it.
+//! Runs libFuzzer over one target. The variable FUZZ_TARGET names the target; `fuzz/run.sh` builds
+//! and starts this program.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,18 +1,19 @@
-//! Seeded mutations of inputs, for toolchains without libFuzzer: the same ones on every machine.
+//! Seeded mutations of inputs, for toolchains without libFuzzer. The mutations are equal on every
+//! machine.
 
-/// Longest input that is made.
+/// Length in bytes of the longest input that is made.
 pub const LONGEST: usize = 4096;
 
 /// Pseudo-random numbers (xorshift64*, Vigna 2016).
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for every seed.
+    /// Begins a sequence that depends only on `seed`.
     pub fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -20,13 +21,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number from 0 to `limit` - 1.
+    /// Returns a number from 0 to `limit` - 1.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.word() >> 33) as usize % limit.max(1)
     }
 }
 
-/// One of the inputs with one to eight changes; parts of the others may be put into it.
+/// Returns one of the inputs with one to eight changes; a change can insert a part of another
+/// input.
 pub fn mutate(pool: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut bytes = pool.get(random.below(pool.len())).cloned().unwrap_or_default();
     for _ in 0..=random.below(8) {

@@ -1,16 +1,17 @@
-//! Profiles: what is read is a profile, comes back as it is, and plans without trouble.
+//! Target for profiles: a profile that is read must be written as the same bytes, and plans with it
+//! must succeed or fail cleanly.
 
 use crate::abi::{c_path, checked, config, field, file, folder, memory_required};
 use crate::input::Input;
 use gpuzip::capi::*;
 use gpuzip::predict::Profile;
 
-/// What stands before the part of a profile that the checksum is of: magic, version, size and the
-/// checksum.
+/// Bytes before the part of a profile that the checksum covers: magic, version, size and checksum.
 const PREFIX: usize = 24;
 
-/// The input is: one byte for the size of the problem, two for its budgets, and a profile. The
-/// first 24 bytes of the profile are left out and made here, unless the first byte is 255.
+/// Runs the target. The input is one byte for the size of the problem, two bytes for its budgets,
+/// and a profile. The input does not contain the first 24 bytes of the profile, which are made
+/// here, unless the first byte is 255.
 pub fn run(data: &[u8]) {
     folder();
     let mut input = Input(data);
@@ -27,7 +28,7 @@ pub fn run(data: &[u8]) {
     plan(&written, size, device, host);
 }
 
-/// The profile of which `body` is all but the first bytes.
+/// Returns the profile whose bytes from `PREFIX` on are `body`.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut bytes = Profile::free().to_bytes();
     bytes.truncate(PREFIX);
@@ -38,7 +39,8 @@ fn sealed(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The C ABI says the same of every codec, and that there are no more.
+/// Checks that the C ABI accepts the same profiles as `Profile::from_bytes`, and asks for every
+/// codec and for one more.
 fn info(bytes: &[u8]) {
     let mut info = gpuzip_profile_info_t {
         struct_size: size_of::<gpuzip_profile_info_t>() as u64,
@@ -59,7 +61,7 @@ fn info(bytes: &[u8]) {
     }
 }
 
-/// `auto` by the profile, raw and with a codec of its choice, within budgets of 0 to 255 states.
+/// Plans with `auto` from the profile, raw and with codecs, within budgets of 0 to 255 states.
 fn plan(bytes: &[u8], size: u8, device: u8, host: u8) {
     let path = c_path(&file("profile", bytes));
     let fields = [field([1 << (size % 16), 3, 1], GPUZIP_TYPE_F32, 0)];

@@ -1,5 +1,5 @@
-//! Codec streams: whatever their bytes are, decoding ends well, at every instruction level alike,
-//! and what decodes can be told and coded again.
+//! Target for codec streams: decoding any bytes must succeed or fail cleanly, with the same result
+//! for every instruction set, and decoded values can be coded again.
 
 use crate::abi::{checked, config, field, folder};
 use crate::guard::Guarded;
@@ -10,10 +10,10 @@ use gpuzip::codec::{Content, Header, Shape};
 use gpuzip::scalar::Scalar;
 use std::cell::RefCell;
 
-/// Most fields of a case.
+/// Largest number of fields of a case.
 const MOST_FIELDS: usize = 3;
 
-/// What an input begins with: the stream that it is.
+/// The first part of an input: codec, bound and fields of the stream.
 struct Case {
     compressor: i32,
     rate: i32,
@@ -42,7 +42,7 @@ impl Case {
                 field(n, scalar, 0)
             })
             .collect();
-        // The second may be the previous time level of the first.
+        // The second field can be the previous time level of the first field.
         if count > 1 && input.coin() {
             fields[1] = gpuzip_field_t { role: 1, ..fields[0] };
         }
@@ -55,8 +55,8 @@ impl Case {
     }
 }
 
-/// The input: the shapes and the codec; then either values, which are coded, and changes of the
-/// stream, or the payloads of a stream.
+/// Runs the target. The input is a case, followed either by values, which are coded, and changes of
+/// the stream, or by the payloads of a stream.
 pub fn run(data: &[u8]) {
     folder();
     let mut input = Input(data);
@@ -72,7 +72,7 @@ fn bytes_of(field: &gpuzip_field_t) -> usize {
     (field.n1 * field.n2 * field.n3) as usize * if field.r#type == GPUZIP_TYPE_F32 { 4 } else { 8 }
 }
 
-/// Memory for a case: arrays and streams, each up to a guard page.
+/// Memory for a case: arrays and a stream, each with a guard page behind it.
 struct Memory {
     arrays: [Guarded; MOST_FIELDS],
     stream: Guarded,
@@ -82,7 +82,7 @@ thread_local! {
     static MEMORY: RefCell<Memory> = RefCell::new(Memory { arrays: std::array::from_fn(|_| Guarded::new()), stream: Guarded::new() });
 }
 
-/// The fields with the memory of these arrays.
+/// Returns the fields with the memory of these arrays.
 fn placed(case: &Case, arrays: &mut [Guarded]) -> Vec<gpuzip_field_t> {
     case.fields
         .iter()
@@ -91,13 +91,14 @@ fn placed(case: &Case, arrays: &mut [Guarded]) -> Vec<gpuzip_field_t> {
         .collect()
 }
 
-/// Codes these arrays; `None` where the codec does not exist here or the values are refused.
+/// Codes these arrays. Returns `None` if the codec is not available or the values are refused.
 fn compress(case: &Case, arrays: &[Vec<u8>]) -> Option<Vec<u8>> {
     MEMORY.with_borrow_mut(|memory| {
         memory.arrays.iter_mut().zip(arrays).for_each(|(guarded, array)| guarded.copy(array));
         let (config, fields, mut size) = (case.config(), placed(case, &mut memory.arrays), 0);
         let count = fields.len() as u32;
-        // SAFETY: the fields have their memory, and the stream has the room that was asked for.
+        // SAFETY: the fields have their memory, and the stream has as many bytes as
+        // gpuzip_codec_bound asked for.
         unsafe {
             checked(gpuzip_codec_bound(&config, fields.as_ptr(), count, &mut size)).ok()?;
             memory.stream.fill(size as usize, 0);
@@ -118,7 +119,7 @@ fn compress(case: &Case, arrays: &[Vec<u8>]) -> Option<Vec<u8>> {
     })
 }
 
-/// Decodes a stream into arrays that hold something else before.
+/// Decodes a stream into arrays that hold other values before.
 fn decompress(case: &Case, stream: &[u8]) -> Result<Vec<Vec<u8>>, i32> {
     MEMORY.with_borrow_mut(|memory| {
         memory.stream.copy(stream);
@@ -138,8 +139,8 @@ fn decompress(case: &Case, stream: &[u8]) -> Result<Vec<Vec<u8>>, i32> {
     })
 }
 
-/// A stream of values that are drawn from the input, with some of its payloads' bytes changed and
-/// the checksums made again.
+/// Codes values that are drawn from the input, changes some bytes of the payloads, and makes the
+/// checksums again.
 fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
     let (kind, count) = (input.below(4), input.below(9));
     let changes: Vec<(u32, u8)> =
@@ -165,8 +166,8 @@ fn changed(case: &Case, input: &mut Input) -> Option<Vec<u8>> {
     Some(stream)
 }
 
-/// Values: the input's bits, a smooth line with the input's bits now and then, small integers, or
-/// few different values.
+/// Returns values drawn from the input. `kind`: 0 arbitrary bits, 1 a smooth line with noise, 2
+/// small integers, 3 a few different values.
 fn values(field: &gpuzip_field_t, kind: usize, input: &mut Input) -> Vec<u8> {
     let single = field.r#type == GPUZIP_TYPE_F32;
     let count = (field.n1 * field.n2 * field.n3) as usize;
@@ -187,8 +188,8 @@ fn values(field: &gpuzip_field_t, kind: usize, input: &mut Input) -> Vec<u8> {
     (0..count).flat_map(value).collect()
 }
 
-/// A stream whose headers fit the fields, unless the input says otherwise, and whose payloads are
-/// the input's bytes.
+/// Makes a stream whose headers fit the fields, unless the input says otherwise. The payloads are
+/// bytes of the input.
 fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
     let mut stream = Vec::new();
     let count = case.fields.len();
@@ -236,8 +237,8 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
     stream
 }
 
-/// Every instruction level gives the same result, and what decodes is known to `gpuzip_codec_info`
-/// and can be coded.
+/// Checks that decoding gives the same result with every instruction set, that `gpuzip_codec_info`
+/// knows every array, and that decoded values can be coded.
 fn decode_at_every_level(case: &Case, stream: &[u8]) {
     let of_level = |level| {
         set_level(level);

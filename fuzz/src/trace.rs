@@ -1,5 +1,5 @@
-//! Trace files: what is read can be written, planned by every policy, and followed by a session
-//! that restores every state.
+//! Target for trace files: a trace that is read can be written, every policy can plan it, and a
+//! session that follows it restores every state.
 
 use crate::abi::{c_path, config, field, file, folder};
 use crate::app::Session;
@@ -8,11 +8,11 @@ use gpuzip::plan::{Index, Plan, Policy};
 use gpuzip::schedule::{trace, validate, Kind, Schedule, Trace};
 use std::sync::Arc;
 
-/// Longest schedule that a session follows.
+/// Largest number of actions of a schedule that a session follows.
 const MOST_ACTIONS: usize = 400;
 
-/// The input is a trace file; or, with a first byte below 9, a cache capacity and one byte per
-/// action, which mutate into each other easily.
+/// Runs the target. The input is a trace file; or, if the first byte is below 9, a cache capacity
+/// and one byte per action. Mutations of the second form are more often valid schedules.
 pub fn run(data: &[u8]) {
     folder();
     match data.split_first() {
@@ -21,7 +21,8 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// One action per byte: its kind in the highest three bits, its time step in the others.
+/// Writes a trace with one action per byte: its kind in the highest three bits, its time step in
+/// the others.
 fn written(actions: &[u8]) -> Vec<u8> {
     let names = [
         "FORWARD",
