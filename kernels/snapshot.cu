@@ -24,7 +24,7 @@ struct Field {
     u64 values;
     u64 n[3];
     u32 scalar;   /* 0: FP32, 1: FP64 */
-    /* 1 + the number of the field whose previous time level this field is, or 0 */
+    /* 1 + index in this array of the field whose previous time level this field is, or 0 */
     u32 later;
     u32 group;
     /* number of the field in the layout; the array of fields is in the order of their streams */
@@ -483,7 +483,7 @@ extern "C" __global__ void snapshot_judge(const Settings *settings, const Field 
     }
 }
 
-/* Writes the values of a stream that is not coded. */
+/* Writes the values of a stream that is not coded into the field. */
 extern "C" __global__ void snapshot_spread(real *x, const real *later, u64 n, const Job *job)
 {
     if (!job->active || job->content == 1)

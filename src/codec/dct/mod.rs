@@ -7,19 +7,25 @@
 //! longest axis is transformed (the last of several equal axes). With three transformed axes a tile
 //! has 16 or 8 values along each of them, with two axes 32 or 16, with one axis 32; along the other
 //! axes a tile has one value. The stream says which of the two sides an array has. Beyond its end
-//! an axis of n values is continued by mirror images: index i stands for value min(j, 2n-1-j), j =
-//! i mod 2n. Tiles are numbered like the values of the array, first axis fastest; so are the values
-//! in a tile.
+//! an axis of n values is continued by mirror images: with j = i mod 2n, index i stands for value
+//! min(j, 2n-1-j). Tiles are numbered like the values of the array, first axis fastest; so are the
+//! values in a tile.
 //!
 //! # Arithmetic
 //! All arithmetic is done in the type of the array, rounded to nearest, never fused. The module
-//! `transform` computes the DCT-II, which is orthonormal up to a factor (side/2)^(dims/2) =
-//! 1/scale. The forward transform runs along the first axis, then the second, then the third; the
-//! inverse runs in the opposite order. A coefficient c becomes the integer of magnitude trunc(|c|
-//! (scale/step) + 0.45) with the sign of c; an integer q is decoded to q (step scale). Both factors
-//! are computed in double precision and rounded once. The coefficients of a tile are ordered by the
-//! sum of their frequencies, then by the sum of the squares of their frequencies, then by their
-//! numbers in the tile.
+//! `transform` computes the DCT-II, orthonormal up to a factor 1/scale. The forward transform runs
+//! along the first axis, then the second, then the third; the inverse runs in the opposite order. A
+//! coefficient c becomes an integer q with the sign of c, and q is decoded to c':
+//!
+//! ```text
+//! scale = (2/side)^(dims/2)
+//! |q|   = trunc(|c| (scale/step) + 0.45)
+//! c'    = q (step scale)
+//! ```
+//!
+//! Both factors, scale/step and step scale, are computed in double precision and rounded once. The
+//! coefficients of a tile are ordered by the sum of their frequencies, then by the sum of the
+//! squares of their frequencies, then by their numbers in the tile.
 //!
 //! With a bound b on every error, step = 2.1 b. Where the decoded value y of x violates
 //!
@@ -27,8 +33,11 @@
 //! |x - y| <= b (1 - 2^-22)   (FP64: b (1 - 2^-50))
 //! ```
 //!
-//! the value is corrected to y + m (1.25 b), with the integer m = +-trunc(|x - y| (1 / (1.25 b)) +
-//! 0.5).
+//! the value is corrected to y + m (1.25 b) with the integer
+//!
+//! ```text
+//! m = +-trunc(|x - y| (1 / (1.25 b)) + 0.5)
+//! ```
 //!
 //! With a bound on the root of the mean square of the errors there are no corrections. The step is
 //! the bound times 2^(i/16) with about the largest i for which the sum of the squares is within the

@@ -148,8 +148,8 @@ fn quantize<T: Value<N>, const N: usize>(
     for four in values.as_chunks_mut::<4>().0 {
         for l in 0..N {
             for row in &mut *four {
-                // SAFETY: the value is finite with |value| < 2^e, and the scale is 2^(width - 2 -
-                // e) or 0, so that the product fits into an integer of `width` bits.
+                // SAFETY: |value| < 2^e, and the scale is 2^(width - 2 - e) or 0, so that the
+                // product is finite and fits into an integer of `width` bits.
                 row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
             }
         }

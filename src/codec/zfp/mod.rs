@@ -32,8 +32,8 @@
 //!    factor overflows, and every value becomes -2^(W - 1); arrays of numbers below 2^-98 (FP64:
 //!    2^-962) should therefore be scaled. All further arithmetic is on W-bit integers and wraps.
 //! 4. Transform along x, then y, then z: `lanes::lift` on every row of 4.
-//! 5. Order: the arrays `ORDER_1`, `ORDER_2`, `ORDER_3` of the module `lanes` give the place x + 4y
-//!    + 16z of each coefficient.
+//! 5. Order: the arrays `ORDER_1`, `ORDER_2`, `ORDER_3` of the module `lanes` give the place of
+//!    each coefficient, x + 4y + 16z.
 //! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
 //! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as the module
 //!    `embed` describes.
@@ -126,8 +126,8 @@ impl Zfp {
         let grid = Grid::new(&dims);
         let d = dims.len().max(1) as u32;
         let size = 1 << (2 * d);
-        // As in libzfp: a block has at least its exponent; bit planes go down to 2^-1074 and 2 (d +
-        // 1) planes further, because the transform can enlarge values.
+        // As in libzfp: a block has at least its exponent; bit planes go down to 2^-1074, and
+        // 2 (d + 1) planes further because the transform can enlarge values.
         let bits = (size * rate).max(1 + exponent);
         let spec = Spec {
             size,
