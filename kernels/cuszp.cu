@@ -166,7 +166,7 @@ extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later
     __shared__ u64 begin;
     const u32 levels = quanta->levels;
     if (!job->go || levels == 0)
-        return; /* job->bytes is NONE */
+        return; /* job->bytes keeps the value NONE */
     if (threadIdx.x == 0)
         ticket = (u32)atomicAdd(&job->work[3], 1);
     __syncthreads();

@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(MOVERS)
     const Head head = head_of(tables, job, control);
     const u64 end = head.begin + control->bytes, by = HEAD + tables->grids[control->side].longest - head.begin;
     if (end >= tables->values * sizeof(real))
-        return; /* job->bytes is NONE */
+        return; /* job->bytes keeps the value NONE */
     const u64 parts = (head.begin + 4 * PART - 1) / (4 * PART), chunks = by == 0 ? 0 : (end - head.begin / 8 * 8 + CHUNK - 1) / CHUNK;
     for (;;) {
         __syncthreads();

@@ -380,7 +380,7 @@ extern "C" __global__ void ENCODER lorenzo_encode(const real *x, const real *lat
     __shared__ u64 begin;
     const u32 levels = quanta->levels;
     if (!job->go || levels == 0)
-        return; /* job->bytes is NONE */
+        return; /* job->bytes keeps the value NONE */
     const u32 rank = (u32)grid.rank;
     const u64 head = 8 + 16 * ((grid.count + GROUP - 1) / GROUP);
     if (threadIdx.x == 0)

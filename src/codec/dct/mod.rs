@@ -132,7 +132,7 @@ use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
 use engine::Engine;
 
-/// The coder for arrays of one shape.
+/// Codes and decodes arrays of one shape.
 pub struct Dct {
     engine: Typed,
 }
@@ -143,7 +143,7 @@ enum Typed {
 }
 
 impl Dct {
-    /// A coder for arrays of this shape, with the memory that it needs.
+    /// Makes a coder for arrays of this shape and allocates its memory.
     pub fn new(shape: Shape) -> Result<Self> {
         if shape.n.contains(&0) {
             return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);

@@ -7,7 +7,7 @@ use core::arch::x86_64::{_pdep_u64, _pext_u64};
 /// functions that are compiled for these instruction sets.
 pub struct Bmi;
 
-/// 0101...
+/// The even bits: 0101... in binary.
 const EVEN: u64 = 0x5555_5555_5555_5555;
 
 impl Tests for Bmi {

@@ -13,7 +13,7 @@ pub const MOST: u32 = 31;
 
 /// Number of blocks that are coded at a time (a step).
 const STEP: usize = 32;
-/// Values of a block.
+/// Number of values of a block.
 const SIZE: u32 = 16;
 
 /// The arguments of `embed::encode`, for blocks of 16 values with at most `MOST` bits for their
