@@ -1,32 +1,34 @@
-//! Ranks that step together agree on one schedule, by nothing but the least of a number over all of
-//! them.
+//! Agreement of ranks that step together on one schedule, by nothing but minima over all ranks.
 //!
-//! A plan depends on the size of states and on budgets, and ranks differ in both: left to
-//! themselves they may have different schedules, and the first exchange of halos that only some of
-//! them want waits for ever. Every rank takes part with its decided schedule, or with its
-//! failure, in always the same number of reductions:
+//! A plan depends on the size of states and on budgets, and ranks differ in both. Ranks that decide
+//! alone may decide on different schedules; then the first exchange of halos that only some ranks
+//! take part in waits for ever. Here every rank takes part with its decided schedule, or with its
+//! failure to decide one, in a fixed number of reductions. A reduction takes one number from every
+//! rank and returns the smallest to all.
 //!
-//! 1. to 3. the numbers of the schedule, `Schedule::terms`, of which the smallest win: each rank
-//!    that has lost already gives `i64::MAX`. So all ranks know the schedule of the one with the
-//!    fewest snapshots, and take it on where theirs is another one.
-//! 4. and 5. the least and the greatest fingerprint of what the ranks have now.
+//! - Reductions 1 to 3: the three numbers of a schedule, `Schedule::terms`, compared as one
+//!   sequence. A rank whose sequence has lost already gives `i64::MAX`. Afterwards all ranks know
+//!   the smallest sequence, which is that of a schedule with the fewest snapshots, and every rank
+//!   takes that schedule.
+//! - Reductions 4 and 5: the smallest and the greatest fingerprint of the schedules that the ranks
+//!   have now.
 //!
-//! A rank that has failed gives [`FAILED`], which every other number is greater than, and thus all
+//! A rank that has failed gives [`FAILED`], which is smaller than every other number, so that all
 //! ranks fail.
 
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
 
-/// What a rank gives that has no schedule.
+/// The number that a rank without a schedule gives.
 const FAILED: i64 = -1;
 
-/// Numbers that every rank gives and gets; gpuzip_agree's documentation has it, too.
+/// Reductions of one agreement; the documentation of `gpuzip_agree` gives this number, too.
 #[cfg(test)]
 const REDUCTIONS: usize = 5;
 
-/// Agrees with the other ranks, with `shared` or with the reason why this rank has none. `least`
-/// takes a number over all ranks; if that fails the ranks can no longer be in step, and nothing
-/// more is reduced.
+/// Agrees with the other ranks on one schedule. `shared` is the schedule of this rank, or the
+/// reason why this rank has none. `least` returns the minimum of its argument over all ranks. If
+/// `least` fails, the ranks may no longer be in step, and no further reduction is made.
 pub fn agree(
     shared: Result<&SharedSchedule>,
     mut least: impl FnMut(i64) -> Result<i64>,
@@ -44,7 +46,7 @@ pub fn agree(
         if !some_failed {
             shared.take_terms(agreed)?;
         }
-        // Of 63 bits, so that it is not negative.
+        // The fingerprint has 64 bits; 63 of them make a number that is not negative.
         Ok((shared.fingerprint()? >> 1) as i64)
     });
     let (fewest, most) = match taken {
@@ -75,7 +77,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::Mutex;
 
-    /// The schedule of a session with these snapshots, whose tiers have these budgets.
+    /// Returns the decided schedule of a rank: `bytes` per snapshot, tiers and budgets from
+    /// `config`.
     fn rank(config: &Config, steps: i64, bytes: u64) -> Result<SharedSchedule> {
         let shared = SharedSchedule::new(config.clone(), steps)?;
         shared.attach(vec![TierSpec::new(config, bytes, bytes)])?;
@@ -83,8 +86,8 @@ mod tests {
         Ok(shared)
     }
 
-    /// Runs `agree` of all ranks at once, with a reduction of all; returns their results and how
-    /// often each reduced.
+    /// Runs `agree` on a thread per rank, with a reduction over the threads; returns for each rank
+    /// its result and its number of reductions.
     fn all_agree(ranks: &[Result<SharedSchedule>]) -> Vec<(Result<()>, usize)> {
         let (meeting, least) = (Barrier::new(ranks.len()), Mutex::new(i64::MAX));
         let one = |shared: &Result<SharedSchedule>| {
@@ -169,7 +172,7 @@ mod tests {
         );
     }
 
-    /// Every rank reduces as often as the others, and every one has an error.
+    /// Every rank makes the same number of reductions, and every rank has an error.
     #[test]
     fn failures_and_differences_are_errors_on_every_rank() {
         let well = || rank(&budget(Some(Algorithm::Revolve), 640, 2), 100, 64);
@@ -199,10 +202,11 @@ mod tests {
         }
     }
 
-    /// A rank that cannot take on what the others have.
+    /// A rank fails that cannot take the smallest schedule, and so do the others.
     #[test]
     fn a_schedule_that_does_not_fit_a_rank_is_an_error_on_all() {
-        // Chunks of two states of 200 steps have 100 starts.
+        // In chunks of two states, 200 steps have 100 chunks: 51 snapshots cannot hold their first
+        // states.
         let chunks = rank(
             &Config { chunk: 2, snapshots: 51, ..budget(Some(Algorithm::Zcut), 0, 0) },
             100,
@@ -229,8 +233,8 @@ mod tests {
         assert_eq!((result.unwrap_err().code, calls), (Code::Callback, 1));
     }
 
-    /// Terms are the schedule: what is made of them has the same actions, and other actions have
-    /// another fingerprint.
+    /// The terms determine the schedule: a schedule made from terms has the same actions. Schedules
+    /// with different actions have different fingerprints.
     #[test]
     fn terms_and_fingerprints_tell_schedules_apart() {
         use crate::schedule::Schedule;

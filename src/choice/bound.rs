@@ -1,36 +1,39 @@
-//! Lower bounds of a plan's makespan, without the plan: what a search need not simulate.
+//! Lower bounds of the makespan of a plan, found without making the plan: a search does not
+//! simulate a schedule whose bound is too high.
 
 use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::plan::Policy;
 use crate::schedule::Schedule;
 
-/// Seconds that a sweep takes at least.
+/// The least seconds that a shot takes with a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// Of the application's stream, if it never waits: exact for steps of equal cost.
+    /// The least time of the application's stream: the time if the stream never waits. Exact for
+    /// steps of equal cost.
     pub stream: f64,
-    /// Of the transfers to the device, and of the sweep before them.
+    /// The least time until the last transfer to the device ends: the forward sweep, then the
+    /// uploads.
     link: f64,
-    /// Of everything.
+    /// The least time of the shot: the largest of all bounds.
     pub makespan: f64,
-    /// The schedule's number among those that are compared.
+    /// The schedule's position among the compared schedules, which decides between equal guesses.
     pub rank: usize,
 }
 
 impl Bound {
-    /// What the sweep may take, to try the promising schedules first: stream and link rarely
-    /// overlap without gaps.
+    /// Returns a guess of the seconds that the shot takes, by which a search tries promising
+    /// schedules first: the stream and the link rarely overlap without gaps.
     pub fn guess(&self) -> f64 {
         self.makespan + 0.3 * self.stream.min(self.link)
     }
 }
 
-/// The bounds of a schedule through the tiers of `sizes`.
+/// Returns the bounds of `schedule` on the tiers `sizes`.
 ///
-/// The stream takes all forward and backward steps and handles every snapshot. Beside it, no
-/// transfer to the device begins before the first RESTORE, since a full cache is the only reason
-/// for one, and every transfer to the host precedes one to the device.
+/// The application's stream does all forward and backward steps and handles every snapshot. The
+/// link works beside it. No upload begins before the first RESTORE, because only a full cache makes
+/// uploads necessary, and every upload follows the download of its snapshot.
 pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
     let costs = &sizes.costs;
     let steps = schedule.steps;

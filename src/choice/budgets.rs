@@ -1,8 +1,9 @@
-//! The budgets of a session for which none are set: half of the memory that is free, and never more
-//! than the job needs.
+//! The budgets of a session for which the configuration sets none: half of the free memory, and
+//! never more than the job needs.
 //!
-//! They are read once, when the session is made. Ranks that read different numbers plan
-//! differently: codes whose ranks exchange data in every step set budgets, or agree on them.
+//! The free memory is read once, when the session is made. Ranks that read different numbers plan
+//! differently: codes whose ranks exchange data in every step should set budgets, or agree on a
+//! schedule.
 
 use super::storage_options::{aligned, candidates};
 use super::target::Target;
@@ -17,23 +18,23 @@ use crate::schedule::adjust;
 use crate::tier::SnapshotCoder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of free memory, one part in so many is taken.
+/// A session takes one part in `PARTS` of the free memory.
 const PARTS: u64 = 2;
 
-/// Bytes of host memory within which sessions of this process were planned by default. The system
-/// counts them as free until they are touched.
+/// Bytes of host memory that are promised to the sessions of this process by default budgets. The
+/// system counts memory as free until it is touched, so promised bytes are subtracted from it.
 static PROMISED: AtomicU64 = AtomicU64::new(0);
 
-/// The host memory that one session was promised by default, as long as the session lives: others
-/// take their share of the rest.
+/// The host memory that default budgets promise to one session, for as long as the session lives.
+/// Other sessions take their share of the rest.
 pub struct Promise {
     bytes: u64,
     process: Process,
 }
 
 impl Promise {
-    /// Promises the budgets of a configuration. On the host backend the device's are of main
-    /// memory, too.
+    /// Promises the budgets of `config`. On the host backend the device cache is in main memory, so
+    /// that `device_budget` is promised as well.
     pub fn of(config: &Config) -> Self {
         let device = if config.backend == Backend::Cuda { 0 } else { config.device_budget };
         let bytes = device.saturating_add(config.host_budget);
@@ -50,25 +51,26 @@ impl Drop for Promise {
     }
 }
 
-/// Memory of which a session may take its share.
+/// The free memory of which a session takes its share.
 #[derive(Clone, Debug)]
 pub struct Free {
-    /// Host memory that this process may still take.
+    /// Host memory that this process may still take, less the memory that is promised.
     pub host: Available,
     /// Free bytes of the CUDA device; `None` on the host backend.
     pub device: Option<u64>,
-    /// Ranks of this job on this node, which share its host memory.
+    /// Number of ranks of this job on this node, which share its host memory.
     pub ranks: u32,
 }
 
 impl Free {
-    /// What is free now for a session on `target`, or where that is not known yet on what the
-    /// configuration assumes.
+    /// Reads the free memory for a session on `target`; if the target is not known yet, for the
+    /// backend that the configuration assumes. `None`: the free memory cannot be read.
     pub fn now(config: &Config, target: Option<Target>) -> Option<Self> {
         let device = match (target, config.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
             (Some(Target::Cuda(ordinal)), _) => Some(cuda::free_memory(ordinal).ok()?),
-            // Fields tell later whether CUDA is needed: it is not started to ask it.
+            // The fields will tell whether the session needs CUDA, so CUDA is not started here for
+            // a question.
             (None, Backend::ByFields) if !cuda::is_started() => return None,
             (None, _) => Some(assumed_device()?),
         };
@@ -79,8 +81,9 @@ impl Free {
     }
 }
 
-/// Bytes of the device that a session is likely to get whose fields will tell it: no context is
-/// made to find out.
+/// Returns the free bytes of the device that a session will probably get, whose fields will tell
+/// the device later. Makes no CUDA context: without a current device, the total bytes of the first
+/// one.
 fn assumed_device() -> Option<u64> {
     match cuda::current_device() {
         Some(ordinal) => cuda::free_memory(ordinal).ok(),
@@ -88,8 +91,8 @@ fn assumed_device() -> Option<u64> {
     }
 }
 
-/// Whether a configuration leaves its budgets to the library: `auto` without anything that says how
-/// many snapshots there are.
+/// Returns whether a configuration leaves the budgets to the library: the algorithm is `auto`, and
+/// nothing says how many snapshots there are.
 pub fn are_left(config: &Config) -> bool {
     let none = config.device_budget == 0
         && config.host_budget == 0
@@ -102,8 +105,8 @@ pub fn are_left(config: &Config) -> bool {
 }
 
 /// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps of
-/// states of this layout, and says so in the log. Where the share holds fewer snapshots than
-/// GPUZIP's rule takes, nothing is set: that rule decides, as without budgets.
+/// states with this layout, and logs them. If the share of the free memory holds fewer snapshots
+/// than GPUZIP's rule (`adjust`) takes, the budgets stay 0 and that rule decides the number.
 pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free>) {
     if !are_left(config) {
         return;
@@ -123,8 +126,8 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
     );
 }
 
-/// Bytes for the device cache and for the host pool. On the host backend the cache is main memory
-/// too, and has all of it.
+/// Returns the bytes for the device cache and for the host pool; `None` if they hold too few
+/// snapshots. On the host backend the cache is in main memory, too, and gets all bytes.
 fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let slot = slot_bytes(config, layout);
     let aside = aside(config, layout, free.device.is_some());
@@ -147,7 +150,7 @@ fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(
     holds.then_some((device, host))
 }
 
-/// Most bytes that a snapshot takes of a tier, however it is stored.
+/// Returns the most bytes that a snapshot takes in a tier, over all storage options.
 fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
     match config.compression.method {
         Method::None if !config.any_codec => layout.slot_bytes,
@@ -155,8 +158,8 @@ fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
     }
 }
 
-/// Bytes beside the snapshots: states that have no slot, time levels that are not shared, and what
-/// the kernels of a codec work in.
+/// Returns the bytes of device memory beside the snapshots: spare slots, the work space of shared
+/// time levels, and the memory that the kernels of a codec work in.
 fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);

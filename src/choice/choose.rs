@@ -1,4 +1,4 @@
-//! From a configuration to a schedule and its plans.
+//! The choice of a schedule and its plans from a configuration.
 
 use super::search::{search, Keep};
 use super::tier_spec::TierSpec;
@@ -9,25 +9,26 @@ use crate::predict::simulate;
 use crate::schedule::{adjust, Algorithm, Schedule, Trace};
 use std::sync::Arc;
 
-/// A schedule and, for each session, its plan.
+/// A schedule, and a plan of it for each session.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Which of the alternatives it is for.
+    /// Index of the storage option that the plans use, in the list of every session.
     pub alternative: usize,
     /// The schedule.
     pub schedule: Schedule,
-    /// One plan per session, in their order.
+    /// One plan per session, in the order of the sessions.
     pub plans: Vec<Arc<Plan>>,
 }
 
-/// Decides schedule and plans for `steps` time steps and the given sessions, each of which offers
-/// alternatives, a codec for one; one that offers fewer than others has its last one instead of
-/// those that it lacks.
+/// Decides the schedule and the plans for `steps` time steps. `sessions` has the storage options of
+/// each session, such as different codecs; option k of one session goes with option k of the
+/// others, and a session with fewer options repeats its last one.
 ///
-/// The number of snapshots is the configured one; or GPUZIP's `adjust`; or the most for which every
-/// plan fits the host budget; or, without budgets, `adjust` for Revolve and what the chunks need
-/// for zCut. `auto` is the quickest schedule that a [`search`] finds among those that fit the
-/// snapshots and budgets; with neither it is Revolve. Of alternatives the one is taken that is
+/// The number of snapshots is, in this order: the configured number; GPUZIP's `adjust`; the largest
+/// number for which every plan fits its host budget; without budgets, `adjust` for Revolve and what
+/// the chunks need for zCut. For `auto`, a [`search`] takes the schedule with the shortest
+/// predicted time among those that fit the snapshots and budgets; with neither set, `auto` is
+/// Revolve. Of several storage options, the one with the shortest predicted time is taken.
 /// predicted to be quickest.
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
@@ -44,13 +45,13 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
     quickest(config, steps, &alternatives)
 }
 
-/// The same for sessions with nothing to choose from but schedules.
+/// Decides the schedule and the plans of sessions that have one storage option each.
 pub fn choose(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
     let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
     choose_among(config, steps, &sessions)
 }
 
-/// The alternative whose plan by the rules is predicted to be quickest.
+/// Returns the choice by rule for the storage option with the shortest predicted time.
 fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Choice> {
     let (mut best, mut least, mut failure) = (None, f64::INFINITY, None);
     for (alternative, sessions) in alternatives.iter().enumerate() {
@@ -79,7 +80,7 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     }
 }
 
-/// The choice where parameters decide, not predictions.
+/// Returns the choice that the configured numbers determine, without a prediction.
 fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
         let Some(path) = &config.trace_file else {
@@ -100,7 +101,8 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
     finish(make(config, steps, snapshots, inner_slots(sessions))?, sessions)
 }
 
-/// The quickest schedule, if that is to be found and something limits its snapshots.
+/// Returns the choice with the shortest predicted time, if the algorithm is `auto` and something
+/// limits the number of snapshots; otherwise `None`.
 fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Option<Choice>> {
     let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
     let limited = config.snapshots > 0
@@ -122,8 +124,8 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     }))
 }
 
-/// Slots inside a two-level interval: those of the smallest device cache; 0, all that are left, if
-/// there is none.
+/// Returns the snapshots inside a two-level interval: the slots of the smallest device cache, or 0
+/// if no session has a cache, which means all snapshots that are left.
 fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
 }
@@ -154,8 +156,8 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     }
 }
 
-/// Plans for a schedule that others have chosen: with the alternative that `first` was decided for,
-/// if the schedule fits the budgets with it, or else with the first one of those that do.
+/// Plans a given schedule for the sessions, with storage option number `first` if the plans fit the
+/// budgets then, or else with the first option for which they do.
 pub fn choose_schedule(
     schedule: Schedule,
     sessions: &[Vec<TierSpec>],
@@ -177,6 +179,7 @@ pub fn choose_schedule(
     }
 }
 
+/// Plans a schedule for every session and checks that each plan fits its tiers.
 fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let choice = plan_all(schedule, sessions)?;
     for (sizes, plan) in sessions.iter().zip(&choice.plans) {
@@ -185,7 +188,7 @@ fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     Ok(choice)
 }
 
-/// Plans a schedule for every session; sessions with the same cache share a plan.
+/// Plans a schedule for every session; sessions with equal caches share a plan.
 fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     if !sessions.is_empty() {
@@ -197,8 +200,8 @@ fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     Ok(Choice { alternative: 0, schedule, plans })
 }
 
-/// The schedule with the most snapshots whose plans fit the host budgets; `None` if no session has
-/// a budget.
+/// Returns the schedule with the most snapshots whose plans fit the host budgets; `None` if no
+/// session has a budget.
 ///
 /// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
 fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Option<Choice>> {

@@ -13,7 +13,7 @@ fn chosen(config: &Config, steps: u32) -> Choice {
     choose(config, steps, &[TierSpec::new(config, STATE, STATE)]).unwrap()
 }
 
-/// Seconds of a choice in its own simulation.
+/// Predicted seconds of a choice.
 fn predicted(config: &Config, choice: &Choice) -> f64 {
     let sizes = TierSpec::new(config, STATE, STATE);
     crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE)
@@ -21,7 +21,7 @@ fn predicted(config: &Config, choice: &Choice) -> f64 {
         .makespan
 }
 
-/// `auto` beside every algorithm that a user could name, with the same budgets.
+/// `auto` is compared with every algorithm that a user could name, within the same budgets.
 #[test]
 fn auto_is_no_slower_than_any_algorithm_by_name() {
     for backend in [Backend::Cuda, Backend::Host] {
@@ -41,7 +41,7 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
     }
 }
 
-/// The profile decides: a link that costs nothing is used, one that costs much is not.
+/// The profile decides: `auto` uses a link that costs nothing and avoids a link that is slow.
 #[test]
 fn auto_follows_the_profile() {
     let with = |gbs: f64| {
@@ -101,7 +101,7 @@ fn auto_without_limits_is_revolve_by_the_published_rule() {
     );
 }
 
-/// Store-all beyond the budgets says what all of its states need, not what one does.
+/// The error of store-all beyond the budgets says how many bytes all states need, not one state.
 #[test]
 fn store_all_says_what_it_needs() {
     let config = |host_budget| Config {

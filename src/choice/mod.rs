@@ -1,10 +1,10 @@
-//! What a configuration makes of a job: the device, how snapshots are stored, the schedule and its
-//! plan.
+//! The choices that a configuration leaves open: the device, how snapshots are stored, the schedule
+//! and its plan.
 //!
 //! A configuration and the layout of a state give storage options ([`storage_options`]), each with
-//! its tiers and costs ([`TierSpec`]). [`choose_among`] takes the schedule and the plan, by the
-//! configured numbers or by a [`search`] over a portfolio of schedules whose run
-//! times are predicted. Sessions that work in step share one decision ([`SharedSchedule`]).
+//! its tiers and costs ([`TierSpec`]). [`choose_among`] takes the schedule and the plan: by the
+//! configured numbers, or by a [`search`] over a portfolio of schedules whose run times are
+//! predicted. Sessions that step together share one decision ([`SharedSchedule`]).
 
 mod agree;
 mod bound;

@@ -1,22 +1,24 @@
-//! The schedules that a search tries: every algorithm, its parameters coarsely.
+//! The portfolio: the schedules that a search tries, of every algorithm and with parameters on a
+//! coarse grid.
 
 use crate::error::Result;
 use crate::fallible_vec;
 use crate::schedule::Schedule;
 
-/// Numbers from `low` to `high`: all of the small ones, then about a tenth apart, `high` included.
+/// Returns numbers from `low` to `high`: every small number, then numbers about a tenth apart, and
+/// `high`.
 fn ladder(low: u32, high: u32) -> Vec<u32> {
     let next = |&x: &u32| Some(x + (x / 10).max(1)).filter(|&x| x + 1 < high);
     let mut rungs: Vec<u32> =
         std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
-    // The last but one, too: an application that works in the slots may need one of them.
+    // `high - 1` is a rung, too: an application that works in the slots may occupy one slot.
     rungs.extend([high.saturating_sub(1), high].into_iter().filter(|&x| x >= low));
     rungs.dedup();
     rungs
 }
 
-/// Schedules for `steps` steps that store no more than `most` snapshots at a time, of which `cache`
-/// fit the device.
+/// Returns schedules for `steps` time steps that store at most `most` snapshots at a time; the
+/// device cache has `cache` slots.
 pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedule>> {
     let all = steps.saturating_sub(1).max(1);
     let mut members = Vec::new();
@@ -44,8 +46,11 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     Ok(members)
 }
 
-/// Schedules near `best`, with parameters between those that the portfolio has: at first of the
-/// length, `closely` also of the slots inside, and split for the cache where they do not fit it.
+/// Returns schedules like `best` with parameters between those of the portfolio. The first pass
+/// varies the number of snapshots or the interval length. With `closely`, the range is narrower,
+/// the number of snapshots inside an interval varies, too, and two-level schedules with more of
+/// them than the cache has slots also appear in the variant that moves fewest snapshots through the
+/// cache.
 pub(super) fn neighbours(
     best: &Schedule,
     most: u32,
@@ -95,8 +100,8 @@ pub(super) fn neighbours(
     Ok(members)
 }
 
-/// Numbers near `x`, none above `high`: those from a tenth less to a tenth more, nine at most, or
-/// `closely` its neighbours alone.
+/// Returns at most nine numbers from `x` less a tenth to `x` plus a tenth, none above `high`; with
+/// `closely`, `x` and one number on either side.
 fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
     let reach = if closely { (x / 80).max(1) } else { (x / 10).max(1) };
     (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(if closely {
@@ -106,8 +111,8 @@ fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
     } as usize)
 }
 
-/// Slots inside an interval that are worth a try where `cache` are on the device: those, one more
-/// or less, fractions and multiples.
+/// Returns numbers of snapshots inside an interval that are worth a try with `cache` slots on the
+/// device: `cache`, one less, one more, fractions and multiples.
 fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
     let cache = cache.max(1);
     let more = std::iter::successors(Some(cache), |c| c.checked_mul(2)).take_while(|&c| c < chunk);
@@ -115,8 +120,8 @@ fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
     more.chain(fewer).chain([cache - 1, cache + 1, chunk - 1]).collect()
 }
 
-/// Intervals of `chunk` states, with each of these numbers of slots inside: zCut, which stores all,
-/// and two-level.
+/// Adds schedules with intervals of `chunk` states and the numbers `inner` of snapshots inside an
+/// interval: zCut, which stores all states of an interval, and two-level.
 fn divided(
     members: &mut Vec<Schedule>,
     steps: u32,

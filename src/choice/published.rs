@@ -1,5 +1,5 @@
-//! GPUZIP 2.x's recipes, to compare with: its two algorithms with the snapshots that it takes, LRU
-//! and PSA.
+//! The recipes of GPUZIP 2.x, for comparison: its two algorithms with its numbers of snapshots, its
+//! LRU replacement and its prefetching PSA.
 
 use super::search::Candidate;
 use super::tier_spec::TierSpec;
@@ -9,9 +9,9 @@ use crate::predict::simulate;
 use crate::schedule::{adjust, Schedule};
 use std::sync::Arc;
 
-/// What Revolve with `adjust` snapshots, and Uniform as published with all that the host holds,
-/// would take on these tiers. Every snapshot is written to the host, so that one that does not hold
-/// them all leaves the recipe out.
+/// Predicts GPUZIP's recipes on these tiers: Revolve with `adjust` snapshots, and Uniform as
+/// published with as many snapshots as the host pool holds. GPUZIP writes every snapshot to the
+/// host; a recipe whose snapshots do not all fit there is left out.
 pub fn published(steps: u32, sizes: &TierSpec) -> Result<Vec<Candidate>> {
     let most = sizes.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
     let mut recipes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a shot took: times, counts, the performance log.
+//! What a session counts in a shot: times, transfers, bytes, and the line of the performance log.
 
 use super::engine::Engine;
 use super::{performance_log, Session};
@@ -10,8 +10,8 @@ use crate::tier::Saved;
 use std::time::Instant;
 
 impl Session {
-    /// The time since the current action was handed out is the application's, if it is one that
-    /// computes.
+    /// Adds the seconds since the application got its current action to `forward` or `backward` of
+    /// the statistics, if that action is a FORWARD or a BACKWARD.
     pub(super) fn account(&mut self, now: Instant) {
         let elapsed = now.duration_since(self.since).as_secs_f64();
         match self.tick.map(|tick| tick.action.kind) {
@@ -21,7 +21,8 @@ impl Session {
         }
     }
 
-    /// Counts what saves did, of which it may be known later only.
+    /// Adds the finished saves to the statistics. The size of a snapshot that a GPU compresses
+    /// becomes known after its SAVE call, so the snapshot is counted in a later call.
     pub(super) fn count_saved(&mut self) {
         let saved = self.engine.as_mut().map_or_else(Vec::new, |engine| engine.tiers.saved());
         for Saved { ts, bytes, written } in saved {
@@ -39,7 +40,7 @@ impl Session {
         }
     }
 
-    /// The statistics of this sweep so far.
+    /// Returns the statistics of this shot so far. Fails if the device cannot tell its times.
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
         let mut stats = self.stats.clone();

@@ -1,4 +1,4 @@
-//! Saves and retrieves of the application's own fields.
+//! Saves and retrieves that copy between the session's memory and the application's own fields.
 
 use super::Session;
 use crate::choice::Tick;
@@ -11,7 +11,8 @@ use crate::tier::{PreviousLevels, Tiers};
 use std::time::Instant;
 
 impl Session {
-    /// Stores the live state u(ts).
+    /// Stores the live state u(ts) from `fields`, on `stream`. The current action must be SAVE
+    /// `ts`.
     pub fn save(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let tick = self.expect(Kind::Save, ts)?;
         let memory = self.expect_fields(fields)?;
@@ -23,7 +24,8 @@ impl Session {
         })
     }
 
-    /// Makes u(ts) live in the fields.
+    /// Copies the snapshot of u(ts) into `fields`, on `stream`. The current action must be RESTORE
+    /// `ts`.
     pub fn retrieve(&mut self, ts: i64, fields: &[AppField], stream: Stream) -> Result<()> {
         let tick = self.expect(Kind::Restore, ts)?;
         let memory = self.expect_fields(fields)?;
@@ -35,7 +37,8 @@ impl Session {
         })
     }
 
-    /// A SAVE of these fields, done by `body` on its step and spare slot.
+    /// Serves the SAVE of `tick`: `body` stores the state in `fields`, given the step of the plan,
+    /// the previous time levels that the step names, and the number of the spare slot.
     pub(super) fn store(
         &mut self,
         tick: Tick,
@@ -61,7 +64,8 @@ impl Session {
         Ok(())
     }
 
-    /// A RESTORE, done by `body` on its step and spare slot.
+    /// Serves the RESTORE of `tick`: `body` gets the same arguments as the one of `store`, and
+    /// returns its result and whether the snapshot had to come from the host.
     pub(super) fn fetch<R>(
         &mut self,
         tick: Tick,
@@ -94,14 +98,13 @@ impl Session {
         Ok(result)
     }
 
-    /// Blocks the calling thread until all saves and retrieves so far have read and written their
-    /// fields.
+    /// Blocks the calling thread until every save and retrieve so far has finished with its fields.
     pub fn synchronize(&mut self) -> Result<()> {
         self.process.check()?;
         self.engine.as_mut().map_or(Ok(()), |engine| engine.finish())
     }
 
-    /// Checks that the current action is `kind` of `ts` and still to be served.
+    /// Checks that the current action is `kind` of state `ts` and that no call has served it yet.
     pub(super) fn expect(&self, kind: Kind, ts: i64) -> Result<Tick> {
         self.process.check()?;
         let call = if kind == Kind::Save { "save" } else { "retrieve" };
@@ -123,9 +126,10 @@ impl Session {
         Ok(tick)
     }
 
-    /// Refuses a run by callbacks with fields that its first save or retrieve would refuse, perhaps
-    /// hours later. Where a callback says before each of them where the fields are, `located`,
-    /// their data does not count.
+    /// Fails if the first save or retrieve of a run by callbacks would refuse these fields: the
+    /// application learns at once what it would otherwise learn hours later. With `located`, a
+    /// callback gives the addresses of the fields before each save and retrieve, and the addresses
+    /// in `fields` are not checked.
     pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
         if self.config.zero_copy {
             return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
@@ -144,7 +148,7 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses fields that differ from those of the session in number, shape or type.
+    /// Refuses fields that differ from the session's fields in number, shape or type.
     pub(super) fn check_shapes(&self, fields: &[AppField]) -> Result<()> {
         self.check_count(fields.len())?;
         for (i, (given, expected)) in fields.iter().zip(&self.layout.fields).enumerate() {
@@ -162,7 +166,8 @@ impl Session {
         Ok(())
     }
 
-    /// The memory of the fields, which have to be those of the session.
+    /// Returns the memory of `fields`, whose shapes must be the session's and which must not
+    /// overlap.
     pub(super) fn expect_fields(&mut self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
         self.check_shapes(fields)?;
         let named = |(i, field): (usize, &AppField)| match field.memory {
@@ -170,8 +175,8 @@ impl Session {
             None => fail!(Argument, "field {i}: data is NULL"),
         };
         let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
-        // The check is the longer, the more rows of different fields alternate in memory: the same
-        // memory is checked once.
+        // `check_disjoint` takes longer, the more the rows of different fields alternate in memory,
+        // so fields at the addresses of the last call are not checked again.
         if memory != self.disjoint {
             check_disjoint(&memory)?;
             self.disjoint = fallible_vec::copied(&memory)?;
@@ -179,8 +184,8 @@ impl Session {
         Ok(memory)
     }
 
-    /// Refuses fields in the memory that this session keeps its snapshots in, or hands out for zero
-    /// copy.
+    /// Refuses fields that lie in the memory where this session keeps its snapshots, which is also
+    /// the memory that it hands out for zero copy.
     pub(super) fn refuse_own(&mut self, fields: &[AppMemory]) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         let device = engine.tiers.device();

@@ -1,4 +1,4 @@
-//! A plan while it is played: its tiers, and which transfers are issued.
+//! The engine: plays a plan on the tiers, and issues the plan's transfers.
 
 use crate::device::{AppMemory, Stream, Traffic};
 use crate::error::{Code, Error, Result};
@@ -10,30 +10,33 @@ use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-/// A plan and the tiers that it is played on.
+/// A plan, the tiers that it is played on, and how far it has been played.
 pub(super) struct Engine {
-    /// The decision that the plan is of.
+    /// Sequence number of the shared schedule's decision that `plan` belongs to.
     pub(super) decision: u64,
     pub(super) plan: Arc<Plan>,
     pub(super) tiers: Tiers,
-    /// The first fetch that is not issued yet.
+    /// Index in `plan.fetches` of the first transfer that is not issued yet.
     pub(super) next_fetch: usize,
-    /// The SAVE whose memory the application has been given, and that memory.
+    /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
+    /// application was given for its state.
     pub(super) begun: Option<(usize, Vec<AppMemory>)>,
-    /// The RESTORE whose memory the application has been given and not given back, and its state.
+    /// The RESTORE whose memory the application holds since `retrieve_acquire`: its step of the
+    /// plan, and its state `ts`.
     pub(super) acquired: Option<(usize, i64)>,
-    /// Why this shot cannot go on.
+    /// The error after which this shot cannot go on.
     pub(super) broken: Option<Error>,
-    /// The device's traffic and stall before this sweep.
+    /// The device's traffic, stall and coding times before this shot: the statistics are
+    /// differences from them.
     pub(super) traffic_before: Traffic,
     pub(super) stalled_before: f64,
-    /// What measures this shot.
+    /// Measures this shot, if autotuning is asked for.
     pub(super) tuner: Option<Box<Tuner>>,
     pub(super) coded_before: (f64, f64),
 }
 
 impl Engine {
-    /// Prepares a sweep, or changes nothing.
+    /// Prepares the tiers and the counters for a shot. If this fails, nothing has changed.
     pub(super) fn reset(&mut self) -> Result<()> {
         self.tiers.clear()?;
         let device = self.tiers.device();
@@ -43,7 +46,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits for all calls, and fails if one of them gave what it must not, from then on.
+    /// Blocks the calling thread until all calls have ended on the device, and fails if one of them
+    /// restored a state that differs from the saved one. After such an error the shot is broken.
     pub(super) fn finish(&mut self) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -53,9 +57,10 @@ impl Engine {
         result
     }
 
-    /// Runs a call of the application on its stream, by the name that a timeline has for it. A call
-    /// that fails half-way may have left any slot in any state, so that nothing but a new shot
-    /// is possible then: never a wrong state.
+    /// Runs `body`, which is a call of the application, on the application's `stream`. `name` is
+    /// the call's name in a timeline. A call that fails half-way may leave a slot with part of a
+    /// snapshot, so that from then on every call fails until a new shot begins: no wrong state is
+    /// restored.
     pub(super) fn call<R>(
         &mut self,
         stream: Stream,
@@ -72,7 +77,7 @@ impl Engine {
         if let Some(tuner) = &mut self.tuner {
             tuner.called();
         }
-        // Even a panic gives the caller its context back.
+        // `leave` restores the caller's CUDA context even if `body` panics.
         let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();
         let result = result
@@ -82,33 +87,35 @@ impl Engine {
         result.and_then(|value| self.listen().map(|()| value))
     }
 
-    /// The number of the spare memory for an event without a slot: one that neither the event
-    /// before it nor the one after it has.
+    /// Returns the number of the spare slot for a step of the plan that has no slot in the device
+    /// cache. Neighbouring steps have different spare slots.
     pub(super) fn spare(&self, event: usize) -> u32 {
         event as u32 % SPARE_SLOTS
     }
 
-    /// Whether the transfer for the RESTORE `event` was issued before now.
+    /// Returns whether the transfer for the RESTORE `event` (a step of the plan) was issued
+    /// already.
     pub(super) fn is_issued(&self, event: usize) -> bool {
         self.plan.fetches.get(self.next_fetch).is_none_or(|fetch| fetch.event as usize != event)
     }
 
-    /// Issues the transfer for the RESTORE `event`, if it is one on demand.
+    /// Issues the transfer for the RESTORE `event`, if the plan issues it only at that RESTORE.
     pub(super) fn issue_for(&mut self, event: usize) -> Result<()> {
         self.issue_while(|fetch| fetch.event as usize == event)
     }
 
-    /// Issues the transfers that may begin once `event` is done.
+    /// Issues the transfers that may begin once the SAVE or RESTORE `event` is done.
     pub(super) fn issue_after(&mut self, event: usize) -> Result<()> {
         self.issue_while(|fetch| fetch.issue_after as usize <= event)
     }
 
-    /// Issues the transfers that may begin now that the memory of `event`, the last one, is given
-    /// back.
+    /// Issues the transfers that may begin because the application has given back the memory of the
+    /// SAVE or RESTORE `event`, the last one.
     pub(super) fn issue_released(&mut self, event: usize) -> Result<()> {
         self.issue_while(|fetch| fetch.released_after as usize <= event)
     }
 
+    /// Issues transfers in the plan's order, up to the first one that is not `due`.
     pub(super) fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
         while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
             self.tiers.fetch(
@@ -121,8 +128,7 @@ impl Engine {
     }
 }
 
-/// A range on this thread's row of an NVTX timeline, named after a call; `None` where no tool
-/// listens.
+/// Opens an NVTX range named after the call on this thread; `None` if no profiler listens.
 fn range(call: &str) -> Option<nvtx::Range> {
     nvtx::is_on()
         .then(|| CString::new(format!("gpuzip {call}")).ok())

@@ -1,4 +1,4 @@
-//! What a session would decide, without one.
+//! What a session would decide, found without making a session.
 
 use super::open::{budget, target_of};
 use crate::choice::{choose_among, storage_options, Choice, StorageOption};
@@ -8,17 +8,19 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::schedule::check_steps;
 
-/// What a session by itself would decide, without making one.
+/// The schedule, the plan and the storage of snapshots that a session on its own schedule would
+/// have.
 pub struct Estimate {
-    /// The schedule with its plan.
+    /// The schedule and its plan.
     pub choice: Choice,
     /// How snapshots are stored.
     pub option: StorageOption,
-    /// `device_budget` and `host_budget` that it plans within; 0: none.
+    /// `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub budgets: (u64, u64),
 }
 
-/// What a session of this configuration would decide for `steps` steps and states of these fields.
+/// Returns what a session of this configuration would decide for `steps` time steps and states of
+/// these fields. Allocates no snapshot memory.
 pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
     let (layout, steps) =
         (Layout::new(fields.iter().map(|f| f.field).collect())?, check_steps(steps)?);

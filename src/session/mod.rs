@@ -1,7 +1,7 @@
-//! The session: one application (or one device of it) that follows a schedule and gives and takes
-//! snapshots.
+//! The session: follows a schedule for one application, or for one device of it, and stores and
+//! restores the application's snapshots.
 //!
-//! One straight line: action -> step of the plan -> tier -> codec -> device.
+//! Every call takes one straight way: action -> step of the plan -> tier -> codec -> device.
 
 mod accounting;
 mod calls;
@@ -32,54 +32,58 @@ use std::time::Instant;
 
 pub use estimate::{estimate, Estimate};
 
-/// One session.
+/// A session: what the C handle `gpuzip_t` stands for.
 pub struct Session {
     schedule: Arc<SharedSchedule>,
-    /// Its number among the sessions that follow the schedule.
+    /// The session's number among the sessions that follow the schedule.
     number: u64,
     config: Config,
-    /// Where its budgets are the library's choice: the memory that they promise.
+    /// The host memory that the session's budgets promise, if the library chose the budgets.
     promise: Option<Promise>,
     layout: Layout,
-    /// The ways in which it may store snapshots, of which the schedule's decision takes one.
+    /// The storage options of this session; the schedule's decision takes one of them.
     options: Vec<StorageOption>,
-    /// That one, and the sequence number of the decision that took it; `None` until it is known
-    /// that the first option is taken.
+    /// The storage option that the decision with sequence number `decision` took. Until that
+    /// decision is known, `decision` is `None` and this is the first option.
     option: StorageOption,
     decision: Option<u64>,
-    /// What compresses, until the tiers have it; `None`: snapshots are raw.
+    /// The codec of the snapshots, until the tiers take it over; `None`: snapshots are raw.
     codec: Option<SnapshotCodec>,
-    /// Where the snapshots are to be, as soon as it is known.
+    /// The device of the session; `None` until the configuration or the fields tell it.
     target: Option<Target>,
     engine: Option<Engine>,
-    /// The sweep that this session takes part in, and its current action there.
+    /// The number of the shot in which this session takes part, and its current action there.
     sweep: u64,
     tick: Option<Tick>,
-    /// Whether the current SAVE or RESTORE is done.
+    /// Whether the current action needs no further call: its SAVE or RESTORE is done, or it is
+    /// another action.
     served: bool,
-    /// Why the application broke this shot off.
+    /// The reason for which the application stopped this shot.
     stopped: Option<String>,
-    /// When the application got its current action.
+    /// The time at which the application got its current action.
     since: Instant,
     stats: Stats,
-    /// Shots that were run to their end.
+    /// Number of shots that reached TERMINATE.
     shots: u64,
-    /// The current shot is among them, or the check at its end has failed and was told.
+    /// Whether the current shot is counted in `shots`, or has failed in its last check and the
+    /// application was told so.
     ended: bool,
-    /// The shot is to be measured, and what came of it last.
+    /// Whether the current or the next shot is measured, and the profile (or the error) of the last
+    /// measured shot.
     tuning: bool,
     measured: Option<Result<Profile>>,
-    /// If it writes a timeline.
+    /// The timeline, if `trace_out` asks for it.
     trace: Option<Trace>,
-    /// The current action, where ranges are asked for.
+    /// The NVTX range of the current action, if a profiler listens.
     range: Option<nvtx::Action>,
-    /// The application's memory of the last save or retrieve, no two fields of which overlap.
+    /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
     disjoint: Vec<AppMemory>,
     process: Process,
 }
 
 impl Session {
-    /// A session of its own, on a schedule of its own.
+    /// Makes a session with a schedule of its own, plans, and allocates the memory if the device is
+    /// known.
     pub fn new(config: Config, steps: i64, fields: &[AppField]) -> Result<Self> {
         let shared = Arc::new(SharedSchedule::new(config.clone(), steps)?);
         let mut session = Self::join(shared, config, fields)?;
@@ -88,9 +92,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Another session on a schedule, with the budgets that its configuration has: how many
-    /// sessions will share the memory is not known. Its memory is allocated at its first
-    /// action, or where only the fields can tell the device, at its first save.
+    /// Makes a session that follows the schedule `shared`. Its budgets are those of its
+    /// configuration, without defaults: how many sessions will share the memory is not known. Its
+    /// memory is allocated at the first action, or at the first save if only the fields of that
+    /// save tell the device.
     pub fn attach(
         shared: Arc<SharedSchedule>,
         config: Config,
@@ -99,12 +104,12 @@ impl Session {
         Self::join(shared, Config { default_budgets: false, ..config }, fields)
     }
 
-    /// The schedule that it follows.
+    /// Returns the schedule that this session follows.
     pub fn schedule(&self) -> &Arc<SharedSchedule> {
         &self.schedule
     }
 
-    /// The plan that it plays.
+    /// Returns the plan of this session, and decides the schedule if it is not decided yet.
     pub fn plan(&mut self) -> Result<Arc<Plan>> {
         let decision = self.schedule.decisions()?;
         match &self.engine {
@@ -116,22 +121,22 @@ impl Session {
         }
     }
 
-    /// How it stores snapshots.
+    /// Returns how the session compresses snapshots.
     pub fn compression(&self) -> &Settings {
         &self.option.compression
     }
 
-    /// Bytes of one snapshot, as planned with.
+    /// Returns the bytes of one snapshot that the plan counts with.
     pub fn slot_bytes(&self) -> u64 {
         self.option.sizes.slot_bytes
     }
 
-    /// `device_budget` and `host_budget` that it plans within; 0: none.
+    /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub fn budgets(&self) -> (u64, u64) {
         (self.config.device_budget, self.config.host_budget)
     }
 
-    /// The tiers as they are planned with.
+    /// Returns the tiers that the plan is made for.
     pub fn sizes(&self) -> &TierSpec {
         &self.option.sizes
     }
@@ -148,8 +153,8 @@ impl Session {
         }
     }
 
-    /// Prepares a shot: rewinds the schedule, forgets all snapshots, clears the statistics. The
-    /// plan is kept.
+    /// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics. The
+    /// plan stays, unless a new decision or the measured size of compressed snapshots changes it.
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
         self.end_reversed_shot()?;
@@ -174,9 +179,9 @@ impl Session {
         Ok(())
     }
 
-    /// A shot that the application left after its last BACKWARD, without TERMINATE, ends here: with
-    /// the check and the line in the performance log that TERMINATE would have given. A failed
-    /// check is told once; the call after it goes on.
+    /// Ends a shot that the application left after its last BACKWARD, without asking for TERMINATE.
+    /// The shot gets the check and the line of the performance log that TERMINATE would have given.
+    /// If the check fails, this call returns its error; the next call goes on.
     fn end_reversed_shot(&mut self) -> Result<()> {
         let is_reversed =
             self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
@@ -192,9 +197,9 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session: a shot that is reversed ends well or with an error. Of a shot that was
-    /// broken off, too, it is told whether a state was not what had been saved, if that was not
-    /// told before. Whatever this returns, the session can be dropped.
+    /// Ends the session. Returns an error if a restored state differed from the saved one and no
+    /// earlier call said so, even if the shot was broken off. The session can be dropped whatever
+    /// this returns.
     pub fn close(&mut self) -> Result<()> {
         if !self.process.is_current() {
             return Ok(());
@@ -210,8 +215,8 @@ impl Session {
         }
     }
 
-    /// What `get_action` would give next; nothing changes. The schedule is decided by this call if
-    /// it is not yet.
+    /// Returns the action that `get_action` would return, and stays before it. Decides the schedule
+    /// if it is not decided yet.
     pub fn peek_action(&self) -> Result<Tick> {
         self.process.check()?;
         if let Some(why) = &self.stopped {
@@ -222,7 +227,7 @@ impl Session {
         })
     }
 
-    /// The next action: advances the schedule and follows it.
+    /// Moves the schedule to its next action, follows it, and returns the action.
     pub fn get_action(&mut self) -> Result<Tick> {
         self.process.check()?;
         self.check_served()?;
@@ -242,8 +247,8 @@ impl Session {
         Ok(tick)
     }
 
-    /// The next action, as `get_action`; `None` where the first BACKWARD is next, before which this
-    /// session stays.
+    /// Returns the next action as `get_action` does, or `None` if the next action is the first
+    /// BACKWARD. The session then stays before that BACKWARD.
     pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
         self.process.check()?;
         self.check_served()?;
@@ -259,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Fails if this session is no longer at the action that `tick` is.
+    /// Fails if the current action of this session is not `tick`.
     pub fn check_at(&self, tick: Tick) -> Result<()> {
         match self.tick {
             Some(mine) if (mine.sweep, mine.it) == (tick.sweep, tick.it) => Ok(()),
@@ -271,13 +276,13 @@ impl Session {
         }
     }
 
-    /// Breaks this shot off: only setup can follow.
+    /// Stops this shot: every call but setup and the end of the session then fails with `why`.
     pub fn stop(&mut self, why: &str) {
         self.stopped = Some(why.into());
     }
 
-    /// Follows the schedule to its current action, which must be `it`. If it is there already,
-    /// nothing happens.
+    /// Follows the schedule to its current action, whose number must be `it`. Does nothing if the
+    /// session is at this action already.
     pub fn dispatch(&mut self, it: i64) -> Result<()> {
         self.process.check()?;
         let current = self.schedule.current()?;
@@ -302,7 +307,8 @@ impl Session {
         Ok(())
     }
 
-    /// This session must be at action `it` of `sweep` to go on.
+    /// Checks that the session is at action `it` (-1: before the first) of shot `sweep`, as the
+    /// schedule is.
     fn check_position(&self, sweep: u64, it: i64) -> Result<()> {
         let mine = self.tick.map_or(-1, |tick| tick.it);
         if sweep != self.sweep {
@@ -351,8 +357,9 @@ impl Session {
         }
     }
 
-    /// Before TERMINATE: no shot ends well in which a state was not what had been saved. Waits for
-    /// the device if that is known later only.
+    /// Does what must precede TERMINATE: fails if a restored state differed from the saved one, for
+    /// which it waits for the device if the comparison runs there, and ends the measurement of the
+    /// shot.
     fn conclude(&mut self) -> Result<()> {
         if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later())
         {
@@ -361,8 +368,8 @@ impl Session {
         self.conclude_tuning()
     }
 
-    /// The same at TERMINATE itself: if it fails, that was told, and setup or the end of the
-    /// session does not tell it again.
+    /// Calls `conclude` at TERMINATE. If it fails, the shot counts as ended, so that neither setup
+    /// nor the end of the session returns the error again.
     fn conclude_once(&mut self) -> Result<()> {
         self.conclude().inspect_err(|_| self.ended = true)
     }
@@ -376,8 +383,8 @@ impl Session {
             && self.engine.as_ref().is_some_and(|engine| engine.tiers.is_checked_later())
     }
 
-    /// Before action `it`, which may change nothing if this fails: lets the device come so near
-    /// that with this action no more than `max_in_flight` have not ended.
+    /// Limits how far the host runs ahead: blocks until, with action `it`, at most `max_in_flight`
+    /// actions have not ended on the device. If this fails, action `it` has changed nothing.
     fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
             self.stats.run_ahead_wait +=
@@ -389,7 +396,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A panic in here would be one in a destructor.
+        // A panic that leaves a destructor may abort the process.
         if let Ok(Err(error)) = catch_unwind(AssertUnwindSafe(|| self.close())) {
             log::error!("at the end of a session: {error}");
         }

@@ -1,5 +1,5 @@
-//! From a configuration to memory: a session joins its schedule, takes on what is decided there,
-//! and opens its device.
+//! From a configuration to memory: a session joins its schedule, takes over the schedule's
+//! decision, and opens its device.
 
 use super::engine::Engine;
 use super::{tuning, Session};
@@ -76,7 +76,7 @@ impl Session {
         })
     }
 
-    /// Takes on what was decided: how snapshots are stored, and their sizes.
+    /// Takes over the schedule's decision: which storage option this session uses.
     pub(super) fn settle(&mut self) -> Result<()> {
         let (alternative, decision) = self.schedule.alternative()?;
         if self.decision == Some(decision) {
@@ -92,7 +92,8 @@ impl Session {
         Ok(())
     }
 
-    /// Settles the device by the fields, if it is not yet, and refuses fields that are not its.
+    /// Determines the device from `fields` if it is not known yet, and refuses fields in memory
+    /// that this device cannot copy.
     pub(super) fn place(&mut self, fields: &[AppField]) -> Result<()> {
         let target = match self.target {
             Some(target) => Some(target),
@@ -106,9 +107,9 @@ impl Session {
         Ok(())
     }
 
-    /// Plans anew for the backend that the fields of the first save have told, with its costs and
-    /// free memory. Where that is not possible, since other sessions follow the schedule, the
-    /// application was shown it or nothing would fit, the plan stays.
+    /// Plans anew for the backend that the fields of the first save have told, with the costs and
+    /// the free memory of that backend. The plan stays as it is if other sessions follow the
+    /// schedule, if the application was already told of the schedule, or if no plan fits.
     pub(super) fn settle_on(&mut self, target: Target) {
         let mut config = self.config.clone();
         config.backend = target.backend();
@@ -136,7 +137,7 @@ impl Session {
         self.promise = were_left.then(|| Promise::of(&self.config));
     }
 
-    /// Opens the device and allocates the tiers, if they are not yet and it is known where.
+    /// Opens the device and allocates the tiers, if the device is known and this was not done yet.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.tick.is_none() {
             self.leave_old_plan()?;
@@ -147,7 +148,8 @@ impl Session {
         }
         self.settle()?;
         if self.codec.is_none() {
-            // Tiers that could not be made took it with them, or it is chosen only now.
+            // The codec is gone with tiers that could not be made, or a new decision chose another
+            // one.
             self.codec = codec_of(&self.option.compression, &self.layout)?;
         }
         let mut device = target.open(&self.config)?;
@@ -203,7 +205,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the memory of a plan back that was decided anew since.
+    /// Frees the memory of a plan if the schedule was decided anew since.
     pub(super) fn leave_old_plan(&mut self) -> Result<()> {
         if self.engine.is_some() {
             let decision = self.schedule.decisions()?;
@@ -212,8 +214,9 @@ impl Session {
         Ok(())
     }
 
-    /// Reserves the memory of the plan, and returns the bytes of cache and pool. Where the device
-    /// has less than the cache wants, the cache shrinks.
+    /// Reserves device and host memory for the plan; returns the plan and the bytes of its device
+    /// cache and host pool. If the device has too little free memory, the cache shrinks by a
+    /// quarter and this tries again.
     pub(super) fn reserve(
         &mut self,
         device: &mut dyn Device,
@@ -223,7 +226,7 @@ impl Session {
         let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }
             .saturating_mul(self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
-        // What the codec works in is of the budget, too.
+        // The staging buffers and the work space of the codec count in the budget, too.
         let (stages, own) =
             coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
         let aside = spare
@@ -240,7 +243,7 @@ impl Session {
         if self.option.levels.is_some() {
             self.option.sizes.aside = aside;
         } else if self.option.sizes.aside != aside {
-            // The backend was not known when the sizes were offered.
+            // The options were made before the backend was known, for other bytes beside the cache.
             let sizes = tiers_of(
                 &self.config,
                 &self.option.compression,
@@ -275,8 +278,8 @@ impl Session {
                     };
                     device.reserve_host(pool)?;
                     if most.is_none() {
-                        // Every slot of a raw snapshot is used; compressed ones may leave most of
-                        // the cache untouched.
+                        // Raw snapshots use every byte of their slots. Compressed snapshots may
+                        // never use most of the cache, so its pages are not touched ahead.
                         device.touch_ahead();
                     }
                     coder.into_iter().for_each(|coder| coder.settle_at(cache + spare));
@@ -287,8 +290,9 @@ impl Session {
         }
     }
 
-    /// Plans the tiers anew by the size of the largest compressed snapshot of the shot before, if
-    /// that changes what the device budget holds. The schedule stays as it is.
+    /// Plans the tiers anew with `largest`, the bytes of the largest compressed snapshot of the
+    /// shot before, if the number of slots that the device budget holds changes. The schedule
+    /// stays.
     pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         if largest == 0 || self.config.device_budget == 0 {
@@ -317,22 +321,22 @@ impl Session {
     }
 }
 
-/// The device of these fields, if it is known; which backend that is is noted in the configuration:
-/// costs and what a codec works in depend on it.
+/// Returns the device of these fields, if it is known, and sets `config.backend` to its backend:
+/// costs and the work space of a codec depend on the backend.
 pub(super) fn target_of(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
     let target = Target::of(config, fields)?;
     config.backend = target.map_or(config.backend, Target::backend);
     Ok(target)
 }
 
-/// Takes a share of the memory that is free, where the budgets are left to the library.
+/// Sets the budgets from the free memory, if the configuration leaves them to the library.
 pub(super) fn budget(config: &mut Config, layout: &Layout, steps: u32, target: Option<Target>) {
     if choice::are_left(config) {
         choice::take(config, layout, steps, Free::now(config, target).as_ref());
     }
 }
 
-/// What compresses snapshots of this layout, if something does.
+/// Returns the codec for snapshots of this layout; `None`: snapshots are raw.
 fn codec_of(compression: &Settings, layout: &Layout) -> Result<Option<SnapshotCodec>> {
     match compression.method {
         Method::None => Ok(None),

@@ -1,4 +1,4 @@
-//! The performance log: one CSV line per shot.
+//! The performance log: a CSV file with one row per shot.
 
 use crate::files;
 use crate::plan::Plan;
@@ -9,15 +9,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The file that the log is appended to, unless `GPUZIP_PERFORMANCE_LOG` names another.
+/// The file of the log, unless the environment variable `GPUZIP_PERFORMANCE_LOG` names another.
 const DEFAULT_PATH: &str = "gpuzip_performance.csv";
 
-/// How long a row waits for other processes that write theirs. Then it is appended all the same:
-/// one write to a file that is open for appending is whole wherever it lands.
+/// The longest wait for the file's lock. After it the row is appended without the lock: a single
+/// write to a file that is open for appending arrives in one piece.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Appends shot number `shot` of this process's session: a row of its own, whole or not at all,
-/// however many processes share the file.
+/// Appends a row for shot number `shot` of this process. The row is written as a whole or not at
+/// all, even if several processes share the file.
 pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io::Result<()> {
     let path = std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap_or_else(|| DEFAULT_PATH.into());
     let mut columns = vec![
@@ -34,8 +34,8 @@ pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io:
         .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", Path::new(&path).display())))
 }
 
-/// The header where the file is empty, and the row, in one write: under the file's lock, or without
-/// it where another process does not give it back.
+/// Appends the row, preceded by the header if the file is empty, in a single write: under the
+/// file's lock, or without it if another process holds the lock longer than `patience`.
 fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> io::Result<()> {
     let join = |cells: Vec<String>| cells.join(",") + "\n";
     let file = files::open_to_append(path)?;
@@ -54,8 +54,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
     if length > 0 {
         file.read_exact_at(&mut last, length - 1)?;
     }
-    // A row that another program, or a crash, left without its end does not become the beginning of
-    // this one.
+    // The last row may lack its newline, after a crash or by another program: the new row begins on
+    // a line of its own all the same.
     let mut text = String::from(if last == *b"\n" { "" } else { "\n" });
     if length == 0 {
         text += &join(columns.iter().map(|(name, _)| name.to_string()).collect());
@@ -65,8 +65,8 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
         return files::append_shared(&file, text.as_bytes());
     }
     let appended = files::append(&file, length, text.as_bytes());
-    // By name: a child that was forked meanwhile has the descriptor, too, and closing it here would
-    // not give the lock back.
+    // The lock is released explicitly: a child process that was forked meanwhile has a copy of the
+    // descriptor, and closing this one would not release the lock.
     let _ = file.unlock();
     appended
 }
@@ -75,15 +75,16 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
 mod tests {
     use super::*;
 
-    /// A process that is stopped, or hangs, while it has the lock keeps no other process's rows
-    /// out.
+    /// A process that hangs while it holds the lock does not stop other processes from writing
+    /// rows.
     #[test]
     fn a_lock_that_is_not_given_back_loses_no_row() {
         let path = std::env::temp_dir().join(format!("gpuzip-perf-log-{}.csv", std::process::id()));
         let columns = |shot: u32| vec![("process", "7".to_string()), ("shot", shot.to_string())];
         let append = |shot| append_row(&path, columns(shot), Duration::from_millis(30)).unwrap();
         append(1);
-        // Locks are of openings: this one is another process's as far as the row's is concerned.
+        // A lock belongs to an open file, not to a process: this second opening acts as another
+        // process.
         let holder = files::open_to_append(&path).unwrap();
         assert!(files::try_lock(&holder).unwrap());
         append(2);

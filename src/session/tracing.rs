@@ -1,5 +1,5 @@
-//! What a session tells of its run: the timeline of `trace_out`, and NVTX ranges. Whatever goes
-//! wrong here is a warning.
+//! What a session reports of its run: the timeline of `trace_out`, and NVTX ranges. An error in
+//! here becomes a warning and does not stop the run.
 
 use super::{Engine, Session};
 use crate::choice::Target;
@@ -15,7 +15,7 @@ use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Session {
-    /// The device, if there is a timeline to fill.
+    /// Returns the device and the timeline, if the session writes a timeline.
     fn traced(&mut self) -> Option<(&mut dyn Device, &mut Trace)> {
         match (&mut self.engine, &mut self.trace) {
             (Some(engine), Some(trace)) => Some((engine.tiers.device(), trace)),
@@ -23,7 +23,7 @@ impl Session {
         }
     }
 
-    /// Ends the timeline if something went wrong.
+    /// Ends the timeline with a warning if `result` is an error.
     fn trace_result(&mut self, result: std::result::Result<(), String>) {
         if let (Err(error), Some(trace)) = (result, &self.trace) {
             log::warn!("trace_out: {}: {error}: the timeline ends here", trace.path().display());
@@ -32,14 +32,15 @@ impl Session {
         }
     }
 
-    /// Begins a timeline, if one is asked for.
+    /// Begins a timeline, if `trace_out` asks for it.
     pub(super) fn open_trace(&mut self, target: Target) {
         let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else {
             return;
         };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
         if let Some(trace) = &mut self.trace {
-            // Memory that was planned anew is another device.
+            // A new plan came with a new device: the timeline has a device of this number from here
+            // on.
             trace.begin_device();
             return self.trace_result(result);
         }
@@ -48,7 +49,8 @@ impl Session {
             Ok(trace) => {
                 log::info!("trace_out: {}", trace.path().display());
                 self.trace = Some(trace);
-                // Where the fields tell the device, the first SAVE has begun already.
+                // If the fields of the first SAVE tell the device, that SAVE has begun before the
+                // timeline.
                 self.tick.into_iter().for_each(|tick| self.trace_action(tick));
             }
             Err(error) => {
@@ -57,10 +59,11 @@ impl Session {
         }
     }
 
-    /// At every action: what the application computes begins and ends.
+    /// Ends the span of the previous action and begins the span of this one, in the timeline and in
+    /// NVTX.
     pub(super) fn trace_action(&mut self, tick: Tick) {
         if nvtx::is_on() {
-            // The range before ends first.
+            // Ends the previous range before the next one begins.
             self.range = None;
             let name = CString::new(format!("{} {}", trace::name(tick.action.kind), tick.end)).ok();
             self.range = name
@@ -72,7 +75,7 @@ impl Session {
         self.trace_result(result);
     }
 
-    /// After a call: what has ended is written, so that it does not stay in memory.
+    /// Writes the spans that have ended, after a call, so that they do not collect in memory.
     pub(super) fn trace_call(&mut self) {
         let Some((device, trace)) = self.traced() else { return };
         let result = device
@@ -82,7 +85,7 @@ impl Session {
         self.trace_result(result);
     }
 
-    /// At TERMINATE: waits for all that is under way, and writes it.
+    /// Waits for everything that the shot has enqueued and writes its spans, at TERMINATE.
     pub(super) fn trace_shot(&mut self) {
         let Some((device, _)) = self.traced() else { return };
         let finished = device.finish_spans().map_err(|e| e.message);
@@ -96,14 +99,15 @@ impl Session {
         self.trace_result(result);
     }
 
-    /// Before a shot: whatever the application did is over.
+    /// Ends the span of the application's last action, before a new shot.
     pub(super) fn trace_break(&mut self) {
         let Some((device, _)) = self.traced() else { return };
         let result = device.begin_action(None).map_err(|e| e.message);
         self.trace_result(result);
     }
 
-    /// Then: one that was broken off stays in the file without its end.
+    /// Writes what is left of the shot before, and begins a shot in the timeline. A shot that was
+    /// broken off stays in the file without its end.
     pub(super) fn trace_setup(&mut self) {
         let Some((device, _)) = self.traced() else { return };
         let finished = device.finish_spans().map_err(|e| e.message);
@@ -114,7 +118,7 @@ impl Session {
         }
     }
 
-    /// At the end of the session.
+    /// Writes what is left and flushes the file, at the end of the session.
     pub(super) fn close_trace(&mut self) {
         if !self.process.is_current() {
             return;
@@ -125,7 +129,7 @@ impl Session {
         self.trace_result(result);
     }
 
-    /// What it takes to predict this shot, and what it counted.
+    /// Describes the shot: the parameters and costs that a prediction needs, and the statistics.
     fn about_shot(&mut self) -> Result<Object> {
         let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
         let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
@@ -150,7 +154,7 @@ impl Session {
     }
 }
 
-/// What the application does in an action; `None`: nothing any more.
+/// Returns the label of the span of an action; `None` for TERMINATE, which computes nothing.
 fn label_of(tick: Tick) -> Option<Label> {
     let (row, what) = match tick.action.kind {
         Kind::Forward if tick.action.flags & flags::RECOMPUTE != 0 => (Row::Compute, "recompute"),
@@ -200,7 +204,8 @@ fn of_plan(about: Object, plan: &Plan) -> Object {
     about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
 }
 
-/// The costs that were planned with, in seconds and bytes; of steps that differ, the mean.
+/// The costs that the plan was made with, in seconds and bytes. Times that differ from step to step
+/// appear as their mean.
 fn of_costs(costs: &Costs) -> Object {
     let mean = |times: &Times| match times {
         Times::Each(seconds) => *seconds,

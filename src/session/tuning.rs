@@ -1,4 +1,4 @@
-//! Sessions that measure a shot, and plan by what was measured.
+//! Autotuning: a session measures a shot, and plans by the measured profile.
 
 use super::{Engine, Session};
 use crate::choice::Target;
@@ -11,7 +11,8 @@ use crate::schedule::Kind;
 use crate::tune::Tuner;
 
 impl Session {
-    /// Measures the next shot, or the one that has had no action yet.
+    /// Measures the next shot, or the current one if it has had no action yet. Fails in the middle
+    /// of a shot.
     pub fn autotune(&mut self) -> Result<()> {
         self.process.check()?;
         if let Some(tick) = self.tick.filter(|tick| tick.action.kind != Kind::Terminate) {
@@ -28,7 +29,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins to measure, if that is asked for and the session has its device.
+    /// Begins to measure, if that is asked for and the session has opened its device.
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
             let codecs = candidates(&self.config);
@@ -43,7 +44,7 @@ impl Session {
         }
     }
 
-    /// Measures nothing any more.
+    /// Stops measuring and drops what was measured.
     pub(super) fn end_tuning(&mut self) {
         self.tuning = false;
         if let Some(engine) = &mut self.engine {
@@ -52,8 +53,8 @@ impl Session {
         }
     }
 
-    /// At the end of a shot: what was measured is the profile from now on, and is written to the
-    /// file that is configured.
+    /// Turns the measurements of a finished shot into the session's profile, and writes the profile
+    /// to `profile_path` if the configuration names it. Does nothing if the shot is not measured.
     pub(super) fn conclude_tuning(&mut self) -> Result<()> {
         let Some(engine) = self.engine.as_mut().filter(|engine| engine.tuner.is_some()) else {
             return Ok(());
@@ -78,7 +79,7 @@ impl Session {
         Ok(())
     }
 
-    /// The profile: what was measured last, or what was given.
+    /// Returns the profile that was measured last, or else the configured one.
     pub fn profile(&self) -> Result<Profile> {
         match (&self.measured, &self.config.profile) {
             (Some(measured), _) => measured.clone(),
@@ -87,8 +88,8 @@ impl Session {
         }
     }
 
-    /// Plans anew by a profile, between shots. If that is impossible nothing changes; or else the
-    /// profile is the session's.
+    /// Takes `profile` as the session's profile and plans anew by it, between shots. If this fails,
+    /// nothing has changed.
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
         check_backend(&profile, self.target)?;
@@ -103,12 +104,14 @@ impl Session {
 }
 
 impl Engine {
-    /// Tries the state of a SAVE, if it is one of those to be tried.
+    /// Lets the tuner time copies and codecs on the state u(ts) of a SAVE, if `ts` is one of the
+    /// states that the tuner samples.
     pub(super) fn sample(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         if self.tuner.as_ref().is_none_or(|tuner| !tuner.wants(ts)) {
             return Ok(());
         }
-        // An empty call ends the stretch of the steps before.
+        // An empty call ends the time interval of the steps before, so that they do not count the
+        // sampling.
         self.call(stream, "tune", |_| Ok(()))?;
         if let Some(tuner) = &mut self.tuner {
             tuner.sample(ts, fields, stream);
@@ -116,7 +119,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Hears from the device how long the steps took that have ended.
+    /// Passes the times between calls that the device has measured so far to the tuner.
     pub(super) fn listen(&mut self) -> Result<()> {
         if let Some(tuner) = &mut self.tuner {
             tuner.gaps(self.tiers.device().gaps()?);
@@ -125,7 +128,7 @@ impl Engine {
     }
 }
 
-/// A profile tells nothing of another backend.
+/// Refuses a profile that was measured on another backend.
 pub(super) fn check_backend(profile: &Profile, target: Option<Target>) -> Result<()> {
     let names = |backend: i32| if backend == 1 { "host" } else { "CUDA" };
     let here = match target {

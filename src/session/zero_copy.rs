@@ -1,4 +1,5 @@
-//! Saves and retrieves without a copy: the application works in the session's memory.
+//! Zero copy: the application computes in the session's memory, and saves and retrieves copy
+//! nothing.
 
 use super::Session;
 use crate::device::{AppMemory, Stream};
@@ -8,9 +9,10 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 impl Session {
-    /// Memory, field by field, in which the application computes u(ts), the state that is saved
-    /// next. On its stream it may write there from now on, and must not any more once
-    /// `save_commit` is called; it may read there until the next save or retrieve is done.
+    /// Returns one device address per field, where the application computes u(ts), the state that
+    /// is saved next. On `stream` the application may write there from now on until it calls
+    /// `save_commit`, and may read there until the next save or retrieve is done. The session owns
+    /// the memory.
     pub fn save_begin(
         &mut self,
         ts: i64,
@@ -29,7 +31,8 @@ impl Session {
         let pointers =
             engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(step, spare))?;
         let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
-            // SAFETY: the session's own memory, the application's until the save is committed.
+            // SAFETY: the session owns this memory, `field.bytes()` bytes per field, and the
+            // application alone uses it until it commits the save.
             unsafe { AppMemory::new(address.cast(), field.bytes().unwrap_or(0) as usize) }
         });
         let begun = Some((tick.event, memory.collect()));
@@ -37,7 +40,7 @@ impl Session {
         Ok(pointers)
     }
 
-    /// Stores u(ts), which the application has computed in the memory that `save_begin` gave.
+    /// Stores u(ts), which the application has computed in the memory from `save_begin`.
     pub fn save_commit(&mut self, ts: i64, stream: Stream) -> Result<()> {
         self.check_zero_copy("save_commit")?;
         let tick = self.expect(Kind::Save, ts)?;
@@ -50,9 +53,9 @@ impl Session {
         })
     }
 
-    /// Memory, field by field, that holds u(ts) on the stream until the next save or retrieve is
-    /// done, or until `retrieve_release`. It must not be written to, unless the action has the
-    /// flag LAST_USE.
+    /// Returns one address per field, where u(ts) lies, on `stream`, until the next save or
+    /// retrieve is done or until `retrieve_release`. The application may write there only if the
+    /// action has the flag LAST_USE. The session owns the memory.
     pub fn retrieve_acquire(
         &mut self,
         ts: i64,
@@ -69,8 +72,8 @@ impl Session {
         Ok(pointers)
     }
 
-    /// Takes back the memory that `retrieve_acquire` gave, once what is on the stream so far is
-    /// done. Transfers that waited for nothing else are issued.
+    /// Takes back the memory from `retrieve_acquire`, once everything that is on `stream` now is
+    /// done, and issues the transfers that waited only for this memory.
     pub fn retrieve_release(&mut self, ts: i64, stream: Stream) -> Result<()> {
         self.process.check()?;
         self.check_zero_copy("retrieve_release")?;
@@ -100,7 +103,7 @@ impl Session {
     }
 }
 
-/// A FORWARD that computes the state of the next SAVE.
+/// Returns whether the action is a FORWARD that computes the state of the next SAVE.
 fn is_before_save(action: Action) -> bool {
     action.kind == Kind::Forward && action.flags & flags::NEXT_IS_SAVE != 0
 }
