@@ -64,13 +64,12 @@ pub struct Free {
 
 impl Free {
     /// Reads the free memory for a session on `target`; if the target is not known yet, for the
-    /// backend that the configuration assumes. `None`: the free memory cannot be read.
+    /// backend that the configuration assumes. `None`: the free memory is not known.
     pub fn now(config: &Config, target: Option<Target>) -> Option<Self> {
         let device = match (target, config.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
             (Some(Target::Cuda(ordinal)), _) => Some(cuda::free_memory(ordinal).ok()?),
-            // The fields will tell whether the session needs CUDA, so CUDA is not started here for
-            // a question.
+            // The fields will tell whether the session needs CUDA: CUDA is not started before.
             (None, Backend::ByFields) if !cuda::is_started() => return None,
             (None, _) => Some(assumed_device()?),
         };

@@ -24,12 +24,12 @@ pub struct Choice {
 /// each session, such as different codecs; option k of one session goes with option k of the
 /// others, and a session with fewer options repeats its last one.
 ///
-/// The number of snapshots is, in this order: the configured number; GPUZIP's `adjust`; the largest
-/// number for which every plan fits its host budget; without budgets, `adjust` for Revolve and what
-/// the chunks need for zCut. For `auto`, a [`search`] takes the schedule with the shortest
-/// predicted time among those that fit the snapshots and budgets; with neither set, `auto` is
-/// Revolve. Of several storage options, the one with the shortest predicted time is taken.
-/// predicted to be quickest.
+/// The number of snapshots is the first of these that applies: GPUZIP's `adjust`, if the
+/// configuration asks for it; the configured number; the largest number for which every plan fits
+/// its host budget; without budgets, `adjust` for Revolve and what the chunks need for zCut. For
+/// `auto`, a [`search`] takes the schedule with the shortest predicted time among those that fit
+/// the snapshots and budgets; with neither set, `auto` is Revolve. Of several storage options, the
+/// one with the shortest predicted time is taken.
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let of = |k: usize| {

@@ -1,8 +1,8 @@
-//! The search: the quickest plan of a portfolio that fits the budgets, found by simulation.
+//! The search: finds the plan of the portfolio with the shortest predicted time within the budgets.
 //!
-//! Bounds come first: a schedule whose lower bound is no better than the best plan so far is not
-//! simulated, and a simulation ends when it has waited too long to win. Neither changes the result,
-//! which depends on nothing but the arguments: every rank finds the same one.
+//! A schedule whose lower bound is no better than the best plan so far is not simulated, and a
+//! simulation ends as soon as the stream has waited too long to win. Both only save time: the
+//! result depends on nothing but the arguments, and every rank finds the same plan.
 
 use super::bound::{bound, Bound};
 use super::portfolio::{neighbours, portfolio};
@@ -17,28 +17,28 @@ use std::sync::Arc;
 /// A plan of the portfolio with its predicted times.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Which of the alternatives it is for.
+    /// Index of the storage option that the plans use, in `alternatives`.
     pub alternative: usize,
     /// The schedule.
     pub schedule: Schedule,
-    /// One plan per session, in their order.
+    /// One plan per session, in the order of the sessions.
     pub plans: Vec<Arc<Plan>>,
-    /// What the slowest session would take.
+    /// The simulation of the slowest session.
     pub simulation: Simulation,
 }
 
-/// What a search keeps.
+/// Which plans a search keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The best plan alone.
+    /// The best plan only.
     Best,
-    /// The best plan of each algorithm and alternative, to be compared.
+    /// The best plan of each algorithm with each storage option, for a comparison.
     Families,
 }
 
-/// Searches the quickest plans for `steps` steps with at most `most` snapshots stored. An
-/// alternative, a codec for one, is all sessions that follow the schedule, of which the slowest
-/// counts. The result is sorted, the quickest first.
+/// Returns the plans with the shortest predicted times for `steps` time steps and at most `most`
+/// stored snapshots, the fastest first. Each entry of `alternatives` is a storage option (such as a
+/// codec) of all sessions that follow the schedule; the slowest session counts.
 pub fn search(
     steps: u32,
     most: u32,
@@ -77,7 +77,8 @@ pub fn search(
     Ok(found)
 }
 
-/// Snapshots that all sessions hold, and the slots of the smallest cache.
+/// Returns the number of snapshots that every session can hold, and the slots of the smallest
+/// cache.
 fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     let most = sessions.iter().map(|sizes| sizes.capacity(most)).min().unwrap_or(most);
     (most, sessions.iter().filter_map(|sizes| sizes.cache).min().unwrap_or(most))
@@ -92,9 +93,9 @@ fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
 struct Search<'a> {
     alternatives: &'a [Vec<TierSpec>],
     keep: Keep,
-    /// The best of each family so far, or the best of all.
+    /// The best plan of each family so far, or the best of all, as `keep` says.
     found: Vec<Candidate>,
-    /// Why the last schedule was left out that is too long to be planned.
+    /// The error for the last schedule that has too many actions to be planned.
     too_long: Option<Error>,
 }
 
@@ -117,7 +118,7 @@ impl Search<'_> {
                 bounded.push((bound, alternative, schedule));
             }
         }
-        // The order of equals is that of the portfolio, and nothing is allocated.
+        // Equal guesses keep the order of the portfolio; an unstable sort allocates nothing.
         for (k, member) in bounded.iter_mut().enumerate() {
             member.0.rank = k;
         }
@@ -132,13 +133,14 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Returns the index of the plan in `found` that a new plan must beat.
     fn rival(&self, alternative: usize, algorithm: Algorithm) -> Option<usize> {
         let same =
             |c: &Candidate| c.alternative == alternative && c.schedule.algorithm == algorithm;
         self.found.iter().position(|c| self.keep == Keep::Best || same(c))
     }
 
-    /// The makespan below which a plan is worth keeping.
+    /// Returns the makespan, in seconds, below which a plan is kept.
     fn to_beat(&self, alternative: usize, algorithm: Algorithm) -> f64 {
         self.rival(alternative, algorithm)
             .map_or(f64::INFINITY, |k| self.found[k].simulation.makespan)
@@ -162,8 +164,8 @@ impl Search<'_> {
     }
 }
 
-/// The plans of a schedule for all sessions and the slowest's simulation; `None` if one does not
-/// fit, or is no quicker than `limit`.
+/// Returns the plans of a schedule for all sessions and the simulation of the slowest; `None` if a
+/// plan does not fit its tiers or takes `limit` seconds or longer.
 fn evaluate(
     schedule: &Schedule,
     sessions: &[TierSpec],

@@ -5,8 +5,8 @@ use crate::predict::{simulate, Budgets, Costs};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Costs in forward steps: `transfer` of a snapshot over the link one way, `op` of a SAVE's or
-/// RESTORE's copy, or of the codec.
+/// Costs in units of a forward step: `transfer` is the time of a snapshot on the link in one
+/// direction, `op` the time of the copy of a SAVE or RESTORE, or of the codec.
 fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
     let (copy, code) = if compressed { (0.0, op) } else { (op, 0.0) };
     Costs {
@@ -20,7 +20,7 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
     }
 }
 
-/// Tiers of `cache` and `host` slots of one byte.
+/// Tiers with `cache` and `host` slots of one byte.
 fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
     let (policy, zero_copy, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
@@ -42,15 +42,15 @@ fn best(steps: u32, sizes: TierSpec) -> Candidate {
     search(steps, u32::MAX, &[vec![sizes]], Keep::Best).unwrap().swap_remove(0)
 }
 
-/// What a schedule and policy take, over the ideal of the problem.
+/// Predicted time of a schedule with a policy, over the ideal time of the problem.
 fn over_ideal(schedule: &Schedule, sizes: &TierSpec, policy: Policy) -> f64 {
     let plan = Plan::new(schedule, sizes.cache.unwrap(), policy).unwrap();
     simulate(schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().over_problem_ideal()
 }
 
-/// The balance of a V100 behind PCIe 3 with GPUZIP 2.x's Salt model, n = 3751: raw, and with codecs
-/// of three ratios. In the same simulator, on as many bytes of each tier: the best plan beside
-/// GPUZIP's two recipes. Of Revolve's there are no more snapshots than 8.
+/// The costs of a V100 behind PCIe 3 for GPUZIP 2.x's Salt model, n = 3751: raw snapshots, and
+/// codecs of three ratios. The best plan and GPUZIP's two recipes run in the same simulator with
+/// the same bytes in each tier. GPUZIP's Revolve takes 8 snapshots.
 #[test]
 fn the_best_plan_is_ahead_of_the_published_recipes() {
     let n = 3751;
@@ -77,8 +77,8 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
     }
 }
 
-/// Nothing that bounds or patience cut off was better: every member, and every parameter between,
-/// simulated to its end.
+/// The search with its bounds and patience misses nothing: no schedule of the portfolio and none
+/// with parameters between is better when all are simulated to their end.
 #[test]
 fn no_schedule_of_any_family_is_better() {
     for (n, transfer, op, compressed, cache, host) in [
@@ -116,7 +116,7 @@ fn no_schedule_of_any_family_is_better() {
     }
 }
 
-/// A lower bound that is one.
+/// No plan is faster than its lower bound.
 #[test]
 fn no_plan_beats_its_bound() {
     for (transfer, op, compressed) in [(12.0, 0.48, false), (3.0, 0.85, true), (0.5, 0.0, false)] {
@@ -136,12 +136,12 @@ fn no_plan_beats_its_bound() {
 }
 
 thread_local! {
-    /// Schedules that were planned, by this thread.
+    /// Number of schedules that this thread has planned.
     pub(super) static ATTEMPTS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A search of 10,000 steps plans and plays only a few of its schedules, each in some 2 ms (`make
-/// bench` has the time).
+/// A search for 10,000 steps plans and simulates only a few of its schedules; each takes some 2 ms
+/// (`make bench` has the time).
 #[test]
 fn few_schedules_are_simulated() {
     for (transfer, op, compressed, cache, host) in [
@@ -174,7 +174,7 @@ fn equal_inputs_give_equal_plans() {
     assert_eq!((a.simulation, &a.plans[0].steps), (b.simulation, &b.plans[0].steps));
 }
 
-/// The slowest session counts, and what fits one need not fit the other.
+/// The slowest session counts, and a plan that fits one session need not fit the other.
 #[test]
 fn sessions_in_lockstep_share_the_schedule() {
     let (small, large) =

@@ -1,5 +1,4 @@
-//! The schedule that sessions share: its parameters, its plans, and the cursor that says which
-//! action is current.
+//! The schedule shared by sessions: its parameters, its plans, and its current action.
 
 use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
@@ -9,22 +8,22 @@ use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule, Ter
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The current action, and where in the sweep it stands.
+/// The current action, and its place in the shot.
 #[derive(Clone, Copy, Debug)]
 pub struct Tick {
-    /// Which sweep: rewinding begins a new one.
+    /// Number of the shot; each rewind of the schedule begins a new one.
     pub sweep: u64,
-    /// Actions since the rewind, the first is 0.
+    /// Number of actions since the rewind; the first action has 0.
     pub it: i64,
-    /// SAVEs and RESTOREs before this action: the index of its step in the plan.
+    /// Number of SAVEs and RESTOREs before this action: the index of the action's step in the plan.
     pub event: usize,
     /// The action.
     pub action: Action,
-    /// The last time step of a range of FORWARDs; else the action's own.
+    /// The last time step of a range of FORWARDs; of any other action, its own time step.
     pub end: u32,
 }
 
-/// A schedule with a cursor, driven by one caller and followed by any number of sessions.
+/// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
     config: Config,
     steps: u32,
@@ -32,14 +31,14 @@ pub struct SharedSchedule {
 }
 
 struct State {
-    /// What the sessions that follow offer, by the number that each was given.
+    /// The tiers of every storage option of each session, by the session's number.
     sessions: BTreeMap<u64, Vec<TierSpec>>,
     attached: u64,
     decided: Option<Choice>,
-    /// How often it was decided anew.
+    /// How often the schedule was decided anew.
     decisions: u64,
-    /// The application, or another rank, has been told of the schedule: only the application may
-    /// have it decided anew, by a call for that.
+    /// Whether the application or another rank was told of the schedule. From then on the schedule
+    /// is decided anew only if the application asks for that.
     told: bool,
     actions: Option<Ranges>,
     sweep: u64,
@@ -48,8 +47,8 @@ struct State {
 }
 
 impl SharedSchedule {
-    /// A schedule for `steps` time steps. Its parameters are decided at the first action, when the
-    /// sizes of all sessions are known.
+    /// Makes a schedule for `steps` time steps. Its parameters are decided at the first action,
+    /// when the tiers of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
         let steps = check_steps(steps)?;
         let state = State {
@@ -73,19 +72,19 @@ impl SharedSchedule {
         }
     }
 
-    /// Time steps, n.
+    /// Returns the number of time steps, n.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// The configuration it was made with.
+    /// Returns the configuration that the schedule was made with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Announces a session and the sizes of its alternatives. Before the schedule is decided they
-    /// count in the decision; later its plan must fit what is decided. Returns the session's
-    /// number and the current sweep.
+    /// Adds a session with the tiers of its storage options. If the schedule is not decided yet,
+    /// they count in the decision; otherwise the session's plan must fit the decided schedule.
+    /// Returns the session's number and the number of the current shot.
     pub fn attach(&self, offers: Vec<TierSpec>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
@@ -100,8 +99,8 @@ impl SharedSchedule {
         Ok((number, state.sweep))
     }
 
-    /// Decides anew, between shots, with other sizes of one session. If that is impossible nothing
-    /// changes.
+    /// Decides the schedule anew with other tiers of session `number`. Valid between shots only. If
+    /// it fails, nothing has changed.
     pub fn replan(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
@@ -113,14 +112,16 @@ impl SharedSchedule {
         Ok(())
     }
 
-    /// The schedule, if ranks may still agree on another one: between shots.
+    /// Decides the schedule if necessary and returns it. Fails in the middle of a shot, when ranks
+    /// can no longer agree on another schedule.
     pub fn agreeable(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
         Ok(state.decide(&self.config, self.steps)?.schedule.clone())
     }
 
-    /// Takes on the schedule of these numbers, if it is another one than that decided.
+    /// Takes the schedule that `terms` describe, if it differs from the decided one. Valid between
+    /// shots only.
     pub fn take_terms(&self, terms: Terms) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
@@ -141,14 +142,15 @@ impl SharedSchedule {
         Ok(())
     }
 
-    /// A number of the actions as the application gets them; see `Schedule::fingerprint`.
+    /// Returns a 64-bit fingerprint of the actions that the application gets; see
+    /// `Schedule::fingerprint`.
     pub fn fingerprint(&self) -> Result<u64> {
         Ok(self.tell()?.fingerprint(self.config.range_actions))
     }
 
-    /// Decides anew with other sizes of the only session, at the SAVE with which every sweep of
-    /// more than one step begins, unless the application was told more of the schedule than
-    /// that SAVE.
+    /// Decides the schedule anew with other tiers of its only session, number `number`, during the
+    /// SAVE with which every shot of more than one time step begins. Fails if the application was
+    /// told more of the schedule than that SAVE.
     pub fn replan_at_start(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         let Some(tick) =
@@ -174,49 +176,50 @@ impl SharedSchedule {
         Ok(())
     }
 
-    /// Which alternative of those that sessions offer was chosen, and how often that was decided
-    /// anew: a session whose plan is of an earlier decision needs another one.
+    /// Returns the index of the chosen storage option, and how often the schedule was decided anew.
+    /// A session whose plan belongs to an earlier decision needs a new plan.
     pub fn alternative(&self) -> Result<(usize, u64)> {
         let mut state = self.lock()?;
         let alternative = state.decide(&self.config, self.steps)?.alternative;
         Ok((alternative, state.decisions))
     }
 
-    /// How often the schedule was decided anew.
+    /// Returns how often the schedule was decided anew.
     pub fn decisions(&self) -> Result<u64> {
         Ok(self.lock()?.decisions)
     }
 
-    /// Forgets a session: it counts in no decision that is still to come.
+    /// Removes a session: it counts in no later decision.
     pub fn detach(&self, number: u64) {
         if let Ok(mut state) = self.state.lock() {
             state.sessions.remove(&number);
         }
     }
 
-    /// Decides schedule and plans now, if they are not yet, and returns the schedule.
+    /// Decides the schedule and the plans, if they are not decided yet, and returns the schedule.
     pub fn decide(&self) -> Result<Schedule> {
         Ok(self.lock()?.decide(&self.config, self.steps)?.schedule.clone())
     }
 
-    /// As `decide`, for the application: `replan_at_start` changes nothing any more.
+    /// Does what `decide` does, for the application: from then on `replan_at_start` fails.
     pub fn tell(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.told = true;
         Ok(state.decide(&self.config, self.steps)?.schedule.clone())
     }
 
-    /// The plan for a session with these sizes.
+    /// Returns the plan for a session with these tiers.
     pub fn plan(&self, sizes: &TierSpec) -> Result<Arc<Plan>> {
         plan_for(self.lock()?.decide(&self.config, self.steps)?, sizes)
     }
 
-    /// Moves on to the next action.
+    /// Moves on to the next action and returns it.
     pub fn advance(&self) -> Result<Tick> {
         self.advance_if(|_, _| Ok(()))
     }
 
-    /// Moves on to the next action if `ready` accepts the sweep and the current action.
+    /// Moves on to the next action if `ready` accepts the number of the shot and the current
+    /// action.
     pub fn advance_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
@@ -232,8 +235,9 @@ impl SharedSchedule {
         Ok(tick)
     }
 
-    /// The next action, which stays the next one, if `ready` accepts the sweep and the current
-    /// action. The application is told of it: `replan_at_start` changes nothing any more.
+    /// Returns the next action and stays before it, if `ready` accepts the number of the shot and
+    /// the current action. The application is told of the action, so that `replan_at_start` fails
+    /// from then on.
     pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
@@ -244,13 +248,13 @@ impl SharedSchedule {
         }
     }
 
-    /// The next action, which stays the next one.
+    /// Returns the next action and stays before it.
     pub fn peek(&self) -> Result<Tick> {
         self.peek_if(|_, _| Ok(()))
     }
 
-    /// What the next action does, if `ready` accepts the sweep and the current action. `None` after
-    /// TERMINATE.
+    /// Returns the kind of the next action, if `ready` accepts the number of the shot and the
+    /// current action; `None` after TERMINATE.
     pub fn peek_kind_if(
         &self,
         ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
@@ -260,13 +264,14 @@ impl SharedSchedule {
         Ok(state.actions(&self.config, self.steps)?.peek_kind())
     }
 
-    /// The current action, if the sweep has begun.
+    /// Returns the current action; `None` before the first one.
     pub fn current(&self) -> Result<Option<Tick>> {
         Ok(self.lock()?.current)
     }
 
-    /// Goes back to before the first action, and returns the sweep that begins. At the beginning
-    /// already, nothing changes: every session of a shared schedule may ask for it.
+    /// Returns to the state before the first action, and returns the number of the new shot.
+    /// Changes nothing if the schedule is there already: every session of a shared schedule may
+    /// call this.
     pub fn rewind(&self) -> Result<u64> {
         let mut state = self.lock()?;
         if state.current.is_some() {
@@ -289,7 +294,7 @@ impl State {
         Ok(())
     }
 
-    /// Takes another decision than that before.
+    /// Replaces the decision by `choice`.
     fn take(&mut self, choice: Choice) {
         self.decided = Some(choice);
         self.decisions += 1;
@@ -298,7 +303,7 @@ impl State {
         }
     }
 
-    /// The action after the current one, at its place in the sweep.
+    /// Returns the place of `action`, the one after the current action.
     fn tick(&self, action: Action, end: u32) -> Tick {
         Tick {
             sweep: self.sweep,
@@ -309,7 +314,7 @@ impl State {
         }
     }
 
-    /// The actions of this sweep that are still to come.
+    /// Returns the actions of this shot that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
         if self.actions.is_none() {
             self.actions = Some(Ranges::new(
@@ -348,7 +353,7 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
     Ok(choice)
 }
 
-/// The plan among those of `choice` that serves a session with these sizes, or a new one if it fits
+/// Returns the plan in `choice` that serves a session with these tiers, or a new plan if it fits
 /// them.
 fn plan_for(choice: &Choice, sizes: &TierSpec) -> Result<Arc<Plan>> {
     let plan = sizes.plan_for(&choice.schedule, &choice.plans)?;

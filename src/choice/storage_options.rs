@@ -1,5 +1,5 @@
-//! The ways in which a session may store its snapshots: the one that is configured, or those that
-//! the planner chooses from.
+//! The storage options of a session: the configured way to store snapshots, or the ways that the
+//! planner chooses from.
 
 use crate::choice::TierSpec;
 use crate::codec::{Method, Settings, SnapshotCodec};
@@ -9,22 +9,23 @@ use crate::layout::{Layout, Levels, ALIGNMENT};
 use crate::plan::{Policy, SPARE_SLOTS};
 use crate::tier::SnapshotCoder;
 
-/// Bytes that are planned for a snapshot, over those of the largest one that was measured: what was
-/// not measured may be larger.
+/// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
+/// snapshots that were not measured may be larger.
 const MARGIN: f64 = 1.125;
 
-/// A way to store snapshots, and what tiers are to it.
+/// A way to store snapshots, and the tiers for it.
 #[derive(Clone, Debug)]
 pub struct StorageOption {
-    /// How they are compressed.
+    /// The codec of the snapshots and its parameters.
     pub compression: Settings,
-    /// Raw ones share time levels.
+    /// How raw snapshots share time levels; `None`: they do not.
     pub levels: Option<Levels>,
-    /// Their sizes and costs.
+    /// Sizes and costs of the tiers.
     pub sizes: TierSpec,
 }
 
-/// What a configuration offers for states of this layout: a pure function of it and its profile.
+/// Returns the storage options for states of this layout. They depend only on the arguments,
+/// profile included.
 pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
     let mut offers = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
@@ -54,7 +55,8 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
     Ok(offers)
 }
 
-/// Raw snapshots that share time levels, where the configuration lets them and states have any.
+/// Returns the option of raw snapshots that share time levels, if the configuration allows it and
+/// the states have time levels to share.
 fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
     let possible = config.compression.method == Method::None
         && !config.zero_copy
@@ -68,7 +70,7 @@ fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
     })
 }
 
-/// The codecs that a configuration leaves to choose from, or has.
+/// Returns the codecs among which a configuration leaves the choice, or the configured codec.
 pub fn candidates(config: &Config) -> Vec<Settings> {
     match config.compression.method {
         _ if config.any_codec => {
@@ -96,13 +98,13 @@ fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Sto
     })
 }
 
-/// What a snapshot takes of a tier.
+/// Rounds the bytes of a snapshot up to the alignment of a slot.
 pub fn aligned(bytes: u64) -> u64 {
     bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
 }
 
-/// Bytes of device memory beside the cache: two states if the application works in its slots, and
-/// what a codec works in.
+/// Returns the bytes of device memory beside the cache: two spare slots if the application works in
+/// the slots, and the work space of a codec on a GPU.
 fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
     let spare =
         if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
@@ -114,9 +116,9 @@ fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64
     }))
 }
 
-/// The tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory beside the
-/// cache. Compressed snapshots have all of the budget, or as much as so many of them as there may
-/// be slots can take.
+/// Returns the tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory
+/// beside the cache. Compressed snapshots get all of the device budget, but at most the bytes that
+/// `cache_capacity` snapshots can take.
 pub fn tiers_of(
     config: &Config,
     compression: &Settings,
@@ -135,8 +137,8 @@ pub fn tiers_of(
     sizes
 }
 
-/// Bytes to plan with: by the configured ratio, or else by the worst one that was measured, or else
-/// those of raw snapshots.
+/// Returns the bytes to plan with for a snapshot: by the configured compression factor, or else by
+/// the worst measured ratio, or else those of a raw snapshot.
 fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
     if compression.method == Method::None {
         return Ok(layout.slot_bytes);

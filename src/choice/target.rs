@@ -1,23 +1,23 @@
-//! Which device a session is on.
+//! The device of a session.
 
 use crate::config::{Backend, Config};
 use crate::device::cuda::{self, Location};
 use crate::device::{AppField, CudaDevice, Device, HostDevice};
 use crate::error::{fail, Result};
 
-/// The device of a session.
+/// The device that a session's snapshots and fields are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The host.
     Host,
-    /// The CUDA device of this ordinal.
+    /// The CUDA device with this ordinal, from 0.
     Cuda(i32),
 }
 
 impl Target {
-    /// The device that a configuration asks for, or else the one whose memory the fields are, or
-    /// else the host where there is no CUDA device; `None` as long as only fields to come can
-    /// say it. Where fields are to say it, CUDA is not started in this process.
+    /// Returns the device that the configuration names; or else the device whose memory holds the
+    /// fields; or else the host if there is no CUDA device. `None`: only later fields can tell the
+    /// device. CUDA is not started in this process while fields are to tell the device.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         match (config.backend, config.device) {
             (Backend::Host, Some(device)) => {
@@ -48,7 +48,7 @@ impl Target {
         })
     }
 
-    /// Its backend.
+    /// Returns the backend of this device.
     pub fn backend(self) -> Backend {
         match self {
             Target::Host => Backend::Host,
@@ -56,7 +56,7 @@ impl Target {
         }
     }
 
-    /// Refuses fields that this device cannot copy as its own memory.
+    /// Refuses fields whose memory this device cannot copy.
     pub fn check(self, fields: &[AppField]) -> Result<()> {
         for (i, memory) in fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?))) {
             let address = memory.address();
@@ -83,7 +83,7 @@ impl Target {
         Ok(())
     }
 
-    /// Opens it.
+    /// Opens the device.
     pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
         match self {
             Target::Host => {

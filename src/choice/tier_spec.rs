@@ -1,4 +1,4 @@
-//! The tiers of one session: slots, budgets, bytes and costs.
+//! The specification of a session's tiers: slots, budgets, bytes and costs.
 
 use crate::codec::{Method, Settings};
 use crate::config::{Backend, Config};
@@ -9,51 +9,52 @@ use crate::predict::{Budgets, CodecProfile, Costs, Profile};
 use crate::schedule::Schedule;
 use std::sync::Arc;
 
-/// What one session offers: the bytes of its snapshots, where they may be, and what it costs to
-/// move them.
+/// The tiers of one session under one storage option: the bytes of a snapshot, the capacity of each
+/// tier, and the costs of moving snapshots.
 #[derive(Clone, Debug)]
 pub struct TierSpec {
-    /// Bytes of one snapshot.
+    /// Bytes that the plan counts for one snapshot.
     pub slot_bytes: u64,
-    /// Slots of the device cache; `None`: as many as there are snapshots.
+    /// Slots of the device cache; `None`: one for each snapshot.
     pub cache: Option<u32>,
     /// Slots of the host pool; `None`: as many as the plan needs.
     pub host: Option<u32>,
     /// The replacement policy.
     pub policy: Policy,
-    /// The application works in the slots.
+    /// Whether the application works in the slots.
     pub zero_copy: bool,
-    /// Bytes of the device cache, if they do not depend on the slots.
+    /// Bytes of the device cache, if they are not `slot_bytes` times the slots: for compressed
+    /// snapshots.
     pub room: Option<u64>,
-    /// Bytes of device memory for other things, of the budget, too.
+    /// Bytes of device memory beside the cache; they count in the device budget.
     pub aside: u64,
-    /// What steps, copies and transfers cost.
+    /// Seconds of steps, copies, codec calls and transfers.
     pub costs: Costs,
-    /// The tiers in bytes, where they are limited.
+    /// The limits of the tiers in bytes that the simulator must keep.
     pub budgets: Budgets,
-    /// Snapshots share time levels.
+    /// Limits in bytes of tiers whose snapshots share time levels; `None`: they do not.
     pub shared: Option<Shared>,
 }
 
-/// What a plan with shared time levels must fit: a slot has a state's own fields, a place those of
-/// the previous level that are not shared.
+/// What a plan with shared time levels must fit. A slot holds the fields of a state without
+/// previous time levels; a place holds the previous time level of a state, if it is not shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// Bytes of a place.
     pub previous_bytes: u64,
-    /// Bytes of the device cache and of the host pool, where they are limited.
+    /// Most bytes of the device cache; `None`: no limit.
     pub device: Option<u64>,
-    /// The same of the pool.
+    /// Most bytes of the host pool; `None`: no limit.
     pub host: Option<u64>,
 }
 
-/// Places that slots leave room for: of the state at rest, and of the first one that is evicted or
-/// fetched.
+/// Places that every tier keeps beside its slots: one for u(0), whose previous time level no other
+/// snapshot has, and one for the first snapshot that is evicted or fetched.
 const LEAST_PLACES: u64 = 2;
 
 impl TierSpec {
-    /// Tiers that fill `budgets` with snapshots of `state_bytes` bytes, raw or through a codec,
-    /// under the clairvoyant policy.
+    /// Returns tiers that fill `budgets` with snapshots of states of `state_bytes` bytes, raw or
+    /// through `codec`, under the clairvoyant policy.
     pub fn filling(
         budgets: Budgets,
         profile: &Profile,
@@ -79,8 +80,9 @@ impl TierSpec {
         }
     }
 
-    /// The same with raw snapshots that share time levels: of a state `previous_bytes` bytes are
-    /// the previous level of its other fields.
+    /// Returns tiers that fill `budgets` with raw snapshots that share time levels.
+    /// `previous_bytes` of the `state_bytes` bytes of a state are the previous time level of its
+    /// other fields.
     pub fn filling_shared(
         budgets: Budgets,
         profile: &Profile,
@@ -99,21 +101,21 @@ impl TierSpec {
         TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
     }
 
-    /// The tiers of a session that is configured by `config` and whose snapshots have `slot_bytes`
-    /// bytes, `raw` before compression.
+    /// Returns the tiers of a session configured by `config` whose snapshots have `slot_bytes`
+    /// bytes, and `raw` bytes before compression.
     ///
-    /// The device cache has `cache_capacity` slots, or what `device_budget` holds, at most
-    /// `cache_capacity` if that is set; for `auto` with nothing set, it has room for all
-    /// snapshots. The host pool has what `host_budget` holds; without one, what the plan needs, or
-    /// nothing if only a device budget decides the snapshots. An application that works in the
-    /// slots needs two of the budget beside the cache, for states that have no slot.
+    /// The device cache has `cache_capacity` slots, or the slots that `device_budget` holds, at
+    /// most `cache_capacity` if that is set; for `auto` with nothing set, it has a slot for each
+    /// snapshot. The host pool has the slots that `host_budget` holds. Without `host_budget` it has
+    /// what the plan needs, or nothing if only a device budget decides the number of snapshots. An
+    /// application that works in the slots takes two spare slots of the device budget.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
         let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
         Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 
-    /// The same with snapshots that are compressed like this, and so many bytes of the device
-    /// budget for other things than the cache.
+    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with `aside`
+    /// bytes of the device budget for other memory than the cache.
     pub fn stored(
         config: &Config,
         compression: &Settings,
@@ -151,7 +153,8 @@ impl TierSpec {
         }
     }
 
-    /// The same with raw snapshots that share time levels.
+    /// Returns the tiers of a session whose raw snapshots share time levels, with `raw` bytes per
+    /// state.
     pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
         let least = LEAST_PLACES.saturating_mul(levels.previous_bytes);
         let left = |budget: u64, aside: u64| {
@@ -169,7 +172,7 @@ impl TierSpec {
         };
         let mut sizes =
             Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw, 0);
-        // Consecutive snapshots go to the host without their past.
+        // Consecutive snapshots are written to the host without their previous time level.
         sizes.costs.download *= levels.own_bytes as f64 / raw.max(1) as f64;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(config.host_budget));
@@ -178,28 +181,28 @@ impl TierSpec {
         sizes
     }
 
-    /// Bytes of device memory that a plan takes.
+    /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
         self.cache_bytes(plan).saturating_add(self.aside)
     }
 
-    /// Bytes of the device cache of a plan.
+    /// Returns the bytes of the device cache of a plan.
     pub fn cache_bytes(&self, plan: &Plan) -> u64 {
         self.room.unwrap_or(self.bytes_of(plan).0)
     }
 
-    /// Most snapshots that the tiers hold, if that is less than `most`.
+    /// Returns the number of snapshots that the tiers hold, at most `most`.
     pub(super) fn capacity(&self, most: u32) -> u32 {
         let cache = self.cache.unwrap_or(most);
         match self.host {
-            // With the published policy every snapshot has a place on the host.
+            // Under LRU, as GPUZIP published it, every snapshot also has a slot in the host pool.
             Some(host) if self.policy == Policy::Lru && cache > 0 => host.min(most),
             Some(host) => host.saturating_add(cache).min(most),
             None => most,
         }
     }
 
-    /// The plan of an indexed schedule for these sizes: one of `plans`, or a new one.
+    /// Returns the plan of an indexed schedule for these tiers: one of `plans`, or a new one.
     pub(super) fn plan_of(
         &self,
         index: &Index,
@@ -223,7 +226,7 @@ impl TierSpec {
         Plan::of(index, cache, self.policy)
     }
 
-    /// Whether a plan is the one that these sizes ask for.
+    /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache.unwrap_or(snapshots)
             && plan.policy == self.policy
@@ -231,7 +234,7 @@ impl TierSpec {
             && plan.shares.is_some() == self.shared.is_some()
     }
 
-    /// The plan for these sizes: one of `plans`, or a new one.
+    /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
     pub fn plan_for(&self, schedule: &Schedule, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
         match plans.iter().find(|plan| self.is_of(plan, schedule.snapshots)) {
             Some(plan) => Ok(plan.clone()),
@@ -239,6 +242,7 @@ impl TierSpec {
         }
     }
 
+    /// Returns whether a plan fits these tiers.
     pub(super) fn admits(&self, plan: &Plan) -> bool {
         let (device, host) = self.bytes_of(plan);
         let within = |limit: fn(&Shared) -> Option<u64>, bytes: u64| {
@@ -249,7 +253,7 @@ impl TierSpec {
             && within(|s| s.host, host)
     }
 
-    /// Bytes of the cache and of the pool that a plan needs.
+    /// Returns the bytes of the device cache and of the host pool that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
         let past = self.shared.as_ref().map_or(0, |shared| shared.previous_bytes);
         let bytes = |slots: u32, places: u32| {
@@ -260,7 +264,7 @@ impl TierSpec {
         (bytes(plan.device_slots, device), bytes(plan.host_slots, host))
     }
 
-    /// An error that says what the plan needs, if it does not fit.
+    /// Fails if a plan does not fit these tiers, with an error that says what the plan needs.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         if self.admits(plan) {
             return Ok(());
@@ -284,7 +288,8 @@ impl TierSpec {
     }
 }
 
-/// What a configuration's snapshots cost: by its profile, or by what is assumed where it has none.
+/// Returns the costs of steps and snapshots: from the configured profile, or from a typical machine
+/// of the backend.
 fn costs(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
     let host = config.backend == Backend::Host;
     let profile = config.profile.clone().unwrap_or_else(|| match host {
