@@ -1,12 +1,13 @@
-//! Memory that this process may still take: what the system has left, within the limits of its
-//! control groups and of the process itself.
+//! The memory that this process may still take: what the system has left, within the limits of the
+//! process's control groups and of the process itself.
 //!
-//! What cannot be read, or reads as nonsense, limits nothing: an unknown limit is no limit, and
-//! where nothing at all is known there is no answer.
+//! A limit that cannot be read, or makes no sense, counts as no limit. If nothing can be read, the
+//! answer is `None`.
 
 use std::path::{Path, PathBuf};
 
-/// Where the system says how much memory there is: the roots of `/proc` and of the control groups.
+/// The folders in which the system tells its memory: the roots of `/proc` and of the control
+/// groups.
 pub struct System<'a> {
     /// `/proc`.
     pub proc: &'a Path,
@@ -14,21 +15,21 @@ pub struct System<'a> {
     pub cgroup: &'a Path,
 }
 
-/// Bytes, and what limits them to that.
+/// A number of bytes, and the limit that it follows from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// Bytes that this process may still take.
     pub bytes: u64,
-    /// Which of the limits is the lowest.
+    /// Name of the lowest limit.
     pub limit: &'static str,
 }
 
-/// Host memory that this process may still take.
+/// Returns the host memory that this process may still take.
 pub fn host() -> Option<Available> {
     System { proc: Path::new("/proc"), cgroup: Path::new("/sys/fs/cgroup") }.available()
 }
 
-/// Variables in which launchers say how many of a job's processes are on this node.
+/// Environment variables in which launchers tell how many processes of a job are on this node.
 const LOCAL_SIZES: [&str; 7] = [
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "MPI_LOCALNRANKS",
@@ -39,13 +40,14 @@ const LOCAL_SIZES: [&str; 7] = [
     "SLURM_NTASKS_PER_NODE",
 ];
 
-/// Ranks of this job on this node, at least 1, by what `variable` says of a launcher's variables.
+/// Returns the number of ranks of this job on this node, at least 1. `variable` returns the value
+/// of an environment variable.
 pub fn ranks_on_node(variable: impl Fn(&str) -> Option<String>) -> u32 {
     LOCAL_SIZES.into_iter().find_map(|name| most_tasks(&variable(name)?)).unwrap_or(1)
 }
 
-/// The largest number of a list as SLURM writes it, `4(x2),3` for nodes with 4, 4 and 3 tasks; a
-/// plain number is such a list.
+/// Returns the largest number of a list in SLURM's notation: `4(x2),3` for nodes with 4, 4 and 3
+/// tasks. A plain number is a list with one entry.
 fn most_tasks(list: &str) -> Option<u32> {
     let tasks = |part: &str| part.split('(').next()?.trim().parse::<u32>().ok();
     list.split(',')
@@ -57,7 +59,7 @@ fn most_tasks(list: &str) -> Option<u32> {
 }
 
 impl System<'_> {
-    /// Bytes that this process may still take, by the lowest of all limits.
+    /// Returns the bytes that this process may still take, by the lowest of all limits.
     pub fn available(&self) -> Option<Available> {
         let system = self
             .kilobytes("meminfo", "MemAvailable:")
@@ -72,15 +74,15 @@ impl System<'_> {
             .min_by_key(|available| available.bytes)
     }
 
-    /// A value of a file of lines `<name> <number> kB`.
+    /// Returns the bytes in a line `<name> <number> kB` of a file in `/proc`.
     fn kilobytes(&self, file: &str, name: &str) -> Option<u64> {
         let text = read(&self.proc.join(file))?;
         let value = text.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     }
 
-    /// Where the system promises no more memory than it has (vm.overcommit_memory = 2): what it can
-    /// still promise to all processes.
+    /// Returns the memory that the system can still promise, if it promises no more memory than it
+    /// has (vm.overcommit_memory = 2).
     fn of_commitments(&self) -> Option<Available> {
         const STRICT: u64 = 2;
         if number(&self.proc.join("sys/vm/overcommit_memory"))? != STRICT {
@@ -96,8 +98,8 @@ impl System<'_> {
         })
     }
 
-    /// What the process's own limit of this name leaves: RLIMIT_AS less all mappings, RLIMIT_DATA
-    /// less those that are private and writable.
+    /// Returns what the process's own limit `name` leaves: RLIMIT_AS less all mappings, or
+    /// RLIMIT_DATA less the private writable mappings.
     fn of_process(&self, name: &str) -> Option<Available> {
         let (limit, used) = match name {
             "address space" => ("RLIMIT_AS", "VmSize:"),
@@ -109,7 +111,7 @@ impl System<'_> {
         Some(Available { bytes: most.saturating_sub(self.kilobytes("self/status", used)?), limit })
     }
 
-    /// What each control group of this process leaves, and each of those that it is in.
+    /// Returns what each control group of this process leaves, and each group that contains it.
     fn of_groups(&self) -> Vec<Available> {
         let lines = read(&self.proc.join("self/cgroup")).unwrap_or_default();
         let mut found = Vec::new();
@@ -140,16 +142,16 @@ impl System<'_> {
     }
 }
 
-/// The folders of a group and of all groups that it is in. In a container the path may be that of
-/// the host: then only the root is there.
+/// Returns the folders of a control group and of all groups that contain it. In a container the
+/// path may be that of the host; then only the root exists.
 fn groups(root: &Path, path: &str) -> Vec<PathBuf> {
     let names: Vec<&str> =
         path.split('/').filter(|name| !name.is_empty() && *name != "..").collect();
     (0..=names.len()).map(|depth| root.join(names[..depth].join("/"))).collect()
 }
 
-/// What a group of version 2 leaves: `memory.max` and `memory.high` less what is used and cannot be
-/// dropped.
+/// Returns what a group of version 2 leaves: `memory.max` and `memory.high` less the memory in use
+/// that the group cannot drop.
 fn of_group_v2(group: &Path) -> Vec<Available> {
     let Some(used) = number(&group.join("memory.current")) else { return Vec::new() };
     let used = used.saturating_sub(inactive(group, "inactive_file"));
@@ -163,7 +165,8 @@ fn of_group_v2(group: &Path) -> Vec<Available> {
     limits.into_iter().filter_map(left).collect()
 }
 
-/// The same of version 1, which writes a huge number for no limit.
+/// Returns what a group of version 1 leaves: `memory.limit_in_bytes`, a huge number for no limit,
+/// less the memory in use that the group cannot drop.
 fn of_group_v1(group: &Path) -> Option<Available> {
     let most = number(&group.join("memory.limit_in_bytes"))?;
     let used = number(&group.join("memory.usage_in_bytes"))?
@@ -174,7 +177,7 @@ fn of_group_v1(group: &Path) -> Option<Available> {
     })
 }
 
-/// Bytes of files in memory that a group can drop, which its usage includes.
+/// Returns the bytes of cached files that a group can drop; they are part of its usage.
 fn inactive(group: &Path, name: &str) -> u64 {
     let text = read(&group.join("memory.stat")).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
@@ -185,7 +188,7 @@ fn number(file: &Path) -> Option<u64> {
     read(file)?.trim().parse().ok()
 }
 
-/// A small text; `None` if it cannot be read or is none.
+/// Returns the text of a small file; `None` if the file cannot be read or is not UTF-8.
 fn read(file: &Path) -> Option<String> {
     std::fs::read_to_string(file).ok()
 }
@@ -197,7 +200,7 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    /// A system of these files, in a folder of its own that is removed at the end.
+    /// A system that consists of these files, in a folder that is removed at the end.
     struct Fake(PathBuf);
 
     impl Fake {
@@ -306,8 +309,7 @@ mod tests {
         assert_eq!(bytes("v1-unlimited", &unlimited), Some((1_000_000 * KIB, "MemAvailable")));
     }
 
-    /// Whatever stands in the files, they are read without harm, and what is no number limits
-    /// nothing.
+    /// Any content of the files is read without harm, and what is not a number limits nothing.
     #[test]
     fn nonsense_limits_nothing() {
         assert_eq!(bytes("nothing", &[]), None);
@@ -348,7 +350,7 @@ mod tests {
         );
     }
 
-    /// This machine has some answer, and no process may take more than its system has.
+    /// This machine gives an answer, and it is at most the machine's memory.
     #[test]
     #[cfg(target_os = "linux")]
     fn this_machine_has_memory() {

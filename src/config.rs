@@ -1,4 +1,4 @@
-//! The configuration: what it holds once it is checked, and how its `key = value` files are read.
+//! The configuration: its checked values, and the parser of its `key = value` files.
 
 use crate::codec::Settings;
 use crate::device::Pages;
@@ -8,75 +8,79 @@ use crate::predict::Profile;
 use crate::schedule::Algorithm;
 use std::path::PathBuf;
 
-/// Which kind of device a session is on.
+/// The kind of device that a session is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// The one whose memory the fields are.
+    /// The kind of device whose memory holds the fields.
     ByFields,
-    /// The host: RAM as device memory.
+    /// The host: main memory serves as device memory.
     Host,
     /// A CUDA device.
     Cuda,
 }
 
-/// A checked configuration. Zero means "not set" throughout.
+/// A checked configuration. The number 0 means "not set" unless a field says otherwise.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The algorithm; `None` lets the library choose (`auto`).
     pub algorithm: Option<Algorithm>,
-    /// Snapshots stored at a time, at most; 0: what fits the budgets, or what the algorithm needs.
+    /// Most snapshots that are stored at a time; 0: what fits the budgets, or what the algorithm
+    /// needs.
     pub snapshots: u32,
-    /// Chunk of zCut, interval of two-level, in states; 0: chosen.
+    /// States of a chunk (zCut) or of an interval (two-level); 0: the library chooses.
     pub chunk: u32,
-    /// GPUZIP 2.x's rule for the number of snapshots, whatever the budgets.
+    /// Whether GPUZIP 2.x's rule gives the number of snapshots, whatever the budgets.
     pub adjust_snapshots: bool,
-    /// Uniform as GPUZIP 2.x published it.
+    /// Whether Uniform has the actions that GPUZIP 2.x published.
     pub uniform_published: bool,
     /// The trace file of `Algorithm::Trace`.
     pub trace_file: Option<PathBuf>,
-    /// Device cache slots; with a device budget, at most.
+    /// Slots of the device cache; with `device_budget`, the most slots.
     pub cache: u32,
     /// The replacement policy.
     pub policy: Policy,
-    /// Bytes of device memory for the cache.
+    /// Most bytes of device memory that the session takes.
     pub device_budget: u64,
-    /// Bytes of host memory for snapshots.
+    /// Most bytes of host memory for snapshots.
     pub host_budget: u64,
-    /// Where neither budgets nor snapshots are set, a session of its own on `auto` takes a share
-    /// of the memory that is free.
+    /// Whether a session takes a share of the free memory if its algorithm is `auto` and neither
+    /// budgets nor snapshots are set.
     pub default_budgets: bool,
-    /// Which kind of device the session is on.
+    /// The kind of device that the session is on.
     pub backend: Backend,
-    /// The ordinal of the device; `None`: the one of the fields, or else the current one.
+    /// The ordinal of the CUDA device; `None`: the device of the fields, or else the current
+    /// device.
     pub device: Option<i32>,
-    /// The application works in the slots instead of having its fields copied.
+    /// Whether the application works in the slots, so that its fields are not copied.
     pub zero_copy: bool,
-    /// Pages of the host backend's memory.
+    /// The page size of the host backend's memory.
     pub huge_pages: Pages,
-    /// FORWARDs in a row are one action.
+    /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
-    /// Actions that the host may run ahead of a GPU.
+    /// Most actions that the host runs ahead of a GPU.
     pub max_in_flight: u32,
-    /// Bandwidth of a simulated link between device and host memory, bytes per second each way; 0:
-    /// as fast as memory.
+    /// Bandwidth of a simulated link between device and host memory, in bytes per second in each
+    /// direction; 0: as fast as memory.
     pub link_bandwidth: f64,
-    /// How snapshots are compressed.
+    /// The codec of the snapshots and its error bound.
     pub compression: Settings,
-    /// The planner chooses whether and how, among the codecs that keep the bound of `compression`.
+    /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
+    /// `compression`.
     pub any_codec: bool,
-    /// Raw snapshots of consecutive states share the time level that both have.
+    /// Whether raw snapshots of consecutive states share the time level that both contain.
     pub shared_levels: bool,
-    /// The ratio that is expected of compressed snapshots; at most 1: none is.
+    /// The expected ratio of compressed snapshots; at most 1: not known.
     pub compression_factor: f64,
-    /// What steps, copies and codecs cost, for `auto`; `None`: what is typical of the backend.
+    /// The speeds of steps, copies and codecs that `auto` plans with; `None`: typical speeds of the
+    /// backend.
     pub profile: Option<Profile>,
-    /// The file that a measured profile is written to.
+    /// The file to which a measured profile is written.
     pub profile_file: Option<PathBuf>,
-    /// Log the ratio of every snapshot.
+    /// Whether the ratio of every snapshot is logged.
     pub log_ratio: bool,
-    /// Write one line per shot to the performance log.
+    /// Whether the performance log gets a row for every shot.
     pub performance_log: bool,
-    /// Write a timeline to this file; see [`crate::trace`] for the names that it stands for.
+    /// The pattern for the name of the timeline file; [`crate::trace`] says what it stands for.
     pub trace_out: Option<PathBuf>,
 }
 
@@ -117,16 +121,16 @@ impl Default for Config {
 /// A line of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its line number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What stands left of the `=`.
+    /// The text left of the `=`.
     pub key: &'a str,
-    /// What stands right of it, without quotes.
+    /// The text right of the `=`, without quotes.
     pub value: &'a str,
 }
 
-/// The `key = value` lines of a text; `#` begins a comment, unless inside double quotes. Lines may
-/// end as in DOS, and the text may begin with the mark that editors there put before UTF-8.
+/// Yields the `key = value` lines of `text`. A `#` outside double quotes begins a comment. Lines
+/// may end with CR LF, and the text may begin with a UTF-8 byte order mark.
 pub fn entries(text: &str) -> impl Iterator<Item = Result<Entry<'_>>> {
     (1..)
         .zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines())
@@ -149,8 +153,8 @@ fn entry(line: usize, content: &str) -> Result<Option<Entry<'_>>> {
     Ok(Some(Entry { line, key, value }))
 }
 
-/// A text of a file or variable as an error quotes it: what to do about it must not be lost behind
-/// it.
+/// Quotes a text of a file or variable for an error message, shortened so that the rest of the
+/// message stays in sight.
 pub(crate) fn shown(value: &str) -> String {
     const LONGEST: usize = 100;
     match value.char_indices().nth(LONGEST) {

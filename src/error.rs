@@ -1,13 +1,13 @@
-//! Errors: a code for the program and a text for the person, which names the value and the remedy.
+//! Errors: a code for the program, and a text for the person that names the value and the remedy.
 
 use std::fmt::{self, Write};
 
-/// Longest text of an error, in bytes: texts quote what they are given, which may be of any length,
-/// and must be short where memory is.
+/// Most bytes of the text of an error. Texts quote input of any length, and must stay short when
+/// memory is short.
 pub const LONGEST_TEXT: usize = 2047;
 
-/// Why a call failed. The numbers are the C ABI's (`GPUZIP_ERR_*`), in ranges per area; a retired
-/// number is never used again.
+/// The reason for which a call failed. The numbers are those of the C ABI (`GPUZIP_ERR_*`), in a
+/// range for each area. The number of a retired code is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Code {
@@ -23,9 +23,9 @@ pub enum Code {
     Values = -105,
     /// The call does not fit the current action.
     State = -201,
-    /// The handle was never made, or is finalized.
+    /// The handle was never made, or was finalized.
     Handle = -202,
-    /// The handle belongs to the parent of this forked process.
+    /// The handle belongs to the parent process of this forked process.
     Forked = -203,
     /// A callback of the application stopped the run.
     Callback = -204,
@@ -43,13 +43,13 @@ pub enum Code {
     Stream = -404,
     /// The device failed.
     Device = -501,
-    /// A defect in gpuzip: a panic was caught.
+    /// A defect in gpuzip: a panic was caught in this call.
     Panic = -901,
     /// An earlier panic left this handle unusable.
     Poisoned = -902,
 }
 
-/// An error of this library.
+/// An error of gpuzip.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The kind of failure.
@@ -58,31 +58,31 @@ pub struct Error {
     pub message: String,
 }
 
-/// The result of everything here that can fail.
+/// The result of a function that can fail with an [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with its text.
+    /// Makes an error from its code and text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Error { code, message: message.into() }
     }
 
-    /// The same error, with the place where it happened put before its text.
+    /// Returns the error with `place` before its text: where, or on what, the call failed.
     pub fn within(mut self, place: impl fmt::Display) -> Self {
         self.message = text(format_args!("{place}: {}", self.message));
         self
     }
 }
 
-/// A formatted text, cut after `LONGEST_TEXT` bytes.
+/// Formats a text and cuts it after at most `LONGEST_TEXT` bytes, between two characters.
 pub fn text(arguments: fmt::Arguments<'_>) -> String {
     let mut text = Short(String::new());
-    // An error is no error here: it ends the text.
+    // The formatting error only says that the text was cut.
     let _ = text.write_fmt(arguments);
     text.0
 }
 
-/// A text that takes no more than `LONGEST_TEXT` bytes, and fails then.
+/// A text that takes at most `LONGEST_TEXT` bytes, and returns an error for more.
 struct Short(String);
 
 impl Write for Short {
@@ -116,7 +116,7 @@ impl From<Error> for std::io::Error {
     }
 }
 
-/// `Err(Error)` with a code and a formatted text.
+/// Makes an `Err(Error)` from the name of a code and a formatted text.
 macro_rules! fail {
     ($code:ident, $($text:tt)*) => {
         Err($crate::error::Error::new($crate::error::Code::$code, $crate::error::text(format_args!($($text)*))))

@@ -1,12 +1,12 @@
-//! Vectors as long as a schedule, a field or a file: memory that cannot be had is an error, never
-//! an abort. What is shorter than `reserve::LARGEST` bytes for certain, and of which a call has
-//! few, needs none of this.
+//! Vectors as long as a schedule, a field or a file: memory that the system refuses is an error,
+//! never an abort. A vector that is always shorter than `reserve::LARGEST` bytes, and of which a
+//! call has few, does not need these functions.
 
 use crate::error::{text, Code, Error, Result};
 use crate::reserve::may_fail;
 use std::collections::VecDeque;
 
-/// The error: the caller adds what the items are for (`Error::within`).
+/// Returns the error; the caller adds what the items are for (`Error::within`).
 #[cold]
 fn refused<T>(items: usize) -> Error {
     let bytes = std::mem::size_of::<T>();
@@ -16,7 +16,7 @@ fn refused<T>(items: usize) -> Error {
     )
 }
 
-/// Room for `len` items.
+/// Returns an empty vector with room for `len` items.
 pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     let mut items = Vec::new();
     match may_fail(|| items.try_reserve_exact(len)) {
@@ -25,21 +25,21 @@ pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
     }
 }
 
-/// `len` copies of an item.
+/// Returns `len` copies of an item.
 pub fn filled<T: Clone>(item: T, len: usize) -> Result<Vec<T>> {
     let mut items = with_room(len)?;
     items.resize(len, item);
     Ok(items)
 }
 
-/// A copy of a slice.
+/// Returns a copy of a slice.
 pub fn copied<T: Copy>(items: &[T]) -> Result<Vec<T>> {
     let mut copy = with_room(items.len())?;
     copy.extend_from_slice(items);
     Ok(copy)
 }
 
-/// The items of an iterator that says how many they are.
+/// Returns the items of an iterator of known length.
 pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     let mut collected = with_room(items.len())?;
     for item in items {
@@ -74,12 +74,12 @@ pub fn up_to<T>(items: &mut Vec<T>, len: usize) -> Result<()> {
 /// Appends a formatted text.
 pub fn write(text: &mut String, arguments: std::fmt::Arguments<'_>) -> Result<()> {
     let mut growing = Growing { text, refused: None };
-    // An error of the formatting is one of memory, which is kept beside.
+    // A formatting error stands for refused memory, whose error is in `growing`.
     let _ = std::fmt::Write::write_fmt(&mut growing, arguments);
     growing.refused.map_or(Ok(()), Err)
 }
 
-/// A text that grows as far as there is memory.
+/// A text that grows as far as there is memory, and keeps the error if memory is refused.
 struct Growing<'a> {
     text: &'a mut String,
     refused: Option<Error>,

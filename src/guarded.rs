@@ -6,12 +6,13 @@ use crate::process::Process;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A static value behind a lock, of which every process has its own: after a fork, the child's
-/// first use makes a new value, and leaves what it inherited as it is, locked or half changed.
+/// A static value behind a lock; every process has a value and a lock of its own. The first use in
+/// a forked child makes a new value, and does not touch the inherited one, which may be locked or
+/// half changed.
 pub(crate) struct Guarded<T: 'static> {
     first: RwLock<T>,
-    /// The newest child's; never freed, since its parent's threads may have been using the one
-    /// before.
+    /// The value of the newest child process. It is never freed: threads of the parent process may
+    /// have been using the value before it.
     newest: AtomicPtr<Owned<T>>,
     make: fn() -> T,
 }
@@ -22,18 +23,19 @@ struct Owned<T> {
 }
 
 impl<T> Guarded<T> {
-    /// `value` is the first process's, `make` makes every child's.
+    /// Makes the static: `value` is the value in the first process, `make` makes the value of each
+    /// child.
     pub const fn new(value: T, make: fn() -> T) -> Self {
         Guarded { first: RwLock::new(value), newest: AtomicPtr::new(std::ptr::null_mut()), make }
     }
 
-    /// The value to be read. A panic while it was written makes no difference: every writer leaves
-    /// it whole at every point.
+    /// Locks the value for reading. A panic in a writer does not matter: writers leave the value
+    /// whole at every point.
     pub fn read(&'static self) -> Result<RwLockReadGuard<'static, T>> {
         Ok(self.of_this_process()?.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The value to be changed.
+    /// Locks the value for writing.
     pub fn write(&'static self) -> Result<RwLockWriteGuard<'static, T>> {
         Ok(self.of_this_process()?.write().unwrap_or_else(PoisonError::into_inner))
     }
@@ -45,7 +47,8 @@ impl<T> Guarded<T> {
         }
         loop {
             let newest = self.newest.load(Ordering::Acquire);
-            // SAFETY: NULL, or made below, and never freed once it is in `newest`.
+            // SAFETY: the pointer is NULL, or this function has made it and never frees it after
+            // storing it.
             if let Some(owned) = unsafe { newest.as_ref() }.filter(|owned| owned.process == process)
             {
                 return Ok(&owned.value);
@@ -58,7 +61,7 @@ impl<T> Guarded<T> {
                 .compare_exchange(newest, owned.cast(), Ordering::AcqRel, Ordering::Acquire)
                 .is_err()
             {
-                // SAFETY: made above; no other thread has seen it.
+                // SAFETY: this call has made the box, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(owned) });
             }
         }
@@ -83,14 +86,14 @@ mod tests {
         }
     }
 
-    /// The text of a source without its comments and its tests.
+    /// Returns the text of a source file without its comments and its tests.
     fn code(text: &str) -> String {
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// A static that a thread may wait for hangs a child that is forked meanwhile.
+    /// A child that is forked while a thread holds a static lock would wait for the lock for ever.
     #[test]
     fn no_other_static_of_the_library_can_be_waited_for() {
         let mut files = Vec::new();
@@ -113,7 +116,7 @@ mod tests {
             .filter(|(name, _)| !name.ends_with("tests.rs") && !name.ends_with("dct/measure.rs"))
         {
             let code = code(text);
-            // Not of a lifetime.
+            // The `static` of a lifetime is left out.
             let statics =
                 code.match_indices("static ").filter(|(at, _)| !code[..*at].ends_with('\''));
             for item in statics.map(|(at, word)| &code[at + word.len()..]) {
@@ -140,10 +143,11 @@ mod tests {
         }
     }
 
-    /// Runs `body` in a forked child, and returns whether it ended by itself and well.
+    /// Runs `body` in a forked child, and returns whether the child exited by itself and `body`
+    /// returned true.
     fn child(body: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child runs `body` with nothing but its own copy of this thread, and ends by
-        // _exit, or by the alarm's signal.
+        // SAFETY: the child runs `body` on its only thread, and ends with `_exit` or with the
+        // signal of the alarm.
         unsafe {
             let child = libc::fork();
             if child == 0 {

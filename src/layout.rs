@@ -1,10 +1,10 @@
-//! The shape of a state: its fields, and where each lies in a raw snapshot.
+//! The layout of a state: the fields, and the place of each in a raw snapshot.
 
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
-/// One array of the state, n1 fastest. How it lies in the application's memory is not part of it:
-/// in a snapshot it is contiguous.
+/// One array of a state, with extents n1, n2, n3 and n1 fastest. A field is contiguous in a
+/// snapshot; its strides in the application's memory are not part of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Extents; 1 where a dimension is not used.
@@ -16,70 +16,71 @@ pub struct Field {
 }
 
 impl Field {
-    /// Its size in bytes, unless that does not fit the address space.
+    /// Returns the size of the field in bytes; `None` if the size exceeds the address space.
     pub fn bytes(&self) -> Option<u64> {
         let values = self.n.iter().try_fold(1u64, |product, &n| product.checked_mul(n))?;
         values.checked_mul(self.scalar.bytes()).filter(|&bytes| bytes <= isize::MAX as u64)
     }
 }
 
-/// Most fields of one state: far beyond any code, and small enough that a stray count is noticed.
+/// Most fields of a state: more than any code has, and few enough to notice a wrong count.
 pub const MAX_FIELDS: usize = 1024;
 
-/// Fields begin at multiples of this within a snapshot: vector loads and bulk copies are aligned.
+/// Offsets of fields in a snapshot are multiples of this, in bytes, for aligned vector loads and
+/// bulk copies.
 pub const ALIGNMENT: u64 = 256;
 
-/// The fields of a state and their places in a raw snapshot.
+/// The fields of a state and their offsets in a raw snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The fields.
     pub fields: Vec<Field>,
     /// The offset of each field in a raw snapshot, in bytes.
     pub offsets: Vec<u64>,
-    /// Bytes of the fields themselves.
+    /// Bytes of all fields, without padding.
     pub raw_bytes: u64,
     /// Bytes of a raw snapshot, padding included.
     pub slot_bytes: u64,
 }
 
-/// How the fields of a state are kept where snapshots share time levels: each slot has the state's
-/// own fields, and those that are the previous level of one of them are the past.
+/// The layout of snapshots that share time levels. A slot holds the state's own fields. A place
+/// holds the other fields, each of which is the previous time level of an own field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// Own fields, by number, with their offsets in a slot; checksums come behind them.
+    /// The own fields: index in the state, and offset in a slot in bytes. Checksums follow them.
     pub own: Vec<(usize, u64)>,
-    /// PreviousLevel fields.
+    /// The fields that are previous time levels.
     pub past: Vec<PreviousField>,
-    /// Bytes of a slot.
+    /// Bytes of a slot, checksums and padding included.
     pub own_bytes: u64,
     /// Bytes of a place.
     pub previous_bytes: u64,
 }
 
 impl Levels {
-    /// Bytes of the device beside slots and places, in which levels are compared.
+    /// Bytes of device memory beside slots and places, in which time levels are compared.
     pub const WORK_BYTES: u64 = ALIGNMENT;
 }
 
-/// A field that is the previous time level of another one.
+/// A field that is the previous time level of another field, its current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviousField {
-    /// Its number.
+    /// Index of this field in the state.
     pub field: usize,
-    /// Its offset in a place.
+    /// Offset of this field in a place, in bytes.
     pub at: u64,
-    /// The number of that other one.
+    /// Index of the current field in the state.
     pub present: usize,
-    /// The other one's offset in a slot.
+    /// Offset of the current field in a slot, in bytes.
     pub of: u64,
-    /// The offset of the other one's checksum in a slot.
+    /// Offset of the checksum of the current field in a slot, in bytes.
     pub sum: u64,
 }
 
 impl Layout {
-    /// The time levels, if there are any to share.
+    /// Returns the layout with shared time levels; `None` if the state has no time level to share.
     pub fn levels(&self) -> Option<Levels> {
-        // A GPU adds up checksums in words of 4 bytes: smaller values are not shared.
+        // A GPU adds up checksums in words of 4 bytes: fields of smaller values are not shared.
         let is_past = |field: &Field| {
             field.scalar.bytes() >= 4
                 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none())
@@ -107,7 +108,8 @@ impl Layout {
         (levels.previous_bytes > 0).then_some(levels)
     }
 
-    /// Places the fields one after the other.
+    /// Places the fields one after the other in a raw snapshot. Fails if there is no field, or if
+    /// the shape or the role of a field is impossible.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         if fields.is_empty() || fields.len() > MAX_FIELDS {
             return fail!(
@@ -156,7 +158,7 @@ impl Layout {
     }
 }
 
-/// Whether field `i` would be, over any number of time levels, the past of itself.
+/// Returns whether field `i` is, over any number of time levels, its own previous time level.
 fn is_cycle(fields: &[Field], i: usize) -> bool {
     let earlier =
         |k: &usize| fields.get(*k).and_then(|field| field.previous_of).map(|k| k as usize);

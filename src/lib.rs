@@ -3,11 +3,12 @@
 //! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small
 //! engine plays that plan against a device; a thin C ABI hands the engine to C, C++ and Fortran.
 //!
-//! The modules stand on floors, each using only what stands below it; `tests/floors.rs` has them in
-//! order, and fails where one uses what stands above. From the top: [`capi`], the C ABI;
-//! [`session`], what an application drives; `tune`, a measured shot; [`choice`], what a
-//! configuration makes of a job; [`config`]; [`predict`], a run without its bytes; [`tier`], cache
-//! and pool; [`plan`]; [`codec`]; [`device`], memory and order; [`schedule`]; and the ground.
+//! The modules stand on floors. A module uses only modules on the floors below its own;
+//! `tests/floors.rs` lists the floors and fails if a module uses one above. From the top: [`capi`],
+//! the C ABI; [`session`], which an application drives; `tune`, the measurement of a shot;
+//! [`choice`], which makes a plan from a configuration; [`config`]; [`predict`], the simulation of
+//! a run without data; [`tier`], device cache and host pool; [`plan`]; [`codec`]; [`device`],
+//! memory and order; [`schedule`]; and the ground: layout, scalar types, files, errors.
 
 pub mod available;
 pub mod capi;
@@ -34,6 +35,6 @@ pub mod tier;
 pub mod trace;
 mod tune;
 
-/// The version of the C ABI. It changes when a program built against an older header could
+/// The version of the C ABI. It changes when a program that was built with an older header could
 /// misbehave.
 pub const ABI_VERSION: u32 = 1;

@@ -1,10 +1,10 @@
-//! What a mistyped name was meant to be.
+//! Finds the name that a mistyped name stands for.
 
-/// Longer names are not looked at.
+/// Letters of the longest name that is compared.
 const LONGEST: usize = 64;
 
-/// The name that is nearest to `word`: at most one letter in four is wrong, missing, superfluous or
-/// swapped with the next one, whatever the case, without underscores.
+/// Returns the name nearest to `word`: at most one letter in four is wrong, missing, superfluous or
+/// swapped with the next letter. Case, underscores and hyphens do not count.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = letters_of(word);
     if letters.is_empty() || letters.len() > LONGEST {
@@ -15,7 +15,8 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     near.filter(|(distance, _)| *distance <= (letters.len() / 4).max(1)).map(|(_, name)| name)
 }
 
-/// The first name that begins or ends with `word`, as `capacity` ends `cache_capacity`.
+/// Returns the first name that begins or ends with `word`, as `cache_capacity` ends with
+/// `capacity`.
 pub fn extended<'a>(word: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     names.find(|name| {
@@ -32,8 +33,8 @@ fn letters_of(name: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Damerau and Levenshtein's, of strings whose letters are swapped at most once (optimal string
-/// alignment).
+/// Returns the Damerau-Levenshtein distance of two strings, in the variant that edits no part of a
+/// string twice (optimal string alignment).
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<usize>>()];
     for i in 1..=a.len() {

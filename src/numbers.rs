@@ -1,10 +1,11 @@
-//! Numbers as people write them, for configuration files, variables and the command line alike.
+//! Numbers in the notation that people use, for configuration files, variables and the command
+//! line.
 //!
 //! `1e4` and `1.5e3` are whole numbers. Suffixes are those of GNU coreutils, in either case: K, M,
 //! G, T and KiB, MiB, GiB, TiB are powers of 1024; kB, MB, GB, TB are powers of 1000. A bandwidth
 //! may end in `/s`.
 
-/// A whole number.
+/// Parses a whole number.
 pub fn whole(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix(['-', '+']) {
         Some(digits) => (text.starts_with('-'), digits),
@@ -14,7 +15,7 @@ pub fn whole(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A number of bytes. With a suffix, a fraction of a byte is left out.
+/// Parses a number of bytes. With a suffix, a fraction of a byte is dropped.
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let scaled = Decimal::of(number)?.times(unit)?;
@@ -22,20 +23,20 @@ pub fn bytes(text: &str) -> Option<u64> {
     u64::try_from(bytes).ok()
 }
 
-/// Bytes per second.
+/// Parses a bandwidth, in bytes per second.
 pub fn bandwidth(text: &str) -> Option<f64> {
     let (number, unit) = split(text.strip_suffix("/s").unwrap_or(text))?;
     real(number).map(|value| value * unit as f64).filter(|value| value.is_finite())
 }
 
-/// A finite number.
+/// Parses a finite number.
 pub fn real(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| value.is_finite())
 }
 
-/// A number and what its suffix stands for.
+/// Splits a text into a number and the factor of its suffix.
 fn split(text: &str) -> Option<(&str, u64)> {
-    // The `e` of an exponent ends no number, and begins no suffix.
+    // The number ends with its last digit or point, so that the `e` of an exponent belongs to it.
     let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |last| last + 1);
     let (number, suffix) = text.split_at(end);
     Some((number, unit(suffix.trim())?))
@@ -60,7 +61,7 @@ struct Decimal {
     exponent: i32,
 }
 
-/// What is left of the point, and whether something is right of it.
+/// A scaled number: the part left of the point, and whether nothing but zeros is right of it.
 struct Scaled {
     whole: u128,
     is_whole: bool,
@@ -87,7 +88,7 @@ impl Decimal {
             (0.., _) => {
                 Some(Scaled { whole: digits.checked_mul(ten_to(self.exponent)?)?, is_whole: true })
             }
-            // A divisor that 128 bits do not hold is more than any number.
+            // A power of ten that exceeds 128 bits exceeds every number that is divided by it.
             _ => Some(ten_to(self.exponent).map_or(
                 Scaled { whole: 0, is_whole: false },
                 |divisor| Scaled {
@@ -154,7 +155,7 @@ mod tests {
         ] {
             assert_eq!(bytes(text), None, "{text}");
         }
-        // In no time, whatever the exponent.
+        // These take no time, whatever the exponent.
         assert_eq!(
             (bytes("1e32767"), bytes("0e32767"), bytes("1e-32767K")),
             (None, Some(0), Some(0))

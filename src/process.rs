@@ -1,33 +1,34 @@
-//! Forks: a child inherits memory, but neither its parent's threads nor what they were doing. A
-//! lock that another thread of the parent held stays locked in the child for ever, and what it
-//! guards may be half changed. So nothing here waits for a lock of another process:
-//! [`crate::guarded::Guarded`] is the only static lock of this library, and gives every process a
-//! lock and a value of its own. Everything else that is static is an atomic or a `once_cell::race`
-//! cell, which no thread ever waits for.
+//! Forks. A forked child inherits its parent's memory, but neither the threads of its parent nor
+//! their work. A lock that another thread of the parent held stays locked in the child for ever,
+//! and the value behind the lock may be half changed. Therefore nothing in gpuzip waits for a lock
+//! of another process: [`crate::guarded::Guarded`] is the only static lock of the library, and
+//! gives every process a lock and a value of its own. Every other static is an atomic or a
+//! `once_cell::race` cell, for which no thread ever waits.
 
 use crate::error::{fail, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Forks between this process and the first one that used the library.
+/// Number of forks between this process and the first process that used the library.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Makes forks known from now on. Every entry of the library begins with this, so that no state is
-/// older than it. Threads that come here at the same time register the handler more than once, and
-/// a fork then counts more than once: generations need only differ. Where the system refuses the
-/// handler, for want of memory, one warning says so, and the next call tries again.
+/// Makes the library notice forks from now on. Every entry of the library calls this first, so that
+/// the handler is older than all state. Threads that come here at the same time register the
+/// handler more than once, and a fork then counts more than once; that does no harm, because
+/// generations need only differ. If the system refuses the handler for want of memory, one warning
+/// says so, and the next call tries again.
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handler is a function without state that may run in a child: it touches two
-        // atomics.
+        // SAFETY: the handler is a function without arguments that may run in a forked child: it
+        // only touches an atomic.
         let status = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         WATCHED.fetch_or(status == 0, Ordering::Release);
-        // Set before the log is asked for anything: that comes here, too.
+        // `WARNED` is set before the log is used, because the log enters this function, too.
         if status != 0 && !WARNED.swap(true, Ordering::Relaxed) {
             if log::log_enabled!(log::Level::Warn) {
                 log::warn!(
@@ -42,7 +43,7 @@ pub(crate) fn watch() {
     }
 }
 
-/// The process that something belongs to. Checking it costs one load, not a system call.
+/// The process that an object belongs to. Checking costs one load, not a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u64);
 
@@ -56,13 +57,13 @@ impl Process {
         self.0 == GENERATION.load(Ordering::Relaxed)
     }
 
-    /// Whether this is a child of the process that used the library first, or a child of such a
-    /// child.
+    /// Returns whether this process is a forked child, of any generation, of the process that used
+    /// the library first.
     pub fn is_child(self) -> bool {
         self.0 > 0
     }
 
-    /// Not 0, and another number for every process.
+    /// Returns a number other than 0 that differs between a process and its forked children.
     pub fn number(self) -> u64 {
         self.0 + 1
     }
@@ -75,20 +76,20 @@ impl Process {
     }
 }
 
-/// A number that is 0 in every process when it begins, in a forked child as well: what the parent's
-/// threads added is not there.
+/// A counter that begins at 0 in every process, also in a forked child: the counts of the parent's
+/// threads are not carried over.
 pub(crate) struct Count(AtomicU64);
 
-/// Bits of a count; those above them are the process's.
+/// Bits of the number in a counter; the bits above them tell the process.
 const COUNT_BITS: u32 = 40;
 
 impl Count {
-    /// The number 0.
+    /// Makes a counter with the number 0.
     pub const fn new() -> Self {
         Count(AtomicU64::new(0))
     }
 
-    /// Adds to the number and returns the sum. Numbers stay below 2^40.
+    /// Adds to the number and returns the sum. Numbers must stay below 2^40.
     pub fn add(&self, more: u64) -> u64 {
         let sum = |word: u64| tag() | (of(word) + more);
         let before =
@@ -96,7 +97,7 @@ impl Count {
         of(sum(before.unwrap_or_else(|word| word)))
     }
 
-    /// Takes away what `add` has added in this process.
+    /// Subtracts what `add` has added in this process.
     pub fn take(&self, less: u64) {
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
             Some(tag() | of(word).saturating_sub(less))
@@ -104,12 +105,12 @@ impl Count {
     }
 }
 
-/// The process in the upper bits of a count.
+/// Returns the generation of this process in the upper bits of a counter.
 fn tag() -> u64 {
     GENERATION.load(Ordering::Relaxed) << COUNT_BITS
 }
 
-/// The number in a count; 0 if another process wrote it.
+/// Returns the number in a counter's word; 0 if another process wrote the word.
 fn of(word: u64) -> u64 {
     let number = (1 << COUNT_BITS) - 1;
     if word & !number == tag() {

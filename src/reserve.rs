@@ -1,65 +1,68 @@
-//! The allocator of the library. Rust aborts the process when an allocation fails whose failure
-//! nobody asked about (a box, a text, a list of fields), so such a request is served from a reserve
-//! of static memory where the system refuses it. Requests above `LARGEST` stay refused: their size
-//! depends on steps, snapshots, values or files, and each of them is made through `room`, which
-//! reports the failure.
+//! The allocator of the library. Rust aborts the process if an allocation fails whose caller cannot
+//! handle the failure, such as that of a box, a text or a list of fields. If the system refuses
+//! such a request, this allocator serves it from a reserve of static memory. The reserve does not
+//! serve requests above `LARGEST` bytes: their size depends on steps, snapshots, values or files,
+//! and their callers use `fallible_vec`, which reports the failure.
 //!
-//! A smaller request whose failure is asked about (`may_fail`) stays refused, too: the reserve is
-//! for the others.
+//! A smaller request whose caller handles the failure (`may_fail`) is not served from the reserve
+//! either: the reserve is for the requests that cannot fail.
 //!
-//! The reserve cannot be used up by one call after another: where some of it is in use and the
-//! system has no memory, `lease` admits a call into the library only if as much is free as a call
-//! may need. Taking and giving are single atomic operations, so that threads may do it at any time;
-//! a forked child forgets the leases of its parent's threads.
+//! A sequence of calls cannot use up the reserve: while blocks of the reserve are in use and the
+//! system has no memory, `lease` admits a call into the library only if the reserve has as many
+//! free bytes as a call may need. Blocks are taken and given back by single atomic operations, so
+//! that any thread may do so at any time. A forked child forgets the leases of its parent's
+//! threads.
 
 use crate::process::{Count, Process};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Blocks of a group, which one word of bits describes. No request gets more.
+/// Blocks in a group, whose use the bits of one word describe. A request gets at most one group.
 const GROUP: usize = 64;
-/// Groups of small and of large blocks, and the bytes of a block. Small requests take large blocks
-/// where no small ones are left.
+/// Number of groups of small blocks, and bytes of a small block. Small requests take large blocks
+/// when no small blocks are free.
 const SMALL: (usize, usize) = (128, 256);
+/// Number of groups of large blocks, and bytes of a large block.
 const LARGE: (usize, usize) = (24, 4096);
 const SMALL_BYTES: usize = SMALL.0 * GROUP * SMALL.1;
-/// Bytes of the reserve, 8 MiB. They are zeros in no file, and cost address space only until they
-/// are used.
+/// Bytes of the reserve: 8 MiB. The zeros are not stored in the library's file, and they take
+/// address space but no memory until they are used.
 const BYTES: usize = SMALL_BYTES + LARGE.0 * GROUP * LARGE.1;
 
-/// The largest request that the reserve serves, in bytes: what has one item for each of the 1024
-/// fields of a state, at most, fits. Every larger allocation must be one that may fail.
+/// Bytes of the largest request that the reserve serves: enough for a list with one item for each
+/// of the 1024 fields of a state. The caller of a larger request must handle its failure.
 pub const LARGEST: usize = 128 << 10;
 
-/// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to take
+/// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to use
 /// (tests/c/oom.c).
 const OF_A_CALL: usize = 512 << 10;
-/// Bytes that are leased to nobody: they are for the calls that were under way, in other threads,
-/// when memory ran out.
+/// Bytes that are not leased: they are for calls of other threads that had begun when memory ran
+/// out.
 const UNLEASED: usize = BYTES / 2;
 
 #[repr(C, align(4096))]
 struct Memory(UnsafeCell<[u8; BYTES]>);
 
-// SAFETY: a byte belongs to whoever holds its block by `TAKEN`; the reserve itself never touches
-// it.
+// SAFETY: a byte belongs to the owner of its block, as the bits of `TAKEN` say; the reserve itself
+// never reads or writes the bytes.
 unsafe impl Sync for Memory {}
 
 static MEMORY: Memory = Memory(UnsafeCell::new([0; BYTES]));
-/// One bit for each block, of the small ones first: set, the block is in use.
+/// One bit for each block, small blocks first; the bit is set while the block is in use.
 static TAKEN: [AtomicU64; SMALL.0 + LARGE.0] = [const { AtomicU64::new(0) }; SMALL.0 + LARGE.0];
 /// Bytes of the blocks in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes that are promised to calls under way.
+/// Bytes that are leased to calls in progress.
 static LEASED: Count = Count::new();
 
 thread_local! {
-    /// Whether the failure of the calling thread's requests is asked about.
+    /// Whether the caller of the current request of this thread handles its failure.
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes a request for memory whose failure is asked about: the reserve does not serve it.
+/// Runs `request`, a request for memory whose caller handles the failure: the reserve does not
+/// serve it.
 #[inline]
 pub fn may_fail<R>(request: impl FnOnce() -> R) -> R {
     let before = MAY_FAIL.replace(true);
@@ -68,17 +71,17 @@ pub fn may_fail<R>(request: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The system's allocator, and the reserve behind it.
+/// The system's allocator, with the reserve behind it.
 pub struct Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-// SAFETY: memory is of the system's allocator, or of the reserve, which gives every block to one
-// owner at a time; which of the two it is, is told by its address.
+// SAFETY: memory comes from the system's allocator or from the reserve, which gives every block to
+// one owner at a time; the address tells which of the two it comes from.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same for the system.
         let memory = unsafe { System.alloc(layout) };
         if memory.is_null() {
             return take(layout);
@@ -87,14 +90,15 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is the same for the
+        // system.
         let memory = unsafe { System.alloc_zeroed(layout) };
         if !memory.is_null() {
             return memory;
         }
         let memory = take(layout);
         if !memory.is_null() {
-            // SAFETY: memory of this layout, just taken.
+            // SAFETY: `take` has just given this memory, `layout.size()` bytes.
             unsafe { memory.write_bytes(0, layout.size()) };
         }
         memory
@@ -102,7 +106,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         match offset_of(memory) {
-            // SAFETY: as the caller promises, it is the system's.
+            // SAFETY: the memory is not in the reserve, so the system gave it, with this layout.
             None => unsafe { System.dealloc(memory, layout) },
             Some(offset) => give(offset, layout),
         }
@@ -110,14 +114,14 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if offset_of(memory).is_none() {
-            // SAFETY: as the caller promises, it is the system's.
+            // SAFETY: the memory is not in the reserve, so the system gave it, with this layout.
             let grown = unsafe { System.realloc(memory, layout, size) };
             if !grown.is_null() || size > LARGEST {
                 return grown;
             }
         }
-        // SAFETY: as the caller promises, the size is not 0 and fits with the alignment; the old
-        // memory has `layout`, the new one `size` bytes.
+        // SAFETY: the caller promises that the size is not 0 and fits the alignment. The old memory
+        // has `layout.size()` bytes and the new memory `size` bytes, and they do not overlap.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -133,15 +137,15 @@ fn start() -> *mut u8 {
     MEMORY.0.get().cast()
 }
 
-/// How far into the reserve an address is; `None`: the address is none of the reserve's.
+/// Returns the offset of an address in the reserve; `None` if the address is not in the reserve.
 #[inline(always)]
 fn offset_of(memory: *mut u8) -> Option<usize> {
     let offset = (memory as usize).wrapping_sub(start() as usize);
     (offset < BYTES).then_some(offset)
 }
 
-/// A group of blocks: its word of `TAKEN`, the bytes of a block, and where in the reserve the first
-/// one is.
+/// A group of blocks: its word of `TAKEN`, the bytes of a block, and the offset of the first block
+/// in the reserve.
 struct Group {
     taken: &'static AtomicU64,
     block: usize,
@@ -157,7 +161,7 @@ impl Group {
         Group { taken: &TAKEN[k], block, first }
     }
 
-    /// The group that has a byte of the reserve.
+    /// Returns the group that contains the byte at `offset` in the reserve.
     fn at(offset: usize) -> Self {
         match offset.checked_sub(SMALL_BYTES) {
             None => Self::new(offset / (GROUP * SMALL.1)),
@@ -165,12 +169,13 @@ impl Group {
         }
     }
 
-    /// The blocks that a request takes.
+    /// Returns the number of blocks that a request takes.
     fn blocks(&self, layout: Layout) -> usize {
         layout.size().div_ceil(self.block).max(1)
     }
 
-    /// Takes blocks in a row, and returns how far into the reserve the first one is.
+    /// Takes adjacent blocks, and returns the offset of the first one in the reserve; `None` if the
+    /// group has no such gap.
     fn take(&self, layout: Layout) -> Option<usize> {
         let blocks = self.blocks(layout);
         if blocks > GROUP || layout.align() > self.block {
@@ -194,7 +199,7 @@ impl Group {
         }
     }
 
-    /// Gives back what `take` took.
+    /// Gives back the blocks that `take` took.
     fn give(&self, offset: usize, layout: Layout) {
         let (blocks, at) = (self.blocks(layout), (offset - self.first) / self.block);
         self.taken.fetch_and(!(bits(blocks) << at), Ordering::Release);
@@ -202,12 +207,12 @@ impl Group {
     }
 }
 
-/// The lowest `count` bits, of 1 to 64.
+/// Returns a word whose lowest `count` bits are set; `count` is 1 to 64.
 fn bits(count: usize) -> u64 {
     u64::MAX >> (GROUP - count)
 }
 
-/// The lowest bit from which on `count` bits are clear.
+/// Returns the lowest position from which on `count` bits of `taken` are clear.
 fn first_gap(taken: u64, count: usize) -> Option<usize> {
     let (mut begins, mut length) = (!taken, 1);
     while length < count {
@@ -218,10 +223,11 @@ fn first_gap(taken: u64, count: usize) -> Option<usize> {
     (begins != 0).then(|| begins.trailing_zeros() as usize)
 }
 
-/// Memory of the reserve; null if the request is too large or too many blocks are in use.
+/// Returns memory of the reserve; null if the request is too large, if its caller handles the
+/// failure, or if too few blocks are free.
 #[cold]
 fn take(layout: Layout) -> *mut u8 {
-    // A thread that is ending has no such flag any more.
+    // While a thread ends, its flag may be gone already: the request is then served.
     if layout.size() > LARGEST || MAY_FAIL.try_with(Cell::get).unwrap_or(false) {
         return std::ptr::null_mut();
     }
@@ -234,11 +240,11 @@ fn give(offset: usize, layout: Layout) {
     Group::at(offset).give(offset, layout);
 }
 
-/// The right of one call to the reserve, in bytes, in the process that gave it.
+/// The right of one call to use bytes of the reserve, and the process that gave the right.
 pub struct Lease(usize, Process);
 
-/// Admits a call; `None` if the system has no memory now and so much of the reserve is in use that
-/// the call might not get what it needs.
+/// Admits a call. Returns `None` if the system has no memory and so much of the reserve is in use
+/// that the call might not get the memory that it needs.
 #[inline(always)]
 pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
@@ -247,8 +253,8 @@ pub fn lease() -> Option<Lease> {
     lease_of(OF_A_CALL, has_memory)
 }
 
-/// Counts a call that is never refused, since it frees memory or others wait for it: other calls
-/// are admitted only beside what it may need.
+/// Counts a call that is never refused, because it frees memory or because other ranks wait for it.
+/// Other calls are admitted only if the reserve has enough for both.
 #[inline(always)]
 pub fn unconditional_lease() -> Lease {
     if USED.load(Ordering::Relaxed) == 0 {
@@ -263,10 +269,11 @@ fn unconditional_lease_of(bytes: usize) -> Lease {
     Lease(bytes, Process::current())
 }
 
-/// Whether the system has as much memory as a call may need of the reserve.
+/// Returns whether the system can give as many bytes as a call may need.
 fn has_memory() -> bool {
     let Ok(layout) = Layout::from_size_align(OF_A_CALL, 16) else { return false };
-    // SAFETY: the layout has a size; memory that is given goes back at once.
+    // SAFETY: the layout has a size above 0; the memory is given back at once, with the same
+    // layout.
     unsafe {
         let memory = System.alloc(layout);
         if !memory.is_null() {
@@ -298,7 +305,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Mutex;
 
-    /// The reserve is the process's: its tests take turns.
+    /// The tests run one at a time, because they share the reserve of the process.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn layout(bytes: usize) -> Layout {
@@ -310,7 +317,7 @@ mod tests {
     }
 
     proptest! {
-        /// A gap is the lowest one, is clear, and is found if there is one.
+        /// A gap is clear, is the lowest one, and is found if there is one.
         #[test]
         fn gaps(taken in any::<u64>(), also in any::<u64>(), count in 1..=64usize) {
             let taken = taken & also;
@@ -318,7 +325,8 @@ mod tests {
             prop_assert_eq!(first_gap(taken, count), (0..=64 - count).find(clear));
         }
 
-        /// Pieces in use never overlap, are aligned, and keep what is written to them; all is free again at the end.
+        /// Blocks in use never overlap, are aligned and keep their content; at the end all are free
+        /// again.
         #[test]
         fn pieces_never_overlap(requests in prop::collection::vec((1..LARGEST + 1, any::<prop::sample::Index>()), 1..100)) {
             let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -326,14 +334,14 @@ mod tests {
             for (k, (bytes, which)) in requests.into_iter().enumerate() {
                 if k % 3 == 2 {
                     let (memory, bytes, value) = pieces.swap_remove(which.index(pieces.len()));
-                    // SAFETY: a piece that this test holds.
+                    // SAFETY: this test holds the block and has written all of its bytes.
                     let is_whole = unsafe { std::slice::from_raw_parts(memory, bytes) }.iter().all(|&byte| byte == value);
                     prop_assert!(is_whole);
                     give_back(memory, bytes);
                 } else {
                     let memory = take(layout(bytes));
                     prop_assert!(!memory.is_null() && memory as usize % SMALL.1 == 0);
-                    // SAFETY: as above.
+                    // SAFETY: this test has just taken these bytes.
                     unsafe { memory.write_bytes(k as u8, bytes) };
                     pieces.push((memory, bytes, k as u8));
                 }
@@ -360,12 +368,12 @@ mod tests {
         }
     }
 
-    /// Memory moves from the reserve to the system's as it grows, with its content.
+    /// Memory moves from the reserve to the system when it grows, with its content.
     #[test]
     fn what_grows_leaves_the_reserve() {
         let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
         let small = take(layout(100));
-        // SAFETY: memory of the reserve of these sizes, in turn.
+        // SAFETY: every access stays within the size that the memory has at that point.
         unsafe {
             small.write_bytes(7, 100);
             let large = ALLOCATOR.realloc(small, layout(100), 2 * LARGEST);
@@ -403,7 +411,7 @@ mod tests {
         give_back(one, 1);
     }
 
-    /// Whoever asks whether there is memory gets the system's answer.
+    /// A caller that handles failures gets the system's answer, not memory of the reserve.
     #[test]
     fn the_reserve_is_for_those_who_do_not_ask() {
         let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());

@@ -1,4 +1,4 @@
-//! The types of a field's values, and the floating-point ones that codecs compute with.
+//! The types of a field's values, and the floating-point types that codecs compute with.
 
 use crate::error::{fail, Result};
 use std::fmt::Debug;
@@ -8,9 +8,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Scalar {
-    /// 32-bit IEEE.
+    /// 32-bit floating point, IEEE 754 binary32.
     F32 = 0,
-    /// 64-bit IEEE.
+    /// 64-bit floating point, IEEE 754 binary64.
     F64 = 1,
     /// 8-bit integer.
     I8 = 2,
@@ -20,16 +20,16 @@ pub enum Scalar {
     I32 = 4,
     /// 64-bit integer.
     I64 = 5,
-    /// Complex: two 32-bit IEEE.
+    /// Complex number of two binary32 values.
     ComplexF32 = 6,
-    /// Complex: two 64-bit IEEE.
+    /// Complex number of two binary64 values.
     ComplexF64 = 7,
-    /// A byte of whatever the application keeps there.
+    /// A byte without a meaning for gpuzip.
     Byte = 8,
 }
 
 impl Scalar {
-    /// All types, each at its number.
+    /// All types, each at the index that is its number.
     pub const ALL: [Scalar; 9] = [
         Scalar::F32,
         Scalar::F64,
@@ -42,12 +42,12 @@ impl Scalar {
         Scalar::Byte,
     ];
 
-    /// The type with this number, if there is one.
+    /// Returns the type with this number, if there is one.
     pub fn of_number(number: i32) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
     }
 
-    /// Bytes of one value.
+    /// Returns the bytes of one value.
     pub fn bytes(self) -> u64 {
         match self {
             Scalar::I8 | Scalar::Byte => 1,
@@ -58,13 +58,13 @@ impl Scalar {
         }
     }
 
-    /// Whether codecs work on such values. A snapshot has all others as they are, whatever the
-    /// codec.
+    /// Returns whether codecs compress values of this type. A snapshot stores values of all other
+    /// types uncompressed, whatever the codec.
     pub fn is_coded(self) -> bool {
         matches!(self, Scalar::F32 | Scalar::F64)
     }
 
-    /// The error of a codec that is asked to code such values.
+    /// Returns the error of a codec that is given values of this type.
     pub fn not_coded<T>(self) -> Result<T> {
         fail!(
             Unsupported,
@@ -73,7 +73,7 @@ impl Scalar {
         )
     }
 
-    /// Its name in the C ABI.
+    /// Returns the name of the type in the C ABI.
     pub fn name(self) -> &'static str {
         match self {
             Scalar::F32 => "GPUZIP_TYPE_F32",
@@ -89,8 +89,8 @@ impl Scalar {
     }
 }
 
-/// A floating-point type that codecs work on. Arithmetic is IEEE and never fused, so that every
-/// machine gets the same bits.
+/// A floating-point type that codecs work on. The arithmetic is that of IEEE 754 without fused
+/// multiply-add, so that every machine computes the same bits.
 pub trait Real:
     Copy
     + Debug
@@ -106,30 +106,30 @@ pub trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// Its number in the C ABI.
+    /// The type as a [`Scalar`].
     const SCALAR: Scalar;
-    /// Bytes of a value.
+    /// Bytes of one value.
     const BYTES: usize;
-    /// Bits of the significand, the hidden one included.
+    /// Bits of the significand, the hidden bit included.
     const DIGITS: u32;
 
-    /// The nearest value.
+    /// Returns the value nearest to `x`.
     fn from_f64(x: f64) -> Self;
-    /// Exact.
+    /// Returns the value as FP64, exactly.
     fn to_f64(self) -> f64;
-    /// The absolute value.
+    /// Returns the absolute value.
     fn abs(self) -> Self;
-    /// Neither NaN nor infinite.
+    /// Returns whether the value is neither NaN nor infinite.
     fn is_finite(self) -> bool;
-    /// The bits, in the low end of a word.
+    /// Returns the bits of the value in the low end of a word.
     fn to_bits(self) -> u64;
-    /// The value of these bits; those beyond its size do not count.
+    /// Returns the value with these bits; the bits above its size are ignored.
     fn from_bits(bits: u64) -> Self;
-    /// An array of these values.
+    /// Returns the slice as an [`Array`].
     fn array(x: &[Self]) -> Array<'_>;
-    /// The same, to be filled.
+    /// Returns the slice as an [`ArrayMut`].
     fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
-    /// The array as one of this type.
+    /// Returns the slice in `array`; `None` if its values have another type.
     fn of<'a>(array: Array<'a>) -> Option<&'a [Self]>;
 }
 
@@ -183,7 +183,7 @@ macro_rules! real {
 real!(f32, u32, F32, 24);
 real!(f64, u64, F64, 53);
 
-/// An array to be coded.
+/// An array that a codec compresses.
 #[derive(Clone, Copy, Debug)]
 pub enum Array<'a> {
     /// FP32 values.
@@ -192,7 +192,7 @@ pub enum Array<'a> {
     F64(&'a [f64]),
 }
 
-/// An array to be filled.
+/// An array that a codec fills.
 #[derive(Debug)]
 pub enum ArrayMut<'a> {
     /// FP32 values.
@@ -201,16 +201,16 @@ pub enum ArrayMut<'a> {
     F64(&'a mut [f64]),
 }
 
-/// The bytes of values; any bytes are values.
+/// The bytes of a slice of values; every value has an exact representation as bytes.
 macro_rules! bytes {
     ($values:expr) => {
-        // SAFETY: the memory of the slice, seen as bytes for as long as the slice is borrowed.
+        // SAFETY: the bytes are the memory of the slice, and are borrowed as long as the slice.
         unsafe { std::slice::from_raw_parts($values.as_ptr().cast::<u8>(), size_of_val($values)) }
     };
 }
 
 impl<'a> Array<'a> {
-    /// The values as bytes.
+    /// Returns the memory of the values as bytes.
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Array::F32(x) => bytes!(x),
@@ -220,14 +220,14 @@ impl<'a> Array<'a> {
 }
 
 impl ArrayMut<'_> {
-    /// The values as bytes.
+    /// Returns the memory of the values as bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let (address, bytes) = match self {
             ArrayMut::F32(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
             ArrayMut::F64(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
         };
-        // SAFETY: the memory of the slice, seen as bytes while it is borrowed; any bytes are
-        // values.
+        // SAFETY: the bytes are the memory of the slice, borrowed as long as the slice; every bit
+        // pattern is a value of the type.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 

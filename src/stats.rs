@@ -1,15 +1,15 @@
-//! What a session counts and times, per shot.
+//! The statistics of a session: counts, bytes and seconds of one shot.
 
 macro_rules! stats {
     ($($(#[doc = $doc:literal])* $name:ident: $kind:ty,)*) => {
-        /// Statistics of one sweep. Names as in the C ABI.
+        /// Statistics of one shot. The names are those of the C ABI.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Stats {
             $($(#[doc = $doc])* pub $name: $kind,)*
         }
 
         impl Stats {
-            /// Every statistic by name, as text.
+            /// Returns the name and the value, as text, of every statistic.
             pub fn columns(&self) -> Vec<(&'static str, String)> {
                 vec![$((stringify!($name), self.$name.to_string())),*]
             }
@@ -26,11 +26,11 @@ stats! {
     restores: u64,
     /// BACKWARD actions.
     backward_steps: u64,
-    /// Restores found in the device cache without a transfer.
+    /// Restores whose snapshot was in the device cache, without a transfer.
     hits: u64,
-    /// Restores that needed a transfer.
+    /// Restores that needed a transfer from the host.
     misses: u64,
-    /// Transfers issued ahead of their restore.
+    /// Transfers issued before their restore.
     prefetches: u64,
     /// Prefetches that had not ended when their restore came.
     late_prefetches: u64,
@@ -38,34 +38,34 @@ stats! {
     h2d: u64,
     /// Transfers from device to host memory.
     d2h: u64,
-    /// Their bytes, to the device.
+    /// Bytes transferred from host to device memory.
     h2d_bytes: u64,
-    /// Their bytes, to the host.
+    /// Bytes transferred from device to host memory.
     d2h_bytes: u64,
-    /// Saves that were not written to the host because nobody will fetch them from there.
+    /// Saves whose snapshot was not written to the host, because no restore reads it there.
     write_backs_avoided: u64,
-    /// Bytes of the fields saved.
+    /// Bytes of the saved fields.
     raw_bytes: u64,
-    /// Bytes of the snapshots made of them.
+    /// Bytes of the snapshots of these fields.
     stored_bytes: u64,
-    /// Device memory taken.
+    /// Most bytes of device memory that were in use.
     peak_device_bytes: u64,
-    /// Host memory taken.
+    /// Most bytes of host memory that were in use.
     peak_host_bytes: u64,
-    /// Seconds between a FORWARD action and the next call.
+    /// Seconds from a FORWARD action to the next action.
     forward: f64,
-    /// Seconds between a BACKWARD action and the next call.
+    /// Seconds from a BACKWARD action to the next action.
     backward: f64,
-    /// Seconds in save.
+    /// Seconds that the host spent in save calls.
     save: f64,
-    /// Seconds in retrieve.
+    /// Seconds that the host spent in retrieve calls.
     restore: f64,
-    /// Seconds of compression.
+    /// Seconds of compression on the application's stream.
     compress: f64,
-    /// Seconds of decompression.
+    /// Seconds of decompression on the application's stream.
     decompress: f64,
     /// Seconds that the application's stream waited for gpuzip.
     stall: f64,
-    /// Seconds that the host waited because it was too far ahead of the device.
+    /// Seconds that the host waited because it was `max_in_flight` actions ahead of the device.
     run_ahead_wait: f64,
 }

@@ -54,7 +54,7 @@ const LEAST_PLACES: u64 = 2;
 
 impl TierSpec {
     /// Returns tiers that fill `budgets` with snapshots of states of `state_bytes` bytes, raw or
-    /// through `codec`, under the clairvoyant policy.
+    /// through `codec`, under the clairvoyant policy (Belady 1966).
     pub fn filling(
         budgets: Budgets,
         profile: &Profile,

@@ -1,5 +1,5 @@
-//! A folder, opened once: files in it are opened, replaced and removed by their names there,
-//! whatever becomes of the path meanwhile.
+//! A folder that is opened once: its files are opened, replaced and removed by their names in it,
+//! even if the folder's path is changed meanwhile.
 
 use super::{above_standard, check_kind, check_size, checked_open, quietly, read_all, FLAGS};
 use std::ffi::{CStr, CString, OsStr};
@@ -11,19 +11,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Write permission of the group and of others.
+/// Mode bits: write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Temporary names that are tried: a random one that exists already is no accident.
+/// Most temporary names that are tried. The names are random, so that repeated collisions are no
+/// accident.
 const NAMES_TRIED: u32 = 16;
 
-/// Replaces the file at `path` by one with these bytes, or creates it: whoever opens it finds all
-/// of the old bytes or all of the new ones, also after a crash. If anything fails the old file
-/// stays as it was. A symbolic link stays, and the file that it names is replaced. The new file has
-/// the old one's permissions.
+/// Replaces the content of the file at `path` by `bytes`, or creates the file. A reader finds all
+/// old bytes or all new bytes, also after a crash. If anything fails, the old file stays as it was.
+/// The new file has the permissions of the old one. A symbolic link stays, and the file that it
+/// names is replaced.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = target_of(path)?;
     let old = match std::fs::symlink_metadata(&path) {
-        // A file that may not be written is not to be replaced either.
+        // A file that this user may not write is not replaced either.
         Ok(_) => Some(
             checked_open(&path, OpenOptions::new().write(true))?.metadata()?.permissions().mode()
                 & 0o777,
@@ -40,7 +41,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     )
 }
 
-/// The file that a symbolic link names, or the path itself.
+/// Returns the path of the file that a symbolic link names, or `path` itself.
 fn target_of(path: &Path) -> io::Result<PathBuf> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_symlink() => path.canonicalize(),
@@ -51,40 +52,41 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
 /// An open folder.
 pub struct Folder {
     file: File,
-    /// Only what nobody else can have changed is read from it.
+    /// Whether only files are read that no other user can have changed.
     trusted: bool,
 }
 
 impl Folder {
-    /// Opens a folder as it is.
+    /// Opens a folder with any owner and any mode.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file =
             OpenOptions::new().read(true).custom_flags(FLAGS | libc::O_DIRECTORY).open(path)?;
         Ok(Folder { file: above_standard(file)?, trusted: false })
     }
 
-    /// Opens a folder whose files are going to be trusted: it and they must be this user's, or
-    /// root's, and nobody else may write to them.
+    /// Opens a folder whose files are to be trusted: the folder and its files must belong to this
+    /// user or to root, and nobody else may have permission to write to them.
     pub fn trusted(path: &Path) -> io::Result<Self> {
         let folder = Folder { trusted: true, ..Folder::open(path)? };
         check_owner(&folder.file.metadata()?)?;
         Ok(folder)
     }
 
-    /// As `trusted`, and makes the folder, for this user alone, if it is not there.
+    /// Opens a folder as `trusted` does, and first creates it, for this user alone, if it is
+    /// missing.
     pub fn trusted_or_new(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Folder::trusted(path)
     }
 
-    /// The bytes of a regular file in it, at most `limit`. Links are not followed.
+    /// Returns the bytes of a regular file, at most `limit` bytes. Does not follow symbolic links.
     pub fn read(&self, name: &OsStr, limit: u64) -> io::Result<Vec<u8>> {
         let file = self.open_file(name, libc::O_RDONLY)?;
         check_size(file.metadata()?.len(), limit)?;
         read_all(&file, limit)
     }
 
-    /// Opens a regular file in it for a lock, created if it is not there.
+    /// Opens a regular file for a lock, and creates the file if it is missing.
     pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
         self.open_file(name, libc::O_RDWR | libc::O_CREAT)
     }
@@ -92,12 +94,13 @@ impl Folder {
     /// Removes a file.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         let name = c_name(name)?;
-        // SAFETY: an open folder and a string.
+        // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
         checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
     }
 
-    /// Writes a file of these parts beside `name` and gives it that name when it is whole and on
-    /// the disk. Any failure removes it.
+    /// Replaces the file `name` by one with the bytes of all `parts`. They are written to a
+    /// temporary file, which gets the name `name` when it is complete and on the disk. If anything
+    /// fails, the temporary file is removed.
     pub fn replace(
         &self,
         name: &OsStr,
@@ -112,26 +115,26 @@ impl Folder {
             file.sync_all()
         });
         let folder = self.file.as_raw_fd();
-        // SAFETY: an open folder and strings.
+        // SAFETY: the descriptor of an open folder, and strings that end with NUL.
         let renamed = written.and_then(|()| {
             checked(unsafe { libc::renameat(folder, temporary.as_ptr(), folder, name.as_ptr()) })
         });
         match renamed {
-            // The name is on the disk too, where the file system can say so; the file is whole
-            // under either name.
+            // Puts the new name on the disk, too. A failure does not matter: the file is complete
+            // under its old name or its new one.
             Ok(_) => drop(self.file.sync_all()),
-            // SAFETY: as above.
+            // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
             Err(_) => drop(unsafe { libc::unlinkat(folder, temporary.as_ptr(), 0) }),
         }
         renamed.map(drop)
     }
 
-    /// A new file with a name that no other process, thread, container or host draws.
+    /// Creates a file with a random name that no other process, thread, container or host chooses.
     fn create_temporary(&self) -> io::Result<(CString, File)> {
         let mut tried = 0;
         loop {
-            // The standard library seeds each state from the system's random numbers; the process
-            // tells a forked child's apart.
+            // The standard library seeds each `RandomState` with random numbers of the system; the
+            // process number distinguishes a forked child from its parent.
             let random = RandomState::new().hash_one(std::process::id());
             let temporary = c_name(OsStr::new(&format!(".gpuzip-{random:016x}.part")))?;
             match self.open_at(&temporary, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL) {
@@ -155,7 +158,7 @@ impl Folder {
 
     fn open_at(&self, name: &CStr, flags: i32) -> io::Result<File> {
         let mode: libc::mode_t = 0o666 & !if self.trusted { OTHERS_WRITE } else { 0 };
-        // SAFETY: an open folder and a string.
+        // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
         let descriptor = checked(unsafe {
             libc::openat(
                 self.file.as_raw_fd(),
@@ -164,14 +167,14 @@ impl Folder {
                 mode,
             )
         })?;
-        // SAFETY: the descriptor is new, and this file's alone.
+        // SAFETY: `openat` has just returned the descriptor, and only this file owns it.
         above_standard(unsafe { File::from_raw_fd(descriptor) })
     }
 }
 
-/// Refuses what somebody else may have written.
+/// Refuses a file or folder that another user may have written.
 fn check_owner(found: &Metadata) -> io::Result<()> {
-    // SAFETY: a call without arguments that cannot fail.
+    // SAFETY: `geteuid` has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     if found.uid() != user && found.uid() != 0 {
         return Err(io::Error::other(format!(
@@ -193,7 +196,7 @@ fn c_name(name: &OsStr) -> io::Result<CString> {
     CString::new(name.as_bytes()).map_err(|_| io::Error::other("contains a NUL"))
 }
 
-/// The result of a system call that says by -1 that it failed.
+/// Turns the result of a system call, where -1 means failure, into a `Result`.
 fn checked(result: i32) -> io::Result<i32> {
     match result {
         -1 => Err(io::Error::last_os_error()),

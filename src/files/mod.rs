@@ -1,13 +1,13 @@
-//! Every file that the library opens or writes: configuration, trace, profile, timeline,
-//! performance log, compiled kernels.
+//! All files that the library opens or writes: configuration, trace, profile, timeline, performance
+//! log, compiled kernels.
 //!
 //! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says
-//!   so; opening one never waits.
-//! - What is read whole has a size limit, and its memory is asked for, not assumed.
-//! - No descriptor is 0, 1 or 2, even where the application has closed those: what is printed never
-//!   lands in a file of ours.
-//! - A write that fails raises no signal (`quiet`), and leaves nothing behind: the file is as it
-//!   was, and no temporary file is there.
+//!   so, and opening one never waits.
+//! - A file that is read whole has a size limit, and refused memory is an error.
+//! - No descriptor is 0, 1 or 2, even if the application has closed these: what a program prints
+//!   never lands in a file of the library.
+//! - A write that fails raises no signal (`quiet`) and leaves nothing behind: the file is as it
+//!   was, and no temporary file remains.
 
 mod folder;
 mod quiet;
@@ -22,18 +22,19 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Most bytes of a configuration file: some 50 keys with a path each are 200 kB.
+/// Most bytes of a configuration file: some 50 keys with a path each take 200 kB.
 pub const LARGEST_CONFIG: u64 = 1 << 20;
-/// Most bytes of a profile: 100 bytes, and 60 for each codec that was measured.
+/// Most bytes of a profile, which has 100 bytes and 60 more for each measured codec.
 pub const LARGEST_PROFILE: u64 = 1 << 20;
 /// Most bytes of a recorded schedule: 32 for each of 2^28 actions.
 pub const LARGEST_TRACE: u64 = 1 << 33;
-/// Most bytes of a compiled kernel: the largest is 0.5 MB.
+/// Most bytes of a compiled kernel; the largest one has 0.5 MB.
 pub const LARGEST_IMAGE: u64 = 1 << 26;
 
-/// Never waits for a FIFO's other end, never makes a terminal the process's own, is closed by exec.
+/// Opening never waits for the other end of a FIFO and never makes a terminal the controlling one;
+/// `exec` closes the descriptor.
 const FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
-/// The first descriptor that is not a standard stream's.
+/// The first descriptor that does not belong to a standard stream.
 const FIRST_DESCRIPTOR: i32 = 3;
 
 /// Opens a regular file of at most `limit` bytes for reading.
@@ -43,34 +44,34 @@ pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// The bytes of a regular file, at most `limit`.
+/// Returns the bytes of a regular file, at most `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_all(&open(path, limit)?, limit)
 }
 
-/// The rest of an open file, at most `limit` bytes: one that grows meanwhile is an error, too.
+/// Reads the rest of an open file. Fails if the file has, or grows to, more than `limit` bytes.
 fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Reserves memory that may be refused before it reads, but for the first 32 bytes, which it has
-    // read by then.
+    // `read_to_end` reserves memory before it reads, and returns an error if that is refused. Only
+    // the first 32 bytes are read beforehand.
     file.take(limit + 1).read_to_end(&mut bytes)?;
     check_size(bytes.len() as u64, limit)?;
     Ok(bytes)
 }
 
-/// Opens a regular file to write to, created if it is not there; what it holds stays.
+/// Opens a regular file for writing, and creates it if it is missing. Its content stays.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     checked_open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
 
-/// As `open_to_write`; whatever is written comes behind what the file holds.
+/// Opens a file as `open_to_write` does, for appending: every write goes behind the file's end.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     checked_open(path, OpenOptions::new().read(true).append(true).create(true))
 }
 
-/// Waits for the lock of a file (flock) for at most `patience`. Other processes, and other openings
-/// of the file in this one, are kept out until it is closed. Where the file system has no locks,
-/// nobody is.
+/// Waits at most `patience` for the lock of a file (flock). The lock keeps out other processes, and
+/// other openings of the file in this process, until the file is closed. If the file system has no
+/// locks, this succeeds at once and keeps nobody out.
 pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
     let begin = Instant::now();
     let mut pause = Duration::from_micros(100);
@@ -87,7 +88,8 @@ pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the lock of a file if nobody has it; where the file system has no locks, that is so.
+/// Takes the lock of a file if it is free, and returns whether it was free. On a file system
+/// without locks it always is.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -102,8 +104,8 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Appends a record in one write; if only a part of it fits, the file is cut back to `length`,
-/// which it had.
+/// Appends a record in one write. If only a part of it fits, the file is cut back to `length`, its
+/// size before.
 pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
     let written = quietly(|| match file.write(record) {
         Ok(bytes) if bytes < record.len() => file.write_all(&record[bytes..]),
@@ -114,8 +116,8 @@ pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| drop(file.set_len(length)))
 }
 
-/// Appends a record in one write to a file that others may be appending to. If only a part of it
-/// fits, the part stays, since what lies behind it may be another process's.
+/// Appends a record in one write to a file to which other processes may be appending. If only a
+/// part of the record fits, that part stays, because records of other processes may lie behind it.
 pub fn append_shared(mut file: &File, record: &[u8]) -> io::Result<()> {
     let written = quietly(|| loop {
         match file.write(record) {
@@ -132,18 +134,18 @@ pub fn append_shared(mut file: &File, record: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Puts `bytes` at `offset`, in place of the file's last bytes from there to `length`, its end.
-/// What comes behind `length` is written first and what is there last: if there is no room for it,
-/// the file is cut back to what it was.
+/// Overwrites the end of a file of `length` bytes, from `offset` on, with `bytes`. The bytes behind
+/// `length` are written first and those before it last: if there is no room, the file is cut back
+/// to what it was.
 pub fn write_over_end(file: &File, offset: u64, length: u64, bytes: &[u8]) -> io::Result<()> {
     let (head, tail) = bytes.split_at(bytes.len().min((length - offset) as usize));
     quietly(|| file.write_all_at(tail, length)).inspect_err(|_| drop(file.set_len(length)))?;
     quietly(|| file.write_all_at(head, offset))
 }
 
-/// Puts `bytes` in place of all of a file of `length` bytes. They are written behind the file's end
-/// first: where there is no room for them, the file is cut back to what it was; where there is,
-/// there is room for them at its beginning, too.
+/// Replaces the content of a file of `length` bytes by `bytes`. They are first written behind the
+/// end of the file: if there is no room, the file is cut back to what it was; otherwise there is
+/// also room for them at its beginning.
 pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> {
     quietly(|| file.write_all_at(bytes, length)).inspect_err(|_| drop(file.set_len(length)))?;
     quietly(|| file.write_all_at(bytes, 0))?;
@@ -151,8 +153,8 @@ pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> 
 }
 
 fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // Looked at before it is opened: opening a device or a FIFO can be an act. What is then opened
-    // is looked at again.
+    // The kind is checked before the file is opened, because opening a device or a FIFO can have
+    // effects, and again afterwards, because the path may name another file by then.
     if let Ok(found) = std::fs::metadata(path) {
         check_kind(&found)?;
     }
@@ -161,12 +163,12 @@ fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     above_standard(file)
 }
 
-/// The file under a descriptor that is none of the standard streams'.
+/// Returns the file under a descriptor that belongs to no standard stream.
 fn above_standard(file: File) -> io::Result<File> {
     if file.as_raw_fd() >= FIRST_DESCRIPTOR {
         return Ok(file);
     }
-    // The standard library duplicates to descriptors from 3 on.
+    // `try_clone` of the standard library duplicates to descriptors from 3 on.
     let duplicate = file.try_clone()?;
     match duplicate.as_raw_fd() >= FIRST_DESCRIPTOR {
         true => Ok(duplicate),

@@ -1,14 +1,14 @@
-//! Writes that raise no signal: what the system would say by SIGPIPE (the reader of a pipe is gone)
-//! or SIGXFSZ (a file would exceed the limit that `ulimit -f` sets) and so kill the application,
-//! stays an error of the write.
+//! Writes that raise no signal. A write to a pipe without a reader raises SIGPIPE, and a write
+//! beyond the limit of `ulimit -f` raises SIGXFSZ; both would kill the application. Here they are
+//! only errors of the write.
 
 use std::mem::MaybeUninit;
 
 const SIGNALS: [i32; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
-/// Runs `body` with these signals blocked in the calling thread, and takes back those that it
-/// raised. One that the application had pending stays pending; other threads, and what the
-/// application does with these signals, are not touched.
+/// Runs `body` with these two signals blocked in the calling thread, and removes the signals that
+/// `body` raised. A signal that the application had pending stays pending. Other threads and the
+/// application's signal handlers are not touched.
 pub fn quietly<R>(body: impl FnOnce() -> R) -> R {
     let _mask = Mask::new();
     body()
@@ -17,7 +17,7 @@ pub fn quietly<R>(body: impl FnOnce() -> R) -> R {
 /// Blocks the signals until it is dropped, also by a panic.
 struct Mask {
     before: libc::sigset_t,
-    /// Those of the signals that were not pending.
+    /// Those of the signals that were not pending before.
     ours: libc::sigset_t,
 }
 
@@ -29,8 +29,8 @@ impl Mask {
             MaybeUninit::uninit(),
             MaybeUninit::uninit(),
         );
-        // SAFETY: every set is initialised, by the call that empties or fills it, before it is
-        // read; the mask is this thread's.
+        // SAFETY: every signal set is initialised by `sigemptyset` before it is read; only the mask
+        // of this thread changes.
         unsafe {
             libc::sigemptyset(blocked.as_mut_ptr());
             libc::sigemptyset(ours.as_mut_ptr());
@@ -54,8 +54,8 @@ impl Mask {
 impl Drop for Mask {
     fn drop(&mut self) {
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the sets were initialised above; nothing is asked about the signals that are
-        // taken.
+        // SAFETY: `Mask::new` has initialised the sets; a NULL pointer tells `sigtimedwait` to
+        // return no information.
         unsafe {
             while libc::sigtimedwait(&self.ours, std::ptr::null_mut(), &at_once) > 0 {}
             libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());

@@ -1,5 +1,5 @@
-//! What is opened and what is not, and what a write leaves behind. `tests/files.rs` does the same
-//! to each file of the library.
+//! Which files are opened, and what a failed write leaves behind. `tests/files.rs` does the same to
+//! each file of the library.
 
 use super::*;
 use std::ffi::{CString, OsStr};
@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn fifo(path: &Path) {
     let name = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a string.
+    // SAFETY: a string that ends with NUL.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
@@ -65,7 +65,7 @@ fn only_regular_files_are_opened() {
     assert_eq!(read(&folder.join("ten"), 10).unwrap(), b"0123456789");
     assert!(read(&folder.join("ten"), 9).unwrap_err().to_string().contains("at most 9 bytes"));
     assert!(read(&folder.join("none"), 9).is_err_and(|e| e.kind() == io::ErrorKind::NotFound));
-    // Nothing of all that was made or changed.
+    // No call has made or changed a file.
     assert_eq!(names(&folder), ["fifo", "link", "socket", "ten"]);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -88,7 +88,7 @@ fn a_file_is_replaced_in_one_piece_with_its_permissions_and_through_links() {
             && replace(Path::new("/"), b"x").is_err()
     );
     assert!(replace(&folder.join(".."), b"x").is_err() && replace(Path::new(""), b"x").is_err());
-    // A name as long as names may be has room for its temporary file.
+    // A name of the greatest length leaves room for a temporary file, whose name is shorter.
     let long = folder.join("n".repeat(255));
     replace(&long, b"three").unwrap();
     std::fs::remove_file(long).unwrap();
@@ -96,7 +96,7 @@ fn a_file_is_replaced_in_one_piece_with_its_permissions_and_through_links() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// However many threads replace a file, readers find whole ones.
+/// While several threads replace a file, every reader finds a complete one.
 #[test]
 fn readers_of_a_file_that_is_replaced_find_whole_ones() {
     let folder = folder("readers");
@@ -158,7 +158,7 @@ fn a_trusted_folder_is_this_users_alone_and_follows_no_links() {
     assert!(folder.read(OsStr::new("link"), 9).is_err());
     assert!(folder.lock_file(OsStr::new("lock")).unwrap_err().to_string().contains("FIFO"));
     assert!(folder.lock_file(OsStr::new("link")).is_err());
-    // Under another path by now, and still the folder that was looked at.
+    // The folder has another path now, and its descriptor still names it.
     std::fs::rename(path.join("a"), path.join("c")).unwrap();
     folder.replace(OsStr::new("new"), &[b"x"], None).unwrap();
     assert!(path.join("c/b/new").exists());
@@ -191,8 +191,8 @@ fn the_end_of_a_file_is_written_over() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// One signal that the application had pending before a write stays, one that the write raises
-/// goes.
+/// A signal that the application had pending before a write stays; a signal that the write raises
+/// is removed.
 #[test]
 fn a_write_raises_no_signal_and_takes_none_away() {
     let broken_pipe = || {
@@ -200,8 +200,8 @@ fn a_write_raises_no_signal_and_takes_none_away() {
         drop(reader);
         quietly(|| writer.write_all(b"x")).unwrap_err().kind()
     };
-    // SAFETY: sets are initialised before their use; the mask and the signal are this thread's; the
-    // default action of SIGPIPE, which Rust programs ignore, is put back.
+    // SAFETY: the sets are initialised before they are used; the mask and the signal are this
+    // thread's; the action of SIGPIPE, which Rust programs ignore, is restored at the end.
     unsafe {
         let before = libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         assert_eq!(broken_pipe(), io::ErrorKind::BrokenPipe);

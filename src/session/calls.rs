@@ -64,8 +64,9 @@ impl Session {
         Ok(())
     }
 
-    /// Serves the RESTORE of `tick`: `body` gets the same arguments as the one of `store`, and
-    /// returns its result and whether the snapshot had to come from the host.
+    /// Serves the RESTORE of `tick`: `body` restores the state, given the same arguments as the
+    /// `body` of `store`. It returns a result, which this function returns, and whether the
+    /// snapshot had to come from the host.
     pub(super) fn fetch<R>(
         &mut self,
         tick: Tick,

@@ -1,5 +1,5 @@
-//! A file of events in Chrome's JSON format, whole after every write: what comes later overwrites
-//! the closing brackets.
+//! A timeline file in Chrome's JSON format. The file is valid JSON after every write: the next
+//! write overwrites the closing brackets.
 
 use crate::fallible_vec;
 use crate::files;
@@ -7,27 +7,27 @@ use crate::process::Process;
 use std::fmt::{Arguments, Display, Write};
 use std::io;
 
-/// Bytes that are kept before they are written.
+/// Bytes that are collected before they are written.
 const BUFFER: usize = 1 << 20;
 const CLOSING: &str = "\n]}\n";
 
-/// The file.
+/// A timeline file that is being written.
 pub struct File {
     file: std::fs::File,
-    /// Where the closing brackets are, or, before the first write, the file begins.
+    /// Offset of the closing brackets, in bytes; 0 before the first write.
     end: u64,
-    /// Its size on the disk.
+    /// Size of the file on the disk, in bytes.
     length: u64,
     buffer: String,
-    /// No event is there yet.
+    /// Whether no record was added yet.
     empty: bool,
-    /// The process that has the file's lock.
+    /// The process that holds the file's lock.
     process: Process,
 }
 
 impl Drop for File {
-    /// A forked child that lives on has the descriptor, too, and with it the lock, which the next
-    /// run would wait for.
+    /// Releases the lock explicitly: a forked child that lives on has a copy of the descriptor, and
+    /// with it the lock, for which the next run would wait.
     fn drop(&mut self) {
         if self.process.is_current() {
             let _ = self.file.unlock();
@@ -36,8 +36,8 @@ impl Drop for File {
 }
 
 impl File {
-    /// A file that says `about` of itself, a JSON object, in place of all that `file` holds, which
-    /// stays until the first write succeeds.
+    /// Begins a timeline in `file`, with the JSON object `about` as its description. The old
+    /// content of `file` stays until the first write succeeds.
     pub fn create(file: std::fs::File, about: &str) -> io::Result<Self> {
         let length = file.metadata()?.len();
         let buffer =
@@ -45,7 +45,7 @@ impl File {
         Ok(File { file, end: 0, length, buffer, empty: true, process: Process::current() })
     }
 
-    /// Adds an event, on a line of its own.
+    /// Adds a record, on a line of its own.
     pub fn line(&mut self, event: Arguments) -> io::Result<()> {
         let before = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
         fallible_vec::write(&mut self.buffer, format_args!("{before}{event}"))?;
@@ -55,8 +55,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes what is still in memory. If that fails the file ends, with its brackets closed, where
-    /// it ended before.
+    /// Writes what is still in memory. If that fails, the file stays as it was before, with its
+    /// brackets closed.
     pub fn flush(&mut self) -> io::Result<()> {
         let events = self.buffer.len() as u64;
         fallible_vec::write(&mut self.buffer, format_args!("{CLOSING}"))?;
@@ -73,13 +73,13 @@ impl File {
         result
     }
 
-    /// Its size so far, when all is written.
+    /// Returns the size of the file in bytes once everything is written.
     pub fn bytes(&self) -> u64 {
         self.end + self.buffer.len() as u64
     }
 }
 
-/// A JSON string.
+/// Returns `text` as a JSON string, quotes included.
 pub fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -93,17 +93,18 @@ pub fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// A JSON object, made member by member.
+/// A JSON object that is built member by member.
 #[derive(Default)]
 pub struct Object(String);
 
 impl Object {
-    /// One without members.
+    /// Makes an object without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more: a number, `true`, `false`, or JSON. What is no number in JSON becomes null.
+    /// Adds a member whose value is a number, `true`, `false` or JSON text. An infinity or NaN,
+    /// which JSON cannot express, becomes `null`.
     pub fn value(self, name: &str, value: impl Display) -> Self {
         let text = value.to_string();
         self.json(
@@ -112,7 +113,7 @@ impl Object {
         )
     }
 
-    /// With one more: a string.
+    /// Adds a member whose value is a string.
     pub fn text_of(self, name: &str, text: &str) -> Self {
         self.json(name, &quoted(text))
     }
@@ -123,7 +124,7 @@ impl Object {
         self
     }
 
-    /// Its text.
+    /// Returns the object as JSON text.
     pub fn text(&self) -> String {
         format!("{{{}}}", self.0)
     }

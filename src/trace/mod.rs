@@ -1,8 +1,9 @@
-//! What a run did when: spans of its lanes, as a file for Chrome's trace viewer and <https://ui.perfetto.dev>, and as NVTX ranges.
+//! The timeline of a run: the spans of its lanes, as a file for Chrome's trace viewer and
+//! <https://ui.perfetto.dev>, and as NVTX ranges.
 //!
-//! Devices keep spans only if they are asked to, and hand over those that have ended; a [`Trace`]
-//! writes them, at most a few of them in memory, and ends every shot with what `gpuzip report`
-//! needs to predict it again.
+//! A device keeps spans only if it is asked to, and hands over those that have ended. A [`Trace`]
+//! writes them, holds only a few of them in memory, and ends every shot with the data from which
+//! `gpuzip report` predicts the shot again.
 
 mod file;
 mod name;
@@ -19,32 +20,33 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Above so many bytes no further shot is begun: viewers open no larger file.
+/// Bytes of a file after which no further shot is written: viewers do not open larger files.
 const LARGEST: u64 = 1 << 30;
 
-/// The trace of one session.
+/// The timeline of one session.
 pub struct Trace {
     path: PathBuf,
     file: File,
     process: u32,
-    /// When it was created, and nanoseconds from then to when the device began to keep spans.
+    /// Time of creation, and nanoseconds from then until the current device began to keep spans.
     created: Instant,
     origin: u64,
-    /// Nanoseconds at which each row is free: what rounding puts too early is moved.
+    /// Nanoseconds at which the last span of each row ends. A span that would begin earlier by
+    /// rounding is moved to this time.
     free: [u64; Row::ALL.len()],
-    /// The shot's first begin, and the end of what its stream did, in nanoseconds.
+    /// Begin of the shot, and end of the last span of the application's stream, in nanoseconds.
     shot: Option<(u64, u64)>,
-    /// The file is large enough.
+    /// Whether the file has reached `LARGEST` bytes.
     full: bool,
 }
 
 impl Trace {
-    /// Creates the file that `pattern` names for this session, in place of an older one; `about` is
-    /// what it says of itself.
+    /// Creates the file that `pattern` names for this session, in place of an older file. `about`
+    /// is the description in the file.
     pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
         let (path, file) = name::open(pattern)?;
         let is_new = file.metadata()?.len() == 0;
-        // A new file that cannot even say what it is is no timeline; an older one stays as it was.
+        // A new file without its description is removed; an older file stays as it was.
         Self::begin(path.clone(), file, about).inspect_err(|_| {
             if is_new {
                 drop(std::fs::remove_file(path));
@@ -76,13 +78,13 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Another device begins to keep spans, in place of the one before.
+    /// Notes that a new device begins to keep spans, in place of the device before.
     pub fn begin_device(&mut self) {
         self.origin =
             self.free.into_iter().fold(self.created.elapsed().as_nanos() as u64, u64::max);
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -94,7 +96,7 @@ impl Trace {
         ))
     }
 
-    /// Adds spans of the current shot, of each row in their order.
+    /// Adds spans of the current shot; spans of one row must come in their order in time.
     pub fn add(&mut self, spans: &[Span]) -> io::Result<()> {
         for span in spans {
             let row = span.label.row;
@@ -128,7 +130,7 @@ impl Trace {
         ))
     }
 
-    /// Ends a shot with what is to be known of it, and writes all that is still in memory.
+    /// Ends a shot with its description `about`, and writes everything that is still in memory.
     pub fn end_shot(&mut self, about: Object) -> io::Result<()> {
         let (begin, end) = self.shot.take().unwrap_or_default();
         let about = about
@@ -150,12 +152,12 @@ impl Trace {
         Ok(())
     }
 
-    /// Forgets where the shot before began, if that was broken off.
+    /// Begins a shot, and forgets the times of a shot that was broken off.
     pub fn begin_shot(&mut self) {
         self.shot = None;
     }
 
-    /// Writes all that is still in memory.
+    /// Writes everything that is still in memory.
     pub fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
@@ -165,7 +167,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-/// Microseconds with all their nanoseconds.
+/// Returns a time in microseconds, as a decimal number with three places.
 fn microseconds(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }

@@ -1,4 +1,5 @@
-//! The name of a session's file: one for every rank, and for every session of a process.
+//! The name of a session's timeline file: different for every rank and for every session of a
+//! process.
 
 use crate::error::Result;
 use crate::files;
@@ -11,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Where launchers say which rank a process is, and of how many.
+/// Environment variables in which launchers tell the rank of a process and the number of ranks.
 const LAUNCHERS: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
@@ -19,11 +20,11 @@ const LAUNCHERS: [(&str, &str); 4] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
 
-/// Sessions of this process by the name that they asked for.
+/// Number of sessions of this process that have asked for each name.
 static TAKEN: Guarded<BTreeMap<PathBuf, u32>> = Guarded::new(BTreeMap::new(), BTreeMap::new);
 
-/// This process's rank, where a launcher says that there are several. PMIx alone does not say how
-/// many: then its rank counts.
+/// Returns the rank of this process, if a launcher tells that there are several ranks. PMIx does
+/// not tell their number: its rank is taken if no other launcher tells one.
 pub fn rank() -> Option<u32> {
     rank_in(|name| std::env::var(name).ok()?.parse().ok())
 }
@@ -38,11 +39,14 @@ fn rank_in(number: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     }
 }
 
-/// The file for a session, locked until it is closed: `%r` is the rank (0 without any), `%p` the
-/// process, `%%` a percent sign. Where there are ranks and no `%r` or `%p`, `-r` and the rank come
-/// before the extension; in a forked child without `%p`, `-p` and the process's number do; from the
-/// second session of a process on that has the same name, and where another process is writing a
-/// file of that name, `-` and the first number from 2 on do that is free.
+/// Opens the file for a session, and locks it until it is closed. In `pattern`, `%r` stands for the
+/// rank (0 without ranks), `%p` for the process number, and `%%` for a percent sign. Suffixes
+/// before the extension keep files apart:
+///
+/// - `-r` and the rank, if there are ranks and the pattern has neither `%r` nor `%p`;
+/// - `-p` and the process number, in a forked child whose pattern has no `%p`;
+/// - `-` and the first free number from 2 on, if an earlier session of this process has the same
+///   name, or if another process is writing to a file of this name.
 pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
     let named = expanded(pattern, rank(), std::process::id(), Process::current().is_child());
     loop {
@@ -54,7 +58,7 @@ pub fn open(pattern: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// The number of the next session of this process that asks for this name.
+/// Returns the number, from 1, of the session of this process that asks for this name now.
 fn next_number(named: &Path) -> Result<u32> {
     let mut taken = TAKEN.write()?;
     let sessions = taken.entry(named.to_path_buf()).or_insert(0);

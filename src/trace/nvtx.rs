@@ -1,11 +1,11 @@
-//! NVTX ranges, for Nsight Systems and its like: where `GPUZIP_NVTX=1` asks for them and an NVTX
+//! NVTX ranges, for Nsight Systems and similar tools. If `GPUZIP_NVTX=1` asks for them and an NVTX
 //! library is installed, actions are ranges of the process, and calls of the library are ranges of
-//! the thread. Without either nothing is loaded and nothing happens.
+//! the calling thread. Otherwise nothing is loaded and nothing happens.
 
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-/// Libraries that have the functions below: of CUDA before 13, and of NVTX itself.
+/// Libraries that contain the functions below: from CUDA before version 13, and from NVTX itself.
 const LIBRARIES: [&CStr; 3] =
     [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
 
@@ -14,7 +14,7 @@ type Pop = unsafe extern "C" fn() -> c_int;
 type Start = unsafe extern "C" fn(*const c_char) -> u64;
 type End = unsafe extern "C" fn(u64);
 
-/// The functions of NVTX that are used.
+/// The functions of NVTX that gpuzip calls.
 struct Library {
     push: Push,
     pop: Pop,
@@ -22,8 +22,8 @@ struct Library {
     end: End,
 }
 
-/// Looked for once: this is asked at every action, and ranges that begin in the middle of a run
-/// help nobody.
+/// Returns the library, which is looked for only once: every action asks for it, and ranges that
+/// begin in the middle of a run are of no use.
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceBox<Option<Library>> = OnceBox::new();
     LIBRARY
@@ -35,26 +35,27 @@ fn library() -> Option<&'static Library> {
         .as_ref()
 }
 
-/// Whether there are ranges at all.
+/// Returns whether ranges are asked for and an NVTX library was found.
 pub fn is_on() -> bool {
     library().is_some()
 }
 
 fn find() -> Option<Library> {
-    // SAFETY: loading an NVTX library runs its initialisers, as asked for by name; it stays loaded.
+    // SAFETY: loading an NVTX library runs its initialisers, as the user asked; the library is
+    // never unloaded.
     let open =
         |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let found =
         LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
-            // SAFETY: the library is open; symbols are looked up, not called.
+            // SAFETY: the library is open; its symbols are looked up and not called.
             let symbol = |name: &CStr| {
                 Some(unsafe { libc::dlsym(library, name.as_ptr()) })
                     .filter(|symbol: &*mut c_void| !symbol.is_null())
             };
             let (push, pop) = (symbol(c"nvtxRangePushA")?, symbol(c"nvtxRangePop")?);
             let (start, end) = (symbol(c"nvtxRangeStartA")?, symbol(c"nvtxRangeEnd")?);
-            // SAFETY: these are NVTX's functions of these names, whose types have been the same in
-            // all its versions.
+            // SAFETY: these are NVTX's functions of these names, whose types are the same in all
+            // its versions.
             unsafe {
                 Some(Library {
                     push: std::mem::transmute::<*mut c_void, Push>(push),
@@ -70,13 +71,13 @@ fn find() -> Option<Library> {
     found
 }
 
-/// A range of the calling thread, until it is dropped there.
+/// A range of the calling thread; it ends when it is dropped in this thread.
 pub struct Range(&'static Library);
 
-/// Begins a range of this thread, if ranges are asked for.
+/// Begins a range of this thread, if ranges are on.
 pub fn range(name: &CStr) -> Option<Range> {
     let library = library()?;
-    // SAFETY: a function of NVTX, and a string.
+    // SAFETY: a function of NVTX, and a string that ends with NUL.
     unsafe { (library.push)(name.as_ptr()) };
     Some(Range(library))
 }
@@ -88,19 +89,19 @@ impl Drop for Range {
     }
 }
 
-/// A range of the process, until it is dropped in any thread.
+/// A range of the process; it ends when it is dropped in any thread.
 pub struct Action(&'static Library, u64);
 
-/// Begins a range of the process, if ranges are asked for.
+/// Begins a range of the process, if ranges are on.
 pub fn action(name: &CStr) -> Option<Action> {
     let library = library()?;
-    // SAFETY: a function of NVTX, and a string.
+    // SAFETY: a function of NVTX, and a string that ends with NUL.
     Some(Action(library, unsafe { (library.start)(name.as_ptr()) }))
 }
 
 impl Drop for Action {
     fn drop(&mut self) {
-        // SAFETY: a function of NVTX, and the number that it gave.
+        // SAFETY: a function of NVTX, and the number of a range that NVTX has returned.
         unsafe { (self.0.end)(self.1) };
     }
 }

@@ -1,31 +1,33 @@
-//! Spans: which row was busy with what, from when, and how long.
+//! Spans: intervals of time in a timeline, each in a row and with a label.
 
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 
-/// A row of a trace. No two spans of one row overlap.
+/// A row of a timeline. Spans of one row do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
     /// The application computes between its calls: FORWARD and BACKWARD.
     Compute,
-    /// The application's stream is in a call of the library; all of them together are the
-    /// statistics' `stall`.
+    /// The application's stream is in a call of the library; the spans add up to `stall` of the
+    /// statistics.
     Stall,
-    /// What that stream does there itself: copies snapshots within the device, compresses,
-    /// decompresses.
+    /// The application's stream itself works in a call: it copies snapshots within the device,
+    /// compresses or decompresses.
     Codec,
     /// Transfers from host to device memory, on a lane of their own.
     Upload,
     /// Transfers from device to host memory, on a lane of their own.
     Download,
-    /// Transfers to the device on the application's stream, of snapshots that have no slot.
+    /// Transfers from host to device memory on the application's stream, for snapshots without a
+    /// slot.
     DirectUpload,
-    /// The same, to the host.
+    /// Transfers from device to host memory on the application's stream, for snapshots without a
+    /// slot.
     DirectDownload,
 }
 
 impl Row {
-    /// All rows, in the order in which they are shown.
+    /// All rows, in the order in which a viewer shows them.
     pub const ALL: [Row; 7] = [
         Row::Compute,
         Row::Stall,
@@ -36,7 +38,7 @@ impl Row {
         Row::DirectDownload,
     ];
 
-    /// Its name.
+    /// Returns the name of the row.
     pub fn name(self) -> &'static str {
         match self {
             Row::Compute => "compute",
@@ -49,41 +51,43 @@ impl Row {
         }
     }
 
-    /// Its number, as a thread's, from 1.
+    /// Returns the number of the row, from 1; the file uses it as a thread number.
     pub fn number(self) -> u32 {
         self as u32 + 1
     }
 
-    /// Its spans are the application's stream's, one after the other, and all of its time.
+    /// Returns whether the row is one of the two rows whose spans together fill the time of the
+    /// application's stream.
     pub(super) fn is_of_stream(self) -> bool {
         matches!(self, Row::Compute | Row::Stall)
     }
 }
 
-/// What a span is.
+/// The description of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Its row.
+    /// The row of the span.
     pub row: Row,
-    /// What is done.
+    /// What is done in the span.
     pub what: &'static str,
-    /// The state that it is done to, or the first of them.
+    /// The state that the work is done on, or the first of several.
     pub ts: i64,
-    /// The last of them.
+    /// The last of several states.
     pub ts_end: i64,
-    /// The action in which it was asked for.
+    /// The number of the action in which the work was asked for.
     pub it: i64,
-    /// Bytes that move; 0 where none do.
+    /// Bytes that are transferred; 0 if none are.
     pub bytes: u64,
 }
 
 impl Label {
-    /// Something in row `row` that is done to the state `ts` in the same action.
+    /// Returns the label of a part of the same action: work `what` on state `ts` in row `row`.
     pub fn part(self, row: Row, what: &'static str, ts: i64, bytes: u64) -> Self {
         Label { row, what, ts, ts_end: ts, bytes, ..self }
     }
 
-    /// Whether `other` goes on with this: another field of the same snapshot, on the same lane.
+    /// Returns whether the span `other` continues this span: with another field of the same
+    /// snapshot, on the same lane.
     pub fn goes_on_with(&self, other: &Label) -> bool {
         Label { bytes: 0, ..*self } == Label { bytes: 0, ..*other }
     }
@@ -92,38 +96,38 @@ impl Label {
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// What it is.
+    /// The description of the span.
     pub label: Label,
     /// Seconds since the device began to keep spans.
     pub begin: f64,
-    /// How long it is.
+    /// Length of the span in seconds.
     pub seconds: f64,
 }
 
-/// Spans that have ended and were not taken yet.
+/// Spans that have ended and that the timeline has not taken yet.
 #[derive(Debug, Default)]
 pub struct Spans {
     ended: Vec<Span>,
-    /// Spans for which there was no memory.
+    /// Number of spans for which there was no memory.
     lost: usize,
-    /// Nobody takes spans any more.
+    /// Whether no spans are kept any more.
     closed: bool,
 }
 
 impl Spans {
-    /// Adds one.
+    /// Adds a span.
     pub fn add(&mut self, span: Span) {
         if !self.closed {
             self.lost += usize::from(fallible_vec::push(&mut self.ended, span).is_err());
         }
     }
 
-    /// The last one of a row.
+    /// Returns the last span of a row.
     pub fn last_of(&mut self, row: Row) -> Option<&mut Span> {
         self.ended.iter_mut().rev().find(|span| span.label.row == row)
     }
 
-    /// Takes them; an error if some are missing.
+    /// Returns the spans and forgets them; an error if spans were lost.
     pub fn take(&mut self) -> Result<Vec<Span>> {
         match std::mem::take(&mut self.lost) {
             0 => Ok(std::mem::take(&mut self.ended)),
@@ -131,7 +135,7 @@ impl Spans {
         }
     }
 
-    /// Keeps none from now on.
+    /// Forgets all spans and keeps none from now on.
     pub fn close(&mut self) {
         *self = Spans { closed: true, ..Spans::default() };
     }

@@ -1,4 +1,4 @@
-//! What a trace file holds, as text.
+//! The text of a timeline file.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("gpuzip-trace-{}-{name}.json", std::process::id()))
 }
 
-/// Whatever has been written so far is closed.
+/// The file has its closing brackets after every write.
 #[test]
 fn the_file_is_whole_after_every_shot() {
     let path = file("whole");

@@ -1,7 +1,8 @@
-//! What a step takes, from stretches of steps.
+//! The seconds of a forward and of a backward step, from intervals that contain several steps.
 
-/// A least-squares fit of stretches of forward and backward steps to the seconds that they took.
-/// The scatter of a stretch grows with its steps, so that each counts by one over their number.
+/// A weighted least-squares fit of t = f x + b y: t seconds of an interval with f forward and b
+/// backward steps, x and y the seconds of one forward and one backward step. The variance of t
+/// grows with f + b, so that an interval has weight 1 / (f + b).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fit {
     ff: f64,
@@ -14,7 +15,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Adds a stretch.
+    /// Adds an interval: its numbers of forward and backward steps, and its seconds.
     pub fn add(&mut self, forward: u64, backward: u64, seconds: f64) {
         let (f, b) = (forward as f64, backward as f64);
         if f + b == 0.0 || !seconds.is_finite() {
@@ -30,8 +31,8 @@ impl Fit {
         self.seconds += seconds;
     }
 
-    /// Seconds of a forward and of a backward step; the mean of both where the stretches do not
-    /// tell one from the other. `None` without any.
+    /// Returns the seconds of a forward and of a backward step. If the intervals cannot tell them
+    /// apart, both are the mean over all steps. `None` if no interval was added.
     pub fn solve(&self) -> Option<(f64, f64)> {
         if self.steps == 0.0 {
             return None;
@@ -43,8 +44,8 @@ impl Fit {
         }
         let forward = (self.ft * self.bb - self.bt * self.fb) / determinant;
         let backward = (self.bt * self.ff - self.ft * self.fb) / determinant;
-        // Noise beyond the difference of the two: steps that take no time would be taken without
-        // end.
+        // A time that is not positive is noise: steps that cost nothing would let the planner
+        // recompute without limit.
         Some(if forward > 0.0 && backward > 0.0 { (forward, backward) } else { (mean, mean) })
     }
 }
@@ -55,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Exact times come out as they are, and scattered ones close to it.
+        /// Exact times give exact results, and times with scatter give results close to them.
         #[test]
         fn finds_the_steps(
             forward in 1e-6..1.0f64, ratio in 0.2..5.0f64, stretches in prop::collection::vec((0..40u64, 0..2u64, -0.1..0.1f64), 12..60),

@@ -1,5 +1,5 @@
-//! Measuring a shot: what its steps take, and what copies and codecs do to its states. What comes
-//! out is a [`Profile`].
+//! Measurement of a shot: the seconds of its steps, and of copies and codecs on its states. The
+//! result is a [`Profile`].
 
 mod fit;
 mod probe;
@@ -16,10 +16,11 @@ use fit::Fit;
 use probe::Probe;
 use std::collections::VecDeque;
 
-/// Parts of the sweep, in each of which one state is tried: waves fill the model little by little.
+/// Number of equal parts of the time steps, in each of which one state is sampled: in a wave
+/// simulation the states change as the waves fill the model.
 const SAMPLES: u64 = 8;
 
-/// What is measured of one shot.
+/// What was measured of one shot so far.
 pub struct Tuner {
     target: Target,
     config: Config,
@@ -27,22 +28,23 @@ pub struct Tuner {
     steps: u64,
     codecs: Vec<Settings>,
     probe: Option<Probe>,
-    /// In which parts a state has been tried, by bit; and whether one at rest has.
+    /// Bit k: a state of part k has been sampled. `tried_rest`: u(0) has been.
     tried: u64,
     tried_rest: bool,
     /// Forward and backward steps since the last call.
     since: (u64, u64),
-    /// Those before each call whose time is not known yet; `None` before the first one of the
-    /// shot.
+    /// For each call whose time is not known yet, the forward and backward steps before it; `None`
+    /// for the first call of the shot.
     stretches: VecDeque<Option<(u64, u64)>>,
     called: bool,
     fit: Fit,
-    /// Why the shot cannot be measured.
+    /// The error for which the shot cannot be measured.
     failed: Option<Error>,
 }
 
 impl Tuner {
-    /// For a shot of `steps` steps on a device, with these codecs to try.
+    /// Makes a tuner for a shot of `steps` time steps on `target`, which samples states with
+    /// `codecs`.
     pub fn new(
         target: Target,
         config: &Config,
@@ -67,13 +69,13 @@ impl Tuner {
         }
     }
 
-    /// The application computes so many steps now.
+    /// Notes that the application now computes these numbers of steps.
     pub fn steps(&mut self, forward: u64, backward: u64) {
         self.since.0 += forward;
         self.since.1 += backward;
     }
 
-    /// The application is in a call.
+    /// Notes that the application is in a call: an interval of steps has ended.
     pub fn called(&mut self) {
         let stretch = std::mem::take(&mut self.since);
         if let Err(error) =
@@ -84,7 +86,7 @@ impl Tuner {
         self.called = true;
     }
 
-    /// Seconds between calls, in order, one number for each call.
+    /// Takes the seconds between calls: one number for each call, in the order of the calls.
     pub fn gaps(&mut self, gaps: Vec<f64>) {
         for seconds in gaps {
             if let Some(Some((forward, backward))) = self.stretches.pop_front() {
@@ -93,19 +95,20 @@ impl Tuner {
         }
     }
 
-    /// Whether u(ts) is worth a trial. State 0 is at rest as a rule: codecs make nothing of it, but
-    /// it can be copied.
+    /// Returns whether u(ts) is to be sampled. u(0) usually has no waves yet: codecs are not tried
+    /// on u(0), copies are.
     pub fn wants(&self, ts: i64) -> bool {
         let tried = if ts == 0 { self.tried_rest } else { self.tried >> self.part(ts) & 1 == 1 };
         self.failed.is_none() && !tried
     }
 
+    /// Returns the index of the part of the time steps that `ts` lies in.
     fn part(&self, ts: i64) -> u64 {
         (ts as u64).saturating_mul(SAMPLES) / self.steps.max(1) % SAMPLES
     }
 
-    /// Tries u(ts), which is in the fields on the stream. A failure is kept for the end: the shot
-    /// itself has no part in it.
+    /// Samples u(ts), which is in `fields` on `stream`. An error is kept for `finish`: sampling
+    /// does not make the shot fail.
     pub fn sample(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) {
         match ts {
             0 => self.tried_rest = true,
@@ -127,7 +130,7 @@ impl Tuner {
         }
     }
 
-    /// The profile of the shot, or why there is none.
+    /// Returns the profile of the shot, or the error for which there is none.
     pub fn finish(mut self) -> Result<Profile> {
         if let Some(error) = self.failed.take() {
             return Err(error.within("the shot could not be measured"));
@@ -145,7 +148,7 @@ impl Tuner {
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
         let state_bytes = self.layout.slot_bytes;
         let probe::Findings { h2d_gbs, d2h_gbs, d2d_gbs, codecs } = findings;
-        // Nothing is on disk that could be measured.
+        // A tuner does not measure the disk; the profile takes typical values for it.
         let disk = Profile::typical_gpu(state_bytes);
         Ok(Profile {
             backend,

@@ -1,9 +1,9 @@
-//! Trials on the application's live fields: copies within the device and across the link, and
-//! codecs, each by itself.
+//! Timed trials on the application's live fields: copies within the device, transfers across the
+//! link, and codecs, one at a time.
 //!
-//! A probe has a device of its own, with its own memory beside that of the session, and works on
-//! the application's stream. It only reads the fields, and it waits for the device: a shot that is
-//! measured takes longer.
+//! A probe opens a device of its own, with memory beside the session's memory, and works on the
+//! application's stream. It only reads the fields. It waits for the device after every trial, so
+//! that a measured shot takes longer.
 
 use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
@@ -14,10 +14,10 @@ use crate::layout::Layout;
 use crate::predict::CodecProfile;
 use crate::tier::SnapshotCoder;
 
-/// Copies that are timed per sample.
+/// Rounds of copies that are timed for each sampled state.
 const COPIES: usize = 2;
 
-/// A device to try things on.
+/// A device for trials, and the seconds that were measured on it.
 pub struct Probe {
     device: Box<dyn Device>,
     layout: Layout,
@@ -28,7 +28,7 @@ pub struct Probe {
     trials: Vec<Trial>,
 }
 
-/// What a codec did so far.
+/// The results of one codec so far: stored bytes and seconds for each sampled state.
 struct Trial {
     settings: Settings,
     coder: SnapshotCoder,
@@ -37,22 +37,21 @@ struct Trial {
     decompress: Vec<f64>,
 }
 
-/// What was measured: GB/s of a state to the device, to the host and within the device, and of
-/// every codec that works here.
+/// What was measured, in GB/s of a state, and the results of every codec that works on this device.
 pub struct Findings {
-    /// To the device.
+    /// From host to device memory.
     pub h2d_gbs: f64,
-    /// To the host.
+    /// From device to host memory.
     pub d2h_gbs: f64,
-    /// Within the device.
+    /// Within device memory.
     pub d2d_gbs: f64,
     /// The codecs.
     pub codecs: Vec<CodecProfile>,
 }
 
 impl Probe {
-    /// Opens the device. Takes room for one state there and one on the host, and for what the
-    /// codecs need; codecs that do not work here are left out.
+    /// Opens the device. Reserves one state of device memory, one state of host memory, and the
+    /// work space of the codecs. Leaves out codecs that do not work on this device.
     pub fn new(
         target: Target,
         config: &Config,
@@ -83,7 +82,8 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Seconds of the stream in `body`.
+    /// Runs `body` on the application's stream, waits for it, and returns the seconds that it took
+    /// there.
     fn timed<R>(
         &mut self,
         stream: Stream,
@@ -98,7 +98,7 @@ impl Probe {
         Ok((self.device.stalled()? - before, result))
     }
 
-    /// Tries copies of the state.
+    /// Times copies of the state within the device, to the host, and back.
     pub fn copies(&mut self, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let (here, host, bytes) = (Place::Device(0), Place::Host(0), self.layout.slot_bytes);
         let places: Vec<u64> = self.layout.offsets.clone();
@@ -120,7 +120,7 @@ impl Probe {
                 self.timed(stream, |device| device.copy(Lane::App, host, here, bytes))?;
             let (to_device, ()) =
                 self.timed(stream, |device| device.copy(Lane::App, here, host, bytes))?;
-            // The first round touches the memory for the first time.
+            // The first round also pays for the first touch of the memory, and is not counted.
             if self.warm || k > 0 {
                 self.within.push(within);
                 self.to_host.push(to_host);
@@ -131,7 +131,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Tries the codecs on u(ts).
+    /// Times every codec on u(ts).
     pub fn codecs(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let mut trials = std::mem::take(&mut self.trials);
         let result =
@@ -164,20 +164,20 @@ impl Probe {
         Ok(())
     }
 
-    /// Fields of its own, to decode into.
+    /// Returns fields in the probe's device memory, into which codecs decompress.
     fn scratch(&self) -> Result<Vec<AppMemory>> {
         let mut fields = Vec::with_capacity(self.layout.fields.len());
         for (field, &offset) in self.layout.fields.iter().zip(&self.layout.offsets) {
             let bytes = field.bytes().unwrap_or(0);
             let address = self.device.pointer(Place::Device(offset), bytes)?;
-            // SAFETY: memory of this probe's own device, which nobody else uses and which lives as
-            // long as the probe.
+            // SAFETY: the memory belongs to this probe's device, which lives as long as the probe,
+            // and nothing else uses the memory.
             fields.push(unsafe { AppMemory::new(address.cast(), bytes as usize) });
         }
         Ok(fields)
     }
 
-    /// What was found; `None` before anything was tried.
+    /// Returns what was measured, from the medians; `None` before the first trial.
     pub fn findings(&mut self) -> Option<Findings> {
         let state = self.layout.slot_bytes as f64;
         let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
