@@ -11,7 +11,7 @@ pub struct Field {
     pub n: [u64; 3],
     /// Type of the values.
     pub scalar: Scalar,
-    /// The field whose previous time level this one is, if any.
+    /// Index of the field whose previous time level this field is; `None`: of no field.
     pub previous_of: Option<u32>,
 }
 

@@ -18,13 +18,13 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Time steps of FORWARD actions.
+    /// Number of time steps of FORWARD actions.
     forward_steps: u64,
-    /// SAVE actions.
+    /// Number of SAVE actions.
     saves: u64,
-    /// RESTORE actions.
+    /// Number of RESTORE actions.
     restores: u64,
-    /// BACKWARD actions.
+    /// Number of BACKWARD actions.
     backward_steps: u64,
     /// Restores whose snapshot was in the device cache, without a transfer.
     hits: u64,
@@ -34,9 +34,9 @@ stats! {
     prefetches: u64,
     /// Prefetches that had not ended when their restore came.
     late_prefetches: u64,
-    /// Transfers from host to device memory.
+    /// Number of transfers from host to device memory.
     h2d: u64,
-    /// Transfers from device to host memory.
+    /// Number of transfers from device to host memory.
     d2h: u64,
     /// Bytes transferred from host to device memory.
     h2d_bytes: u64,
