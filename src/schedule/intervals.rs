@@ -1,7 +1,9 @@
-//! The one shape of all generated schedules: a first sweep that saves the start of each interval,
-//! then, from the last interval to the first, Revolve inside it with the slots that it may use. One
-//! interval is Revolve; as many slots as states is store-all or zCut; one slot per interval is the
-//! published Uniform.
+//! Intervals: the form that all generated schedules have. A first sweep saves the start of each
+//! interval. Then, from the last interval to the first, Revolve (Griewank & Walther 2000) reverses
+//! each interval with the slots that are free.
+//!
+//! One interval gives Revolve itself. As many slots as states give store-all or zCut. One slot per
+//! interval gives Uniform as GPUZIP 2.x published it.
 
 use super::revolve::{self, Range};
 use super::{flags, Action, Kind};
@@ -10,23 +12,25 @@ use crate::fallible_vec;
 
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// `count` intervals that start at round(i n / count), halves to even.
+    /// `count` intervals; interval i starts at round(i n / count), where halves are rounded to
+    /// even.
     Even(u32),
-    /// Intervals of this length; the last one may be shorter.
+    /// Intervals of this many states; the last interval may be shorter.
     Length(u32),
 }
 
-/// A division of `steps` states into intervals, and the slots for each.
+/// A division of `steps` states into intervals, and the number of slots for each interval.
 #[derive(Clone, Debug)]
 pub(super) struct Intervals {
     pub steps: u32,
     spacing: Spacing,
     count: u32,
-    /// Snapshots stored at a time, at most.
+    /// The most snapshots that are stored at a time.
     snapshots: u32,
-    /// Slots inside an interval, its start's included, at most.
+    /// The most slots for one interval, including the slot of its start.
     inner: u32,
-    /// Slots of the device cache for which equally short schedules are told apart; 0: none.
+    /// Slots of the device cache for which the schedule is chosen among those with as few forward
+    /// steps; 0: no cache.
     cache: u32,
 }
 
@@ -39,13 +43,14 @@ impl Intervals {
         Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner, cache: 0 }
     }
 
-    /// The same intervals, each reversed with as few transfers through a device cache as the fewest
-    /// steps allow.
+    /// The same intervals, each reversed with as few transfers through a device cache of `cache`
+    /// slots as the fewest forward steps allow.
     pub fn through(self, cache: u32) -> Self {
         Intervals { cache, ..self }
     }
 
-    /// Whether they are spaced evenly, and their number then; or else their length.
+    /// (true, number of intervals) for evenly spaced intervals; (false, length of an interval)
+    /// else.
     pub fn spacing(&self) -> (bool, u32) {
         match self.spacing {
             Spacing::Even(count) => (true, count),
@@ -53,19 +58,20 @@ impl Intervals {
         }
     }
 
-    /// Slots inside an interval, its start's included, at most.
+    /// The most slots for one interval, including the slot of its start.
     pub fn inner(&self) -> u32 {
         self.inner
     }
 
-    /// The cache for which they are reversed.
+    /// Slots of the device cache for which the intervals are reversed; 0: no cache.
     pub fn cache(&self) -> u32 {
         self.cache
     }
 
     pub fn of_length(steps: u32, length: u32, snapshots: u32, inner: u32) -> Result<Self> {
         let count = steps.div_ceil(length);
-        // A last interval of one state is reversed from the live state: nothing of it is stored.
+        // If the last interval has one state, that state is reversed while it is live, and nothing
+        // is stored.
         let stored = count - u32::from(steps - (count - 1) * length == 1);
         if stored > snapshots {
             let least = steps.div_ceil(snapshots);
@@ -78,14 +84,14 @@ impl Intervals {
         Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner, cache: 0 })
     }
 
-    /// Even intervals, their number chosen for the fewest forward steps; all slots that are free
-    /// work inside.
+    /// Even intervals whose number gives the fewest forward steps. All free slots reverse the
+    /// current interval, up to `inner`.
     pub fn fewest_steps(steps: u32, snapshots: u32, inner: u32) -> Self {
         Self::cheapest(steps, snapshots, |count| Some(Self::even(steps, count, snapshots, inner)))
     }
 
-    /// Intervals of one length with at most `inner` slots in each (0: all that the starts leave),
-    /// chosen for the fewest forward steps.
+    /// Intervals of one length that gives the fewest forward steps, with at most `inner` slots in
+    /// each (0: all slots that the starts leave free).
     pub fn fewest_steps_fixed(steps: u32, snapshots: u32, inner: u32) -> Self {
         Self::cheapest(steps, snapshots, |count| {
             let length = steps.div_ceil(count);
@@ -95,9 +101,10 @@ impl Intervals {
         })
     }
 
-    /// The cheapest of the divisions that `make` offers. Tries every count up to 64 and then counts
-    /// 3 % apart, and refines around the best: the cost is smooth in the count, and its
-    /// evaluation is a closed form.
+    /// The division of fewest forward steps among those that `make` returns. Tries every count up
+    /// to 64, then counts 3 % apart, and then all counts near the best one. This is enough, since
+    /// the number of forward steps is a smooth function of the count; it is computed in closed
+    /// form.
     fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
         let most = snapshots.min(steps);
         let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));
@@ -130,12 +137,12 @@ impl Intervals {
         }
     }
 
-    /// Their number.
+    /// Number of intervals.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// States of interval `i`.
+    /// Number of states in interval `i`.
     pub fn length(&self, i: u32) -> u32 {
         self.start(i + 1) - self.start(i)
     }
@@ -152,9 +159,10 @@ impl Intervals {
         }
     }
 
-    /// The sum of `cost(length, slots)` over all intervals. All that have slots enough for every
-    /// state, or as many as `inner` allows, cost the same for the same length, of which there
-    /// are two at most; the others are fewer than the states of an interval.
+    /// Returns the sum of `cost(length, slots)` over all intervals. Many intervals have slots
+    /// enough for all their states, or `inner` slots. Their cost depends on their length alone, and
+    /// there are at most two lengths. The other intervals are fewer than the states of an interval,
+    /// and are summed one by one.
     fn sum(&self, cost: impl Fn(u64, u64) -> Result<u64>) -> Result<u64> {
         let (last, longest) = (self.count - 1, self.longest());
         let enough = self.inner.min(longest.max(2) - 1);
@@ -170,13 +178,14 @@ impl Intervals {
             .try_fold(same, |sum, i| Ok(sum + cost(self.length(i) as u64, self.slots(i) as u64)?))
     }
 
-    /// Plain forward steps: the sweep over all intervals but the last, and the reversal of each.
+    /// Number of forward steps: the first sweep up to the last interval, and the reversal of each
+    /// interval.
     pub fn forward_steps(&self) -> u64 {
         self.start(self.count - 1) as u64
             + self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0)
     }
 
-    /// SAVE actions: a single state that is not swept to again needs none if it is the last.
+    /// Number of SAVE actions. If the last interval has one state, that state is not saved.
     pub fn saves(&self) -> Result<u64> {
         let single = u64::from(self.length(self.count - 1) == 1);
         let saves = match self.cache {
@@ -187,35 +196,36 @@ impl Intervals {
     }
 }
 
-/// What follows once the live state has reached `goal`.
+/// What the schedule does when the live state has reached `goal`.
 #[derive(Clone, Debug)]
 enum Next {
     /// In the first sweep, at the start of the current interval.
     Start,
-    /// The top range is live at its base, or at its end if all of it is stored.
+    /// Split the top range. The live state is the range's base; if all states of the range are
+    /// stored, the live state is the range's last one.
     Split,
-    /// The live state is stored as one more of the top range.
+    /// Save the live state, one of a range whose states are all stored.
     Keep,
-    /// The live state begins the range, which is stored and reversed next.
+    /// Save the live state, which is the first one of this range, and reverse the range next.
     Save(Range),
-    /// The live state is the only one above the top range's rest.
+    /// Reverse the live state, which is the only one above the rest of the top range.
     Reverse,
-    /// The next state of the top range must be restored: its base, or its last one if all of it is
-    /// stored.
+    /// Restore the next state of the top range: the range's base; if all states of the range are
+    /// stored, its last state.
     Restore,
-    /// The schedule is over: by TERMINATE, or because there was no memory to go on.
+    /// The schedule is over, by TERMINATE, or because there was no memory to go on.
     Terminated,
 }
 
-/// The actions of `Intervals`.
+/// The actions of the schedule that `Intervals` describe.
 #[derive(Clone, Debug)]
 pub(super) struct Sweep {
     intervals: Intervals,
-    /// The interval that is swept or reversed.
+    /// Number of the interval that is swept or reversed.
     interval: u32,
-    /// Ranges being reversed, innermost last.
+    /// The ranges that are being reversed, innermost last.
     ranges: Vec<Range>,
-    /// The time step of the live state, and the one to reach before `next`.
+    /// Time step of the live state, and the time step to reach before `next`.
     live: u32,
     goal: u32,
     next: Next,
@@ -232,8 +242,8 @@ impl Sweep {
             .through(self.intervals.cache)
     }
 
-    /// Puts a range on top of the others, and gives `action` then; the action ERROR ends the
-    /// schedule if there is no memory for the range.
+    /// Puts a range on top of the others, and returns `action`. Without memory for the range,
+    /// returns the action ERROR, which ends the schedule.
     fn keep(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
         if fallible_vec::push(&mut self.ranges, range).is_ok() {
             return action;
@@ -242,8 +252,8 @@ impl Sweep {
         Some(Action::new(Kind::Error, 0))
     }
 
-    /// At an interval's start in the first sweep: saves it, and goes to the next start or begins to
-    /// reverse the last interval.
+    /// At the start of an interval in the first sweep: saves the live state, and then goes on to
+    /// the next start, or begins to reverse the last interval.
     fn start(&mut self) -> Option<Action> {
         let at = self.live;
         if self.interval + 1 < self.intervals.count {
@@ -257,8 +267,8 @@ impl Sweep {
         self.keep(range, save.then(|| Action::new(Kind::Save, at)))
     }
 
-    /// Splits the top range and heads for the split. A range with slots for all its states is
-    /// stored state by state instead.
+    /// Splits the top range and sets the split as the goal. If a range has slots for all its
+    /// states, its states are stored one by one instead.
     fn split(&mut self) -> Option<Action> {
         let top = self.ranges.last_mut()?;
         if !top.stores_all() {
@@ -282,8 +292,8 @@ impl Sweep {
         Some(Action::new(Kind::Backward, last))
     }
 
-    /// Restores the top range's base, or the start of the interval before the current one; ends
-    /// after the first interval.
+    /// Restores the base of the top range, or the start of the interval before the current one.
+    /// Returns TERMINATE after the first interval.
     fn restore(&mut self) -> Action {
         if self.ranges.is_empty() {
             if self.interval == 0 {

@@ -1,11 +1,13 @@
-//! Schedules: what an adjoint code has to do, and in which order, to visit n states backwards with
-//! few of them stored.
+//! Schedules: the actions of an adjoint code, in order, with which the code visits n states in
+//! reverse while few of them are stored.
 //!
-//! States are u(0)..u(n). `FORWARD ts` computes u(ts) from u(ts-1); `SAVE ts` stores the live state
-//! u(ts); `RESTORE ts` makes it live again; `BACKWARD ts` is the adjoint of the step ts -> ts+1 and
-//! needs u(ts) live. A schedule issues BACKWARD for n-1, ..., 0, each once. No FORWARD
-//! produces u(n). Nothing here knows of sizes or devices; every algorithm yields one action per
-//! call in O(1), with O(snapshots) memory.
+//! The states are u(0), ..., u(n). `FORWARD ts` computes u(ts) from u(ts-1). `SAVE ts` stores the
+//! live state u(ts). `RESTORE ts` makes u(ts) live again. `BACKWARD ts` is the adjoint of the step
+//! ts -> ts+1 and needs u(ts) live. A schedule has BACKWARD for n-1, ..., 0, once each. No FORWARD
+//! computes u(n).
+//!
+//! A schedule knows neither sizes nor devices. Every algorithm returns one action per call in O(1)
+//! time, with O(snapshots) memory.
 
 mod intervals;
 mod ranges;
@@ -26,7 +28,7 @@ pub use trace::Trace;
 pub use transfers::Transfers;
 pub use validate::{validate, Summary};
 
-/// What the application has to do next. The numbers are GPUZIP 2.x's.
+/// What the application does next. The values are those of GPUZIP 2.x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Kind {
@@ -44,16 +46,16 @@ pub enum Kind {
     Error = 5,
 }
 
-/// Hints that come with an action; see the constants.
+/// Flags of an action.
 pub mod flags {
-    /// FORWARD: this step was computed before in this sweep.
+    /// FORWARD: the application computed this step before in this sweep.
     pub const RECOMPUTE: u32 = 1;
-    /// BACKWARD: the first of the sweep.
+    /// BACKWARD: the first one of the sweep.
     pub const FIRST_BACKWARD: u32 = 2;
-    /// RESTORE: the snapshot is not needed again. SAVE: nobody will restore it, so nothing is
-    /// stored.
+    /// RESTORE: no later RESTORE reads the snapshot. SAVE: no RESTORE reads the snapshot, so that
+    /// nothing is stored.
     pub const LAST_USE: u32 = 4;
-    /// FORWARD: the state that it computes will be saved.
+    /// FORWARD: the next action saves the state that this action computes.
     pub const NEXT_IS_SAVE: u32 = 8;
 }
 
@@ -79,22 +81,25 @@ impl Action {
     }
 }
 
-/// The algorithm that a schedule follows. The numbers are those of `checkpointing_algorithm`.
+/// The algorithm of a schedule. The values are those of the configuration key
+/// `checkpointing_algorithm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Algorithm {
     /// A recorded schedule, read from a file.
     Trace = 0,
-    /// Binomial checkpointing: fewest recomputed steps for a number of snapshots.
+    /// Binomial checkpointing (Griewank & Walther 2000): the fewest forward steps for a number of
+    /// snapshots.
     Revolve = 1,
-    /// Checkpoints at equal distance; the slots that are free reverse each interval by Revolve.
+    /// Checkpoints at equal distances. All free slots reverse the current interval by Revolve.
     Uniform = 2,
-    /// zCut (reconstructed): chunk starts first, then every state of one chunk at a time.
+    /// zCut (reconstructed): saves the starts of the chunks first, and then every state of one
+    /// chunk at a time.
     Zcut = 3,
-    /// Checkpoints at equal distance, and a fixed number of slots that reverse each interval by
-    /// Revolve.
+    /// Checkpoints at equal distances, and a fixed number of slots with which Revolve reverses each
+    /// interval.
     TwoLevel = 5,
-    /// Every state that is needed again.
+    /// Saves every state that is needed again.
     StoreAll = 6,
 }
 
@@ -116,17 +121,17 @@ impl Algorithm {
     }
 }
 
-/// A schedule with all its parameters decided: plain data, from which the actions can be generated
-/// any number of times.
+/// A schedule with all its parameters: plain data, from which the actions can be generated any
+/// number of times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Time steps, n.
+    /// Number of time steps, n.
     pub steps: u32,
-    /// Snapshots that may be stored at one time, at most.
+    /// The most snapshots that are stored at a time.
     pub snapshots: u32,
-    /// Length of a chunk or interval; 0 where the algorithm has none.
+    /// States of a chunk or interval; 0 if the algorithm has none.
     pub chunk: u32,
     form: Form,
 }
@@ -137,16 +142,17 @@ enum Form {
     Trace(Arc<Trace>),
 }
 
-/// Time steps beyond this number do not fit the ABI's 32-bit `ts`.
+/// The most time steps: more do not fit the 32-bit `ts` of the C interface.
 pub const MAX_STEPS: u32 = i32::MAX as u32;
 
-/// Forward steps of the longest schedule that is planned, in half a minute on one core.
+/// Forward steps of the longest schedule that can be planned. Planning that one takes about half a
+/// minute on one core.
 pub const MOST_FORWARD_STEPS: u64 = 1 << 30;
 
-/// A schedule of more forward steps is planned in more than a few seconds.
+/// Forward steps from which planning takes more than a few seconds.
 const MANY_FORWARD_STEPS: u64 = 100_000_000;
 
-/// A number of time steps that schedules can be made for.
+/// Returns a valid number of time steps, or an error.
 pub fn check_steps(steps: i64) -> Result<u32> {
     match u32::try_from(steps) {
         Ok(valid) if (1..=MAX_STEPS).contains(&valid) => Ok(valid),
@@ -176,16 +182,16 @@ impl Schedule {
         }
     }
 
-    /// Revolve with `snapshots` slots, the initial state's included.
+    /// Revolve with `snapshots` slots, the slot of the initial state included.
     pub fn revolve(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
         Ok(Self::of(Algorithm::Revolve, snapshots, 0, Intervals::whole(steps, snapshots)))
     }
 
-    /// The same schedule, but of the many with as few forward steps the one that moves least
-    /// through a device cache of `cache` slots, or nearly: a few snapshots more may be saved,
-    /// of which more die in the cache. 0: the one with the fewest saves. Nothing changes for a
-    /// trace.
+    /// Chooses, among the schedules with as few forward steps, one that moves least or nearly least
+    /// through a device cache of `cache` slots. This schedule may save a few snapshots more, but
+    /// more of them have their last use in the cache. `cache` = 0 chooses the schedule with the
+    /// fewest saves. A trace stays as it is.
     pub fn through(self, cache: u32) -> Self {
         let form = match self.form {
             Form::Intervals(intervals) => Form::Intervals(intervals.through(cache)),
@@ -194,7 +200,7 @@ impl Schedule {
         Schedule { form, ..self }
     }
 
-    /// The cache for which it was made; 0: none.
+    /// Slots of the device cache for which the schedule was chosen; 0: no cache.
     pub fn cache(&self) -> u32 {
         match &self.form {
             Form::Intervals(intervals) => intervals.cache(),
@@ -202,37 +208,41 @@ impl Schedule {
         }
     }
 
-    /// Every state but the last, each saved once.
+    /// Store-all: saves every state but the last one, once each.
     pub fn store_all(steps: u32) -> Result<Self> {
         check(steps, 1)?;
         let snapshots = (steps - 1).max(1);
         Ok(Self::of(Algorithm::StoreAll, snapshots, 0, Intervals::whole(steps, snapshots)))
     }
 
-    /// Equal intervals. Of the `snapshots` slots, some hold the starts of the intervals, and all
-    /// that are free at a time reverse the current interval by Revolve; the number of intervals
-    /// is the one with the fewest forward steps.
+    /// Uniform: even intervals. Some of the `snapshots` slots hold the starts of the intervals; all
+    /// slots that are free at a time reverse the current interval by Revolve. The number of
+    /// intervals is the one with the fewest forward steps.
     pub fn uniform(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
         let intervals = Intervals::fewest_steps(steps, snapshots, u32::MAX);
         Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
     }
 
-    /// Uniform as GPUZIP 2.x's authors published it: `snapshots` checkpoints at round(i n /
-    /// snapshots), and every BACKWARD restores the last one and steps forward again. Quadratic
-    /// in the interval: a baseline for comparison.
+    /// Uniform as the authors of GPUZIP 2.x published it, a baseline for comparison: `snapshots`
+    /// checkpoints at
+    /// round(i n / snapshots).
+    /// Every BACKWARD restores the last checkpoint and computes forward again, which is quadratic
+    /// in the length of an interval.
     pub fn uniform_published(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
         let intervals = Intervals::even(steps, snapshots.min(steps), snapshots, 1);
         Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
     }
 
-    /// zCut with chunks of `chunk` states (0: the smallest m with ceil(n/m) + m <= snapshots). The
-    /// first sweep saves the start of each chunk; then, from the last chunk to the first, every
-    /// state of one chunk is saved and reversed, but for its last one, which is reversed
-    /// at once: 2n - m_last - K forward steps and n - K saves for K chunks. `snapshots` = 0 takes
-    /// as many as the chunks need. With fewer than that, the slots that there are reverse each
-    /// chunk by Revolve.
+    /// zCut with chunks of `chunk` states. `chunk` = 0 takes the smallest m with
+    /// ceil(n/m) + m <= snapshots.
+    /// The first sweep saves the start of each chunk. Then, from the last chunk to the first, every
+    /// state of a chunk is saved and reversed, except the chunk's last state, which is reversed
+    /// while it is live. K chunks, the last one of m_last states, take
+    /// 2n - m_last - K forward steps and n - K saves.
+    /// `snapshots` = 0 takes as many snapshots as the chunks need. With fewer snapshots, Revolve
+    /// reverses each chunk with the slots that there are.
     pub fn zcut(steps: u32, snapshots: u32, chunk: u32) -> Result<Self> {
         check(steps, 1)?;
         let need = |m: u32| steps.div_ceil(m) as u64 + m as u64;
@@ -255,10 +265,10 @@ impl Schedule {
         Ok(Self::of(Algorithm::Zcut, snapshots, chunk, intervals))
     }
 
-    /// Checkpoints every `chunk` states, and Revolve inside each interval with at most `inner`
-    /// slots, its checkpoint's included, and no more than the checkpoints leave of `snapshots`.
-    /// `chunk` = 0 takes the interval with the fewest forward steps, `inner` = 0 all slots that
-    /// are left.
+    /// Two-level: checkpoints every `chunk` states, and Revolve inside each interval with at most
+    /// `inner` slots. `inner` includes the slot of the interval's checkpoint, and is lowered to the
+    /// slots that the checkpoints leave of `snapshots`. `chunk` = 0 takes the interval length with
+    /// the fewest forward steps; `inner` = 0 takes all slots that are left.
     pub fn two_level(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
         check(steps, snapshots)?;
         let intervals = if chunk == 0 {
@@ -284,7 +294,7 @@ impl Schedule {
         }
     }
 
-    /// The actions from the first to TERMINATE.
+    /// Generates the actions from the first one to TERMINATE.
     pub fn actions(&self) -> Actions {
         let source = match &self.form {
             Form::Intervals(intervals) => Source::Sweep(Sweep::new(intervals.clone())),
@@ -293,7 +303,7 @@ impl Schedule {
         Actions { source, furthest: 0, reversing: false }
     }
 
-    /// SAVE and RESTORE actions, without generating the schedule where a formula exists.
+    /// Number of SAVE and RESTORE actions, by a formula where one exists.
     pub fn events(&self) -> Result<u64> {
         match &self.form {
             Form::Intervals(intervals) => Ok(intervals.saves()? + self.steps as u64 - 1),
@@ -301,8 +311,8 @@ impl Schedule {
         }
     }
 
-    /// Slots inside an interval, its start's included, at most: for two-level what it was made
-    /// with, else what its longest interval can use.
+    /// The most slots for one interval, the slot of its start included: for two-level, the number
+    /// that the schedule was made with; else the number that its longest interval can use.
     pub fn inner(&self) -> u32 {
         match &self.form {
             Form::Intervals(intervals) => intervals.slots(0).min(intervals.longest().max(2) - 1),
@@ -310,9 +320,8 @@ impl Schedule {
         }
     }
 
-    /// What the best plan moves through a device cache of `cache` slots, without making the plan:
-    /// the cache's policy is the clairvoyant one. `None` for a trace, whose snapshots may be no
-    /// stack.
+    /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
+    /// slots, without making the plan. `None` for a trace, whose snapshots may form no stack.
     pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
@@ -324,8 +333,8 @@ impl Schedule {
         }
     }
 
-    /// Refuses a schedule that nobody could run, and which would take longer to plan than anybody
-    /// waits.
+    /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps: planning and
+    /// running it would take too long.
     pub fn check_length(&self) -> Result<()> {
         let forward = self.forward_steps();
         if forward <= MOST_FORWARD_STEPS {
@@ -341,7 +350,7 @@ impl Schedule {
         )
     }
 
-    /// Why planning takes long, where it does.
+    /// A text that says why planning takes long; `None` if planning takes seconds at most.
     pub fn why_it_takes_long(&self) -> Option<String> {
         let forward = self.forward_steps();
         (forward > MANY_FORWARD_STEPS).then(|| {
@@ -355,7 +364,7 @@ impl Schedule {
         })
     }
 
-    /// Plain forward steps, without generating the schedule where a formula exists.
+    /// Number of forward steps, by a formula where one exists.
     pub fn forward_steps(&self) -> u64 {
         match &self.form {
             Form::Intervals(intervals) => intervals.forward_steps(),
@@ -364,7 +373,7 @@ impl Schedule {
     }
 }
 
-/// The actions of a schedule, one at a time.
+/// Iterates over the actions of a schedule.
 #[derive(Clone, Debug)]
 pub struct Actions {
     source: Source,

@@ -1,27 +1,28 @@
-//! Range actions: FORWARDs in a row as one, for applications that take several time steps in one
-//! call.
+//! Range actions: consecutive FORWARD actions joined into one, for applications that compute
+//! several time steps in one call.
 
 use super::{flags, Action, Actions, Kind};
 use std::iter::Peekable;
 
-/// The actions of a schedule, each with the last time step that it stands for: its own, or the end
-/// of a range of FORWARDs.
+/// The actions of a schedule, each with the last time step that the action covers: its own time
+/// step, or the end of a range of FORWARD actions.
 #[derive(Clone, Debug)]
 pub struct Ranges {
     actions: Peekable<Actions>,
     join: bool,
-    /// Where FORWARDs are joined, the next action if it was looked at.
+    /// The next action, if ranges are joined and the action was looked at.
     ahead: Option<(Action, u32)>,
 }
 
 impl Ranges {
-    /// Joins FORWARDs between which nothing else comes, if `join`. RECOMPUTE holds for all steps of
-    /// a range, which ends where that changes; NEXT_IS_SAVE for its last state.
+    /// Joins consecutive FORWARD actions if `join`. The flag RECOMPUTE holds for all steps of a
+    /// range: a range ends where the flag changes. The flag NEXT_IS_SAVE holds for the last state
+    /// of a range.
     pub fn new(actions: Actions, join: bool) -> Self {
         Ranges { actions: actions.peekable(), join, ahead: None }
     }
 
-    /// The next action and the last step of its range; it stays the next one.
+    /// The next action and the last time step of its range. The action stays the next one.
     pub fn peek(&mut self) -> Option<(Action, u32)> {
         if !self.join {
             return self.actions.peek().map(|&action| (action, action.ts));
@@ -32,14 +33,14 @@ impl Ranges {
         self.ahead
     }
 
-    /// What the next action does.
+    /// The kind of the next action, which stays the next one.
     pub fn peek_kind(&mut self) -> Option<Kind> {
         self.ahead
             .map(|(action, _)| action.kind)
             .or_else(|| self.actions.peek().map(|action| action.kind))
     }
 
-    /// The next action, if FORWARDs are joined.
+    /// Returns the next action, with FORWARD actions joined.
     fn next_joined(&mut self) -> Option<(Action, u32)> {
         if let Some(ahead) = self.ahead.take() {
             return Some(ahead);

@@ -1,14 +1,17 @@
-//! Revolve: binomial checkpointing, optimal in forward steps and, among those, in snapshot writes.
+//! Revolve: binomial checkpointing, optimal in forward steps and, among schedules with the fewest
+//! forward steps, in snapshot writes.
 //!
-//! Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Stumm & Walther, "MultiStage
-//! approaches for optimal offline checkpointing", SIAM J. Sci. Comput. 31 (2009). Written from the
-//! papers' formulas: beta(s, r) = C(s + r, s) is the longest range that `s` snapshots (the one at
-//! its start included) reverse with no step taken more than `r` times.
+//! Sources: Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000); Stumm & Walther,
+//! "MultiStage approaches for optimal offline checkpointing", SIAM J. Sci. Comput. 31 (2009).
+//! Written from the formulas of these papers. The basis is
+//! beta(s, r) = C(s + r, s),
+//! the length of the longest range that `s` snapshots (the one at the range's start included)
+//! reverse with no time step computed more than `r` times.
 
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// beta(s, r) = C(s + r, s), saturating at `u64::MAX`; 0 where an argument is negative.
+/// beta(s, r) = C(s + r, s), at most `u64::MAX`; 0 if an argument is negative.
 pub fn beta(s: i64, r: i64) -> u64 {
     if s < 0 || r < 0 {
         return 0;
@@ -24,15 +27,15 @@ pub fn beta(s: i64, r: i64) -> u64 {
     value as u64
 }
 
-/// The repetition number r(n, s): beta(s, r-1) < n <= beta(s, r), for n >= 2.
+/// The repetition number r(n, s), for n >= 2: beta(s, r-1) < n <= beta(s, r).
 fn repetitions(n: u64, s: u64) -> i64 {
     let mut depth = Depth::shallowest(s);
     depth.deepen(n);
     depth.r as i64
 }
 
-/// Least plain forward steps that reverse `n` states with `s` snapshots: t(n, s) = r n - beta(s+1,
-/// r-1).
+/// The least number of forward steps that reverse `n` states with `s` snapshots:
+/// t(n, s) = r n - beta(s+1, r-1).
 pub fn forward_steps(n: u64, s: u64) -> u64 {
     if n <= 1 {
         return 0;
@@ -45,8 +48,8 @@ pub fn forward_steps(n: u64, s: u64) -> u64 {
     r as u64 * n - beta(s as i64 + 1, r - 1)
 }
 
-/// Least snapshot writes among the schedules with `forward_steps(n, s)`, the initial state's
-/// included; 0 for a single state.
+/// The least number of snapshot writes among the schedules with `forward_steps(n, s)` steps, the
+/// write of the initial state included; 0 for a single state.
 pub fn writes(n: u64, s: u64) -> u64 {
     if n <= 1 {
         return 0;
@@ -59,14 +62,14 @@ pub fn writes(n: u64, s: u64) -> u64 {
     beta(s as i64 - 1, r - 1).max(n - beta(s as i64, r - 1))
 }
 
-/// GPUZIP 2.x's rule for the number of snapshots, whatever memory there is: the least s with
+/// The number of snapshots that GPUZIP 2.x chooses whatever memory there is: the least s with
 /// beta(s, s) >= n.
 pub fn adjust(n: u64) -> u32 {
     (1..).find(|&s| beta(s, s) >= n).map_or(1, |s| s as u32)
 }
 
-/// The repetition number of a range and beta(s, r-1), carried from range to sub-range so that each
-/// step costs O(1).
+/// The repetition number r of a range, and beta(s, r-1). Both are carried from a range to its
+/// parts, so that each action costs O(1).
 #[derive(Clone, Copy, Debug)]
 struct Depth {
     s: u64,
@@ -100,18 +103,21 @@ impl Depth {
         }
     }
 
-    /// The depth of the same r with one snapshot less.
+    /// The depth for the same r and one snapshot less.
     fn narrower(&self) -> Self {
         Depth { s: self.s - 1, r: self.r, below: self.below * self.s / (self.s + self.r - 1) }
     }
 }
 
-/// The longest range that `s` slots reverse with no step taken more than `r` times, if each piece
-/// in which all states are stored is so short that `cache` < s slots hold it; at most `limit`.
+/// The length of the longest range that `s` slots reverse with no time step computed more than `r`
+/// times, under the condition that each piece in which all states are stored fits in `cache` < s
+/// slots; at most `limit`.
 ///
-/// As beta(s, r) = beta(s-1, r) + beta(s, r-1), which ends with beta(s, 1) = s + 1, but ending with
-/// cache + 1 where s > cache. Solved: the sum of C(s - cache + k - 1, k) beta(cache, r - k) over k
-/// < r.
+/// The length follows the recurrence
+/// beta(s, r) = beta(s-1, r) + beta(s, r-1),
+/// but ends with cache + 1 instead of beta(s, 1) = s + 1 where s > cache. The solution is the sum
+/// over k < r of
+/// C(s - cache + k - 1, k) beta(cache, r - k).
 fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
     let (mut paths, mut piece, mut sum) = (1u128, beta(cache as i64, r as i64) as u128, 0u128);
     for k in 0..r {
@@ -125,8 +131,8 @@ fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
     sum as u64
 }
 
-/// Snapshot writes of a range that is split for a cache, its base's included: counted, there is no
-/// formula.
+/// Number of snapshot writes of a range that is split for a cache, the write of its base included.
+/// The splits are counted one by one, since no formula is known.
 pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     let mut sum = u64::from(len > 1);
     let mut ranges = Vec::from([Range::new(0, len as u32, slots as u32).through(cache)]);
@@ -143,18 +149,18 @@ pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// A range of states that is being reversed: `len` states from `base` on, whose first one is stored
-/// (if len > 1).
+/// A range of `len` states from `base` on that is being reversed. If `len` > 1, the first state is
+/// stored.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
     pub base: u32,
     pub len: u32,
-    /// Snapshots that the range may hold, the one at `base` included.
+    /// The most snapshots of the range, the one at `base` included.
     slots: u32,
-    /// All its states are being stored, or are.
+    /// Whether all states of the range are stored, or are being stored.
     pub stored: bool,
     depth: Depth,
-    /// Slots of the device cache through which as little as possible is to move; 0: any.
+    /// Slots of the device cache through which the range moves as little as possible; 0: no cache.
     cache: u32,
 }
 
@@ -168,17 +174,18 @@ impl Range {
         Range { base, len, slots, stored: false, depth, cache: 0 }
     }
 
-    /// The same range, split for a device cache.
+    /// The same range, split for a device cache of `cache` slots.
     pub fn through(self, cache: u32) -> Self {
         Range { cache, ..self }
     }
 
-    /// Whether it may store all its states; the last one, which is reversed at once, needs no slot.
+    /// Whether the range may store all its states. Its last state is reversed while it is live and
+    /// needs no slot.
     pub fn stores_all(&self) -> bool {
         self.slots >= self.len - 1
     }
 
-    /// Snapshots that it holds at one time, at most.
+    /// The most snapshots of the range that are stored at a time.
     pub fn used(&self) -> u32 {
         if self.len == 1 {
             0
@@ -187,16 +194,16 @@ impl Range {
         }
     }
 
-    /// Splits a range that cannot store all its states at its best next snapshot: keeps the part
-    /// below it and returns the part from it on.
+    /// Splits a range that cannot store all its states at the best place of its next snapshot.
+    /// `self` keeps the part below that snapshot; returns the part that begins with it.
     ///
-    /// With n = len, s = slots and r = r(n, s), every advance j between max(beta(s, r-2), n -
-    /// beta(s-1, r)) and min(beta(s, r-1), n - beta(s-1, r-1)) is optimal in steps. The writes
-    /// of the two parts, as functions of j, are piecewise linear with slopes -1 and 0 left and
-    /// right of `a`, and 0 and 1 left and right of `b`, so they are fewest from min(a, b) on. The
-    /// smallest such j is taken, which keeps the snapshots close together; or, for a cache, the one
-    /// that lets the lower part be reversed in pieces that fit it, as far as the steps stay the
-    /// fewest.
+    /// With n = len, s = slots and r = r(n, s), an advance j is optimal in forward steps if
+    /// max(beta(s, r-2), n - beta(s-1, r)) <= j <= min(beta(s, r-1), n - beta(s-1, r-1)).
+    /// The writes of the two parts, as functions of j, are piecewise linear: one has slope -1 left
+    /// of `a` and 0 right of `a`, the other has slope 0 left of `b` and 1 right of `b`. Their sum
+    /// is therefore least from min(a, b) on. The smallest such j is taken, which keeps the
+    /// snapshots close together. For a cache, the j is taken with which the lower part can be
+    /// reversed in pieces that fit the cache, as far as the forward steps stay the fewest.
     pub fn split(&mut self) -> Range {
         let (n, s) = (self.len as u64, self.slots as u64);
         let j = if self.slots == 1 {
@@ -240,8 +247,8 @@ impl Range {
 mod tests {
     use super::*;
 
-    /// Lexicographic minimum of (steps, writes beside the first) by dynamic programming over every
-    /// advance.
+    /// The lexicographic minimum of (forward steps, writes except the first one), by dynamic
+    /// programming over every advance.
     fn dp(n_max: usize, s_max: usize) -> Vec<Vec<(u64, u64)>> {
         let mut best = vec![vec![(0, 0); s_max + 1]; n_max + 1];
         for n in 2..=n_max {

@@ -1,16 +1,17 @@
-//! Schedules as numbers, so that ranks can agree on one, and the fingerprint that tells whether
-//! they have.
+//! Terms: a schedule as numbers, so that ranks can agree on one schedule; and the fingerprint,
+//! which shows whether all ranks have the same schedule.
 
 use super::intervals::Intervals;
 use super::{Algorithm, Form, Ranges, Schedule};
 use crate::error::{fail, Result};
 
-/// A generated schedule of any number of steps, as three numbers from 0 up to `i64::MAX`. The
-/// smallest of several schedules, number by number, has the fewest snapshots of all.
+/// A generated schedule, without its number of time steps, as three numbers from 0 to `i64::MAX`.
+/// Of several schedules, the one with the lexicographically smallest terms has the fewest
+/// snapshots.
 pub type Terms = [i64; 3];
 
 impl Schedule {
-    /// This schedule as numbers.
+    /// Returns this schedule as numbers.
     pub fn terms(&self) -> Terms {
         let head = (self.snapshots as i64) << 5 | (self.algorithm as i64) << 1;
         match &self.form {
@@ -27,8 +28,8 @@ impl Schedule {
         }
     }
 
-    /// The schedule of these numbers for `steps` time steps. A trace has its actions in a file, and
-    /// cannot be made of them.
+    /// Makes the schedule of these numbers for `steps` time steps. Fails for a trace, whose actions
+    /// are in a file.
     pub fn of_terms(steps: u32, [head, within, rest]: Terms) -> Result<Self> {
         let low = |number: i64, bits: u32| (number & ((1 << bits) - 1)) as u32;
         let Some(algorithm) = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4))
@@ -47,8 +48,9 @@ impl Schedule {
         Ok(Self::of(algorithm, snapshots, low(rest, 31), intervals.through(low(rest >> 31, 32))))
     }
 
-    /// A number of the actions as an application sees them, with or without ranges: of their kinds,
-    /// time steps, ends and flags, in their order. It takes a pass over the schedule.
+    /// A 64-bit number of all actions as the application gets them, joined into ranges if `ranges`:
+    /// of their kinds, time steps, range ends and flags, in order. Walks through the whole
+    /// schedule.
     pub fn fingerprint(&self, ranges: bool) -> u64 {
         let mixed = |hash: u64, word: u64| {
             let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -43,7 +43,8 @@ fn revolve_is_optimal_in_steps_and_writes() {
     }
 }
 
-/// The smallest advance among those that are optimal in steps and writes, by trying all of them.
+/// The smallest advance among those that are optimal in forward steps and writes, by trying all of
+/// them.
 fn smallest_best_advance(n: u64, s: u64) -> u64 {
     let cost = |j: u64| {
         let (upper, lower) = (n - j, j);
@@ -91,7 +92,7 @@ fn large_schedules_are_optimal() {
             (forward_steps(n as u64, s as u64), writes(n as u64, s as u64))
         );
     }
-    // The published counts of GPUZIP 2.x's three timed data sets.
+    // The published counts of the three data sets that GPUZIP 2.x was timed with.
     for (n, s, forwards, saves) in
         [(3001, 7, 18_004, 1285), (6751, 8, 42_568, 3432), (3751, 8, 21_252, 1716)]
     {
@@ -143,8 +144,8 @@ fn uniform_is_correct_and_not_quadratic() {
             assert!(ours.forward_steps <= published.forward_steps, "n = {n}, s = {s}");
         }
     }
-    // At least 2 sqrt(n) snapshots hold the starts and one whole interval: every state is computed
-    // at most twice.
+    // With at least 2 sqrt(n) snapshots, which hold the starts and one whole interval, every state
+    // is computed at most twice.
     for (n, s) in [(100, 20), (3751, 123), (3751, 149), (10_000, 200), (1_000_000, 2000)] {
         let summary = counts(&Schedule::uniform(n, s).unwrap());
         assert!(
@@ -153,21 +154,21 @@ fn uniform_is_correct_and_not_quadratic() {
             summary.forward_steps
         );
     }
-    // With sqrt(n), Revolve's optimum is 2.5 n already; equal intervals come within a quarter of
-    // it.
+    // With sqrt(n) snapshots, Revolve's optimum is 2.5 n. Even intervals need at most a quarter
+    // more.
     let summary = counts(&Schedule::uniform(10_000, 100).unwrap());
     assert!(
         summary.forward_steps as f64 <= 1.25 * forward_steps(10_000, 100) as f64,
         "{}",
         summary.forward_steps
     );
-    // The published reading is quadratic in the interval.
+    // Uniform as published is quadratic in the length of an interval.
     let published = counts(&Schedule::uniform_published(10_000, 100).unwrap());
     assert_eq!(published.forward_steps, 9900 + 100 * 99 * 100 / 2);
 }
 
-/// Upstream's defect 4: its Uniform went on from a state that no RESTORE had made live. The
-/// validator refuses that, and here is the count.
+/// A defect of GPUZIP 2.x: its Uniform continued from a state that no RESTORE had made live. The
+/// validator refuses such a schedule, and this test counts the RESTORE actions.
 #[test]
 fn published_uniform_restores_once_for_every_backward() {
     let actions: Vec<_> = Schedule::uniform_published(20, 4).unwrap().actions().collect();
@@ -207,7 +208,8 @@ fn zcut_has_its_published_counts() {
     }
     assert_eq!(Schedule::zcut(10_000, 200, 0).unwrap().chunk, 100);
     assert_eq!(Schedule::zcut(3751, 149, 0).unwrap().chunk, 33);
-    // Too few slots for a whole chunk: the ones there are reverse it by Revolve.
+    // Too few slots for all states of a chunk: Revolve reverses the chunk with the slots that there
+    // are.
     counts(&Schedule::zcut(200, 12, 0).unwrap());
     counts(&Schedule::zcut(200, 25, 10).unwrap());
     let error = Schedule::zcut(200, 12, 10).unwrap_err();
@@ -234,7 +236,7 @@ fn two_level_has_its_formula() {
         counts(&Schedule::two_level(n, s, 0, 0).unwrap());
     }
     assert!(Schedule::two_level(3751, 100, 26, 4).unwrap_err().message.contains("145"));
-    // More slots inside than there are left are a cap, not a demand.
+    // `inner` is a limit: more slots than the checkpoints leave are no error.
     assert_eq!(
         counts(&Schedule::two_level(100, 4, 0, 6).unwrap()),
         counts(&Schedule::two_level(100, 4, 0, 0).unwrap())
@@ -291,7 +293,7 @@ fn traces_are_read_strictly() {
     assert_eq!(Trace::load("/no/such/trace".as_ref(), None).unwrap_err().code, Code::Io);
 }
 
-/// Ranges, taken apart again.
+/// Ranges, split into single actions again.
 fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
     let steps = |(action, end): (Action, u32)| {
         let flags_at =
@@ -301,7 +303,8 @@ fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
     Ranges::new(schedule.actions(), join).flat_map(steps).collect()
 }
 
-/// Ranges are the schedule, and no two of them could be one.
+/// Checks that ranges contain the schedule's actions, and that no two consecutive ranges could be
+/// joined.
 fn check_ranges(schedule: &Schedule) {
     let actions: Vec<Action> = schedule.actions().collect();
     assert_eq!(expanded(schedule, true), actions, "{schedule:?}");
@@ -334,7 +337,7 @@ fn ranges_end_where_the_recomputed_steps_do() {
         (Kind::Forward, 1, 4, flags::RECOMPUTE),
     ];
     assert_eq!(ranges, expected);
-    // A trace that goes back before it has been everywhere.
+    // A trace that goes back before it has reached every state.
     let input = "0 SAVE\n1 FORWARD\n2 FORWARD\n0 RESTORE\n1 FORWARD\n2 FORWARD\n3 FORWARD\n3 SAVE\n3 BACKWARD\n\
                  0 RESTORE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
     let schedule = Schedule::trace(Arc::new(Trace::read(input.as_bytes(), None).unwrap()));
@@ -375,7 +378,7 @@ fn the_validator_sees_every_broken_rule() {
         assert!(validate(missing, 12, Some(3)).is_err(), "without action {i}");
         let mut doubled = good.clone();
         doubled.insert(i, good[i]);
-        // A RESTORE said twice is harmless unless its first one freed the snapshot.
+        // A second RESTORE of the same state is harmless unless the first one freed the snapshot.
         let harmless = good[i].kind == Kind::Restore && good[i].flags & flags::LAST_USE == 0;
         assert_eq!(validate(doubled, 12, Some(3)).is_ok(), harmless, "action {i} twice");
         for flag in [flags::RECOMPUTE, flags::FIRST_BACKWARD, flags::LAST_USE, flags::NEXT_IS_SAVE]
@@ -393,8 +396,8 @@ fn the_validator_sees_every_broken_rule() {
     }
 }
 
-/// A schedule that nobody could run is refused before its actions are counted one by one, with what
-/// it would take and what to do.
+/// A schedule that takes too long to run is refused before its actions are generated. The error
+/// says how many forward steps the schedule has, and what to do.
 #[test]
 fn schedules_without_end_are_refused() {
     for schedule in [Schedule::revolve(100_000, 1), Schedule::uniform_published(1_000_000, 3)] {
@@ -410,8 +413,7 @@ fn schedules_without_end_are_refused() {
     assert!(Schedule::revolve(40_000, 1).unwrap().check_length().is_ok());
 }
 
-/// One that somebody could run and that takes long to plan says so, with its number of steps and
-/// what to do.
+/// If planning takes long, a text says how many forward steps the schedule has, and what to do.
 #[test]
 fn long_planning_is_explained() {
     let why = |steps| Schedule::revolve(steps, 1).unwrap().why_it_takes_long();
@@ -424,8 +426,8 @@ fn long_planning_is_explained() {
     }
 }
 
-/// A trace has no more actions than the longest schedule with any sense: `n(n-1)/2` steps, each
-/// state saved, n restores and n adjoints.
+/// A trace has at most as many actions as the longest sensible schedule: n(n-1)/2 forward steps,
+/// each state saved, n restores and n adjoints.
 #[test]
 fn a_trace_is_no_longer_than_its_time_steps_need() {
     for n in 1..6 {

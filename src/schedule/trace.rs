@@ -1,6 +1,6 @@
-//! Recorded schedules in GPUZIP 2.x's format: one `<timestep> <ACTION>` per line, ACTION one of
-//! FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE), RESTORE, BACKWARD, FIRSTURN (= BACKWARD) and
-//! TERMINATE. Read strictly; blank lines are allowed, nothing else is.
+//! Traces: recorded schedules in the format of GPUZIP 2.x, one `<timestep> <ACTION>` per line.
+//! ACTION is FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE), RESTORE, BACKWARD, FIRSTURN (= BACKWARD) or
+//! TERMINATE. Blank lines are allowed; any other text is an error.
 
 use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
 use crate::error::{fail, Error, Result};
@@ -9,19 +9,19 @@ use crate::files;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-/// A recorded schedule, valid and with its flags.
+/// A recorded schedule that is valid and has its flags.
 #[derive(Clone, Debug)]
 pub struct Trace {
     pub(super) actions: Vec<Action>,
-    /// Its counts.
+    /// Counts of the actions and snapshots.
     pub summary: Summary,
 }
 
-/// The most actions that a trace may have, however many its time steps are.
+/// The most actions of a trace with any number of time steps.
 const MOST_ACTIONS: u64 = 1 << 28;
 
-/// The most actions that a trace of so many time steps may have: those of the longest schedule with
-/// any sense, which keeps one snapshot, computes every state from u(0) and saves whatever it
+/// The most actions of a trace with `steps` time steps: those of the longest sensible schedule,
+/// which keeps one snapshot, computes every state from u(0), and saves every state that it
 /// computes. A longer file is refused before it fills the memory.
 fn most_actions(steps: Option<u32>) -> usize {
     let n = steps.map_or(u64::MAX, u64::from);
@@ -29,8 +29,8 @@ fn most_actions(steps: Option<u32>) -> usize {
 }
 
 impl Trace {
-    /// Reads a trace file. `steps` is the number of time steps that it must reverse, or `None` to
-    /// take it from the file.
+    /// Reads a trace file. `steps` is the number of time steps that the trace must reverse; `None`
+    /// accepts any number.
     pub fn load(path: &Path, steps: Option<u32>) -> Result<Self> {
         let place = path.display();
         let file = match files::open(path, files::LARGEST_TRACE) {
@@ -41,14 +41,14 @@ impl Trace {
             .map_err(|e| e.within(format_args!("trace file {place}")))
     }
 
-    /// Reads a trace as `load` does.
+    /// Reads a trace from `input`; see `load`.
     pub fn read(mut input: impl BufRead, steps: Option<u32>) -> Result<Self> {
         let most = most_actions(steps);
         let mut actions = Vec::new();
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            // A longest valid line is far below this; a file without line ends must not fill the
+            // The longest valid line is far shorter. A file without line ends must not fill the
             // memory.
             let limit: u64 = 256;
             match io::Read::take(&mut input, limit).read_until(b'\n', &mut line) {
@@ -75,7 +75,7 @@ impl Trace {
         Self::new(actions, steps)
     }
 
-    /// Checks a sequence of actions and sets its flags.
+    /// Makes a trace of actions: checks the sequence and sets its flags.
     pub fn new(mut actions: Vec<Action>, steps: Option<u32>) -> Result<Self> {
         let reversed = actions.iter().filter(|a| a.kind == Kind::Backward).count() as u32;
         let steps = steps.unwrap_or(reversed);
@@ -86,8 +86,8 @@ impl Trace {
             return fail!(Schedule, "has no BACKWARD");
         }
         set_flags(&mut actions, steps)?;
-        // RECOMPUTE and FIRST_BACKWARD are set, as for every schedule, when the actions are
-        // generated.
+        // RECOMPUTE and FIRST_BACKWARD are set when the actions are generated, as for every
+        // schedule.
         let unchecked = std::sync::Arc::new(Trace {
             actions,
             summary: Summary { backward_steps: steps as u64, ..Summary::default() },
@@ -100,7 +100,7 @@ impl Trace {
     }
 }
 
-/// NEXT_IS_SAVE by looking one action ahead, LAST_USE by one pass from the end.
+/// Sets NEXT_IS_SAVE by looking one action ahead, and LAST_USE by one pass from the end.
 fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
     let mut needed = fallible_vec::filled(false, steps as usize)?;
     let mut next: Option<(Kind, u32)> = None;
@@ -143,7 +143,7 @@ fn parse(text: &str) -> Result<Action> {
     }
 }
 
-/// The word of an action in a trace file.
+/// The name of an action in a trace file.
 pub fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::Forward => "FORWARD",
@@ -155,7 +155,7 @@ pub fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Writes a schedule as a trace.
+/// Writes a schedule as a trace file.
 pub fn write(actions: impl IntoIterator<Item = Action>, mut out: impl Write) -> io::Result<()> {
     for action in actions {
         writeln!(out, "{} {}", action.ts, name(action.kind))?;

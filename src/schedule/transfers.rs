@@ -1,16 +1,17 @@
-//! Transfers of a schedule through a device cache, counted without its plan.
+//! Counts the transfers of a schedule through a device cache, without making its plan.
 //!
-//! The snapshots of all schedules here but traces are a stack: the last one stored is the first one
-//! that is done with. The best cache then holds the top of the stack, so that a snapshot leaves a
-//! cache of C slots when C others lie above it, is fetched at its next RESTORE, and is written once
-//! if it is ever fetched. Checked against the plans themselves.
+//! The snapshots of all generated schedules form a stack: the snapshot stored last is the first one
+//! that is not needed any more. The clairvoyant policy then keeps the top of the stack in the
+//! cache. A snapshot leaves a cache of C slots when C other snapshots lie above it; it is fetched
+//! at its next RESTORE, and is written back once if it is ever fetched. The tests compare these
+//! counts with those of plans.
 
 use super::intervals::Intervals;
 use super::revolve::Range;
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// Transfers to and from the device.
+/// Numbers of transfers to and from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
     /// Snapshots fetched from the host.
@@ -19,13 +20,13 @@ pub struct Transfers {
     pub d2h: u64,
 }
 
-/// Those of one range: its own snapshots' beside the one at its base, and how often that one is
-/// fetched after the range has begun.
+/// Transfers of one range: those of the snapshots above the range's base, and whether the snapshot
+/// at the base is fetched after the range has begun.
 fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
     let base = whole.base;
     let mut sum = Transfers::default();
     let mut base_fetched = false;
-    // Ranges and whether their base was fetched before.
+    // Ranges, each with whether the snapshot at its base was fetched before.
     let mut ranges = Vec::from([(whole, false)]);
     while let Some((mut range, mut fetched)) = ranges.pop() {
         let is_base = range.base == base;
@@ -52,7 +53,7 @@ fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
     Ok((sum, base_fetched))
 }
 
-/// Those of all intervals and of their starts, through `cache` > 0 slots.
+/// Transfers of all intervals and of their starts, through `cache` > 0 slots.
 pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfers> {
     let mut sum = Transfers::default();
     let mut highest = 0;
@@ -64,7 +65,8 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfer
             _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache)?,
         };
         last = Some(((len, slots), (inside, base_fetched)));
-        // The highest place in the stack after this start was stored and before it is restored.
+        // `highest` is the highest stack place used after this start is stored and before it is
+        // restored.
         let start_fetched = i + 1 < intervals.count() && highest > cache.saturating_add(i);
         highest = highest.max(i + Range::new(0, len, slots).used());
         sum.h2d += inside.h2d + u64::from(start_fetched);
@@ -91,7 +93,8 @@ mod tests {
             }
         }
 
-        /// Schedules for a cache are as good as all others in everything but writes, and their counts are true.
+        /// Schedules for a cache have as few forward steps and restores as all others, and their
+        /// counts are those of their plans.
         #[test]
         fn schedules_for_a_cache_are_as_short(n in 1u32..500, s in 1u32..60, m in 1u32..40, c in 1u32..12, cache in 1u32..16) {
             let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
@@ -107,9 +110,9 @@ mod tests {
         }
     }
 
-    /// Transfers, both ways together, of the smallest best advances and of those for the cache; the
-    /// third number is the least of all schedules with the fewest steps, by dynamic programming
-    /// over every advance.
+    /// Transfers in both directions together: with the smallest best advances, and with the
+    /// advances for the cache. The third number is the least of all schedules with the fewest
+    /// forward steps, found by dynamic programming over every advance.
     #[test]
     fn schedules_for_a_cache_move_least() {
         for (n, s, cache, smallest, through, least) in [

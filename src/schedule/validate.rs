@@ -1,11 +1,11 @@
-//! The validator: replays a schedule against a model application and proves that it reverses every
-//! state, each from the right one.
+//! The validator: replays a schedule against a model application and proves that the schedule
+//! reverses every state, each one while it is live.
 
 use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
 
-/// The counts of a schedule.
+/// Counts of a schedule's actions and snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// FORWARD actions.
@@ -16,17 +16,17 @@ pub struct Summary {
     pub restores: u64,
     /// BACKWARD actions.
     pub backward_steps: u64,
-    /// Snapshots stored at one time, at most. A snapshot is stored from its SAVE to its last
+    /// The most snapshots that are stored at a time. A snapshot is stored from its SAVE to its last
     /// RESTORE.
     pub max_live: u32,
     /// All actions, TERMINATE included.
     pub actions: u64,
 }
 
-/// A model application: which state is live, which ones are stored, what was reversed.
+/// A model application: which state is live, which states are stored, and which are reversed.
 struct Model {
     live: u32,
-    /// The state that BACKWARD must have next, plus one.
+    /// Time step of the next BACKWARD, plus one.
     backward: u32,
     stored: Vec<bool>,
     count: u32,
@@ -36,9 +36,9 @@ struct Model {
 }
 
 /// Replays `actions` for `steps` time steps and returns their counts, or the first broken rule with
-/// its action: every FORWARD starts from the live state, every RESTORE names a stored snapshot, no
-/// more than `limit` are stored, every BACKWARD has its state live, all n states are reversed in
-/// order, and the flags tell the truth.
+/// its action. The rules: every FORWARD starts from the live state; every RESTORE names a stored
+/// snapshot; at most `limit` snapshots are stored; every BACKWARD has its state live; all n states
+/// are reversed, in order; and the flags are true.
 pub fn validate(
     actions: impl IntoIterator<Item = Action>,
     steps: u32,
