@@ -538,8 +538,8 @@ impl Drop for Worker {
     }
 }
 
-/// Closes the queue of a worker when the worker ends, also by a panic, so that no code waits for it
-/// for ever.
+/// Closes the queue of a worker when the worker ends, by a panic or not. Without this, code that
+/// waits for the worker would wait for ever.
 struct Closing(Arc<Queue>);
 
 impl Drop for Closing {

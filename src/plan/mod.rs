@@ -36,7 +36,7 @@ pub const SPARE_SLOTS: u32 = 2;
 pub enum Policy {
     /// Belady's rule (Belady 1966): a snapshot without a later use leaves first, then the snapshot
     /// whose next use is farthest away. A snapshot is written back only if a later RESTORE fetches
-    /// it. A fetch is issued as soon as its slot is free.
+    /// the snapshot from the host. A fetch is issued as soon as its slot is free.
     Clairvoyant = 0,
     /// The published baseline of GPUZIP 2.x: the least recently used snapshot leaves, and every
     /// save is written back. A dry run (PSA) finds the prefetches. As in the code of GPUZIP 2.x, a

@@ -140,8 +140,8 @@ fn stays(
             };
             push(&mut stays, Stay { slot, since, early, read: e as u32, kept: NONE, before })?;
             *current = number;
-            // A fetched snapshot may not have arrived when the next state is saved, so it is not
-            // shared.
+            // A fetched snapshot may not have arrived when the next state is saved. Its current
+            // time level is therefore not shared with the next snapshot.
             of_state[event.ts as usize] = if event.save { number } else { NONE };
         }
         stay_of[e] = *current;

@@ -103,8 +103,7 @@ impl Intervals {
 
     /// The division of fewest forward steps among those that `make` returns. Tries every count up
     /// to 64, then counts 3 % apart, and then all counts near the best one. This is enough, since
-    /// the number of forward steps is a smooth function of the count; it is computed in closed
-    /// form.
+    /// the number of forward steps, a closed form, is a smooth function of the count.
     fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
         let most = snapshots.min(steps);
         let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));

@@ -145,8 +145,8 @@ enum Form {
 /// The most time steps: more do not fit the 32-bit `ts` of the C interface.
 pub const MAX_STEPS: u32 = i32::MAX as u32;
 
-/// Forward steps of the longest schedule that can be planned. Planning that one takes about half a
-/// minute on one core.
+/// Forward steps of the longest schedule that can be planned; planning such a schedule takes about
+/// half a minute on one core.
 pub const MOST_FORWARD_STEPS: u64 = 1 << 30;
 
 /// Forward steps from which planning takes more than a few seconds.

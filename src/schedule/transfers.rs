@@ -2,9 +2,9 @@
 //!
 //! The snapshots of all generated schedules form a stack: the snapshot stored last is the first one
 //! that is not needed any more. The clairvoyant policy then keeps the top of the stack in the
-//! cache. A snapshot leaves a cache of C slots when C other snapshots lie above it; it is fetched
-//! at its next RESTORE, and is written back once if it is ever fetched. The tests compare these
-//! counts with those of plans.
+//! cache. A snapshot leaves a cache of C slots when C other snapshots lie above that snapshot. An
+//! evicted snapshot is fetched at its next RESTORE. A snapshot is written back once, if it is ever
+//! fetched. The tests compare these counts with those of plans.
 
 use super::intervals::Intervals;
 use super::revolve::Range;

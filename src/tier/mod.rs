@@ -88,9 +88,9 @@ struct Compression {
     calls: u64,
     cache: Arena,
     pool: Arena,
-    /// The latest download, by number, that reads bytes of the cache which were freed since, and
-    /// the latest download that writes bytes of the pool which were freed since. Whoever takes such
-    /// bytes again waits for these events.
+    /// The latest download, by number, from bytes of the cache that were freed since, and the
+    /// latest download into bytes of the pool that were freed since. A lane waits for these
+    /// downloads before it writes freed bytes again.
     read: Option<(u64, Event)>,
     written: Option<(u64, Event)>,
     /// Bytes of the largest compressed snapshot of this sweep.
@@ -298,7 +298,8 @@ impl Tiers {
     }
 
     /// Stores the state u(ts), whose fields are `fields`, where `step` says. The fields are read in
-    /// the order of the application's lane: work enqueued there after this call may overwrite them.
+    /// the order of the application's lane: work enqueued on that lane after this call may
+    /// overwrite the fields.
     pub fn save(
         &mut self,
         step: Step,

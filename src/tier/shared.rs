@@ -22,8 +22,8 @@ pub(super) struct Sharing {
     /// Offset of the first place for a previous time level, in bytes, in the cache and in the pool.
     device: u64,
     host: u64,
-    /// For each place of the cache, the event after its last download, and whether a download reads
-    /// it.
+    /// For each place of the cache, the event after the last download from the place, and whether
+    /// there was a download since the last SAVE into the place.
     places: Vec<(Event, bool)>,
     /// Bytes that the plan needs in the cache and in the pool.
     bytes: (u64, u64),

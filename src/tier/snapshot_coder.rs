@@ -15,7 +15,7 @@ use crate::layout::{Layout, ALIGNMENT};
 use std::collections::VecDeque;
 
 /// Number of staging buffers on a GPU. With two buffers, the size of a snapshot is asked for at the
-/// second save after the one that made it.
+/// second save after the save that made the snapshot.
 const STAGES: usize = 2;
 /// Restores on a GPU whose reports may be unread.
 const REPORTS: usize = 64;
@@ -224,8 +224,8 @@ impl SnapshotCoder {
             Ok(())
         });
         if closed.is_err() {
-            // Without the context no driver call could release them, and a forked child must not
-            // call the driver.
+            // Without the context, no driver call could release the codec and the reports. A forked
+            // child must not call the driver.
             codec.into_iter().for_each(GpuCodec::forget);
             reports.forget();
         }

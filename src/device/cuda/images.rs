@@ -2,10 +2,11 @@
 //!
 //! The cache folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME`, else
 //! `~/.cache/gpuzip`. A file is written under another name and then renamed, so that a file is
-//! whole or does not exist; a hash in the file shows whether it is whole. If the folder cannot be
-//! written, images are not kept. Of ranks that start together on a node, one compiles and the
-//! others wait. Without NVRTC, an image from any version of NVRTC is used: `gpuzip kernels
-//! --prebuild` makes such images.
+//! whole or does not exist; a hash in the file shows whether the file is whole. If the folder
+//! cannot be written, images are not kept. Of ranks that start together on a node, one compiles and
+//! the others wait. Without NVRTC, an image from any version of NVRTC is used; such images are made
+//! by
+//! `gpuzip kernels --prebuild`.
 //!
 //! An image is machine code. The folder is therefore made with mode 0700, and the folder and its
 //! files are used only if they belong to this user or root and no other user may write to them.

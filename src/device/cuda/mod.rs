@@ -143,8 +143,8 @@ impl CudaDevice {
     }
 
     /// Adds up the seconds of the calls that have ended, and removes these calls from the list. The
-    /// last one of them stays: the next call waits for its end, and the time between the two is
-    /// measured from it.
+    /// last ended call stays: the next call waits for its end, and the time between the two calls
+    /// begins there.
     fn harvest(&mut self) -> Result<()> {
         let (mut ended, mut before) = (0usize, None);
         for call in &mut self.calls {
@@ -229,7 +229,8 @@ impl Device for CudaDevice {
             None => Ok(()),
         };
         if result.is_err() {
-            // A call whose end is not recorded would be waited for in vain: this call ends here.
+            // The end of this call was not recorded, so that later waits for the call would be in
+            // vain. The host waits for the stream here instead, and the call leaves the list.
             let _ = cu!(cuStreamSynchronize(self.stream(Lane::App)));
             self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
         }
