@@ -213,7 +213,7 @@ module gpuzip
     ! "float" or "double": the type of fields where a call gives only extents (in the GPUZIP 2.x headers). NULL: float.
     type(c_ptr) :: float_kind = c_null_ptr
     ! Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of the maximum, 1 a
-    ! fraction of the width of mean +- a number of standard deviations, 2 a number.
+    ! fraction of the width of mean +- a number of standard deviations, 2 `bitcomp_delta`.
     integer(c_int32_t) :: bitcomp_delta_config = 0
     ! Bitcomp: the fraction for `bitcomp_delta_config` 0 and 1, between 0 and 1.
     real(c_double) :: bitcomp_range_fraction = 0
@@ -287,13 +287,13 @@ module gpuzip
     ! The file of a profile, which `auto` and predictions use. It is read if it exists, and written by a session after
     ! `gpuzip_autotune`; a reader finds the whole old profile or the whole new one. NULL: none.
     type(c_ptr) :: profile_path = c_null_ptr
-    ! The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`; NULL or empty: none. In
-    ! the name, `%r` is the MPI rank, `%p` the process number and `%%` a percent sign. Without `%r` and `%p` the library
-    ! inserts before the extension: `-r<rank>` where a launcher has started several ranks, `-p<process>` in a forked
-    ! child, and `-<k>` for the k-th session of the process, k from 2 on, or the next free k if another process is
-    ! writing that file (and holds its lock, flock). An older file is replaced. The library writes the file at the end
-    ! of every shot, before TERMINATE is handed out. If a part cannot be written, a warning is logged, and the file ends
-    ! before that part as valid JSON.
+    ! The file for a timeline in Chrome's trace format, for ui.perfetto.dev and the command `gpuzip report`. NULL or
+    ! empty: no timeline. In the name, `%r` is the MPI rank, `%p` the process number and `%%` a percent sign. Without
+    ! `%r` and `%p` the library inserts before the extension: `-r<rank>` where a launcher has started several ranks,
+    ! `-p<process>` in a forked child, and `-<k>` for the k-th session of the process, k from 2 on, or the next free k
+    ! if another process is writing that file (and holds its lock, flock). An older file is replaced. The library writes
+    ! the file at the end of every shot, before TERMINATE is handed out. If a part cannot be written, a warning is
+    ! logged, and the file ends before that part as valid JSON.
     type(c_ptr) :: trace_out = c_null_ptr
     ! A directory for restart files; must be NULL (not in this version).
     type(c_ptr) :: persist_dir = c_null_ptr

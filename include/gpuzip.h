@@ -426,8 +426,8 @@ typedef struct gpuzip_config_t {
   const char *float_kind GPUZIP_DEFAULT(0);
   /*
    Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of
-   the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2 a
-   number.
+   the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2
+   `bitcomp_delta`.
    */
   int32_t bitcomp_delta_config GPUZIP_DEFAULT(0);
   /*
@@ -562,14 +562,15 @@ typedef struct gpuzip_config_t {
    */
   const char *profile_path GPUZIP_DEFAULT(0);
   /*
-   The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report` GPUZIP_DEFAULT(0);
-   NULL or empty: none. In the name, `%r` is the MPI rank, `%p` the process number and `%%` a
-   percent sign. Without `%r` and `%p` the library inserts before the extension: `-r<rank>`
-   where a launcher has started several ranks, `-p<process>` in a forked child, and `-<k>` for
-   the k-th session of the process, k from 2 on, or the next free k if another process is
-   writing that file (and holds its lock, flock). An older file is replaced. The library writes
-   the file at the end of every shot, before TERMINATE is handed out. If a part cannot be
-   written, a warning is logged, and the file ends before that part as valid JSON.
+   The file for a timeline in Chrome's trace format, for ui.perfetto.dev and the command
+   `gpuzip report`. NULL or empty: no timeline. In the name, `%r` is the MPI rank, `%p` the
+   process number and `%%` a percent sign. Without `%r` and `%p` the library inserts before the
+   extension: `-r<rank>` where a launcher has started several ranks, `-p<process>` in a forked
+   child, and `-<k>` for the k-th session of the process, k from 2 on, or the next free k if
+   another process is writing that file (and holds its lock, flock). An older file is replaced.
+   The library writes the file at the end of every shot, before TERMINATE is handed out. If a
+   part cannot be written, a warning is logged, and the file ends before that part as valid
+   JSON.
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*

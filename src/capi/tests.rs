@@ -64,7 +64,7 @@ fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> (i32
 
 fn action(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
     let mut action = gpuzip_action_t::default();
-    // SAFETY: as above.
+    // SAFETY: `action` is a live variable.
     (unsafe { gpuzip_get_action(handle, &mut action) }, action)
 }
 
@@ -900,12 +900,12 @@ fn statuses_are_the_codes_and_have_names() {
         (name(0), name(3), name(-7)),
         (c"success", c"success with a warning", c"unknown status")
     );
-    // SAFETY: as above.
+    // SAFETY: the library returns static strings.
     assert_eq!(unsafe { CStr::from_ptr(gpuzip_version()) }.to_str(), Ok(env!("CARGO_PKG_VERSION")));
     assert_eq!(gpuzip_abi_version(), crate::ABI_VERSION);
     use crate::schedule::Algorithm;
     for algorithm in Algorithm::ALL {
-        // SAFETY: as above.
+        // SAFETY: the library returns static strings.
         assert_eq!(
             unsafe { CStr::from_ptr(gpuzip_algorithm_name(algorithm as i32)) }.to_str(),
             Ok(algorithm.name())

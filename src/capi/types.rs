@@ -265,8 +265,8 @@ pub struct gpuzip_config_t {
     /// headers). NULL: float.
     pub float_kind: *const c_char,
     /// Bitcomp without `error_bound`: its quantization step delta, twice the error: 0 a fraction of
-    /// the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2 a
-    /// number.
+    /// the maximum, 1 a fraction of the width of mean +- a number of standard deviations, 2
+    /// `bitcomp_delta`.
     pub bitcomp_delta_config: i32,
     /// Bitcomp: the fraction for `bitcomp_delta_config` 0 and 1, between 0 and 1.
     pub bitcomp_range_fraction: f64,
@@ -355,14 +355,15 @@ pub struct gpuzip_config_t {
     /// written by a session after `gpuzip_autotune`; a reader finds the whole old profile or the
     /// whole new one. NULL: none.
     pub profile_path: *const c_char,
-    /// The file for a timeline in Chrome's trace format, for ui.perfetto.dev and `gpuzip report`;
-    /// NULL or empty: none. In the name, `%r` is the MPI rank, `%p` the process number and `%%` a
-    /// percent sign. Without `%r` and `%p` the library inserts before the extension: `-r<rank>`
-    /// where a launcher has started several ranks, `-p<process>` in a forked child, and `-<k>` for
-    /// the k-th session of the process, k from 2 on, or the next free k if another process is
-    /// writing that file (and holds its lock, flock). An older file is replaced. The library writes
-    /// the file at the end of every shot, before TERMINATE is handed out. If a part cannot be
-    /// written, a warning is logged, and the file ends before that part as valid JSON.
+    /// The file for a timeline in Chrome's trace format, for ui.perfetto.dev and the command
+    /// `gpuzip report`. NULL or empty: no timeline. In the name, `%r` is the MPI rank, `%p` the
+    /// process number and `%%` a percent sign. Without `%r` and `%p` the library inserts before the
+    /// extension: `-r<rank>` where a launcher has started several ranks, `-p<process>` in a forked
+    /// child, and `-<k>` for the k-th session of the process, k from 2 on, or the next free k if
+    /// another process is writing that file (and holds its lock, flock). An older file is replaced.
+    /// The library writes the file at the end of every shot, before TERMINATE is handed out. If a
+    /// part cannot be written, a warning is logged, and the file ends before that part as valid
+    /// JSON.
     pub trace_out: *const c_char,
     /// A directory for restart files; must be NULL (not in this version).
     pub persist_dir: *const c_char,

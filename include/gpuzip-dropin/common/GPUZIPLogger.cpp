@@ -27,7 +27,8 @@ class GPUZIPLogger {
     return level == NOT_CHOSEN ? DEBUG : level;
   }
 
-  /// Whether messages of level DEBUG are written; likewise the calls below for their levels.
+  /// IsDebug, IsInfo, IsWarn and IsError: whether messages of the level DEBUG, INFO, WARN or ERROR
+  /// are written.
   static bool IsDebug() { return GetLevel() <= DEBUG; }
   static bool IsInfo() { return GetLevel() <= INFO; }
   static bool IsWarn() { return GetLevel() <= WARN; }
@@ -44,8 +45,8 @@ class GPUZIPLogger {
   /// from now on, whatever their enable_compression_rate_log is.
   static void LogCompressionMetricsSwitch(bool on) { chosen().ratio_log = on ? 1 : 0; }
 
-  /// Writes a message of the application to stderr, formatted as by printf, if level DEBUG is
-  /// written; likewise the calls below for their levels. No line end is added to `message`.
+  /// Debug, Info, Warn and Error write a message of the application to stderr, formatted as by
+  /// printf, if messages of this level are written. No line end is added to `message`.
   static void Debug(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
