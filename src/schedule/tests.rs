@@ -473,3 +473,14 @@ proptest! {
         let _ = Trace::read(lines.as_bytes(), None);
     }
 }
+
+/// A trace is accepted or refused alike, whether the number of time steps is known before it is
+/// read or is what the trace reverses.
+#[test]
+fn a_trace_with_too_many_actions_is_refused_without_the_number_of_steps_too() {
+    for saves in 1..5 {
+        let text = "0 SAVE\n".repeat(saves) + "0 BACKWARD\n0 TERMINATE\n";
+        let read = |steps| Trace::read(text.as_bytes(), steps).is_ok();
+        assert_eq!((read(None), read(Some(1))), (saves < 3, saves < 3), "{saves} saves");
+    }
+}

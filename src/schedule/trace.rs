@@ -85,6 +85,13 @@ impl Trace {
         if steps == 0 {
             return fail!(Schedule, "has no BACKWARD");
         }
+        let (count, most) = (actions.len(), most_actions(Some(steps)));
+        if count > most {
+            return fail!(
+                Schedule,
+                "has {count} actions: no schedule of {steps} time steps needs more than {most}"
+            );
+        }
         set_flags(&mut actions, steps)?;
         // RECOMPUTE and FIRST_BACKWARD are set when the actions are generated, as for every
         // schedule.
