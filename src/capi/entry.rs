@@ -5,6 +5,7 @@ use super::float;
 use super::types::*;
 use crate::error::{self, fail, Code, Error, Result};
 use crate::reserve;
+use crate::schedule::Algorithm;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -182,14 +183,11 @@ pub extern "C" fn gpuzip_abi_version() -> u32 {
 #[no_mangle]
 pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
     let name = match algorithm {
-        GPUZIP_ALGORITHM_TRACE => c"trace",
-        GPUZIP_ALGORITHM_REVOLVE => c"revolve",
-        GPUZIP_ALGORITHM_UNIFORM => c"uniform",
-        GPUZIP_ALGORITHM_ZCUT => c"zcut",
         GPUZIP_ALGORITHM_AUTO => c"auto",
-        GPUZIP_ALGORITHM_TWO_LEVEL => c"two-level",
-        GPUZIP_ALGORITHM_STORE_ALL => c"store-all",
-        _ => c"unknown",
+        number => {
+            let known = Algorithm::ALL.into_iter().find(|algorithm| *algorithm as i32 == number);
+            known.map_or(c"unknown", Algorithm::c_name)
+        }
     };
     name.as_ptr()
 }

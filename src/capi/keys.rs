@@ -3,9 +3,11 @@
 
 use super::defaults::DEFAULT;
 use super::types::*;
+use crate::codec::Method;
 use crate::config::shown;
 use crate::error::{fail, Result};
 use crate::numbers;
+use crate::schedule::Algorithm;
 use std::ffi::{c_char, CStr};
 
 /// A key: a field of `gpuzip_config_t` that files and variables may set.
@@ -66,27 +68,33 @@ const COUNT: Allowed = Numbers(0.0, i32::MAX as f64);
 const POSITIVE: Allowed = Numbers(0.0, f64::MAX);
 const NO_YES: Allowed =
     Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
-const ALGORITHMS: Allowed = Names(&[
-    ("trace", GPUZIP_ALGORITHM_TRACE),
-    ("revolve", GPUZIP_ALGORITHM_REVOLVE),
-    ("uniform", GPUZIP_ALGORITHM_UNIFORM),
-    ("zcut", GPUZIP_ALGORITHM_ZCUT),
-    ("auto", GPUZIP_ALGORITHM_AUTO),
-    ("two-level", GPUZIP_ALGORITHM_TWO_LEVEL),
-    ("store-all", GPUZIP_ALGORITHM_STORE_ALL),
-]);
-const CODECS: Allowed = Codecs(&[
-    ("none", 0),
-    ("zfp", 1),
-    ("cuzfp", 1),
-    ("bitcomp", 2),
-    ("cuszp", 3),
-    ("lorenzo", 4),
-    ("dct", 5),
-    ("fp16", 6),
-    ("bfp", 7),
-    ("auto", GPUZIP_COMPRESSOR_AUTO),
-]);
+/// The algorithms at their numbers, and `auto` at the number between them.
+const ALGORITHMS: Allowed = Names(&{
+    let mut names = [("auto", GPUZIP_ALGORITHM_AUTO); Algorithm::ALL.len() + 1];
+    let mut k = 0;
+    while k < Algorithm::ALL.len() {
+        let algorithm = Algorithm::ALL[k];
+        names[algorithm as usize] = (algorithm.name(), algorithm as i32);
+        k += 1;
+    }
+    names
+});
+/// The codecs in the order of their numbers, zfp under a second name as well, and `auto`.
+const CODECS: Allowed = Codecs(&{
+    let mut names = [("auto", GPUZIP_COMPRESSOR_AUTO); Method::ALL.len() + 2];
+    let (mut k, mut next) = (0, 0);
+    while k < Method::ALL.len() {
+        let number = Method::ALL[k].number() as i32;
+        names[next] = (Method::ALL[k].name(), number);
+        next += 1;
+        if number == GPUZIP_COMPRESSOR_ZFP {
+            names[next] = ("cuzfp", number);
+            next += 1;
+        }
+        k += 1;
+    }
+    names
+});
 
 keys! {
     checkpointing_algorithm: Int, "", ALGORITHMS, "the schedule of snapshots; auto: the one that is predicted to be fastest";

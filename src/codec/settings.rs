@@ -70,7 +70,7 @@ impl Method {
     ];
 
     /// Returns the number of the codec, as in the configuration key `compressor`.
-    pub fn number(&self) -> u8 {
+    pub const fn number(&self) -> u8 {
         match self {
             Method::None => 0,
             Method::Zfp { .. } => 1,
@@ -85,7 +85,7 @@ impl Method {
     }
 
     /// Returns the name of the codec in configuration files and on the command line.
-    pub fn name(&self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Method::None => "none",
             Method::Zfp { .. } => "zfp",

@@ -19,6 +19,7 @@ mod validate;
 
 use crate::error::{fail, Result};
 use intervals::{Intervals, Sweep};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 pub use ranges::Ranges;
@@ -109,14 +110,22 @@ impl Algorithm {
         [Self::Trace, Self::Revolve, Self::Uniform, Self::Zcut, Self::TwoLevel, Self::StoreAll];
 
     /// The name that the command line and the configuration use.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
+        match self.c_name().to_str() {
+            Ok(name) => name,
+            Err(_) => "",
+        }
+    }
+
+    /// The same name as a C string, which `gpuzip_algorithm_name` returns.
+    pub const fn c_name(self) -> &'static CStr {
         match self {
-            Self::Trace => "trace",
-            Self::Revolve => "revolve",
-            Self::Uniform => "uniform",
-            Self::Zcut => "zcut",
-            Self::TwoLevel => "two-level",
-            Self::StoreAll => "store-all",
+            Self::Trace => c"trace",
+            Self::Revolve => c"revolve",
+            Self::Uniform => c"uniform",
+            Self::Zcut => c"zcut",
+            Self::TwoLevel => c"two-level",
+            Self::StoreAll => c"store-all",
         }
     }
 }
