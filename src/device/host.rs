@@ -5,8 +5,9 @@
 //! that such a link would need. This simulates the balance of an accelerator on a machine without
 //! one.
 
+use super::cuda::Launcher;
 use super::overlap::touches;
-use super::recorder::{Log, Teller};
+use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Pages, Slab, Toucher};
 use super::thread::Thread;
 use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
@@ -237,14 +238,6 @@ impl Device for HostDevice {
         self.queue(lane).map_or(Ok(()), |queue| queue.wait(sequence))
     }
 
-    fn launches(&self, _: Lane) -> Result<super::cuda::Queue> {
-        fail!(Unsupported, "the host backend runs no kernels")
-    }
-
-    fn run(&mut self, _: &mut dyn FnMut(&super::cuda::Queue, u32) -> Result<()>) -> Result<()> {
-        fail!(Unsupported, "the host backend runs no kernels")
-    }
-
     fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
         Ok(0.0)
     }
@@ -263,7 +256,9 @@ impl Device for HostDevice {
     fn traffic(&self) -> Traffic {
         self.traffic
     }
+}
 
+impl Recorder for HostDevice {
     fn stalled(&mut self) -> Result<f64> {
         Ok(self.stalled)
     }
@@ -329,6 +324,8 @@ impl Device for HostDevice {
         }
     }
 }
+
+impl Launcher for HostDevice {}
 
 impl Drop for HostDevice {
     fn drop(&mut self) {

@@ -15,15 +15,14 @@ mod thread;
 
 use crate::error::Result;
 use crate::layout::Field;
-use crate::trace::{Label, Span};
-use cuda::Queue;
+use cuda::Launcher;
 use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
 pub use host::HostDevice;
 pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
-pub use recorder::Coding;
+pub use recorder::{Coding, Recorder};
 pub use rows::Rows;
 pub use slab::Pages;
 pub(crate) use slab::Slab;
@@ -164,7 +163,7 @@ impl Traffic {
 }
 
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
-pub trait Device: Send {
+pub trait Device: Recorder + Launcher + Send {
     /// Allocates the device slab of `bytes` bytes. Call this once, before any copy.
     fn reserve_device(&mut self, bytes: u64) -> Result<()>;
 
@@ -208,14 +207,6 @@ pub trait Device: Send {
     /// and `leave`.
     fn finish(&mut self, event: Event) -> Result<()>;
 
-    /// The queue of `lane` on which kernels are enqueued. Call this between `enter` and `leave`.
-    fn launches(&self, lane: Lane) -> Result<Queue>;
-
-    /// Calls `body` with a queue that has no other work, and with the architecture for which
-    /// kernels have to be compiled. Returns when all work that `body` enqueued has ended. Call this
-    /// outside `enter` and `leave`.
-    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()>;
-
     /// Bounds how far the host runs ahead of the device. Before the application gets its action
     /// `it`, blocks the calling thread until all actions up to `it - ahead` have ended on the
     /// stream of the last call. Returns the seconds of this wait; 0 before the first call.
@@ -232,47 +223,4 @@ pub trait Device: Send {
 
     /// Bytes that were copied since the device was made.
     fn traffic(&self) -> Traffic;
-
-    /// Seconds in which the application's stream was between `enter` and `leave`.
-    fn stalled(&mut self) -> Result<f64>;
-
-    /// Switches measuring the time between calls on or off.
-    fn time_gaps(&mut self, on: bool);
-
-    /// Seconds of the application's stream between consecutive calls: from the end of the previous
-    /// call to the begin of each call, in order. Returns one number for each call that has ended
-    /// since this function was last asked; NaN for the first call.
-    fn gaps(&mut self) -> Result<Vec<f64>>;
-
-    /// Begins the coding work `coding` on the application's lane. Call this between `enter` and
-    /// `leave`.
-    fn begin_coding(&mut self, coding: Coding) -> Result<()>;
-
-    /// Marks the end of the coding work that `begin_coding` began on the application's lane.
-    fn end_coding(&mut self) -> Result<()>;
-
-    /// Seconds in which the application's stream compressed, and in which it decompressed.
-    fn coded(&mut self) -> Result<(f64, f64)>;
-
-    /// Starts keeping spans. Without this call no spans are kept, and the next three functions do
-    /// nothing.
-    fn keep_spans(&mut self) -> Result<()>;
-
-    /// Tells that the application begins `action`, outside a call. If the action's row is that of
-    /// computation, the application computes until its next call or action. `None`: the sweep is
-    /// over.
-    fn begin_action(&mut self, action: Option<Label>) -> Result<()>;
-
-    /// Names the state `ts` as the subject of all copies and coding work from here on.
-    fn concerns(&mut self, ts: i64);
-
-    /// Returns the spans that have ended since this function was last called; in each row in order.
-    fn spans(&mut self) -> Result<Vec<Span>>;
-
-    /// Stops keeping spans.
-    fn close_spans(&mut self);
-
-    /// Blocks the calling thread until all spans that have begun have ended. Call this outside
-    /// `enter` and `leave`.
-    fn finish_spans(&mut self) -> Result<()>;
 }

@@ -67,6 +67,77 @@ impl Subject {
     }
 }
 
+/// What a device tells of time: seconds of the application's stream, and the spans of a timeline. A
+/// device that measures nothing takes these functions as they are.
+pub trait Recorder {
+    /// Seconds in which the application's stream was between `enter` and `leave`.
+    fn stalled(&mut self) -> Result<f64> {
+        Ok(0.0)
+    }
+
+    /// Switches measuring the time between calls on or off.
+    fn time_gaps(&mut self, on: bool) {
+        let _ = on;
+    }
+
+    /// Seconds of the application's stream between consecutive calls: from the end of the previous
+    /// call to the begin of each call, in order. Returns one number for each call that has ended
+    /// since this function was last asked; NaN for the first call.
+    fn gaps(&mut self) -> Result<Vec<f64>> {
+        Ok(Vec::new())
+    }
+
+    /// Begins the coding work `coding` on the application's lane. Call this between `enter` and
+    /// `leave`.
+    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+        let _ = coding;
+        Ok(())
+    }
+
+    /// Marks the end of the coding work that `begin_coding` began on the application's lane.
+    fn end_coding(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Seconds in which the application's stream compressed, and in which it decompressed.
+    fn coded(&mut self) -> Result<(f64, f64)> {
+        Ok((0.0, 0.0))
+    }
+
+    /// Starts keeping spans. Without this call no spans are kept, and the next three functions do
+    /// nothing.
+    fn keep_spans(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells that the application begins `action`, outside a call. If the action's row is that of
+    /// computation, the application computes until its next call or action. `None`: the sweep is
+    /// over.
+    fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
+        let _ = action;
+        Ok(())
+    }
+
+    /// Names the state `ts` as the subject of all copies and coding work from here on.
+    fn concerns(&mut self, ts: i64) {
+        let _ = ts;
+    }
+
+    /// Returns the spans that have ended since this function was last called; in each row in order.
+    fn spans(&mut self) -> Result<Vec<Span>> {
+        Ok(Vec::new())
+    }
+
+    /// Stops keeping spans.
+    fn close_spans(&mut self) {}
+
+    /// Blocks the calling thread until all spans that have begun have ended. Call this outside
+    /// `enter` and `leave`.
+    fn finish_spans(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Spans that have ended.
 pub struct Log {
     origin: Instant,

@@ -2,7 +2,7 @@
 
 use super::driver::{self, cu, status};
 use super::images::{self, Source};
-use crate::device::Stream;
+use crate::device::{Lane, Stream};
 use crate::error::{fail, Result};
 use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
@@ -10,6 +10,24 @@ use std::ffi::{c_void, CStr};
 /// The most blocks of a launch. CUDA allows far more in one dimension; kernels loop over the values
 /// that are left.
 const MOST_BLOCKS: u64 = 1 << 20;
+
+/// What a device offers to codecs that run as CUDA kernels. Other devices take these functions as
+/// they are.
+pub trait Launcher {
+    /// The queue of `lane` on which kernels are enqueued. Call this between `enter` and `leave`.
+    fn launches(&self, lane: Lane) -> Result<Queue> {
+        let _ = lane;
+        fail!(Unsupported, "this backend runs no kernels")
+    }
+
+    /// Calls `body` with a queue that has no other work, and with the architecture for which
+    /// kernels have to be compiled. Returns when all work that `body` enqueued has ended. Call this
+    /// outside `enter` and `leave`.
+    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
+        let _ = body;
+        fail!(Unsupported, "this backend runs no kernels")
+    }
+}
 
 /// A kernel image that is loaded in a context.
 pub struct Module(CUmodule);

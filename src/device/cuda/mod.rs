@@ -14,7 +14,7 @@ mod nvrtc;
 mod timers;
 
 use super::overlap::touches;
-use super::{AppMemory, Coding, Device, Event, Lane, Place, Stream, Traffic};
+use super::{AppMemory, Coding, Device, Event, Lane, Place, Recorder, Stream, Traffic};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
@@ -31,7 +31,7 @@ pub use driver::{
     current_device, devices, free_memory, is_started, may_have_device, require_device, DeviceInfo,
 };
 pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
-pub use launch::{Argument, Function, Module, Queue};
+pub use launch::{Argument, Function, Launcher, Module, Queue};
 pub use memory::{locate, Location};
 pub(crate) use memory::{DeviceSlab, HostSlab};
 
@@ -299,17 +299,6 @@ impl Device for CudaDevice {
         }
     }
 
-    fn launches(&self, lane: Lane) -> Result<Queue> {
-        Ok(Queue::new(Stream(self.stream(lane).cast())))
-    }
-
-    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
-        self.process.check()?;
-        let _current = Current::new(self.context)?;
-        let result = body(&self.launches(Lane::Upload)?, self.architecture);
-        cu!(cuStreamSynchronize(self.upload)).and(result)
-    }
-
     fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64> {
         match self.app {
             Some(stream) if self.marks.are_due(it, ahead) => {
@@ -350,7 +339,9 @@ impl Device for CudaDevice {
     fn traffic(&self) -> Traffic {
         self.traffic
     }
+}
 
+impl Recorder for CudaDevice {
     fn stalled(&mut self) -> Result<f64> {
         let _current = Current::new(self.context)?;
         self.harvest()?;
@@ -421,6 +412,19 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         self.timers.finish()?;
         self.harvest()
+    }
+}
+
+impl Launcher for CudaDevice {
+    fn launches(&self, lane: Lane) -> Result<Queue> {
+        Ok(Queue::new(Stream(self.stream(lane).cast())))
+    }
+
+    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
+        self.process.check()?;
+        let _current = Current::new(self.context)?;
+        let result = body(&self.launches(Lane::Upload)?, self.architecture);
+        cu!(cuStreamSynchronize(self.upload)).and(result)
     }
 }
 
