@@ -187,6 +187,17 @@ pub trait Device: Recorder + Launcher + Send {
     /// Whether a field of the application overlaps the device slab or the host slab.
     fn owns(&self, field: AppMemory) -> bool;
 
+    /// Moves `bytes` bytes within the host slab, from offset `from` to offset `to`; the two ranges
+    /// may overlap. The lanes have no work: `synchronize` has returned, and nothing came after it.
+    fn move_in_pool(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        let from = self.pointer(Place::Host(from), bytes)?;
+        let to = self.pointer(Place::Host(to), bytes)?;
+        // SAFETY: `pointer` has checked that both ranges lie in the host slab, which no lane reads
+        // or writes now. `ptr::copy` allows the two ranges to overlap.
+        unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes as usize) };
+        Ok(())
+    }
+
     /// Makes an event. A wait for an event that was never recorded ends at once.
     fn event(&mut self) -> Result<Event>;
 

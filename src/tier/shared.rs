@@ -8,17 +8,18 @@
 //! TERMINATE.
 
 use super::field_checksums::FieldChecksums;
-use super::{Saved, Tiers};
+use super::slots::{Saved, Slots};
+use super::{PreviousLevels, Store};
 use crate::device::{AppMemory, Event, Lane, Place};
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::fallible_vec;
 use crate::layout::{Levels, PreviousField};
 use crate::plan::{Plan, PreviousLevel, Step, NONE};
 
 /// What tiers with shared time levels have beside slots.
-pub(super) struct Sharing {
+pub struct Shared {
     levels: Levels,
-    pub(super) checksums: FieldChecksums,
+    checksums: FieldChecksums,
     /// Offset of the first place for a previous time level, in bytes, in the cache and in the pool.
     device: u64,
     host: u64,
@@ -29,43 +30,14 @@ pub(super) struct Sharing {
     bytes: (u64, u64),
 }
 
-/// Where the previous time level of one snapshot is, in the cache and in the pool.
-pub type PreviousLevels = (PreviousLevel, PreviousLevel);
-
-impl Sharing {
+impl Shared {
     pub fn new(levels: Levels, checksums: FieldChecksums) -> Self {
-        Sharing { levels, checksums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
+        Shared { levels, checksums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
     }
 
     /// Bytes of a slot.
     pub fn own_bytes(&self) -> u64 {
         self.levels.own_bytes
-    }
-
-    /// Bytes that the plan needs in the cache and in the pool.
-    pub fn bytes(&self) -> (u64, u64) {
-        self.bytes
-    }
-
-    /// Replaces the plan. `event` creates an event of the device.
-    pub fn fit(&mut self, plan: &Plan, event: &mut dyn FnMut() -> Result<Event>) -> Result<()> {
-        let (device, host) = plan.places();
-        for _ in self.places.len()..device as usize {
-            fallible_vec::push(&mut self.places, (event()?, false))?;
-        }
-        let of = |count: u32, bytes: u64| u64::from(count) * bytes;
-        let Levels { own_bytes, previous_bytes, .. } = self.levels;
-        (self.device, self.host) =
-            (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
-        self.bytes = (
-            self.device + of(device, previous_bytes) + self.checksums.device_bytes(),
-            self.host + of(host, previous_bytes),
-        );
-        Ok(())
-    }
-
-    pub fn empty(&mut self) {
-        self.places.iter_mut().for_each(|place| place.1 = false);
     }
 
     /// The place of each field of the previous time level of a snapshot in the cache, with the
@@ -93,104 +65,62 @@ impl Sharing {
         };
         fields.iter().filter_map(place).collect()
     }
-}
-
-impl Tiers {
-    fn sharing(&mut self) -> Result<&mut Sharing> {
-        match &mut self.sharing {
-            Some(sharing) => Ok(sharing),
-            None => fail!(State, "no time levels"),
-        }
-    }
-
-    fn field_bytes(&self, i: usize) -> u64 {
-        self.layout.fields[i].bytes().unwrap_or(0)
-    }
 
     /// Copies a state's own fields from the application to a slot (`save`) or back.
-    fn copy_own(&mut self, fields: &[AppMemory], slot: Place, save: bool) -> Result<()> {
-        for (i, at) in self.sharing()?.levels.own.clone() {
-            let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), self.field_bytes(i));
-            let (to, from) = if save { (slot, app) } else { (app, slot) };
-            self.device.copy(Lane::App, to, from, bytes)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn save_shared(
+    fn copy_own(
         &mut self,
-        step: Step,
-        previous_levels: PreviousLevels,
-        ts: i64,
+        slots: &mut Slots,
         fields: &[AppMemory],
+        slot: Place,
+        save: bool,
     ) -> Result<()> {
-        self.clear_for_save(step)?;
-        self.store_in_pool(step, ts);
-        if let PreviousLevel::Place(k) = previous_levels.0 {
-            self.clear_place(Lane::App, k)?;
+        for (i, at) in self.levels.own.clone() {
+            let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), slots.field_bytes(i));
+            let (to, from) = if save { (slot, app) } else { (app, slot) };
+            slots.device.copy(Lane::App, to, from, bytes)?;
         }
-        let cached = step.slot != NONE;
-        let slot = if cached { self.in_slot(step.slot, 0) } else { self.in_pool(step.host) };
-        self.copy_own(fields, slot, true)?;
-        self.keep_sums(fields, slot)?;
-        match if cached { previous_levels.0 } else { previous_levels.1 } {
-            PreviousLevel::Slot(other) => self.compare(ts, fields, other, cached)?,
-            past => {
-                let to = if cached {
-                    self.sharing()?.in_cache(past)
-                } else {
-                    self.sharing()?.in_pool(past)
-                };
-                for (i, to) in to {
-                    self.device.copy(Lane::App, to, Place::App(fields[i]), self.field_bytes(i))?;
-                }
-            }
-        }
-        if cached && step.host != NONE {
-            self.write_back_shared(step, previous_levels, ts, fields)?;
-        } else if let Some(slot) = self.cache.get_mut(step.slot as usize) {
-            slot.reading = false;
-        }
-        let of = if cached { previous_levels.0 } else { previous_levels.1 };
-        let levels = &self.sharing()?.levels;
-        let bytes = levels.own_bytes
-            + if matches!(of, PreviousLevel::Slot(_)) { 0 } else { levels.previous_bytes };
-        self.saved.push(Saved { ts, bytes, written: step.host != NONE });
         Ok(())
     }
 
     /// Makes `lane` wait until the last download from place `k` of the cache has ended.
-    fn clear_place(&mut self, lane: Lane, k: u32) -> Result<()> {
-        let (read, reading) = self.sharing()?.places[k as usize];
+    fn clear_place(&mut self, slots: &mut Slots, lane: Lane, k: u32) -> Result<()> {
+        let (read, reading) = self.places[k as usize];
         if reading {
-            self.device.wait(lane, read)?;
+            slots.device.wait(lane, read)?;
         }
         if lane == Lane::App {
-            self.sharing()?.places[k as usize].1 = false;
+            self.places[k as usize].1 = false;
         }
         Ok(())
     }
 
     /// Stores in `slot` the checksums of those fields that are the previous time level of the next
     /// state.
-    fn keep_sums(&mut self, fields: &[AppMemory], slot: Place) -> Result<()> {
-        let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
+    fn keep_sums(&mut self, slots: &mut Slots, fields: &[AppMemory], slot: Place) -> Result<()> {
+        let Shared { levels, checksums, .. } = self;
         levels.past.iter().try_for_each(|past| {
-            checksums.keep(&mut *self.device, fields[past.present], slot.plus(past.sum))
+            checksums.keep(&mut *slots.device, fields[past.present], slot.plus(past.sum))
         })
     }
 
     /// Compares the previous time level of state `ts` with the checksums of the snapshot one time
     /// step before, which is in slot `other` of the cache or of the pool. This call first waits on
     /// the application's lane for the download into a pool slot.
-    fn compare(&mut self, ts: i64, fields: &[AppMemory], other: u32, in_cache: bool) -> Result<()> {
+    fn compare(
+        &mut self,
+        slots: &mut Slots,
+        ts: i64,
+        fields: &[AppMemory],
+        other: u32,
+        in_cache: bool,
+    ) -> Result<()> {
         if !in_cache {
-            self.device.wait(Lane::App, self.pool[other as usize].written)?;
+            slots.device.wait(Lane::App, slots.pool[other as usize].written)?;
         }
-        let Some(Sharing { levels, checksums, .. }) = &mut self.sharing else { return Ok(()) };
+        let Shared { levels, checksums, .. } = self;
         let at = u64::from(other) * levels.own_bytes;
         let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
-        let device = &mut *self.device;
+        let device = &mut *slots.device;
         levels.past.iter().try_for_each(|past| {
             checksums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field)
         })
@@ -200,117 +130,206 @@ impl Tiers {
     /// only if the plan gives it a place of its own in the pool.
     fn write_back_shared(
         &mut self,
+        slots: &mut Slots,
         step: Step,
         previous_levels: PreviousLevels,
         ts: i64,
         fields: &[AppMemory],
     ) -> Result<()> {
-        let (from, to) = (
-            self.sharing()?.in_cache(previous_levels.0),
-            self.sharing()?.in_pool(previous_levels.1),
-        );
+        let (from, to) = (self.in_cache(previous_levels.0), self.in_pool(previous_levels.1));
         if let (PreviousLevel::Slot(other), false) =
             (previous_levels.1, matches!(previous_levels.0, PreviousLevel::Slot(_)))
         {
-            self.compare(ts, fields, other, false)?;
+            self.compare(slots, ts, fields, other, false)?;
         }
-        self.device.record(Lane::App, self.app)?;
-        self.device.wait(Lane::Download, self.app)?;
-        let own_bytes = self.sharing()?.own_bytes();
-        self.device.copy(
+        slots.device.record(Lane::App, slots.app)?;
+        slots.device.wait(Lane::Download, slots.app)?;
+        let own_bytes = self.own_bytes();
+        slots.device.copy(
             Lane::Download,
-            self.in_pool(step.host),
-            self.in_slot(step.slot, 0),
+            slots.in_pool(step.host),
+            slots.in_slot(step.slot, 0),
             own_bytes,
         )?;
         if let PreviousLevel::Place(_) = previous_levels.1 {
             for (&(i, to), &(_, from)) in to.iter().zip(&from) {
-                self.device.copy(Lane::Download, to, from, self.field_bytes(i))?;
+                slots.device.copy(Lane::Download, to, from, slots.field_bytes(i))?;
             }
         }
-        self.read_by_download(step.slot)?;
+        self.read_by_download(slots, step.slot)?;
         match previous_levels.0 {
-            PreviousLevel::Slot(other) => self.read_by_download(other)?,
+            PreviousLevel::Slot(other) => self.read_by_download(slots, other)?,
             PreviousLevel::Place(k) => {
-                let read = self.sharing()?.places[k as usize].0;
-                self.device.record(Lane::Download, read)?;
-                self.sharing()?.places[k as usize].1 = true;
+                let read = self.places[k as usize].0;
+                slots.device.record(Lane::Download, read)?;
+                self.places[k as usize].1 = true;
             }
             PreviousLevel::Nowhere => {}
         }
-        self.device.record(Lane::Download, self.pool[step.host as usize].written)
+        slots.device.record(Lane::Download, slots.pool[step.host as usize].written)
     }
 
     /// Records on the download lane that all downloads so far read cache slot `slot`.
-    fn read_by_download(&mut self, slot: u32) -> Result<()> {
-        let slot = &mut self.cache[slot as usize];
+    fn read_by_download(&mut self, slots: &mut Slots, slot: u32) -> Result<()> {
+        let slot = &mut slots.cache[slot as usize];
         slot.reading = true;
-        self.device.record(Lane::Download, slot.read)
+        slots.device.record(Lane::Download, slot.read)
     }
 
     /// Makes `lane` wait for the downloads into pool slot `host` and, if the snapshot's previous
     /// time level lies in another pool slot, into that slot.
-    fn await_pool(&mut self, lane: Lane, host: u32, past: PreviousLevel) -> Result<()> {
-        self.device.wait(lane, self.pool[host as usize].written)?;
+    fn await_pool(
+        &mut self,
+        slots: &mut Slots,
+        lane: Lane,
+        host: u32,
+        past: PreviousLevel,
+    ) -> Result<()> {
+        slots.device.wait(lane, slots.pool[host as usize].written)?;
         match past {
-            PreviousLevel::Slot(other) => self.device.wait(lane, self.pool[other as usize].written),
+            PreviousLevel::Slot(other) => {
+                slots.device.wait(lane, slots.pool[other as usize].written)
+            }
             _ => Ok(()),
         }
     }
+}
 
-    pub(super) fn fetch_shared(
+impl Store for Shared {
+    fn fit(&mut self, slots: &mut Slots, plan: &Plan) -> Result<()> {
+        let (device, host) = plan.places();
+        for _ in self.places.len()..device as usize {
+            fallible_vec::push(&mut self.places, (slots.device.event()?, false))?;
+        }
+        let of = |count: u32, bytes: u64| u64::from(count) * bytes;
+        let Levels { own_bytes, previous_bytes, .. } = self.levels;
+        (self.device, self.host) =
+            (of(plan.device_slots, own_bytes), of(plan.host_slots, own_bytes));
+        self.bytes = (
+            self.device + of(device, previous_bytes) + self.checksums.device_bytes(),
+            self.host + of(host, previous_bytes),
+        );
+        Ok(())
+    }
+
+    fn empty(&mut self, slots: &mut Slots) {
+        slots.empty(Some(self.own_bytes()));
+        self.places.iter_mut().for_each(|place| place.1 = false);
+    }
+
+    fn save(
         &mut self,
+        slots: &mut Slots,
+        step: Step,
+        previous_levels: PreviousLevels,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        slots.clear_for_save(step)?;
+        slots.store_in_pool(step, ts);
+        if let PreviousLevel::Place(k) = previous_levels.0 {
+            self.clear_place(slots, Lane::App, k)?;
+        }
+        let cached = step.slot != NONE;
+        let slot = if cached { slots.in_slot(step.slot, 0) } else { slots.in_pool(step.host) };
+        self.copy_own(slots, fields, slot, true)?;
+        self.keep_sums(slots, fields, slot)?;
+        match if cached { previous_levels.0 } else { previous_levels.1 } {
+            PreviousLevel::Slot(other) => self.compare(slots, ts, fields, other, cached)?,
+            past => {
+                let to = if cached { self.in_cache(past) } else { self.in_pool(past) };
+                for (i, to) in to {
+                    slots.device.copy(
+                        Lane::App,
+                        to,
+                        Place::App(fields[i]),
+                        slots.field_bytes(i),
+                    )?;
+                }
+            }
+        }
+        if cached && step.host != NONE {
+            self.write_back_shared(slots, step, previous_levels, ts, fields)?;
+        } else if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
+            slot.reading = false;
+        }
+        let of = if cached { previous_levels.0 } else { previous_levels.1 };
+        let levels = &self.levels;
+        let bytes = levels.own_bytes
+            + if matches!(of, PreviousLevel::Slot(_)) { 0 } else { levels.previous_bytes };
+        slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
+        Ok(())
+    }
+
+    fn fetch(
+        &mut self,
+        slots: &mut Slots,
         step: Step,
         previous_levels: PreviousLevels,
     ) -> Result<()> {
-        let slot = self.cache[step.slot as usize].clone();
-        self.device.concerns(self.pool[step.host as usize].ts);
-        self.device.record(Lane::App, self.app)?;
-        self.device.wait(Lane::Upload, self.app)?;
+        let slot = slots.cache[step.slot as usize].clone();
+        slots.device.concerns(slots.pool[step.host as usize].ts);
+        slots.device.record(Lane::App, slots.app)?;
+        slots.device.wait(Lane::Upload, slots.app)?;
         if slot.reading {
-            self.device.wait(Lane::Upload, slot.read)?;
+            slots.device.wait(Lane::Upload, slot.read)?;
         }
         if let PreviousLevel::Place(k) = previous_levels.0 {
-            self.clear_place(Lane::Upload, k)?;
+            self.clear_place(slots, Lane::Upload, k)?;
         }
-        self.await_pool(Lane::Upload, step.host, previous_levels.1)?;
-        let own_bytes = self.sharing()?.own_bytes();
-        self.device.copy(
+        self.await_pool(slots, Lane::Upload, step.host, previous_levels.1)?;
+        let own_bytes = self.own_bytes();
+        slots.device.copy(
             Lane::Upload,
-            self.in_slot(step.slot, 0),
-            self.in_pool(step.host),
+            slots.in_slot(step.slot, 0),
+            slots.in_pool(step.host),
             own_bytes,
         )?;
-        let (to, from) = (
-            self.sharing()?.in_cache(previous_levels.0),
-            self.sharing()?.in_pool(previous_levels.1),
-        );
+        let (to, from) = (self.in_cache(previous_levels.0), self.in_pool(previous_levels.1));
         for ((i, to), (_, from)) in to.into_iter().zip(from) {
-            self.device.copy(Lane::Upload, to, from, self.field_bytes(i))?;
+            slots.device.copy(Lane::Upload, to, from, slots.field_bytes(i))?;
         }
-        self.device.record(Lane::Upload, slot.filled)?;
-        let slot = &mut self.cache[step.slot as usize];
+        slots.device.record(Lane::Upload, slot.filled)?;
+        let slot = &mut slots.cache[step.slot as usize];
         (slot.host, slot.filling, slot.reading) = (step.host, true, false);
         Ok(())
     }
 
-    pub(super) fn restore_shared(
+    fn restore(
         &mut self,
+        slots: &mut Slots,
         step: Step,
         previous_levels: PreviousLevels,
+        _: (i64, bool),
         fields: &[AppMemory],
     ) -> Result<bool> {
         let (from, past) = if step.slot == NONE {
-            self.await_pool(Lane::App, step.host, previous_levels.1)?;
-            (self.in_pool(step.host), self.sharing()?.in_pool(previous_levels.1))
+            self.await_pool(slots, Lane::App, step.host, previous_levels.1)?;
+            (slots.in_pool(step.host), self.in_pool(previous_levels.1))
         } else {
-            self.await_fetch(step)?;
-            (self.in_slot(step.slot, 0), self.sharing()?.in_cache(previous_levels.0))
+            slots.await_fetch(step)?;
+            (slots.in_slot(step.slot, 0), self.in_cache(previous_levels.0))
         };
-        self.copy_own(fields, from, false)?;
+        self.copy_own(slots, fields, from, false)?;
         for (i, from) in past {
-            self.device.copy(Lane::App, Place::App(fields[i]), from, self.field_bytes(i))?;
+            slots.device.copy(Lane::App, Place::App(fields[i]), from, slots.field_bytes(i))?;
         }
         Ok(step.host != NONE)
+    }
+
+    fn check(&mut self, slots: &mut Slots) -> Result<()> {
+        self.checksums.check(&mut *slots.device)
+    }
+
+    fn is_checked_later(&self) -> bool {
+        matches!(self.checksums, FieldChecksums::Gpu(_))
+    }
+
+    fn peaks(&self) -> Option<(u64, u64)> {
+        Some(self.bytes)
+    }
+
+    fn close(&mut self, slots: &mut Slots) {
+        self.checksums.close(&mut *slots.device);
     }
 }

@@ -1,0 +1,104 @@
+//! Raw snapshots: each lies at a fixed offset, slot number times slot size.
+
+use super::slots::{Saved, Slots};
+use super::{PreviousLevels, Store};
+use crate::device::{AppMemory, Lane};
+use crate::error::Result;
+use crate::plan::{Step, NONE};
+use std::ffi::c_void;
+
+/// The store of raw snapshots, which needs nothing beside the slots.
+pub struct Raw;
+
+impl Store for Raw {
+    fn empty(&mut self, slots: &mut Slots) {
+        slots.empty(Some(slots.layout.slot_bytes));
+    }
+
+    fn save(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        _: PreviousLevels,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        slots.clear_for_save(step)?;
+        let to =
+            if step.slot == NONE { slots.in_pool(step.host) } else { slots.in_slot(step.slot, 0) };
+        slots.copy_in(to, fields)?;
+        slots.write_back(step)?;
+        slots.store_in_pool(step, ts);
+        let bytes = slots.layout.slot_bytes;
+        slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
+        Ok(())
+    }
+
+    fn fetch(&mut self, slots: &mut Slots, step: Step, _: PreviousLevels) -> Result<()> {
+        slots.device.concerns(slots.pool[step.host as usize].ts);
+        slots.upload(step, None)
+    }
+
+    fn restore(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        _: PreviousLevels,
+        _: (i64, bool),
+        fields: &[AppMemory],
+    ) -> Result<bool> {
+        let from = if step.slot == NONE {
+            // No wait is needed: the operation that took the snapshot's cache slot waited for the
+            // download from that slot, and the application's lane has waited for that operation.
+            slots.in_pool(step.host)
+        } else {
+            slots.await_fetch(step)?;
+            slots.in_slot(step.slot, 0)
+        };
+        slots.copy_out(from, fields)?;
+        Ok(step.host != NONE)
+    }
+
+    fn begin_save(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        spare: u32,
+    ) -> Result<Vec<*mut c_void>> {
+        slots.clear_for_save(step)?;
+        slots.pointers(step.slot, spare)
+    }
+
+    fn commit_save(&mut self, slots: &mut Slots, step: Step, ts: i64, spare: u32) -> Result<()> {
+        slots.device.concerns(ts);
+        let stored = step.slot != NONE || step.host != NONE;
+        let bytes = slots.layout.slot_bytes;
+        if step.slot == NONE && step.host != NONE {
+            let (to, from) = (slots.in_pool(step.host), slots.in_slot(NONE, spare));
+            slots.device.copy(Lane::App, to, from, bytes)?;
+        } else {
+            slots.write_back(step)?;
+        }
+        slots.store_in_pool(step, ts);
+        let bytes = if stored { bytes } else { 0 };
+        slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
+        Ok(())
+    }
+
+    fn acquire(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        (ts, _): (i64, bool),
+        spare: u32,
+    ) -> Result<(Vec<*mut c_void>, bool)> {
+        slots.device.concerns(ts);
+        if step.slot == NONE {
+            let (to, from) = (slots.in_slot(NONE, spare), slots.in_pool(step.host));
+            slots.device.copy(Lane::App, to, from, slots.layout.slot_bytes)?;
+        } else {
+            slots.await_fetch(step)?;
+        }
+        Ok((slots.pointers(step.slot, spare)?, step.host != NONE))
+    }
+}

@@ -1,0 +1,270 @@
+//! The slots of both tiers, the events that order their use, and the device: what every way to store
+//! snapshots works on.
+
+use crate::device::{AppMemory, Device, Event, Lane, Place};
+use crate::error::{fail, Result};
+use crate::fallible_vec;
+use crate::layout::{Field, Layout};
+use crate::plan::{Plan, Step, NONE};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// A slot of the device cache.
+#[derive(Clone)]
+pub struct DeviceSlot {
+    /// Where the snapshot of this slot lies.
+    pub held: Held,
+    /// Compressed snapshots: the pool slot that also holds the snapshot, or [`NONE`].
+    pub host: u32,
+    /// The end of the upload into this slot, and whether a RESTORE has yet to wait for that upload.
+    pub filled: Event,
+    pub filling: bool,
+    /// The end of the download from this slot, and whether a download was issued.
+    pub read: Event,
+    pub reading: bool,
+    /// Number of that download, counted over all downloads of the session.
+    pub download: u64,
+}
+
+/// Where the snapshot of a device cache slot lies. Ranges are in bytes of a slab.
+#[derive(Clone, PartialEq)]
+pub enum Held {
+    Nowhere,
+    /// In these bytes of the cache.
+    InCache(Range<u64>),
+    /// In this slot of the pool.
+    InPoolSlot(u32),
+    /// In these bytes of the pool, outside all pool slots.
+    InPool(Range<u64>),
+}
+
+/// A slot of the host pool.
+#[derive(Clone)]
+pub struct HostSlot {
+    /// The bytes of the pool that the snapshot takes.
+    pub at: Range<u64>,
+    /// Time step of the snapshot's state; -1 if the slot is empty.
+    pub ts: i64,
+    /// The end of the download into this slot, and the number of that download.
+    pub written: Event,
+    pub download: u64,
+}
+
+/// What a SAVE did with its snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Saved {
+    /// Time step of the saved state.
+    pub ts: i64,
+    /// Bytes of the snapshot; 0 if no RESTORE reads the snapshot, which is then not stored.
+    pub bytes: u64,
+    /// Whether the snapshot crosses the link to the host.
+    pub written: bool,
+}
+
+/// The slots of the device cache and of the host pool of one session, with the device.
+pub struct Slots {
+    pub device: Box<dyn Device>,
+    pub layout: Layout,
+    pub cache: Vec<DeviceSlot>,
+    pub pool: Vec<HostSlot>,
+    /// What saves did that `Tiers::saved` has not returned yet.
+    pub saved: Vec<Saved>,
+    /// Number of downloads so far.
+    pub downloads: u64,
+    /// Offset in the device slab, in bytes, of the spare memory in which the application works
+    /// beside the slots.
+    pub spare: u64,
+    /// Recorded on the application's lane before a transfer, which waits for this event.
+    pub app: Event,
+}
+
+impl Slots {
+    /// Makes no slots yet. Spare memory begins `spare` bytes behind the begin of the device slab.
+    pub fn new(mut device: Box<dyn Device>, layout: Layout, spare: u64) -> Result<Self> {
+        let app = device.event()?;
+        let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Slots { device, layout, cache, pool, saved, downloads: 0, spare, app })
+    }
+
+    /// Makes the slots that `plan` has more than there are.
+    pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+        fallible_vec::up_to(&mut self.cache, plan.device_slots as usize)?;
+        fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
+        for _ in self.cache.len()..plan.device_slots as usize {
+            let (filled, read) = (self.device.event()?, self.device.event()?);
+            self.cache.push(DeviceSlot {
+                held: Held::Nowhere,
+                host: NONE,
+                filled,
+                filling: false,
+                read,
+                reading: false,
+                download: 0,
+            });
+        }
+        for _ in self.pool.len()..plan.host_slots as usize {
+            let written = self.device.event()?;
+            self.pool.push(HostSlot { at: 0..0, ts: -1, written, download: 0 });
+        }
+        Ok(())
+    }
+
+    /// Empties all slots. Snapshots of `slot_bytes` bytes lie at fixed offsets, slot number times
+    /// `slot_bytes`; for `None` a slot has no bytes until a snapshot is placed.
+    pub fn empty(&mut self, slot_bytes: Option<u64>) {
+        let fixed = |k: usize| slot_bytes.map(|bytes| k as u64 * bytes..(k as u64 + 1) * bytes);
+        for (k, slot) in self.cache.iter_mut().enumerate() {
+            slot.held = fixed(k).map_or(Held::Nowhere, Held::InCache);
+            (slot.filling, slot.reading) = (false, false);
+        }
+        for (k, slot) in self.pool.iter_mut().enumerate() {
+            slot.at = fixed(k).unwrap_or(0..0);
+        }
+        self.saved.clear();
+    }
+
+    /// Makes the application's lane wait until the slot of a SAVE may be overwritten, that is,
+    /// until the download from that slot has ended.
+    pub fn clear_for_save(&mut self, step: Step) -> Result<()> {
+        match self.cache.get(step.slot as usize) {
+            Some(&DeviceSlot { read, reading: true, .. }) => self.device.wait(Lane::App, read),
+            _ => Ok(()),
+        }
+    }
+
+    /// Issues the download of a snapshot from its cache slot to its pool slot, if the step has
+    /// both.
+    pub fn write_back(&mut self, step: Step) -> Result<()> {
+        let Some(slot) = self.cache.get_mut(step.slot as usize) else { return Ok(()) };
+        slot.reading = step.host != NONE;
+        if step.host != NONE {
+            let (read, host) = (slot.read, &self.pool[step.host as usize]);
+            let (written, bytes) = (host.written, host.at.end - host.at.start);
+            self.device.record(Lane::App, self.app)?;
+            self.device.wait(Lane::Download, self.app)?;
+            self.device.copy(
+                Lane::Download,
+                self.in_pool(step.host),
+                self.in_slot(step.slot, 0),
+                bytes,
+            )?;
+            self.device.record(Lane::Download, read)?;
+            self.device.record(Lane::Download, written)?;
+            self.downloads += 1;
+            self.cache[step.slot as usize].download = self.downloads;
+            self.pool[step.host as usize].download = self.downloads;
+        }
+        Ok(())
+    }
+
+    pub fn store_in_pool(&mut self, step: Step, ts: i64) {
+        if let Some(slot) = self.pool.get_mut(step.host as usize) {
+            slot.ts = ts;
+        }
+    }
+
+    pub fn in_pool(&self, slot: u32) -> Place {
+        Place::Host(self.pool[slot as usize].at.start)
+    }
+
+    /// The place of cache slot `slot`; for `slot` = [`NONE`], the place of spare buffer number
+    /// `spare`.
+    pub fn in_slot(&self, slot: u32, spare: u32) -> Place {
+        match self.cache.get(slot as usize) {
+            Some(DeviceSlot { held: Held::InCache(at), .. }) => Place::Device(at.start),
+            _ => Place::Device(self.spare + spare as u64 * self.layout.slot_bytes),
+        }
+    }
+
+    pub fn pointers(&self, slot: u32, spare: u32) -> Result<Vec<*mut c_void>> {
+        let place = self.in_slot(slot, spare);
+        let field = |(field, &offset): (&Field, &u64)| {
+            self.device.pointer(place.plus(offset), field.bytes().unwrap_or(0))
+        };
+        self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
+    }
+
+    /// The fields of spare buffer number `spare`.
+    pub fn spare_fields(&self, spare: u32) -> Result<Vec<AppMemory>> {
+        let fields = self.layout.fields.iter().map(|field| field.bytes().unwrap_or(0) as usize);
+        // SAFETY: the addresses are memory of the device slab, which only the application's lane
+        // uses.
+        let memory = |(address, bytes): (*mut c_void, usize)| unsafe {
+            AppMemory::new(address.cast(), bytes)
+        };
+        Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
+    }
+
+    /// Copies the fields of a state on the application's lane to `place`, where the layout has them.
+    pub fn copy_in(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
+        for (i, &memory) in fields.iter().enumerate() {
+            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
+            self.device.copy(Lane::App, at, Place::App(memory), bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the fields of a state on the application's lane from `place`, where the layout has
+    /// them.
+    pub fn copy_out(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
+        for (i, &memory) in fields.iter().enumerate() {
+            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
+            self.device.copy(Lane::App, Place::App(memory), at, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of field `i`.
+    pub fn field_bytes(&self, i: usize) -> u64 {
+        self.layout.fields[i].bytes().unwrap_or(0)
+    }
+
+    /// Issues the upload of a RESTORE's snapshot from its pool slot into its cache slot. The upload
+    /// begins after all work that the application's lane has so far, after the last download from
+    /// the cache slot, and after `freed`: the last download from bytes that the snapshot takes.
+    pub fn upload(&mut self, step: Step, freed: Option<Event>) -> Result<()> {
+        let host = self.pool[step.host as usize].clone();
+        let DeviceSlot { filled, read, reading, .. } = self.cache[step.slot as usize];
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Upload, self.app)?;
+        if reading {
+            self.device.wait(Lane::Upload, read)?;
+        }
+        if let Some(freed) = freed {
+            self.device.wait(Lane::Upload, freed)?;
+        }
+        self.device.wait(Lane::Upload, host.written)?;
+        let (to, bytes) = (self.in_slot(step.slot, 0), host.at.end - host.at.start);
+        self.device.copy(Lane::Upload, to, Place::Host(host.at.start), bytes)?;
+        self.device.record(Lane::Upload, filled)?;
+        let slot = &mut self.cache[step.slot as usize];
+        (slot.host, slot.filling, slot.reading) = (step.host, true, false);
+        Ok(())
+    }
+
+    /// Whether the upload that a RESTORE needs has not ended yet.
+    pub fn is_late(&self, step: Step) -> Result<bool> {
+        match self.cache.get(step.slot as usize) {
+            Some(slot) if slot.filling => Ok(!self.device.is_done(slot.filled)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes the application's lane wait for the upload into the slot of a RESTORE, if there is an
+    /// upload.
+    pub fn await_fetch(&mut self, step: Step) -> Result<()> {
+        let DeviceSlot { filled, filling, .. } = self.cache[step.slot as usize];
+        if filling {
+            self.device.wait(Lane::App, filled)?;
+        } else if step.host != NONE {
+            return fail!(
+                Device,
+                "the snapshot in slot {} was never fetched from host slot {}",
+                step.slot,
+                step.host
+            );
+        }
+        self.cache[step.slot as usize].filling = false;
+        Ok(())
+    }
+}
