@@ -1,5 +1,5 @@
 /*
- * Snapshots: does what src/codec/snapshot.rs does, in the same order and with the same arithmetic.
+ * Snapshots: does what src/codec/snapshot_codec.rs does, in the same order and with the same arithmetic.
  * For every stream that may be needed the host enqueues the coder's kernels between `fill` and
  * `seal`; the kernels here decide which of them do something.
  */

@@ -164,7 +164,7 @@ fn sources(folder: &Path, module: &[String], all: &mut BTreeMap<Names, Source>) 
         let Some(stem) = name.strip_suffix(".rs").filter(|stem| !stem.ends_with("tests")) else {
             continue;
         };
-        let module = if matches!(stem, "lib" | "mod") {
+        let module = if matches!(stem, "lib" | "main" | "mod") {
             module.to_vec()
         } else {
             [module, &[stem.to_owned()]].concat()
@@ -334,4 +334,12 @@ fn a_circle_is_found_through_what_a_folder_re_exports() {
     let own =
         [("plan", "mod one; fn f() { one::g() }"), ("plan::one", "use super::f; pub fn g() {}")];
     assert_eq!(circles(&made(&own)), [""; 0], "a folder and its file");
+}
+
+#[test]
+fn the_files_of_the_command_form_no_circle() {
+    let mut all = BTreeMap::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cli/src"), &[], &mut all);
+    assert!(all.len() > 15, "{} files", all.len());
+    assert_eq!(circles(&uses(&all)), [""; 0], "files that use one another in a circle");
 }

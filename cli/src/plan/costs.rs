@@ -231,7 +231,7 @@ impl CostOptions {
             (None, Some(_)) => "taken from --forward-ms",
             (given, _) => source(given.is_some()),
         };
-        let milliseconds = |ms: f64| super::seconds(ms / 1e3);
+        let milliseconds = |ms: f64| super::text::seconds(ms / 1e3);
         let mut origins = vec![
             ("--forward-ms", milliseconds(profile.forward_ms), source(self.forward_ms.is_some())),
             ("--backward-ms", milliseconds(profile.backward_ms), backward),
@@ -295,8 +295,9 @@ fn read_profile(file: &Path) -> Result<Profile> {
 /// Returns the error text for missing budgets: what a session does without budgets, and that this
 /// command needs budgets, since it may run on another machine than the session.
 fn no_budgets() -> String {
-    let taken = gpuzip::available::host()
-        .map_or(String::new(), |free| format!(", {} on this one now", super::size(free.bytes / 2)));
+    let taken = gpuzip::available::host().map_or(String::new(), |free| {
+        format!(", {} on this one now", super::text::size(free.bytes / 2))
+    });
     format!(
         "how much memory is there for snapshots? give --device-budget or --host-budget, or --cache; a session without budgets takes at most half \
          of the memory that is free on its machine{taken}"

@@ -1,8 +1,8 @@
 //! A drawing of the time of the best plan against the memory that it may use.
 
 use super::costs::Machine;
-use super::predict::size;
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
+use super::text::size;
 use gpuzip::choice::{published, search, Keep};
 use gpuzip::error::Result;
 use gpuzip::predict::Budgets;

@@ -7,6 +7,7 @@ mod curves;
 mod paste;
 mod predict;
 pub mod svg;
+mod text;
 pub mod timeline;
 
 use crate::options::ScheduleOptions;
@@ -15,7 +16,7 @@ use crate::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
 use gpuzip::plan::Policy;
-pub use predict::{seconds, size};
+pub use text::{seconds, size};
 
 /// Plan where a schedule's snapshots live and when they move: count the transfers, or, with
 /// --state-bytes or --profile, predict times and find the best plan

@@ -1,7 +1,7 @@
 //! Writes a plan as lines of a configuration file.
 
 use super::costs::Machine;
-use super::predict::size;
+use super::text::size;
 use gpuzip::choice::Candidate;
 use gpuzip::plan::Policy;
 use gpuzip::predict::CodecProfile;

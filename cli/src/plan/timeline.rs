@@ -1,8 +1,8 @@
 //! Draws the timeline of a plan: the whole shot as shares of time, and some of its steps in detail.
 
 use super::costs::Machine;
-use super::predict::{name, seconds};
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY};
+use super::text::{name, seconds};
 use gpuzip::choice::Candidate;
 use gpuzip::error::Result;
 use gpuzip::predict::{simulate_timeline, Row, Timeline};

@@ -21,7 +21,7 @@ pub struct Grid {
 
 /// Position of the next block, in blocks along x, y and z.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SharedSchedule([usize; 3]);
+pub struct Position([usize; 3]);
 
 impl Grid {
     /// Divides an array of one to three extents, n1 fastest.
@@ -40,8 +40,8 @@ impl Grid {
 
     /// Returns true if the next `count` blocks are inside the array as a whole and side by side in
     /// x.
-    fn whole(&self, at: SharedSchedule, count: usize) -> bool {
-        let SharedSchedule([x, y, z]) = at;
+    fn whole(&self, at: Position, count: usize) -> bool {
+        let Position([x, y, z]) = at;
         4 * (x + count) <= self.n[0]
             && (y + 1) * self.block[1] <= self.n[1]
             && (z + 1) * self.block[2] <= self.n[2]
@@ -52,13 +52,13 @@ impl Grid {
     }
 
     /// Returns the index of the first value of a block.
-    fn origin(&self, at: SharedSchedule) -> usize {
-        let SharedSchedule([x, y, z]) = at;
+    fn origin(&self, at: Position) -> usize {
+        let Position([x, y, z]) = at;
         self.index(4 * x, self.block[1] * y, self.block[2] * z)
     }
 
-    fn advance(&self, at: &mut SharedSchedule, count: usize) {
-        let SharedSchedule([x, y, z]) = at;
+    fn advance(&self, at: &mut Position, count: usize) {
+        let Position([x, y, z]) = at;
         *x += count;
         while *x >= self.blocks[0] {
             *x -= self.blocks[0];
@@ -79,7 +79,7 @@ impl Grid {
     }
 
     /// Returns the extents of the part of a block that is inside the array.
-    fn extents(&self, at: SharedSchedule) -> [usize; 3] {
+    fn extents(&self, at: Position) -> [usize; 3] {
         std::array::from_fn(|i| (self.n[i] - self.block[i] * at.0[i]).min(self.block[i]))
     }
 }
@@ -106,7 +106,7 @@ fn ahead<T, const N: usize, const WRITE: bool>(x: &[T], at: usize) {
 pub fn gather<T: Value<N>, const N: usize>(
     grid: &Grid,
     from: &[T],
-    at: &mut SharedSchedule,
+    at: &mut Position,
     count: usize,
     batch: &mut Batch<T, N>,
 ) {
@@ -133,7 +133,7 @@ pub fn gather<T: Value<N>, const N: usize>(
 fn gather_block<T: Copy, const N: usize>(
     grid: &Grid,
     from: &[T],
-    at: SharedSchedule,
+    at: Position,
     rows: &mut [[[T; 4]; N]],
     lane: usize,
 ) {
@@ -156,7 +156,7 @@ fn gather_block<T: Copy, const N: usize>(
 pub fn scatter<T: Value<N>, const N: usize>(
     grid: &Grid,
     batch: &Batch<T, N>,
-    at: &mut SharedSchedule,
+    at: &mut Position,
     count: usize,
     to: &mut [T],
 ) {
@@ -183,7 +183,7 @@ fn scatter_block<T: Copy, const N: usize>(
     grid: &Grid,
     rows: &[[[T; 4]; N]],
     lane: usize,
-    at: SharedSchedule,
+    at: Position,
     to: &mut [T],
 ) {
     let origin = grid.origin(at);
