@@ -71,7 +71,7 @@ use crate::fallible_vec::filled;
 use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
 use block_bits::{Spec, WORDS};
-use blocks::{gather, scatter, Grid, SharedSchedule};
+use blocks::{gather, scatter, Grid, Position};
 use embed::Portable;
 use lanes::{Batch, Forward, Inverse};
 use planes::Matrix;
@@ -194,7 +194,7 @@ impl Job {
         room: &mut Room<T, N>,
         to: &mut [u8],
     ) -> bool {
-        let (mut at, mut begin) = (SharedSchedule::default(), 0);
+        let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
             gather(&self.grid, x, &mut at, count, &mut room.batch);
             if !simd::dispatch(Forward {
@@ -225,7 +225,7 @@ impl Job {
             // The stream has only the exponents of the blocks; coefficients without bits are zeros.
             return x.fill(T::default());
         }
-        let (mut at, mut begin) = (SharedSchedule::default(), 0);
+        let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
             let end = (begin + (count * self.spec.bits as usize).div_ceil(64) * 8).min(from.len());
             let words = from[begin..end].chunks_exact(8);
