@@ -30,6 +30,12 @@ pub const MAX_FIELDS: usize = 1024;
 /// bulk copies.
 pub const ALIGNMENT: u64 = 256;
 
+/// The next multiple of [`ALIGNMENT`] from `bytes` on; the largest one there is where `bytes` is
+/// beyond it.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
+}
+
 /// The fields of a state and their offsets in a raw snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {

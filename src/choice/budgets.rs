@@ -5,14 +5,14 @@
 //! differently: codes whose ranks exchange data in every step should set budgets, or agree on a
 //! schedule.
 
-use super::storage_options::{aligned, candidates};
+use super::storage_options::candidates;
 use super::target::Target;
 use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::cuda;
-use crate::layout::{Layout, Levels};
-use crate::plan::{Policy, SPARE_SLOTS};
+use crate::layout::{aligned, Layout, Levels};
+use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
 use crate::schedule::adjust;
 use crate::tier::SnapshotCoder;
@@ -163,11 +163,7 @@ fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
-    layout
-        .slot_bytes
-        .saturating_mul(SPARE_SLOTS.into())
-        .saturating_add(codecs)
-        .saturating_add(levels)
+    spare_bytes(true, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
 
 #[cfg(test)]

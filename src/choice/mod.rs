@@ -25,6 +25,6 @@ pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{SharedSchedule, Tick};
 pub use storage_options::StorageOption;
-pub(crate) use storage_options::{aligned, candidates, storage_options, tiers_of};
+pub(crate) use storage_options::{candidates, storage_options, tiers_of};
 pub use target::Target;
 pub use tier_spec::{Shared, TierSpec};

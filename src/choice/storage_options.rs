@@ -5,8 +5,8 @@ use crate::choice::TierSpec;
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
-use crate::layout::{Layout, Levels, ALIGNMENT};
-use crate::plan::{Policy, SPARE_SLOTS};
+use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
+use crate::plan::{spare_bytes, Policy};
 use crate::tier::SnapshotCoder;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
@@ -98,16 +98,10 @@ fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<Sto
     })
 }
 
-/// Rounds the bytes of a snapshot up to the alignment of a slot.
-pub fn aligned(bytes: u64) -> u64 {
-    bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
-}
-
 /// Returns the bytes of device memory beside the cache: two spare slots if the application works in
 /// the slots, and the work space of a codec on a GPU.
 fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
-    let spare =
-        if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(layout.slot_bytes);
+    let spare = spare_bytes(config.zero_copy, layout.slot_bytes);
     let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
     Ok(spare.saturating_add(if by_kernels {
         SnapshotCoder::gpu_bytes(compression, layout)?

@@ -4,7 +4,7 @@ use crate::codec::{Method, Settings};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Result};
 use crate::layout::Levels;
-use crate::plan::{Index, Plan, Policy, SPARE_SLOTS};
+use crate::plan::{spare_bytes, Index, Plan, Policy};
 use crate::predict::{Budgets, CodecProfile, Costs, Profile};
 use crate::schedule::Schedule;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl TierSpec {
     /// what the plan needs, or nothing if only a device budget decides the number of snapshots. An
     /// application that works in the slots takes two spare slots of the device budget.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
-        let spare = if config.zero_copy { SPARE_SLOTS as u64 } else { 0 }.saturating_mul(raw);
+        let spare = spare_bytes(config.zero_copy, raw);
         Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 

@@ -3,6 +3,7 @@
 
 use super::{AppMemory, Slab};
 use crate::error::{fail, Result};
+use crate::layout::aligned;
 use crate::reserve::may_fail;
 
 /// Memory for contiguous copies. Allocated when the first copy is needed, and kept.
@@ -30,7 +31,8 @@ impl Packed {
             return Ok(false);
         }
         // The memory is enough whichever fields have gaps in the next call.
-        let room = fields.iter().map(|field| aligned(field.bytes())).fold(0, u64::saturating_add);
+        let room =
+            fields.iter().map(|field| aligned(field.bytes() as u64)).fold(0, u64::saturating_add);
         let slab = match self.slab.take().filter(|slab| slab.len() as u64 >= room) {
             Some(slab) => slab,
             None => Slab::new(room)?,
@@ -46,7 +48,7 @@ impl Packed {
             // code uses the slab.
             let copy = unsafe { AppMemory::new(slab.address().add(at), bytes) };
             self.fields.push(if apart((field, wanted)) { copy } else { *field });
-            at += aligned(bytes) as usize;
+            at += aligned(bytes as u64) as usize;
         }
         self.slab = Some(slab);
         Ok(true)
@@ -99,10 +101,4 @@ impl Packed {
         }
         Ok(())
     }
-}
-
-/// Rounds up a number of bytes, so that the next copy begins at an address fit for values of every
-/// type.
-fn aligned(bytes: usize) -> u64 {
-    (bytes as u64).next_multiple_of(crate::layout::ALIGNMENT)
 }

@@ -29,6 +29,12 @@ pub const NONE: u32 = u32::MAX;
 /// application may still use.
 pub const SPARE_SLOTS: u32 = 2;
 
+/// Bytes of the spare slots of a session whose states have `state_bytes` bytes; 0 without zero copy.
+pub fn spare_bytes(zero_copy: bool, state_bytes: u64) -> u64 {
+    let slots = if zero_copy { SPARE_SLOTS } else { 0 };
+    u64::from(slots).saturating_mul(state_bytes)
+}
+
 /// The rule for which snapshot leaves the device cache. The values are those of the configuration
 /// key `policy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,7 +7,7 @@ use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::plan::{Fetch, Plan, Step, NONE, SPARE_SLOTS};
+use crate::plan::{spare_bytes, Fetch, Plan, Step, NONE};
 use crate::schedule::{flags, Action, Kind};
 
 /// A device slot: the download that reads the slot and the upload that fills the slot, as long as a
@@ -312,11 +312,8 @@ impl<'a> Player<'a> {
         (tally.h2d_bytes, tally.d2h_bytes) =
             (tally.h2d.saturating_mul(stored), tally.d2h.saturating_mul(stored));
         tally.disk_bytes = (tally.disk_reads + tally.disk_writes).saturating_mul(stored);
-        if self.plan.zero_copy {
-            tally.device_peak = tally
-                .device_peak
-                .saturating_add(u64::from(SPARE_SLOTS).saturating_mul(self.costs.state_bytes));
-        }
+        let spare = spare_bytes(self.plan.zero_copy, self.costs.state_bytes);
+        tally.device_peak = tally.device_peak.saturating_add(spare);
         (self.tally, self.lanes.timeline.unwrap_or_default())
     }
 }

@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::{performance_log, Session};
 use crate::error::Result;
-use crate::plan::SPARE_SLOTS;
+use crate::plan::spare_bytes;
 use crate::schedule::Kind;
 use crate::stats::Stats;
 use crate::tier::Saved;
@@ -54,7 +54,7 @@ impl Session {
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
             let (cache, pool) =
                 tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
-            stats.peak_device_bytes = cache + times(if plan.zero_copy { SPARE_SLOTS } else { 0 });
+            stats.peak_device_bytes = cache + spare_bytes(plan.zero_copy, self.layout.slot_bytes);
             stats.peak_host_bytes = pool;
             let coded = tiers.device().coded()?;
             (stats.compress, stats.decompress) =

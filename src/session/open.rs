@@ -4,14 +4,14 @@
 use super::engine::Engine;
 use super::{tuning, Session};
 use crate::choice::{
-    self, aligned, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
+    self, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField, Device, Traffic};
 use crate::error::{fail, Code, Result};
-use crate::layout::{Layout, ALIGNMENT};
-use crate::plan::{Plan, SPARE_SLOTS};
+use crate::layout::{aligned, Layout};
+use crate::plan::{spare_bytes, Plan};
 use crate::process::Process;
 use crate::stats::Stats;
 use crate::tier::{FieldChecksums, SnapshotCoder, Tiers};
@@ -223,8 +223,7 @@ impl Session {
         coder: Option<&mut SnapshotCoder>,
         checksums: &mut FieldChecksums,
     ) -> Result<(Arc<Plan>, u64, u64)> {
-        let spare = if self.config.zero_copy { SPARE_SLOTS as u64 } else { 0 }
-            .saturating_mul(self.layout.slot_bytes);
+        let spare = spare_bytes(self.config.zero_copy, self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // The staging buffers and the work space of the codec count in the budget, too.
         let (stages, own) =
@@ -270,10 +269,9 @@ impl Session {
                     result?;
                     let pool = match (most, self.config.host_budget) {
                         (None, _) => self.option.sizes.bytes_of(&plan).1,
-                        (Some(most), 0) => times(
-                            plan.host_slots.saturating_add(plan.device_slots),
-                            most.next_multiple_of(ALIGNMENT),
-                        ),
+                        (Some(most), 0) => {
+                            times(plan.host_slots.saturating_add(plan.device_slots), aligned(most))
+                        }
                         (Some(_), budget) => budget,
                     };
                     device.reserve_host(pool)?;

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::fallible_vec;
-use crate::layout::ALIGNMENT;
+use crate::layout::aligned;
 use std::ops::Range;
 
 /// The free bytes of a slab.
@@ -71,14 +71,15 @@ impl Arena {
     }
 }
 
-/// Bytes that a snapshot of `bytes` bytes occupies: a positive multiple of [`ALIGNMENT`].
+/// Bytes that a snapshot of `bytes` bytes occupies: a positive multiple of [`crate::layout::ALIGNMENT`].
 fn size(bytes: u64) -> u64 {
-    bytes.max(1).next_multiple_of(ALIGNMENT)
+    aligned(bytes.max(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::ALIGNMENT;
     use proptest::prelude::*;
 
     proptest! {

@@ -11,7 +11,7 @@ use crate::codec::{Settings, SnapshotCodec};
 use crate::device::cuda::HostSlab;
 use crate::device::{AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
-use crate::layout::{Layout, ALIGNMENT};
+use crate::layout::{aligned, Layout};
 use std::collections::VecDeque;
 
 /// Number of staging buffers on a GPU. With two buffers, the size of a snapshot is asked for at the
@@ -85,8 +85,7 @@ impl SnapshotCoder {
 
     /// Bytes of one staging buffer on a GPU.
     fn stage_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
-        Ok((SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
-            .next_multiple_of(ALIGNMENT))
+        Ok(aligned(SnapshotCodec::new(settings.clone(), layout)?.room() as u64))
     }
 
     /// Bytes of device memory that a snapshot coder on a GPU takes in all.

@@ -6,7 +6,7 @@ use crate::codec::snapshot_codec::groups_of;
 use crate::codec::{Delta, ErrorBound, Settings, Shape, SnapshotCodec};
 use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
 use crate::error::{fail, Result};
-use crate::layout::{Field, Layout};
+use crate::layout::{aligned, Field, Layout};
 use crate::scalar::Scalar;
 use std::ops::Range;
 
@@ -511,11 +511,6 @@ fn coders_of(
         return fail!(Unsupported, "compressor none: nothing to do for kernels");
     }
     Ok((shapes, coders))
-}
-
-/// Returns the next multiple of 256 bytes.
-fn aligned(bytes: u64) -> u64 {
-    bytes.div_ceil(256).saturating_mul(256)
 }
 
 /// Appends the words to `text`, little-endian.
