@@ -395,9 +395,9 @@ fn pointers_are_checked() {
     }
     let bytes = 400;
     let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: memory that lives to the end of the test; a null address is never used.
     let at = |address: *mut u8| AppField {
         field,
+        // SAFETY: memory that lives to the end of the test; a null address is never used.
         memory: Some(unsafe { AppMemory::new(address, bytes) }),
     };
     let mut ordinary = vec![0u8; bytes];
@@ -465,10 +465,10 @@ fn gaps_and_types_without_kernels_are_refused() {
         let field = Field { n: [5, 3, 1], scalar, previous_of: None };
         let at = |pitch2: u64| {
             let rows = Rows::of(&field, pitch2, 0).unwrap();
-            // SAFETY: device memory that lives to the end of the test, and has room for such rows
-            // of every type.
             AppField {
                 field,
+                // SAFETY: device memory that lives to the end of the test, and has room for such rows
+                // of every type.
                 memory: Some(unsafe { AppMemory::in_rows(address as *mut u8, rows) }),
             }
         };

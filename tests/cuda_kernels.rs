@@ -68,8 +68,8 @@ fn sweep(image: &CString, cache: u32, policy: Policy) -> usize {
     ok!(cuMemcpyHtoDAsync_v2(address, at(STEPS), 4 * N, stream));
 
     let field = Field { n: [N as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: device memory that lives until the session is dropped.
     let fields =
+        // SAFETY: device memory that lives until the session is dropped.
         [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 4 * N) }) }];
     let mut session =
         Session::new(config(Algorithm::Revolve, 5, cache, policy), STEPS as i64, &fields).unwrap();

@@ -762,7 +762,7 @@ fn defines(prefix: &str) -> Vec<[String; 4]> {
             if name.starts_with(prefix) {
                 found.push([quoted(name), number.into(), cell(comment.trim()), String::new()]);
             }
-        } else if line != "*/" {
+        } else if line.trim() != "*/" {
             comment += &format!(" {}", line.trim());
         }
     }

@@ -39,7 +39,9 @@ fn generate() -> String {
 fn with_defaults(header: &str) -> String {
     let begin = header.find("typedef struct gpuzip_config_t {").expect("the configuration");
     let end = begin + header[begin..].find("\n#if").expect("its constructor");
-    let member = |line: &str| match line.strip_suffix(';') {
+    // A line of a comment has another indentation than a member.
+    let is_member = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
+    let member = |line: &str| match line.strip_suffix(';').filter(|_| is_member(line)) {
         Some(rest) if rest.ends_with(" struct_size") => {
             format!("{rest} GPUZIP_DEFAULT(sizeof(gpuzip_config_t));\n")
         }

@@ -52,8 +52,8 @@ impl Handed {
     }
 
     fn holds(&self, value: u8) -> bool {
-        // SAFETY: as above.
         self.0.iter().all(|&(at, bytes)| {
+            // SAFETY: as above.
             unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value)
         })
     }

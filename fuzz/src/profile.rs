@@ -46,8 +46,8 @@ fn info(bytes: &[u8]) {
         struct_size: size_of::<gpuzip_profile_info_t>() as u64,
         ..Default::default()
     };
-    // SAFETY: all pointers are to live values.
     let mut of = |index| {
+        // SAFETY: all pointers are to live values.
         checked(unsafe {
             gpuzip_profile_info(bytes.as_ptr().cast(), bytes.len() as u64, index, &mut info)
         })

@@ -314,9 +314,9 @@ impl Coder for Plugin {
     fn decompress(&mut self, from: &[u8], mut x: ArrayMut<'_>) -> Result<()> {
         let field = field_of(x.bytes_mut().as_mut_ptr().cast(), self.shape);
         let Calls(plugin) = self.calls;
-        // SAFETY: the application promised at registration what `decompress` does; the function
-        // writes only the values of the array.
         let status = plugin.decompress.map_or(-1, |decompress| {
+            // SAFETY: the application promised at registration what `decompress` does; the function
+            // writes only the values of the array.
             in_caller(|| unsafe {
                 decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field)
             })

@@ -43,9 +43,12 @@ pub unsafe extern "C" fn gpuzip_config_load(
 ) -> gpuzip_status_t {
     entry("gpuzip_config_load", || {
         not_null(config, "config")?;
-        // SAFETY: `path` is a string if it is not NULL, by this function's contract.
-        let path =
-            if path.is_null() { None } else { Some(file_of(unsafe { text(path, "path") }?)) };
+        let path = if path.is_null() {
+            None
+        } else {
+            // SAFETY: `path` is a string if it is not NULL, by this function's contract.
+            Some(file_of(unsafe { text(path, "path") }?))
+        };
         let loaded = Loaded::new(path.as_deref())?;
         // SAFETY: by this function's contract.
         unsafe { write(config, "config", loaded.config) }

@@ -111,7 +111,7 @@ keys! {
     cuszp_err_bound: Double, "of the range", POSITIVE, "the bound of cuszp if error_bound is not set, as in GPUZIP 2.x";
     float_kind: Text, "", Names(&[("float", 0), ("double", 1)]), "the type of fields in calls that give only extents (the GPUZIP 2.x headers); not set: float";
     bitcomp_delta_config: Int, "", Names(&[("maximum", 0), ("statistics", 1), ("delta", 2)]), "what sets the quantisation step (delta) of bitcomp if error_bound is not set";
-    bitcomp_range_fraction: Double, "of the maximum", POSITIVE, "bitcomp with bitcomp_delta_config maximum: the delta";
+    bitcomp_range_fraction: Double, "of the maximum", POSITIVE, "bitcomp with bitcomp_delta_config maximum or statistics: the delta, as a part of the maximum or of the range";
     bitcomp_num_sigma: Double, "standard deviations", POSITIVE, "bitcomp with bitcomp_delta_config statistics: the range from which the delta follows";
     bitcomp_delta: Double, "", POSITIVE, "bitcomp with bitcomp_delta_config delta: the delta, in the unit of the field";
     bitcomp_algorithm: Int, "", Names(&[("default", 0), ("sparse", 1)]), "the algorithm of bitcomp; sparse is for arrays with many zeros";

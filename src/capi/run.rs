@@ -105,8 +105,8 @@ impl Run {
                     Kind::Save => session.save(ts as i64, &fields, Stream(self.stream)),
                     _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
                 })?;
-                // SAFETY: as for `forward`.
                 let value = self.callbacks.observe.map_or(0, |observe| {
+                    // SAFETY: the application promised what `observe` does, as for `forward`.
                     in_caller(|| unsafe { observe(user, kind as i32, ts, flags) })
                 });
                 self.returned(value, || format!("observe of {ts}"))

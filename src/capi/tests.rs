@@ -490,8 +490,8 @@ fn bad_files_name_the_culprit() {
         assert_eq!(loaded.cache_capacity, 0, "unchanged on an error");
     }
     let mut config = config();
-    // SAFETY: both pointers are to live values.
     assert_eq!(
+        // SAFETY: both pointers are to live values.
         unsafe { gpuzip_config_load(c"/no/such/config".as_ptr(), &mut config) },
         GPUZIP_ERR_IO
     );
@@ -622,8 +622,8 @@ fn output_structs_may_be_older_or_newer() {
     }
     for size in [0u64, 7, 1 << 40] {
         buffer[..8].copy_from_slice(&size.to_ne_bytes());
-        // SAFETY: the call refuses the size and reads nothing else.
         assert_eq!(
+            // SAFETY: the call refuses the size and reads nothing else.
             unsafe { gpuzip_stats(handle, buffer.as_mut_ptr().cast()) },
             GPUZIP_ERR_ARGUMENT
         );
@@ -694,8 +694,8 @@ fn streams_of_impossible_sizes_are_refused() {
         };
         assert_eq!(statuses, [GPUZIP_ERR_ARGUMENT; 2]);
     }
-    // SAFETY: the stream is NULL, which the call refuses.
     assert_eq!(
+        // SAFETY: the stream is NULL, which the call refuses.
         unsafe { gpuzip_codec_info(std::ptr::null(), 0, 0, &mut info) },
         GPUZIP_ERR_ARGUMENT
     );
@@ -905,8 +905,8 @@ fn statuses_are_the_codes_and_have_names() {
     assert_eq!(gpuzip_abi_version(), crate::ABI_VERSION);
     use crate::schedule::Algorithm;
     for algorithm in Algorithm::ALL {
-        // SAFETY: the library returns static strings.
         assert_eq!(
+            // SAFETY: the library returns static strings.
             unsafe { CStr::from_ptr(gpuzip_algorithm_name(algorithm as i32)) }.to_str(),
             Ok(algorithm.name())
         );

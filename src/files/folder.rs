@@ -115,8 +115,8 @@ impl Folder {
             file.sync_all()
         });
         let folder = self.file.as_raw_fd();
-        // SAFETY: the descriptor of an open folder, and strings that end with NUL.
         let renamed = written.and_then(|()| {
+            // SAFETY: the descriptor of an open folder, and strings that end with NUL.
             checked(unsafe { libc::renameat(folder, temporary.as_ptr(), folder, name.as_ptr()) })
         });
         match renamed {

@@ -47,8 +47,8 @@ fn find() -> Option<Library> {
         |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     let found =
         LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
-            // SAFETY: the library is open; its symbols are looked up and not called.
             let symbol = |name: &CStr| {
+                // SAFETY: the library is open; its symbols are looked up and not called.
                 Some(unsafe { libc::dlsym(library, name.as_ptr()) })
                     .filter(|symbol: &*mut c_void| !symbol.is_null())
             };

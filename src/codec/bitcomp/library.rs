@@ -210,10 +210,8 @@ impl Plan {
             }
         };
         // SAFETY: the plan and the caller's stream are alive.
-        self.library.check(
-            unsafe { (device.set_stream)(self.handle, stream.0.cast()) },
-            "bitcompSetStream",
-        )?;
+        let set = unsafe { (device.set_stream)(self.handle, stream.0.cast()) };
+        self.library.check(set, "bitcompSetStream")?;
         Ok(device)
     }
 

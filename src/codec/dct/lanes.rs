@@ -16,19 +16,19 @@ pub(super) fn transpose<T: Copy, const L: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     match (level, size_of::<T>(), L) {
-        // SAFETY: the machine has AVX-512 F (`level`), and both squares have 16 x 16 words of 4
-        // bytes.
         (Level::Avx512, 4, 16) => {
-            return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+            // SAFETY: the machine has AVX-512 F (`level`), and both squares have 16 x 16 words of 4
+            // bytes.
+            return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
-        // SAFETY: the machine has AVX-512 F (`level`), and both squares have 8 x 8 words of 8
-        // bytes.
         (Level::Avx512, 8, 8) => {
-            return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+            // SAFETY: the machine has AVX-512 F (`level`), and both squares have 8 x 8 words of 8
+            // bytes.
+            return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
-        // SAFETY: the machine has AVX2 (`level`), and both squares have 16 x 16 words of 4 bytes.
         (Level::Avx2, 4, 16) => {
-            return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) }
+            // SAFETY: the machine has AVX2 (`level`), and both squares have 16 x 16 words of 4 bytes.
+            return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
         _ => {}
     }

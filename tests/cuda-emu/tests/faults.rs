@@ -25,8 +25,8 @@ fn the_kth_call_fails() {
     ok(cuMemFree_v2(a));
     ok(cuMemFree_v2(b));
     ok(cuMemFreeHost(host));
-    // SAFETY: a C string, and a null pointer.
     assert_eq!(
+        // SAFETY: a C string, and a null pointer.
         unsafe { [emu_fail(c"cuNonsense".as_ptr(), 1, 1), emu_fail(std::ptr::null(), 1, 1)] },
         [INVALID_VALUE; 2]
     );

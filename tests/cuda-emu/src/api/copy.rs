@@ -163,8 +163,8 @@ impl Driver {
         let from = match (checked.from_pageable, stage) {
             (false, _) => Side::Known(from),
             (true, false) => Side::Pageable(from),
-            // SAFETY: the caller says that these bytes may be read until its call returns.
             (true, true) => {
+                // SAFETY: the caller says that these bytes may be read until its call returns.
                 Side::Staged(unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec())
             }
         };
