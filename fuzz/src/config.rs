@@ -33,8 +33,9 @@ fn parse(text: &str) {
     if entries.iter().any(|entry| entry.key.contains('"') || entry.value.contains('"')) {
         return;
     }
-    let written: String =
-        entries.iter().map(|entry| format!("{} = \"{}\"\n", entry.key, entry.value)).collect();
+    let lines = entries.iter().map(|entry| format!("{} = \"{}\"\n", entry.key, entry.value));
+    // An empty line comes first: a byte-order mark is skipped only where the text begins with it.
+    let written = String::from("\n") + &lines.collect::<String>();
     let again = parse(&written).expect("what was parsed can be written");
     assert!(
         entries.iter().map(|e| (&e.key, &e.value)).eq(again.iter().map(|e| (&e.key, &e.value))),
