@@ -33,7 +33,7 @@ pub struct Choice {
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let of = |k: usize| {
-        sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect()
+        sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
     };
     let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
     if let Some(choice) = searched(config, steps, &alternatives)? {
@@ -166,8 +166,10 @@ pub fn choose_schedule(
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let mut failure = None;
     for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
-        let sessions: Vec<TierSpec> =
-            sessions.iter().filter_map(|offers| offers.get(k).or(offers.last()).cloned()).collect();
+        let sessions: Vec<TierSpec> = sessions
+            .iter()
+            .filter_map(|options| options.get(k).or(options.last()).cloned())
+            .collect();
         match finish(schedule.clone(), &sessions) {
             Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
             Err(error) => failure = failure.or(Some(error)),

@@ -85,27 +85,27 @@ impl SharedSchedule {
     /// Adds a session with the tiers of its storage options. If the schedule is not decided yet,
     /// they count in the decision; otherwise the session's plan must fit the decided schedule.
     /// Returns the session's number and the number of the current shot.
-    pub fn attach(&self, offers: Vec<TierSpec>) -> Result<(u64, u64)> {
+    pub fn attach(&self, options: Vec<TierSpec>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
-            match offers.get(choice.alternative).or(offers.last()) {
+            match options.get(choice.alternative).or(options.last()) {
                 Some(sizes) => plan_for(choice, sizes)?,
                 None => return fail!(Argument, "a session that stores nothing"),
             };
         }
         state.attached += 1;
         let number = state.attached;
-        state.sessions.insert(number, offers);
+        state.sessions.insert(number, options);
         Ok((number, state.sweep))
     }
 
     /// Decides the schedule anew with other tiers of session `number`. Valid between shots only. If
     /// it fails, nothing has changed.
-    pub fn replan(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
+    pub fn replan(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
         let mut sessions = state.sessions.clone();
-        sessions.insert(number, offers);
+        sessions.insert(number, options);
         let choice = decide(&self.config, self.steps, &sessions)?;
         state.sessions = sessions;
         state.take(choice);
@@ -151,7 +151,7 @@ impl SharedSchedule {
     /// Decides the schedule anew with other tiers of its only session, number `number`, during the
     /// SAVE with which every shot of more than one time step begins. Fails if the application was
     /// told more of the schedule than that SAVE.
-    pub fn replan_at_start(&self, number: u64, offers: Vec<TierSpec>) -> Result<()> {
+    pub fn replan_at_start(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
         let Some(tick) =
             state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save)
@@ -164,7 +164,7 @@ impl SharedSchedule {
         if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
             return fail!(State, "{} sessions follow the schedule", state.sessions.len());
         }
-        let sessions = BTreeMap::from([(number, offers)]);
+        let sessions = BTreeMap::from([(number, options)]);
         let choice = decide(&self.config, self.steps, &sessions)?;
         let mut actions = Ranges::new(choice.schedule.actions(), self.config.range_actions);
         match actions.next() {

@@ -27,10 +27,10 @@ pub struct StorageOption {
 /// Returns the storage options for states of this layout. They depend only on the arguments,
 /// profile included.
 pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
-    let mut offers = Vec::from_iter(shared(config, layout));
+    let mut options = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
-        offers.push(offer(config, &config.compression, layout)?);
-        return Ok(offers);
+        options.push(option(config, &config.compression, layout)?);
+        return Ok(options);
     }
     let raw = config.compression.with(Method::None);
     let known = candidates(config)
@@ -43,16 +43,16 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
     if codecs.is_empty() {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
     }
-    offers.push(offer(config, &raw, layout)?);
+    options.push(option(config, &raw, layout)?);
     for settings in codecs {
-        match offer(config, &settings, layout) {
+        match option(config, &settings, layout) {
             Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", settings.method.name())
             }
-            offer => offers.push(offer?),
+            option => options.push(option?),
         }
     }
-    Ok(offers)
+    Ok(options)
 }
 
 /// Returns the option of raw snapshots that share time levels, if the configuration allows it and
@@ -81,7 +81,7 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
     }
 }
 
-fn offer(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
+fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
     let aside = aside(config, compression, layout)?;
     if (1..aside).contains(&config.device_budget) {
         return fail!(

@@ -36,7 +36,7 @@ pub struct Shares {
 }
 
 /// The lifetime of a snapshot in a slot of a tier. All numbers are those of plan steps.
-struct Stay {
+struct Lifetime {
     slot: u32,
     /// The plan step at which the lifetime begins; with `early`, the lifetime begins right after
     /// that step.
@@ -69,17 +69,19 @@ fn previous_levels(
     at: &dyn Fn(usize) -> (u32, bool),
     issue: &[u32],
 ) -> Result<(Vec<PreviousLevel>, u32)> {
-    let (stays, stay_of) = stays(index, at, issue)?;
-    let shared = |stay: &Stay| stay.before != NONE && stays[stay.before as usize].kept >= stay.read;
+    let (lifetimes, lifetime_of) = lifetimes(index, at, issue)?;
+    let shared = |lifetime: &Lifetime| {
+        lifetime.before != NONE && lifetimes[lifetime.before as usize].kept >= lifetime.read
+    };
     // Order of the turns of one plan step: lifetimes that begin at the step (0), that end with the
     // step (1), that begin after the step (2).
     let mut turns: Vec<(u32, u8, u32)> = Vec::new();
-    for (k, stay) in stays.iter().enumerate().filter(|(_, stay)| !shared(stay)) {
-        push(&mut turns, (stay.since, if stay.early { 2 } else { 0 }, k as u32))?;
-        push(&mut turns, (stay.read, 1, k as u32))?;
+    for (k, lifetime) in lifetimes.iter().enumerate().filter(|(_, lifetime)| !shared(lifetime)) {
+        push(&mut turns, (lifetime.since, if lifetime.early { 2 } else { 0 }, k as u32))?;
+        push(&mut turns, (lifetime.read, 1, k as u32))?;
     }
     turns.sort_unstable();
-    let (mut place, mut free, mut places) = (filled(NONE, stays.len())?, Vec::new(), 0);
+    let (mut place, mut free, mut places) = (filled(NONE, lifetimes.len())?, Vec::new(), 0);
     for (_, turn, k) in turns {
         let place = &mut place[k as usize];
         if turn == 1 {
@@ -89,22 +91,24 @@ fn previous_levels(
             places = places.max(*place + 1);
         }
     }
-    let past = |&k: &u32| match stays.get(k as usize) {
+    let past = |&k: &u32| match lifetimes.get(k as usize) {
         None => PreviousLevel::Nowhere,
-        Some(stay) if shared(stay) => PreviousLevel::Slot(stays[stay.before as usize].slot),
+        Some(lifetime) if shared(lifetime) => {
+            PreviousLevel::Slot(lifetimes[lifetime.before as usize].slot)
+        }
         Some(_) => PreviousLevel::Place(place[k as usize]),
     };
-    Ok((fallible_vec::collected(stay_of.iter().map(past))?, places))
+    Ok((fallible_vec::collected(lifetime_of.iter().map(past))?, places))
 }
 
 /// Returns all lifetimes in a tier, and for each plan step the number of its lifetime.
-fn stays(
+fn lifetimes(
     index: &Index,
     at: &dyn Fn(usize) -> (u32, bool),
     issue: &[u32],
-) -> Result<(Vec<Stay>, Vec<u32>)> {
-    let mut stays: Vec<Stay> = Vec::new();
-    let mut stay_of = filled(NONE, index.events.len())?;
+) -> Result<(Vec<Lifetime>, Vec<u32>)> {
+    let mut lifetimes: Vec<Lifetime> = Vec::new();
+    let mut lifetime_of = filled(NONE, index.events.len())?;
     let mut in_slot: Vec<u32> = Vec::new();
     let mut of_state = filled(NONE, index.states)?;
     for (e, event) in index.events.iter().enumerate() {
@@ -120,34 +124,37 @@ fn stays(
         if begins {
             let early = !event.save && issue[e] != e as u32;
             let since = if event.save { e as u32 } else { issue[e] };
-            if let Some(stay) = stays.get_mut(*current as usize) {
+            if let Some(lifetime) = lifetimes.get_mut(*current as usize) {
                 // An early fetch overwrites the slot only after plan step `since`.
-                stay.kept = if early { since } else { since.saturating_sub(1) };
+                lifetime.kept = if early { since } else { since.saturating_sub(1) };
             }
-            let number = stays.len() as u32;
+            let number = lifetimes.len() as u32;
             let before = event
                 .ts
                 .checked_sub(1)
                 .filter(|_| event.save)
                 .map_or(NONE, |ts| of_state[ts as usize]);
-            let before = if stays
+            let before = if lifetimes
                 .get(before as usize)
-                .is_some_and(|b: &Stay| b.kept == NONE && b.slot != slot)
+                .is_some_and(|b: &Lifetime| b.kept == NONE && b.slot != slot)
             {
                 before
             } else {
                 NONE
             };
-            push(&mut stays, Stay { slot, since, early, read: e as u32, kept: NONE, before })?;
+            push(
+                &mut lifetimes,
+                Lifetime { slot, since, early, read: e as u32, kept: NONE, before },
+            )?;
             *current = number;
             // A fetched snapshot may not have arrived when the next state is saved. Its current
             // time level is therefore not shared with the next snapshot.
             of_state[event.ts as usize] = if event.save { number } else { NONE };
         }
-        stay_of[e] = *current;
-        if let Some(stay) = stays.get_mut(*current as usize) {
-            stay.read = e as u32;
+        lifetime_of[e] = *current;
+        if let Some(lifetime) = lifetimes.get_mut(*current as usize) {
+            lifetime.read = e as u32;
         }
     }
-    Ok((stays, stay_of))
+    Ok((lifetimes, lifetime_of))
 }

@@ -95,10 +95,10 @@ impl Session {
         check_backend(&profile, self.target)?;
         let mut config = self.config.clone();
         config.profile = Some(profile);
-        let offers = storage_options(&config, &self.layout)?;
+        let options = storage_options(&config, &self.layout)?;
         self.schedule
-            .replan(self.number, offers.iter().map(|offer| offer.sizes.clone()).collect())?;
-        (self.config, self.options, self.decision, self.measured) = (config, offers, None, None);
+            .replan(self.number, options.iter().map(|option| option.sizes.clone()).collect())?;
+        (self.config, self.options, self.decision, self.measured) = (config, options, None, None);
         Ok(())
     }
 }
