@@ -10,6 +10,7 @@
 //! plan that fits the budgets.
 
 mod index;
+mod issue;
 mod replace;
 mod time_levels;
 
@@ -19,6 +20,7 @@ use crate::schedule::Schedule;
 use std::fmt;
 
 pub use index::{Event, Index};
+pub use issue::{Issued, Moment};
 pub use time_levels::{PreviousLevel, Shares};
 
 /// The absence of a number: no slot, no later use.

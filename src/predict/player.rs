@@ -7,7 +7,7 @@ use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::plan::{spare_bytes, Fetch, Plan, Step, NONE};
+use crate::plan::{spare_bytes, Issued, Moment, Plan, Step, NONE};
 use crate::schedule::{flags, Action, Kind};
 
 /// A device slot: the download that reads the slot and the upload that fills the slot, as long as a
@@ -25,10 +25,10 @@ pub(super) struct Player<'a> {
     /// Host slots with a smaller number are on disk.
     on_disk: u32,
     /// The time of the application's stream in seconds, the number of the next step of the plan,
-    /// and the number of the first fetch that is not issued.
+    /// and the transfers that are issued already.
     now: f64,
     event: usize,
-    next_fetch: usize,
+    issued: Issued,
     slots: Vec<Slot>,
     /// The transfer that last wrote each host slot.
     written: Vec<Option<Transfer>>,
@@ -56,7 +56,7 @@ impl<'a> Player<'a> {
             on_disk: budgets.on_disk(plan.host_slots, costs.slot_bytes),
             now: 0.0,
             event: 0,
-            next_fetch: 0,
+            issued: Issued::default(),
             slots: filled(Slot::default(), plan.device_slots as usize)?,
             written: filled(None, plan.host_slots as usize)?,
             freed: None,
@@ -100,8 +100,7 @@ impl<'a> Player<'a> {
         let step = self.plan.steps[self.event];
         self.occupy(step);
         body(self, step, action);
-        let event = self.event;
-        self.issue_while(|fetch| fetch.issue_after as usize <= event);
+        self.issue(Moment::After(self.event));
         self.event += 1;
     }
 
@@ -228,8 +227,7 @@ impl<'a> Player<'a> {
     }
 
     fn restore(&mut self, step: Step, action: Action) {
-        let event = self.event;
-        self.issue_while(|fetch| fetch.event as usize == event);
+        self.issue(Moment::Restore(self.event));
         if let Some(slot) = self.slots.get_mut(step.slot as usize) {
             let filled = slot.filled.take();
             let waited = self.tally.waiting;
@@ -272,10 +270,10 @@ impl<'a> Player<'a> {
         })
     }
 
-    fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) {
-        while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|fetch| due(fetch)) {
+    /// Issues the transfers that are due at `moment`, in the plan's order.
+    fn issue(&mut self, moment: Moment) {
+        while let Some(fetch) = self.issued.due(self.plan, moment) {
             self.fetch(self.plan.steps[fetch.event as usize]);
-            self.next_fetch += 1;
         }
     }
 

@@ -5,7 +5,7 @@ use crate::choice::Tick;
 use crate::device::{check_disjoint, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::{Step, NONE};
+use crate::plan::{Moment, Step, NONE};
 use crate::schedule::{flags, trace, Kind};
 use crate::tier::{PreviousLevels, Tiers};
 use std::time::Instant;
@@ -53,7 +53,7 @@ impl Session {
         let previous_levels = engine.plan.previous_levels(tick.event);
         engine.call(stream, "save", |engine| {
             body(&mut engine.tiers, step, previous_levels, spare)?;
-            engine.issue_after(tick.event)
+            engine.issue(Moment::After(tick.event))
         })?;
         engine.acquired = None;
         self.stats.saves += 1;
@@ -76,13 +76,14 @@ impl Session {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let prefetched = step.host != NONE && step.slot != NONE && engine.is_issued(tick.event);
+        let prefetched =
+            step.host != NONE && step.slot != NONE && engine.issued.has(&engine.plan, tick.event);
         let ((result, moved), late) = engine.call(stream, "restore", |engine| {
-            engine.issue_for(tick.event)?;
+            engine.issue(Moment::Restore(tick.event))?;
             let late = prefetched && engine.tiers.is_late(step)?;
             let previous_levels = engine.plan.previous_levels(tick.event);
             let result = body(&mut engine.tiers, step, previous_levels, spare)?;
-            engine.issue_after(tick.event)?;
+            engine.issue(Moment::After(tick.event))?;
             Ok((result, late))
         })?;
         engine.acquired = None;

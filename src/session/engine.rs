@@ -2,7 +2,7 @@
 
 use crate::device::{AppMemory, Stream, Traffic};
 use crate::error::{Code, Error, Result};
-use crate::plan::{Fetch, Plan, SPARE_SLOTS};
+use crate::plan::{Issued, Moment, Plan, SPARE_SLOTS};
 use crate::tier::Tiers;
 use crate::trace::nvtx;
 use crate::tune::Tuner;
@@ -16,8 +16,8 @@ pub(super) struct Engine {
     pub(super) decision: u64,
     pub(super) plan: Arc<Plan>,
     pub(super) tiers: Tiers,
-    /// Index in `plan.fetches` of the first transfer that is not issued yet.
-    pub(super) next_fetch: usize,
+    /// The plan's transfers to the device that are issued already.
+    pub(super) issued: Issued,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
     /// application was given for its state.
     pub(super) begun: Option<(usize, Vec<AppMemory>)>,
@@ -42,7 +42,8 @@ impl Engine {
         let device = self.tiers.device();
         (self.stalled_before, self.coded_before, self.traffic_before) =
             (device.stalled()?, device.coded()?, device.traffic());
-        (self.next_fetch, self.begun, self.acquired, self.broken) = (0, None, None, None);
+        (self.begun, self.acquired, self.broken) = (None, None, None);
+        self.issued = Issued::default();
         Ok(())
     }
 
@@ -93,36 +94,11 @@ impl Engine {
         event as u32 % SPARE_SLOTS
     }
 
-    /// Returns whether the transfer for the RESTORE `event` (a step of the plan) was issued
-    /// already.
-    pub(super) fn is_issued(&self, event: usize) -> bool {
-        self.plan.fetches.get(self.next_fetch).is_none_or(|fetch| fetch.event as usize != event)
-    }
-
-    /// Issues the transfer for the RESTORE `event`, if the plan issues it only at that RESTORE.
-    pub(super) fn issue_for(&mut self, event: usize) -> Result<()> {
-        self.issue_while(|fetch| fetch.event as usize == event)
-    }
-
-    /// Issues the transfers that may begin once the SAVE or RESTORE `event` is done.
-    pub(super) fn issue_after(&mut self, event: usize) -> Result<()> {
-        self.issue_while(|fetch| fetch.issue_after as usize <= event)
-    }
-
-    /// Issues the transfers that may begin because the application has given back the memory of the
-    /// SAVE or RESTORE `event`, the last one.
-    pub(super) fn issue_released(&mut self, event: usize) -> Result<()> {
-        self.issue_while(|fetch| fetch.released_after as usize <= event)
-    }
-
-    /// Issues transfers in the plan's order, up to the first one that is not `due`.
-    pub(super) fn issue_while(&mut self, due: impl Fn(&Fetch) -> bool) -> Result<()> {
-        while let Some(fetch) = self.plan.fetches.get(self.next_fetch).filter(|f| due(f)) {
-            self.tiers.fetch(
-                self.plan.steps[fetch.event as usize],
-                self.plan.previous_levels(fetch.event as usize),
-            )?;
-            self.next_fetch += 1;
+    /// Issues the transfers that are due at `moment`, in the plan's order.
+    pub(super) fn issue(&mut self, moment: Moment) -> Result<()> {
+        while let Some(fetch) = self.issued.due(&self.plan, moment) {
+            let event = fetch.event as usize;
+            self.tiers.fetch(self.plan.steps[event], self.plan.previous_levels(event))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use super::Session;
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
+use crate::plan::Moment;
 use crate::schedule::{flags, Action, Kind};
 use std::ffi::c_void;
 use std::time::Instant;
@@ -86,7 +87,7 @@ impl Session {
                 return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
             }
         };
-        engine.call(stream, "release", |engine| engine.issue_released(event))?;
+        engine.call(stream, "release", |engine| engine.issue(Moment::Released(event)))?;
         engine.acquired = None;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())
