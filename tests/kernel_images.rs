@@ -138,7 +138,7 @@ fn images_that_were_made_elsewhere_need_no_nvrtc() {
         std::fs::rename(&file, folder.join(format!("{stem}-nvrtc11.8.cubin"))).unwrap();
     }
     assert_eq!(machine.succeeds(&folder, false), 0);
-    // One that is damaged is none.
+    // A damaged image counts as no image.
     std::fs::write(&files(&folder)[0], b"rubbish").unwrap();
     assert!(!machine.code(&folder, false).status.success());
 }

@@ -275,7 +275,7 @@ proptest! {
     }
 }
 
-/// One field of each type.
+/// A field of each type of values.
 fn one_of_each() -> Vec<Field> {
     Scalar::ALL.map(|scalar| Field { n: [5, 3, 2], scalar, previous_of: None }).to_vec()
 }

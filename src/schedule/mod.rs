@@ -60,7 +60,7 @@ pub mod flags {
     pub const NEXT_IS_SAVE: u32 = 8;
 }
 
-/// One action of a schedule.
+/// An action of a schedule: what the application does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     /// What to do.

@@ -52,7 +52,7 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Its standard output.
+/// The standard output of a process, as text.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -50,7 +50,7 @@ impl Draw {
 pub enum Streams {
     /// The legacy default stream.
     Default,
-    /// One of its own, non-blocking.
+    /// A non-blocking stream that the application has created.
     Own,
     /// Two of its own in turn, ordered by its own events.
     Alternating,

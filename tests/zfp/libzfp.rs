@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 type Pointer = *mut c_void;
 
-/// Its functions that a fixed rate needs.
+/// libzfp's functions that a fixed rate needs.
 pub struct Libzfp {
     stream_open: unsafe extern "C" fn(Pointer, size_t) -> Pointer,
     stream_close: unsafe extern "C" fn(Pointer),

@@ -43,7 +43,7 @@ struct Call {
     timed: bool,
 }
 
-/// One CUDA device.
+/// A CUDA device as a session uses it: two slabs, two transfer streams, and events.
 pub struct CudaDevice {
     ordinal: i32,
     handle: CUdevice,

@@ -12,7 +12,7 @@ macro_rules! calls {
         /// The names, in the order of the variants.
         pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        /// The same for C.
+        /// The names of all calls as C strings.
         pub const C_NAMES: &[*const c_char] = &[$(concat!(stringify!($name), "\0").as_ptr().cast()),*];
     };
 }

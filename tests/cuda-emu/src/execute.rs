@@ -22,7 +22,7 @@ pub enum Direction {
     HostToHost,
 }
 
-/// One side of a copy.
+/// The source or the destination of a copy.
 pub enum Side {
     /// In memory that the driver knows: checked again when the copy runs.
     Known(usize),
@@ -73,9 +73,9 @@ pub enum Action {
 pub enum Progress {
     /// To its end.
     Finished,
-    /// A part.
+    /// A part of the operation is done.
     Partial,
-    /// It goes on by itself.
+    /// The operation has started and ends by itself.
     Started,
 }
 

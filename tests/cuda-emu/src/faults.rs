@@ -34,7 +34,7 @@ pub enum Drop {
 
 /// The name under which the execution of a copy can be made to fail.
 const EXECUTION: &str = "exec";
-/// The same for a kernel.
+/// The name under which the execution of a kernel can be made to fail.
 const KERNEL: &str = "kernel";
 
 /// All pending requests.

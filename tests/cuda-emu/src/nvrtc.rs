@@ -52,7 +52,7 @@ const FLAGS: [&str; 10] = [
 pub struct Program {
     /// The text.
     pub source: String,
-    /// Its name in messages.
+    /// The name of the program in messages.
     pub name: String,
     /// The files that it may include: name and text.
     pub headers: Vec<(String, String)>,

@@ -39,7 +39,7 @@ impl Mode {
 pub struct Settings {
     /// Seed of the scheduler.
     pub seed: u64,
-    /// Its mode.
+    /// Mode of the scheduler.
     pub mode: Mode,
     /// Number of devices.
     pub devices: usize,

@@ -24,7 +24,7 @@ pub struct Point {
 
 /// A queued operation.
 pub struct Op {
-    /// Its number.
+    /// Number of the operation.
     pub id: u64,
     /// What it does.
     pub action: Action,

@@ -47,7 +47,7 @@ exports! {
         driver.device(device)?;
         value.set(device_attribute(attribute, device).ok_or(INVALID_VALUE)?)
     };
-    /// Its memory in bytes.
+    /// The memory of a device in bytes.
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |driver| {
         driver.device(device)?;
         bytes.set(driver.settings.memory as usize)

@@ -18,7 +18,7 @@ exports! {
         // SAFETY: the caller gives an image, which is text if it is ours.
         module.set(unsafe { driver.module_load(image.cast()) }?)
     };
-    /// The same; the options are ignored.
+    /// Loads an image as `cuModuleLoadData` does; the options are ignored.
     fn cuModuleLoadDataEx(module: Out<Handle>, image: *const c_void, _count: u32, _options: *mut i32, _values: *mut *mut c_void) |driver| {
         module.check()?;
         // SAFETY: as above.

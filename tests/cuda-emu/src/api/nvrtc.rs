@@ -126,9 +126,9 @@ nvrtc! {
         // SAFETY: promised by the caller.
         unsafe { copy_text(&program.image, text) }
     });
-    /// The same as the PTX.
+    /// The compiled image, which is the PTX as well.
     fn nvrtcGetCUBINSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));
-    /// The same as the PTX.
+    /// The compiled image, which is the PTX as well.
     fn nvrtcGetCUBIN(program: Handle, text: *mut c_char) with(program, |program| {
         // SAFETY: promised by the caller.
         unsafe { copy_text(&program.image, text) }
