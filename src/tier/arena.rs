@@ -71,7 +71,8 @@ impl Arena {
     }
 }
 
-/// Bytes that a snapshot of `bytes` bytes occupies: a positive multiple of [`crate::layout::ALIGNMENT`].
+/// Bytes that a snapshot of `bytes` bytes occupies: a positive multiple of
+/// [`crate::layout::ALIGNMENT`].
 fn size(bytes: u64) -> u64 {
     aligned(bytes.max(1))
 }

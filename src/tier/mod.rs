@@ -31,8 +31,8 @@ use std::ffi::c_void;
 /// Where the previous time level of one snapshot is, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
-/// A way to store snapshots in the slots of the tiers. `step` is the step of the plan; the functions of
-/// `Tiers` with the same names say what each function does.
+/// A way to store snapshots in the slots of the tiers. `step` is the step of the plan. Each function
+/// is documented at the function of `Tiers` that has its name and calls it.
 trait Store: Send {
     /// Takes on a plan, whose slots exist already.
     fn fit(&mut self, _: &mut Slots, _: &Plan) -> Result<()> {

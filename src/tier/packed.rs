@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// The codec, and the memory of compressed snapshots, which differ in size.
+/// The store of compressed snapshots: the codec, and the memory of snapshots that differ in size.
 pub struct Packed {
     coder: SnapshotCoder,
     /// Snapshots in staging buffers, oldest first: compressed, but not yet placed in a tier.
     made: VecDeque<Made>,
     /// Number of saves and restores so far.
     calls: u64,
+    /// The bytes of the device cache and of the host pool that no snapshot takes.
     cache_bytes: Arena,
     pool_bytes: Arena,
     /// The latest download, by number, from bytes of the cache that were freed since, and the

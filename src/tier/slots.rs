@@ -1,5 +1,5 @@
-//! The slots of both tiers, the events that order their use, and the device: what every way to store
-//! snapshots works on.
+//! The slots of both tiers, the events that order the use of the slots, and the device. Every way to
+//! store snapshots works on these.
 
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
@@ -195,7 +195,8 @@ impl Slots {
         Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
     }
 
-    /// Copies the fields of a state on the application's lane to `place`, where the layout has them.
+    /// Copies the fields of a state on the application's lane to `place`, each to its offset in the
+    /// layout.
     pub fn copy_in(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
         for (i, &memory) in fields.iter().enumerate() {
             let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
@@ -204,8 +205,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Copies the fields of a state on the application's lane from `place`, where the layout has
-    /// them.
+    /// Copies the fields of a state on the application's lane from `place`, each from its offset in
+    /// the layout.
     pub fn copy_out(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
         for (i, &memory) in fields.iter().enumerate() {
             let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
