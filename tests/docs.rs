@@ -1,6 +1,6 @@
-//! The documentation is true: every code block compiles or runs, every link, path, name and `make`
-//! target exists, and the tables that follow from the sources are what the sources say.
-//! `GPUZIP_UPDATE_DOCS=1` rewrites those tables instead of comparing them.
+//! Tests of the documentation: every code block compiles or runs; every link, path, name and `make`
+//! target exists; every table that is derived from the sources agrees with the sources.
+//! With `GPUZIP_UPDATE_DOCS=1` the tests rewrite these tables instead of comparing them.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// One Markdown page, by its path below the root of the repository.
+/// One Markdown page; `name` is its path below the root of the repository.
 struct Page {
     name: String,
     text: String,
@@ -83,7 +83,7 @@ impl Page {
         blocks
     }
 
-    /// The text between backquotes, with line numbers. Spans of two lines do not occur.
+    /// The text between backquotes, with line numbers. No pair of backquotes goes over two lines.
     fn spans(&self) -> Vec<(usize, String)> {
         let prose = self.lines().filter(|(_, _, fenced)| !fenced);
         let odd = |line: &str| {
@@ -118,7 +118,7 @@ impl Page {
         links
     }
 
-    /// What GitHub makes of its headings for links.
+    /// The anchors that GitHub derives from the page's headings.
     fn anchors(&self) -> BTreeSet<String> {
         let headings = self.lines().filter(|(_, line, fenced)| !fenced && line.starts_with('#'));
         let kept = |c: char| {
@@ -135,7 +135,7 @@ impl Page {
     }
 }
 
-/// All files of the repository that people write, below the root.
+/// All files below the repository's root, without build products and hidden folders.
 fn sources() -> &'static [PathBuf] {
     static SOURCES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -160,7 +160,7 @@ fn sources() -> &'static [PathBuf] {
     })
 }
 
-/// The text of all sources that are not documentation, to look names up in.
+/// The text of all sources that are neither documentation nor this file, to look names up in.
 fn code() -> &'static str {
     static CODE: OnceLock<String> = OnceLock::new();
     CODE.get_or_init(|| {
@@ -204,8 +204,8 @@ fn every_block_has_a_language_that_is_tested() {
     }
 }
 
-/// The blocks of each page, in their order, in a folder of the page's own, where programs leave
-/// what the page's later commands read.
+/// Checks the blocks of each page in their order, in one folder per page: later commands of a page
+/// read files that its earlier programs write.
 #[test]
 fn every_block_compiles_or_runs() {
     for page in pages() {
@@ -217,14 +217,15 @@ fn every_block_compiles_or_runs() {
     }
 }
 
-/// A folder that looks like the root of the repository and takes what the blocks of a page write.
+/// A folder with links to the files in the root of the repository, in which the blocks of a page
+/// run and write their files.
 struct Sandbox<'a> {
     page: &'a Page,
     dir: PathBuf,
 }
 
-/// Declarations that statements of C and C++ blocks may use. A block that begins at file scope
-/// stays in front of the page's later statements.
+/// The head of the function around statements of a C or C++ block: its parameters are the variables
+/// that these statements may use.
 const FRAGMENT: &str =
     "static void fragment(gpuzip_t *session, gpuzip_schedule_t *schedule, gpuzip_config_t config, gpuzip_action_t action, \
     gpuzip_field_t *fields, uint32_t nfields, int32_t steps, void *stream, int shots, MPI_Comm world, int rank)\n{\n";
@@ -285,7 +286,9 @@ impl Sandbox<'_> {
         }
     }
 
-    /// A whole program is compiled and run, declarations and statements are compiled.
+    /// Compiles and runs a block that is a whole program. Other blocks are only compiled:
+    /// statements inside a function, after the page's earlier blocks that `declares` finds to be
+    /// declarations.
     fn compiled(&self, block: &Block, compiler: &str, flags: &[&str], extension: &str) {
         if !have(compiler) {
             return;
@@ -322,8 +325,8 @@ impl Sandbox<'_> {
             .arg(source));
     }
 
-    /// A whole program is compiled and run; statements are compiled in a subroutine that has a
-    /// session.
+    /// Compiles and runs a block that is a whole program. Other blocks are only compiled, as
+    /// statements of the subroutine in `tests/docs/fragment.f90`.
     fn fortran(&self, block: &Block) {
         if !have("gfortran") {
             return;
@@ -357,9 +360,8 @@ impl Sandbox<'_> {
         run(Command::new(program).current_dir(&self.dir));
     }
 
-    /// Commands run, but for those that take long: `make` says what it would do, and of `cargo` and
-    /// of the examples that `make` would have built only the names and the options are looked
-    /// at.
+    /// Runs the commands of a block, except those that take long: `make` only prints its commands,
+    /// and only names and options are checked for `cargo` and for the examples in `build/`.
     fn shell(&self, block: &Block) {
         if block.text.contains("pkg-config") && !have("pkg-config") {
             return;
@@ -399,7 +401,7 @@ impl Sandbox<'_> {
             .env("CARGO_TARGET_DIR", target()));
     }
 
-    /// The example and its options are in `c-examples/`.
+    /// Checks that the example has a folder in `c-examples/` and that its options exist.
     fn example(&self, block: &Block, words: &[&str]) {
         let place = format!("{}:{}", self.page.name, block.line);
         let name = words[0].trim_start_matches("build/");
@@ -416,7 +418,8 @@ impl Sandbox<'_> {
         }
     }
 
-    /// The block stands, line by line, in a source whose name ends so, which other tests compile.
+    /// Checks that a source whose name ends in `ending` has every line of the block; other tests
+    /// compile these sources.
     fn copied(&self, block: &Block, ending: &str) {
         let place = format!("{}:{}", self.page.name, block.line);
         let lines: Vec<&str> =
@@ -516,9 +519,9 @@ fn every_path_exists() {
             for word in span.split([' ', ',']).map(|word| word.trim_end_matches('/')) {
                 let first = word.split('/').next().unwrap();
                 let ours = top.contains(first) && first != "target" && first != "build";
-                // NAME stands for the name of something that is not there yet.
+                // NAME stands for a file that the reader is to create.
                 let file = word.contains('/') && ours && !word.contains("NAME");
-                // Up to the first star, a path with one is that of a folder.
+                // Of a path with a star, only the folder in front of the star is checked.
                 let path = word.split('*').next().unwrap();
                 let path = if path.len() < word.len() {
                     path.rsplit_once('/').map_or("", |(folder, _)| folder)
@@ -534,7 +537,8 @@ fn every_path_exists() {
     assert!(missing.is_empty(), "paths that do not exist: {missing:#?}");
 }
 
-/// Functions, constants, variables and, behind `::`, whatever Rust names.
+/// Checks names that begin with `gpuzip_` or `GPUZIP_` (functions, constants, variables), and the
+/// last name of every Rust path.
 #[test]
 fn every_name_is_known() {
     let mut unknown = Vec::new();
@@ -566,13 +570,13 @@ fn every_name_is_known() {
     assert!(unknown.is_empty(), "names that nothing has: {unknown:#?}");
 }
 
-/// What `gpuzip config` lists.
+/// The output of `gpuzip config --json`.
 fn configuration() -> &'static Value {
     static LISTED: OnceLock<Value> = OnceLock::new();
     LISTED.get_or_init(|| serde_json::from_str(&gpuzip(&["config", "--json"])).unwrap())
 }
 
-/// Whether a name is the environment variable of a key.
+/// Whether a name is the environment variable of a configuration key.
 fn is_variable(name: &str) -> bool {
     let keys = configuration()["keys"].as_array().unwrap();
     name.strip_prefix("GPUZIP_")
@@ -615,7 +619,8 @@ fn every_make_target_and_command_exists() {
     }
 }
 
-/// docs/architecture.md draws the floors above the ground as tests/floors.rs has them, the highest first.
+/// docs/architecture.md lists the floors from `schedule` upward, the highest first;
+/// tests/floors.rs lists all floors, the lowest first.
 #[test]
 fn the_architecture_page_has_the_floors() {
     let test = fs::read_to_string(root().join("tests/floors.rs")).unwrap();
@@ -672,8 +677,8 @@ fn make_help_names_every_target() {
 
 // Tables.
 
-/// A table between `<!-- begin NAME -->` and `<!-- end NAME -->` is `rows`; with
-/// GPUZIP_UPDATE_DOCS=1 it becomes that.
+/// Compares the lines between `<!-- begin {table} -->` and `<!-- end {table} -->` of page `name`
+/// with a table of `head` and `rows`; with GPUZIP_UPDATE_DOCS=1 replaces these lines.
 fn table_is(name: &str, table: &str, head: [&str; 4], rows: Vec<[String; 4]>) {
     let columns = head.iter().filter(|name| !name.is_empty()).count();
     let row = |cells: &[String]| format!("| {} |\n", cells[..columns].join(" | "));
@@ -706,7 +711,6 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The table of the page is what `gpuzip config` prints, which is the table in the sources.
 #[test]
 fn the_configuration_page_has_the_keys_of_the_command() {
     let listed = configuration();
@@ -748,7 +752,8 @@ fn the_configuration_page_has_the_keys_of_the_command() {
     );
 }
 
-/// `#define`s of the header whose names begin so: name, number and the comment before.
+/// The `#define`s of the header whose names begin with `prefix`: name, number, and the comment
+/// before the `#define`.
 fn defines(prefix: &str) -> Vec<[String; 4]> {
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let mut comment = String::new();
@@ -776,8 +781,8 @@ fn the_api_page_has_the_statuses_of_the_header() {
     table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
 }
 
-/// The transfers of GPUZIP 2.x's Salt data set in docs/performance.md are those that `gpuzip plan`
-/// counts.
+/// docs/performance.md counts the transfers for the schedule of GPUZIP 2.x's Salt data set (3751
+/// time steps, 8 snapshots).
 #[test]
 fn the_performance_page_has_the_transfers_of_the_plan() {
     let count = |cache: &str, policy: &str| {

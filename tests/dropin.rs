@@ -1,7 +1,7 @@
-//! Programs written for GPUZIP 2.x build with `include/gpuzip-dropin/` and the library, and get the
-//! right answer. The programs are in `tests/cxx/`; the numbers of defects are those that GPUZIP 2.x
-//! had: errors exit (1), the caller's fields are overwritten (9), memory grows per shot (10), a
-//! retrieve before the save reads out of bounds (11).
+//! Programs written for GPUZIP 2.x build with `include/gpuzip-dropin/` and the library, and compute
+//! the right states. The programs are in `tests/cxx/`. Their comments number the defects of
+//! GPUZIP 2.x: errors exit (1), the caller's fields are overwritten (9), memory grows per shot
+//! (10), a retrieve before the save reads out of bounds (11).
 
 mod common;
 
@@ -35,7 +35,7 @@ const HEADERS: [&str; 21] = [
     "prefetch/Shape.hpp",
 ];
 
-/// A compiler with the one include path that the headers need.
+/// A command that starts compiler `name` with the one include path that the drop-in headers need.
 fn compiler(name: &str, flags: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(flags).arg("-I").arg(root().join("include/gpuzip-dropin"));
@@ -55,7 +55,7 @@ fn build(dir: &Path, name: &str, flags: &[&str], sources: &[PathBuf]) -> PathBuf
     program
 }
 
-/// Compiles one program of `tests/cxx/`, strictly.
+/// Compiles `tests/cxx/{name}.cpp` with the warnings of `STRICT` as errors.
 fn build_ours(dir: &Path, name: &str, more: &[&str]) -> PathBuf {
     let flags: Vec<&str> = [&["-std=c++14", "-O1"], &STRICT[..], more].concat();
     build(dir, name, &flags, &[root().join(format!("tests/cxx/{name}.cpp"))])
@@ -115,7 +115,8 @@ fn all_headers_in_two_units_of_one_program() {
     }
 }
 
-/// The few names of the CUDA runtime that `GPUZIP_CUDA_CHECK` needs, and NVTX calls that print.
+/// Writes headers with the few names of the CUDA runtime that `GPUZIP_CUDA_CHECK` needs and with
+/// NVTX calls that print; returns the compiler option for their folder.
 fn stand_ins(dir: &Path) -> String {
     fs::create_dir_all(dir.join("nvtx3")).unwrap();
     fs::write(
@@ -139,8 +140,8 @@ inline int nvtxRangePop() { return std::fprintf(stderr, \"pop\\n\"); }
     format!("-I{}", dir.display())
 }
 
-/// Every name of GPUZIP 2.x's interface compiles without a warning and does what it did there, in
-/// every standard.
+/// Every name of GPUZIP 2.x's interface compiles without a warning in every standard, and behaves
+/// as in GPUZIP 2.x.
 #[test]
 fn every_name_of_the_original_compiles_and_does_its_work() {
     if !have("c++") {
@@ -184,7 +185,7 @@ fn every_name_of_the_original_compiles_and_does_its_work() {
     );
 }
 
-/// A program of wavefields in double that says so as for GPUZIP 2.x.
+/// GPUZIP 2.x's macro USE_DOUBLE makes `real_t` a double.
 #[test]
 fn use_double_makes_fields_of_doubles() {
     if !have("c++") {
@@ -237,7 +238,7 @@ fn shots_are_identical_for_algorithms_and_caches() {
             }
         }
     }
-    // Snapshots chosen by the library.
+    // With 0 snapshots the library chooses their number.
     for algorithm in ["1", "3", "4", "6"] {
         expect(&program, &["100", algorithm, "3", "0"], "identical\n");
     }
@@ -308,8 +309,8 @@ fn compressors_keep_their_bound_alone_and_in_a_prefetch() {
     }
 }
 
-/// AddressSanitizer with its leak check, and UBSan, over the C++ side: whole shots, errors, objects
-/// deleted in any order.
+/// The C++ programs run under AddressSanitizer with its leak check and under UBSan: whole shots,
+/// errors, objects deleted in any order.
 #[test]
 fn sanitizers_find_nothing() {
     if !have("c++") {
@@ -337,8 +338,8 @@ fn sanitizers_find_nothing() {
     }
 }
 
-/// The library keeps sessions in a table, so that a forgotten one is no leak to LeakSanitizer: the
-/// memory of the process tells.
+/// LeakSanitizer cannot find a session that was never finalized, because the library's table of
+/// sessions still refers to it; the program therefore measures the memory of its process.
 #[test]
 fn memory_does_not_grow_with_shots_or_objects() {
     if !have("c++") {
@@ -351,8 +352,8 @@ fn memory_does_not_grow_with_shots_or_objects() {
     assert!(stdout(&output).starts_with("flat"), "{}", stdout(&output));
 }
 
-/// SetLevel and PerfTraceSwitch stand above the configuration; a zeroed configuration logs at
-/// DEBUG.
+/// SetLevel and PerfTraceSwitch take precedence over the configuration; a zeroed configuration logs
+/// at DEBUG.
 #[test]
 fn the_logger_has_the_last_word() {
     if !have("c++") {
@@ -435,7 +436,8 @@ int main(int, char **argv) {
     );
 }
 
-/// The example's build; what `arguments` leave open is as in its Makefile.
+/// Runs `make` with `arguments` in c-examples/awave-swap, which builds in `dir`; returns the
+/// output.
 fn make_swap(arguments: &[&str], dir: &Path) -> String {
     let (build, lib) =
         (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
@@ -472,7 +474,8 @@ fn the_swap_example_gives_the_image_of_every_state() {
     }
 }
 
-/// Before and after the swap differ in the compiler, one include path and the link line.
+/// The build commands before and after the swap differ in the compiler, one include path and the
+/// link line.
 #[test]
 fn the_swap_changes_one_include_path_and_one_link_line() {
     if !have("make") {
@@ -504,8 +507,7 @@ fn the_swap_changes_one_include_path_and_one_link_line() {
     assert_eq!(only(&after, &before), expected);
 }
 
-/// The page on the swap has the name of every header, and of every field of GPUZIP 2.x's
-/// configuration.
+/// docs/gpuzip-2x.md names every drop-in header and every field of GPUZIP 2.x's configuration.
 #[test]
 fn the_page_has_every_name() {
     let page = fs::read_to_string(root().join("docs/gpuzip-2x.md")).unwrap();
@@ -529,8 +531,8 @@ fn the_page_has_every_name() {
     assert!(missing.is_empty(), "docs/gpuzip-2x.md says nothing of {missing:?}");
 }
 
-/// An application as GPUZIP's users have it. It is not in this repository: `GPUZIP_SHARED` says
-/// where, or `../shared`.
+/// The source of an application of GPUZIP 2.x's users. The source is not in this repository: it is
+/// read from the folder that `GPUZIP_SHARED` names, or else from `../shared`.
 fn awave() -> Option<String> {
     let shared =
         std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
@@ -542,7 +544,8 @@ fn awave() -> Option<String> {
     text
 }
 
-/// Builds that application with each `from`, which stands there so many times, replaced by `to`.
+/// Builds `text` (see `awave`) after the `changes` (times, from, to): `from` occurs `times` times
+/// in the text, and each occurrence is replaced by `to`.
 fn build_awave(dir: &Path, flags: &[&str], text: &str, changes: &[(usize, &str, &str)]) -> PathBuf {
     let text = changes.iter().fold(text.to_string(), |text, (times, from, to)| {
         assert_eq!(text.matches(from).count(), *times, "{from}");
@@ -580,7 +583,8 @@ fn an_awave_program_runs_unmodified() {
     }
 }
 
-/// Bare builders, one that learns the extents from the first Save, and another place of a header.
+/// The documents of GPUZIP 2.x also spell builders without `GPUZIPBuilders::`, a prefetch builder
+/// that learns the extents from the first Save, and another folder of a header.
 #[test]
 fn an_awave_program_as_the_documents_spell_it() {
     let (true, Some(text)) = (have("c++"), awave()) else { return };
@@ -624,9 +628,10 @@ fn an_awave_program_replays_a_trace() {
     }
 }
 
-/// How far the program's states are from those of a run that stores everything. With every state
-/// kept that is the bound itself, and for prev that of curr and of their difference. Else a restart
-/// passes an error of at most the bound on to the steps behind it.
+/// Compares the program's states with those of an uncompressed forward run. Where every state is
+/// kept, the error in curr is at most the bound; the error in prev is at most twice the bound,
+/// since prev is stored as its difference from curr. With other schedules each restart passes its
+/// error, at most the bound, on to the recomputed steps.
 #[test]
 fn an_awave_program_with_codecs_stays_within_the_bound() {
     let (true, Some(text)) = (have("c++"), awave()) else { return };
@@ -690,8 +695,8 @@ int main(int argc"#;
             }
         }
     }
-    // Codecs of a fixed size promise no bound: a tenth of the amplitude is far above what they do
-    // to these states.
+    // Codecs of a fixed size promise no bound; the limit here, 0.4, is a tenth of the amplitude and
+    // far above the errors of these codecs.
     for compressor in ["1", "6", "7"] {
         let [curr, prev] = worst("1", "3", compressor, "0");
         assert!(curr.max(prev) <= 0.4, "codec {compressor}: {curr} {prev}");

@@ -1,7 +1,8 @@
-//! Every file of the library under everything that can be wrong with a file: configuration,
-//! recorded schedule, profile, timeline, performance log (compiled kernels:
-//! tests/kernel_images.rs). What is read is refused by name, what is written is a warning; the
-//! session's states are right, no signal ends the process, nothing hangs, and files are whole.
+//! Everything that can be wrong with a file of the library: configuration, recorded schedule,
+//! profile, timeline, performance log (tests/kernel_images.rs covers files of compiled kernels).
+//! A file that cannot be read is an error that names the file; a file that cannot be written is a
+//! warning. The session's states stay right, no signal ends the process, no call hangs, and no file
+//! is left half written.
 
 #[path = "files/child.rs"]
 mod child;
@@ -21,8 +22,7 @@ fn plays() {
     child::play();
 }
 
-/// The files of a session, by what a test calls them, and how a configuration names them. The log
-/// is named by a variable.
+/// Name of each file that a session reads, and the configuration lines that name it.
 const READ: [(&str, &str); 2] = [
     ("trace", "checkpointing_algorithm = trace\ntrace_file_path = trace\n"),
     ("profile", "profile_path = profile\n"),
@@ -36,18 +36,18 @@ const BASE: &str = "backend = host\nlog_level = debug\n";
 const PLAN: &str =
     "checkpointing_algorithm = revolve\ncheckpointing_snaps = 3\ncache_capacity = 1\n";
 
-/// A configuration with this in it.
+/// A configuration with `lines`, and with `PLAN` where `lines` name no algorithm.
 fn config(lines: &str) -> String {
     let plan = if lines.contains("checkpointing_algorithm") { "" } else { PLAN };
     format!("{BASE}{plan}{lines}")
 }
 
-/// All the lines of the files that are written.
+/// A configuration that makes a session write all files of `WRITTEN`.
 fn all_written() -> String {
     config(&WRITTEN.map(|(_, line)| line).concat())
 }
 
-/// A folder of one test, and one of a case in it.
+/// Creates the folder of case `name` in the folder `test`.
 fn case(test: &Path, name: &str) -> PathBuf {
     let folder = test.join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -56,7 +56,7 @@ fn case(test: &Path, name: &str) -> PathBuf {
 
 fn make_fifo(path: &Path) {
     let name = CString::new(path.as_os_str().as_bytes()).unwrap();
-    // SAFETY: a string.
+    // SAFETY: `name` is a NUL-terminated string that outlives the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
@@ -70,7 +70,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The events of a timeline, which is whole, and how many shots have ended in it.
+/// Checks that the timeline is complete JSON and returns its number of ended shots.
 fn shots_in(timeline: &Path) -> usize {
     let text = std::fs::read(timeline).unwrap();
     let whole: serde_json::Value = serde_json::from_slice(&text)
@@ -78,7 +78,7 @@ fn shots_in(timeline: &Path) -> usize {
     whole["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "shot").count()
 }
 
-/// The rows of a performance log, all of which are whole.
+/// Checks that every row of a performance log is complete and returns their number.
 fn rows_in(log: &Path) -> usize {
     let text = std::fs::read_to_string(log).unwrap();
     assert!(text.ends_with('\n'), "{text}");
@@ -87,7 +87,8 @@ fn rows_in(log: &Path) -> usize {
     cells.len() - 1
 }
 
-/// What stands where the file should be, how it is made, and what is said of it.
+/// An object in the place of a regular file: its name, the function that creates the object at a
+/// path, and a part of the message about it.
 type Obstacle = (&'static str, fn(&Path), &'static str);
 
 fn obstacles() -> [Obstacle; 6] {
@@ -123,7 +124,7 @@ fn what_is_no_regular_file_is_refused_when_it_is_read() {
                 "{kind}: {said}"
             );
         }
-        // The configuration itself.
+        // The configuration file itself.
         let file = test.join(format!("{kind}.cfg"));
         make(&file);
         let error = gpuzip::capi::Loaded::new(Some(&file)).err().unwrap().message;
@@ -140,7 +141,7 @@ fn what_is_no_regular_file_is_refused_when_it_is_read() {
 fn what_is_no_regular_file_is_a_warning_when_it_is_written() {
     let test = tempdir("files-written");
     for (kind, make, text) in obstacles().into_iter().filter(|(kind, ..)| *kind != "large") {
-        // A profile is read first, and refused there.
+        // A session reads its profile before writing it, and refuses it while reading.
         for (file, lines) in &WRITTEN[1..] {
             let folder = case(&test, &format!("{kind}-{file}"));
             make(&folder.join(file));
@@ -172,7 +173,7 @@ fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
         "{said}"
     );
     assert!(names(&missing).is_empty());
-    // SAFETY: a call that cannot fail.
+    // SAFETY: geteuid takes no pointer and cannot fail.
     let obstacle = if unsafe { libc::geteuid() } == 0 { "user" } else { "" };
     let closed = case(&test, "read-only");
     std::fs::create_dir(closed.join("sub")).unwrap();
@@ -194,8 +195,9 @@ fn can_be_entered_by_others(folder: &Path) -> bool {
     })
 }
 
-/// A limit on the size of files stands for a disk that is full: the write that passes it writes
-/// what fits and then fails, with a signal besides that would end the process.
+/// The operating system's limit on the size of files stands for a full disk: the write that passes
+/// the limit writes the bytes that fit; the next write fails and raises SIGXFSZ, whose default
+/// action ends the process.
 #[test]
 fn where_there_is_no_room_files_stay_whole() {
     let test = tempdir("files-full");
@@ -227,19 +229,19 @@ fn where_there_is_no_room_files_stay_whole() {
                 "{limit}: the old one"
             );
         }
-        // No limit here has room for another timeline behind the old one, which stays.
+        // No limit leaves room for a new timeline, so the old timeline stays.
         let same = |file: &str| {
             std::fs::read(folder.join(file)).unwrap() == std::fs::read(first.join(file)).unwrap()
         };
         assert!(same("timeline"), "{limit}: the old timeline");
         assert!(rows_in(&folder.join("gpuzip_performance.csv")) >= 2, "{limit}");
-        // The next rows are rows of their own.
+        // Rows that a later session appends do not run into an earlier, incomplete row.
         assert!(run(&folder, &config(WRITTEN[2].1), "").text.starts_with("ok\n"));
         assert!(rows_in(&folder.join("gpuzip_performance.csv")) >= 3, "{limit}");
     }
 }
 
-/// As above, with a file system that is really full. Only root may mount one.
+/// Fills a mounted file system instead of limiting the size of files. Only root may mount one.
 #[test]
 fn a_full_disk_is_a_warning() {
     let test = tempdir("files-disk");
@@ -268,7 +270,7 @@ fn a_full_disk_is_a_warning() {
             report(&test, child.wait_with_output().unwrap()).text
         };
         assert!(play(1).starts_with("ok\n"));
-        // All but a page or two.
+        // Leave at most a page or two of the file system free.
         let used: u64 = names(&disk)
             .iter()
             .map(|name| std::fs::metadata(disk.join(name)).unwrap().len().next_multiple_of(4096))
@@ -288,8 +290,8 @@ fn a_full_disk_is_a_warning() {
     result.unwrap();
 }
 
-/// No file takes the place of standard input, output or error, so that nothing that is printed
-/// lands in it.
+/// Where descriptors 0 to 2 are closed, no file of the library gets one of these descriptors:
+/// otherwise the application's output would be written into the file.
 #[test]
 fn closed_standard_streams_are_not_taken() {
     let test = tempdir("files-closed");
@@ -314,8 +316,8 @@ fn closed_standard_streams_are_not_taken() {
     gpuzip::predict::Profile::from_bytes(&std::fs::read(test.join("profile")).unwrap()).unwrap();
 }
 
-/// The log's lines are the library's writes, too: neither a pipe whose reader is gone nor a file
-/// that may not grow ends the application.
+/// The library also writes log lines to stderr: neither a pipe whose reader is gone (SIGPIPE) nor a
+/// file that may not grow (SIGXFSZ) ends the application.
 #[test]
 fn log_lines_that_cannot_be_written_end_nothing() {
     let test = tempdir("files-log");
@@ -334,8 +336,8 @@ fn log_lines_that_cannot_be_written_end_nothing() {
     assert!(said.contains("error_bound = 0.001 with compressor = 0 (none)"), "{said}");
 }
 
-/// A library that is loaded before libc: every write is short, and every other one is interrupted
-/// first.
+/// Source of a library that is loaded before libc: every write writes at most 7 bytes, and every
+/// other write is interrupted (EINTR).
 const SLOW: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -358,8 +360,8 @@ ssize_t pwrite64(int fd, const void *from, size_t n, off64_t at)
 }
 ";
 
-/// However slowly files are written, a profile is seen whole, and rows of several processes are
-/// rows.
+/// While three processes write slowly, a reader always finds a complete profile, and the processes'
+/// rows in one performance log do not mix.
 #[test]
 fn short_and_interrupted_writes_make_whole_files() {
     if !common::have("cc") {
@@ -401,8 +403,8 @@ fn short_and_interrupted_writes_make_whole_files() {
     assert!(!names(&test).iter().any(|name| name.ends_with(".part")));
 }
 
-/// A timeline has one writer: a second process with the same name takes the next number, a later
-/// one replaces the first.
+/// A timeline has one writer: while a process writes `run.json`, a second process writes
+/// `run-2.json`; after both have ended, a third process replaces `run.json`.
 #[test]
 fn processes_with_one_timeline_do_not_share_it() {
     let test = tempdir("files-two");

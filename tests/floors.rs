@@ -1,10 +1,11 @@
-//! The floors of the library: every module uses only modules below it, and no files use one another
-//! in a circle. A file may use what the `mod.rs` of its folder declares for all of the folder's
-//! files, and `mod.rs` uses these files: this is no circle.
+//! Tests of the order of the library's modules: every module uses only modules on lower floors, and
+//! no files use one another in a circle. A file may use what the `mod.rs` of its folder declares
+//! for all files of the folder, and `mod.rs` uses these files: this does not count as a circle.
 //!
-//! The sources are parsed, and every path in them is followed to the file that defines its first
-//! name: through `use` with nested braces, `pub use`, `super::`, `self::`, paths in expressions and
-//! types, and paths in the arguments of macros. Tests in the sources do not count.
+//! The sources are parsed, and every path in a source is followed to the file that defines the
+//! named item: through `use` with nested braces, `pub use`, `super::`, `self::`, paths in
+//! expressions and types, and paths in the arguments of macros. Tests inside the sources are
+//! skipped.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,8 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
 
-/// The modules of the library from the ground up: each may use those before it.
+/// The modules of the library from the ground up: a module may use the modules that precede it in
+/// this list.
 const FLOORS: [&str; 25] = [
     "error",
     "numbers",
@@ -47,9 +49,9 @@ type Names = Vec<String>;
 /// What one source file declares and uses.
 #[derive(Default)]
 struct Source {
-    /// Names that `use` items bring in, each with the path that it stands for.
+    /// Names that `use` items bring into scope, each with its path.
     imports: BTreeMap<String, Names>,
-    /// Paths that the file names, as they are written or, from `use` items, complete.
+    /// All paths in the file as they are written; those of `use` items with their braces expanded.
     paths: BTreeSet<Names>,
 }
 
@@ -131,7 +133,8 @@ impl<'ast> Visit<'ast> for Source {
         flatten(&item.tree, &mut Names::new(), &mut found);
         let is_public = !matches!(item.vis, syn::Visibility::Inherited);
         for (name, path) in found {
-            // What a folder re-exports from its own files is not its own use of them.
+            // A `mod.rs` that re-exports items of its folder's files does not thereby use these
+            // files.
             if !is_public || matches!(path[0].as_str(), "crate" | "super") {
                 self.paths.insert(path.clone());
             }
@@ -152,8 +155,8 @@ impl<'ast> Visit<'ast> for Source {
     }
 }
 
-/// All source files below a folder but tests, by module path; `lib.rs` and `mod.rs` are their
-/// folder's.
+/// Adds all source files below a folder except tests to `all`, by module path; `lib.rs`, `main.rs`
+/// and `mod.rs` have the module path of their folder.
 fn sources(folder: &Path, module: &[String], all: &mut BTreeMap<Names, Source>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
@@ -179,8 +182,8 @@ fn parse(text: &str) -> Source {
     source
 }
 
-/// The path from the crate's root that a path in `module` stands for; `None` if it leads out of the
-/// crate or to a local name.
+/// Returns the path from the crate's root that `path`, written in `module`, stands for; `None` if
+/// the path leads out of the crate or begins with a local name.
 fn absolute(all: &BTreeMap<Names, Source>, module: &[String], path: &[String]) -> Option<Names> {
     match path.first()?.as_str() {
         "crate" => Some(path[1..].to_vec()),
@@ -197,7 +200,8 @@ fn absolute(all: &BTreeMap<Names, Source>, module: &[String], path: &[String]) -
     }
 }
 
-/// The file that defines what an absolute path names, through re-exports.
+/// Returns the module path of the file that defines the item of an absolute path; follows at most 8
+/// re-exports.
 fn definition(all: &BTreeMap<Names, Source>, path: &[String], depth: usize) -> Option<Names> {
     let module =
         (0..=path.len()).rev().map(|k| &path[..k]).find(|module| all.contains_key(*module))?;
@@ -231,7 +235,8 @@ fn name(module: &[String]) -> String {
     }
 }
 
-/// Every use of a module that stands above the user's own, or on no floor.
+/// Lists every use of a module on a higher floor than that of the using module, and every use by a
+/// module that is missing in `FLOORS`.
 fn upward(uses: &Uses) -> Vec<String> {
     let floor = |module: &[String]| {
         FLOORS.iter().position(|floor| *floor == module.first().map_or("lib", String::as_str))
@@ -247,8 +252,8 @@ fn upward(uses: &Uses) -> Vec<String> {
     found
 }
 
-/// The files that can be reached from themselves, other than through the `mod.rs` of their own
-/// folder or one around it.
+/// Lists the files that use themselves through other files. Uses of the `mod.rs` of the using
+/// file's own folder, or of a folder around it, are not followed.
 fn circles(uses: &Uses) -> Vec<String> {
     let reach = |from: &Names| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
@@ -276,7 +281,7 @@ fn every_module_uses_only_modules_below_it() {
     assert_eq!(circles(&uses), [""; 0], "files that use one another in a circle");
 }
 
-/// Modules of these names with these texts.
+/// The uses in modules that are given as (name, source text).
 fn made(texts: &[(&str, &str)]) -> Uses {
     let module = |name: &str| {
         name.split("::").filter(|name| *name != "lib").map(str::to_owned).collect::<Names>()

@@ -1,13 +1,13 @@
-//! Forks at any moment: threads of the parent are in every kind of call, and the child, which has
-//! none of them, must wait for nothing. There every call on the parent's handles is
-//! GPUZIP_ERR_FORKED, and the child's own configurations, schedules and sessions are whole.
+//! A process may fork at any moment: while threads of the parent are inside every kind of call. The
+//! child has none of these threads and must never wait for them. In the child every call on the
+//! parent's handles returns GPUZIP_ERR_FORKED, and new configurations, schedules and sessions work.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::ok;
@@ -20,10 +20,11 @@ use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Seconds after which a child is taken to wait for ever.
+/// Seconds after which a child counts as waiting for ever and is killed.
 const PATIENCE: u32 = 60;
 const STEPS: i32 = 12;
-/// Values of a field of the children's sessions, and of those that the parent's threads work on.
+/// Number of values of a field in the children's sessions (`SMALL`), and in the handles and codec
+/// calls of the parent's threads (`LARGE`).
 const SMALL: usize = 64;
 const LARGE: usize = 1 << 16;
 
@@ -37,7 +38,7 @@ fn forks(ci: u32, long: u32) -> u32 {
 
 fn config() -> gpuzip_config_t {
     let mut config = MaybeUninit::uninit();
-    // SAFETY: init fills the whole struct.
+    // SAFETY: gpuzip_config_init fills the whole struct.
     let config = unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         config.assume_init()
@@ -69,8 +70,8 @@ fn field(data: &mut [f32]) -> gpuzip_field_t {
     field_at(data.as_mut_ptr().cast(), data.len())
 }
 
-/// A whole sweep on the host, whose states are functions of their time step: whether all were
-/// right.
+/// Runs a whole sweep on the host whose states are functions of their time step; returns whether
+/// every call succeeded and every state was right.
 fn sweep(config: &gpuzip_config_t, values: usize) -> bool {
     let (mut state, mut handle, mut action) =
         (vec![0f32; values], null_mut(), gpuzip_action_t::default());
@@ -116,9 +117,9 @@ struct Handles {
     schedule: *mut gpuzip_schedule_t,
 }
 
-// SAFETY: handles are numbers.
+// SAFETY: handles are numbers that the library looks up; no code here dereferences them.
 unsafe impl Sync for Handles {}
-// SAFETY: as above.
+// SAFETY: handles are numbers that the library looks up; no code here dereferences them.
 unsafe impl Send for Handles {}
 
 unsafe extern "C" fn forward(_: *mut c_void, _: i32, _: i32, _: u32) -> i32 {
@@ -133,7 +134,7 @@ unsafe extern "C" fn alone(_: *mut c_void, _: *mut i64) -> i32 {
     0
 }
 
-/// Every call that takes a handle, on the parent's handles: its name and its status.
+/// Makes every call that takes a handle, with the parent's handles; returns names and statuses.
 fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, i32)> {
     let mut data = vec![0f32; LARGE];
     let (field, config) = (field(&mut data), config());
@@ -157,7 +158,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
     let mut profile = gpuzip_profile();
     macro_rules! statuses {
         ($($call:ident($($argument:expr),*);)*) => {
-            // SAFETY: all pointers are to live values, whose types are those of the calls.
+            // SAFETY: all pointers are to live values of the types that the calls expect.
             unsafe { vec![$((stringify!($call), $call($($argument),*))),*] }
         };
     }
@@ -194,12 +195,11 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
     }
 }
 
-/// The bytes of a profile.
 fn gpuzip_profile() -> Vec<u8> {
     gpuzip::predict::Profile::typical_host(LARGE as u64 * 4, 0.0).to_bytes()
 }
 
-/// Every call that takes a handle is among those above.
+/// Every function of the header that takes a handle is called in `calls_on`.
 #[test]
 fn every_call_on_a_handle_is_tried() {
     let header =
@@ -224,13 +224,13 @@ fn every_call_on_a_handle_is_tried() {
     assert!(found >= 29, "{found}");
 }
 
-/// What a child does: 0 if all is as promised, else what was not.
+/// Runs in a child; returns 0, or the number of the first check that failed.
 fn child(parents: Handles, cuda_of_parent: bool) -> i32 {
     if calls_on(parents).iter().any(|(_, status)| *status != GPUZIP_ERR_FORKED) {
         return 1;
     }
     let mut loaded = MaybeUninit::uninit();
-    // SAFETY: what is loaded is a whole configuration.
+    // SAFETY: gpuzip_config_load has filled `loaded` when it returns GPUZIP_OK.
     let loaded = unsafe {
         if gpuzip_config_load(null(), loaded.as_mut_ptr()) != GPUZIP_OK {
             return 2;
@@ -269,8 +269,7 @@ fn child(parents: Handles, cuda_of_parent: bool) -> i32 {
     0
 }
 
-/// A codec there and back, and the registration of another one, which fails from the second time
-/// on.
+/// Compresses and decompresses `values` FP32 values; returns whether all calls succeed.
 fn codec_round(values: usize) -> bool {
     let mut x: Vec<f32> = (0..values).map(|i| (i as f32 * 0.01).sin()).collect();
     let config =
@@ -325,18 +324,18 @@ fn register(name: &str) -> i32 {
         decompress: Some(decompress),
         reserved: [0; 4],
     };
-    // SAFETY: a table of functions that do what is promised.
+    // SAFETY: the table and its name outlive the call; the functions never fail to return.
     unsafe { gpuzip_codec_register(&plugin, &mut number) }
 }
 
 unsafe extern "C" fn count_line(_: i32, _: *const c_char, user: *mut c_void) {
-    // SAFETY: the counter below, which lives for ever.
+    // SAFETY: `user` is the address of the static `LINES`.
     unsafe { &*user.cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed);
 }
 
 static LINES: AtomicU64 = AtomicU64::new(0);
 
-/// One round of what a thread of the parent does; `kind` says what.
+/// One round of the work of the parent's thread number `kind`.
 fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
     let (mut data, mut action) = (vec![1f32; LARGE], gpuzip_action_t::default());
     let field = field(&mut data);
@@ -344,7 +343,8 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
     // SAFETY: all pointers are to live values.
     unsafe {
         match kind {
-            // The handles that the children try: the session is locked nearly always.
+            // The session that the children try: a call of this thread holds its lock nearly
+            // always.
             0 => {
                 gpuzip_setup(handles.session);
                 while gpuzip_get_action(handles.session, &mut action) == GPUZIP_OK
@@ -359,7 +359,7 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
                 while gpuzip_schedule_get_action(handles.schedule, &mut action) == GPUZIP_OK {}
                 gpuzip_schedule_rewind(handles.schedule);
             }
-            // Handles made and given back, timelines and performance logs.
+            // Handles made and finalized, timelines and performance logs.
             2 => {
                 let trace = file("run.json");
                 sweep(
@@ -371,7 +371,7 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
                     SMALL,
                 );
             }
-            // Owned configurations; errors, which are logged at DEBUG.
+            // Configurations that own their strings; errors, which are logged at DEBUG.
             3 => {
                 let (path, mut loaded) = (file("own.cfg"), MaybeUninit::uninit());
                 if gpuzip_config_load(path.as_ptr(), loaded.as_mut_ptr()) == GPUZIP_OK {
@@ -392,8 +392,8 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
     }
 }
 
-/// Forks `times` times while threads of this process are busy, and returns what the children that
-/// were not well ended with.
+/// Forks `times` times while threads of this process are busy; returns one line per child that
+/// failed.
 fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>) -> Vec<String> {
     let folder = common::tempdir(&format!("fork-{}", std::process::id()));
     std::fs::write(
@@ -422,12 +422,12 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
             });
         }
         for number in 0..times {
-            // SAFETY: the child calls the library and functions that do not depend on other
-            // threads, and ends.
+            // SAFETY: the child calls only the library and functions that do not depend on the
+            // parent's other threads, and then ends.
             let child_id = unsafe { libc::fork() };
             if child_id == 0 {
-                // SAFETY: as above; half of the children end by exit, which runs destructors and
-                // what atexit knows.
+                // SAFETY: the calls take no pointers. Half of the children end with exit, which
+                // runs destructors and the functions that are registered with atexit.
                 unsafe {
                     libc::alarm(PATIENCE);
                     let status = child(handles, cuda.is_some());
@@ -438,7 +438,7 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
                 }
             }
             let mut status = -1;
-            // SAFETY: the child is ours.
+            // SAFETY: `status` outlives the call.
             assert_eq!(unsafe { libc::waitpid(child_id, &mut status, 0) }, child_id);
             if status != 0 {
                 bad.push(match libc::WIFSIGNALED(status) {
@@ -454,11 +454,11 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
     bad
 }
 
-/// Saves of device memory, on a session of its own.
+/// Saves and restores device memory in one run of a new session.
 fn cuda_saves(address: u64) {
     let (field, mut handle, mut action) =
         (field_at(address as *mut c_void, SMALL), null_mut(), gpuzip_action_t::default());
-    // SAFETY: all pointers are to live values, or are the device's.
+    // SAFETY: all pointers are to live values; the field's data are live device memory.
     unsafe {
         assert_eq!(gpuzip_init(&config(), STEPS, &field, 1, &mut handle), GPUZIP_OK);
         while gpuzip_get_action(handle, &mut action) == GPUZIP_OK
@@ -486,7 +486,7 @@ fn handles() -> Handles {
     made
 }
 
-/// In a process of its own, whose stderr is not read: the parent logs a lot.
+/// The test runs in a child process, because the forking process logs a lot to stderr.
 #[test]
 fn a_child_waits_for_nothing_that_its_parents_threads_did() {
     if std::env::var_os("GPUZIP_TEST_FORKING").is_none() {
@@ -510,8 +510,8 @@ fn a_child_waits_for_nothing_that_its_parents_threads_did() {
     assert!(bad.is_empty());
 }
 
-/// The parent works with CUDA, which does not survive a fork: the child has the host backend, and
-/// an error where it asks for CUDA.
+/// CUDA does not survive a fork: where the parent uses CUDA, the child can use the host backend,
+/// and gets an error when it asks for CUDA.
 #[test]
 fn a_child_of_a_process_with_cuda_waits_for_nothing_either() {
     let log = common::scratch("forking-cuda").join("log.csv");

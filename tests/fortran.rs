@@ -1,5 +1,5 @@
-//! The Fortran interface: it follows the header, every call of it does what C's does, and its
-//! examples compute what they should.
+//! The Fortran interface: its module follows the header, every Fortran procedure does what the C
+//! function of the same name does, and the examples compute the right results.
 
 #[path = "fortran/bindings.rs"]
 mod bindings;
@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Strict Fortran 2008, every check at run time. gfortran 12 warns of descriptors that it allocates
-/// itself; tests compare reals exactly and call functions in conditions.
+/// Strict Fortran 2008 with every check at run time. Some warnings are off: gfortran 12 warns of
+/// descriptors that it allocates itself; tests compare reals exactly and call functions in
+/// conditions.
 const STRICT: &str = "-std=f2008 -pedantic -Wall -Wextra -Werror -Wno-uninitialized -Wno-maybe-uninitialized -Wno-compare-reals \
                       -Wno-function-elimination                       -fcheck=all -g -O1";
 
@@ -28,7 +29,7 @@ fn parsed() -> Header {
     Header::parse(&read("include/gpuzip.h"))
 }
 
-/// `make` in fortran/ into `dir`.
+/// Runs `make` in fortran/; `dir` takes the build products.
 fn make(dir: &Path, arguments: &[&str]) {
     let mut command = Command::new("make");
     command
@@ -39,7 +40,7 @@ fn make(dir: &Path, arguments: &[&str]) {
     run(command.env_remove("GPUZIP_LIB"));
 }
 
-/// The folder with the module, the library and all examples, strictly built.
+/// The folder with the module, its library and all examples, built once with the options `STRICT`.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -56,7 +57,7 @@ fn built() -> &'static Path {
     })
 }
 
-/// Compiles a program against the module and the library, and what `link` says.
+/// Compiles a program with the module and the library; `link` adds options for the linker.
 fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
     let (program, lib) = (dir.join(source.file_stem().unwrap()), library().display().to_string());
     let mut command = Command::new("gfortran");
@@ -78,7 +79,7 @@ fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
     program
 }
 
-/// A program in an environment without configuration.
+/// A program in an environment without gpuzip's variables.
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("OMP_WAIT_POLICY", "passive").env("OMP_NUM_THREADS", "2");
@@ -124,12 +125,13 @@ fn every_call_of_c_is_one_of_fortran_and_is_tested() {
     );
 }
 
-/// A `#define` of a number.
+/// Whether a line of the header defines a number.
 fn is_constant(line: &str) -> bool {
     line.starts_with("#define GPUZIP_") && line.ends_with(|c: char| c.is_ascii_digit())
 }
 
-/// Both programs are made of the header; what they print is the compilers' own.
+/// Both programs are generated from the header and print the constants, sizes and offsets that
+/// their compilers use.
 #[test]
 fn c_and_fortran_agree_on_constants_and_layouts() {
     if !have("gfortran") {
@@ -216,7 +218,7 @@ fn job(dir: &Path, text: &str) -> PathBuf {
     path
 }
 
-/// FNV-1a, as rtm3d prints it.
+/// The FNV-1a hash, in the form in which rtm3d prints it.
 fn hash(bytes: &[u8]) -> String {
     format!(
         "{:016x}",
@@ -244,7 +246,8 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
     }
     let (dir, fast) = (tempdir("fortran-rtm3d"), tempdir("fortran-fast"));
     let lib = format!("GPUZIP_LIB={}", library().display());
-    // The defaults of both makefiles, and the strict build without vectors.
+    // The C example and `fast` are built with the defaults of their makefiles, and `built()` with
+    // the options `STRICT`.
     make(&fast, &[&format!("{}/rtm3d", fast.display()), &lib, "FFLAGS=-O3 -march=native"]);
     let grids = [["16", "12", "20", "60", "2"], ["18", "31", "9", "45", "3"]];
     for [n1, n2, n3, steps, shots] in grids {
@@ -295,7 +298,8 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
     }
 }
 
-/// Time step, frequency and number of steps that are left out are the C example's as well.
+/// Where a job leaves out time step, frequency and number of steps, the Fortran example chooses
+/// those that the C example chooses.
 #[test]
 fn the_defaults_are_those_of_the_c_example() {
     if !have("gfortran") {
@@ -373,7 +377,8 @@ fn the_viscoacoustic_gradient_passes_its_own_tests_and_they_can_fail() {
             "{config:?}: {output:?}"
         );
     }
-    // Snapshots that lose something give a gradient that is not one, and not the same one.
+    // Lossy snapshots give a gradient that fails both tests: that of the adjoint, and the
+    // comparison with the gradient of keeping every state.
     for (tolerance, part) in
         [("", "not the adjoint"), (", tolerance = 1.0", "differs from that of keeping every state")]
     {
@@ -399,7 +404,8 @@ fn the_makefile_takes_the_library_from_pkg_config() {
         .arg(root().join("fortran"))
         .arg(&smoke)
         .arg(format!("BUILD={}", dir.display()));
-    // The repository's own folder would do as well: it must not be asked.
+    // The makefile would also find the library in the repository's target folder, but must take it
+    // from pkg-config.
     let printed = stdout(&run(command.env("PKG_CONFIG_PATH", &dir).env_remove("GPUZIP_LIB")));
     assert!(
         printed.lines().any(|line| line.contains("-o")
@@ -410,8 +416,8 @@ fn the_makefile_takes_the_library_from_pkg_config() {
     assert_eq!(stdout(&run(Command::new(smoke).args(["20", "1", "3", "2"]))), "identical\n");
 }
 
-/// The whole program of the documentation, as somebody runs it who has built it: without arguments;
-/// and with wrong ones.
+/// The program of the documentation runs without arguments and with some, and refuses wrong
+/// arguments.
 #[test]
 fn smoke_runs_plainly_and_refuses_what_is_no_number() {
     if !have("gfortran") {
@@ -436,7 +442,8 @@ fn smoke_runs_plainly_and_refuses_what_is_no_number() {
     }
 }
 
-/// Device addresses and a stream, on the software CUDA driver.
+/// A Fortran program passes device addresses and a stream; the software CUDA driver stands for a
+/// GPU.
 #[test]
 fn device_memory_is_taken_from_fortran() {
     if !have("gfortran") {
@@ -460,7 +467,7 @@ fn device_memory_is_taken_from_fortran() {
     }
 }
 
-/// LLVM's compiler, which also knows CUDA Fortran.
+/// LLVM's Fortran compiler, which also checks CUDA Fortran.
 fn flang() -> Option<&'static str> {
     ["flang", "flang-new", "flang-new-19"].into_iter().find(|name| have(name))
 }

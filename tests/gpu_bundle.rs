@@ -1,11 +1,12 @@
-//! What `make gpu-bundle` carries and needs no GPU: its script and its tables.
+//! The parts of `make gpu-bundle` that need no GPU: the script that runs the parts, and the tables
+//! of the summary.
 
 mod common;
 
 use common::{have, root, run, stdout, tempdir};
 use std::process::Command;
 
-/// A line of `stall`, made up.
+/// A line in the format of the program `stall`, with invented numbers.
 fn stall(cache: u32, policy: &str, seconds: f64) -> String {
     format!(
         "{{\"device\": \"none\", \"extent\": 400, \"steps\": 3000, \"algorithm\": \"revolve\", \"snapshots\": 20, \"cache\": {cache}, \
@@ -50,7 +51,7 @@ fn tables_are_made_of_what_there_is() {
     }
 }
 
-/// A part that cannot run is told apart from the others, and the summary is written all the same.
+/// The summary names the parts that failed, and is written although they failed.
 #[test]
 fn a_part_that_fails_stops_nothing() {
     if !have("bash") || !have("python3") {

@@ -1,5 +1,5 @@
-//! The kernels of the codecs on the software driver: the bytes of the host codecs, and their values
-//! back.
+//! The kernels of the codecs, on the software driver: they make the same bytes as the host codecs,
+//! and decode them to the same values.
 
 #[path = "gpu_codecs/bitcomp.rs"]
 mod bitcomp;
@@ -29,7 +29,7 @@ const BOUNDS: [ErrorBound; 5] = [
     ErrorBound::Psnr(70.0),
 ];
 
-/// Bounds for wavefields.
+/// Error bounds for the tests with recorded wavefields.
 const REAL: [ErrorBound; 4] = [
     ErrorBound::OfMax(1e-2),
     ErrorBound::OfMax(1e-4),
@@ -37,7 +37,7 @@ const REAL: [ErrorBound; 4] = [
     ErrorBound::Psnr(100.0),
 ];
 
-/// Shapes that fit tiles and that do not, of one to three dimensions.
+/// Shapes of one to three dimensions, some of them multiples of the codecs' tiles and some not.
 const SHAPES: [[u64; 3]; 9] = [
     [1, 1, 1],
     [5, 1, 1],
@@ -50,7 +50,8 @@ const SHAPES: [[u64; 3]; 9] = [
     [20, 18, 35],
 ];
 
-/// One codec against the host's: all shapes, both types, all kinds of values, one field and a pair.
+/// Compares a codec's kernels with its host version: all shapes, both types, all kinds of values,
+/// one field and a pair of time levels.
 fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
     if inside(name) {
         check_shapes(method, bounds);
@@ -67,7 +68,7 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
                 let mut one = Rig::skewed(settings(method.clone(), bound), &of_one, seed / 8 % 2);
                 let mut pair =
                     Rig::skewed(settings(method.clone(), bound), &of_pair, seed / 16 % 2);
-                // Every kind with the first bound, some with the others.
+                // All kinds with the first bound, every fourth kind with each other bound.
                 for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
                 {
                     seed += 1;
@@ -79,8 +80,8 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
     }
 }
 
-/// A piece of GemPy's wavefields, both time levels, where they are. `GPUZIP_SHARED` says where, or
-/// `../shared`.
+/// Compares a codec's kernels with its host version on a piece of GemPy's wavefields, both time
+/// levels, if the files are found in the folder that `GPUZIP_SHARED` names, or else in `../shared`.
 fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
     let shared = std::env::var_os("GPUZIP_SHARED")
         .map_or_else(|| common::root().join("../shared"), PathBuf::from);
@@ -117,8 +118,8 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
     }
 }
 
-/// Payloads that are damaged under a checksum that is right: the device refuses what the host does,
-/// and touches nothing else.
+/// Damages payloads and makes their checksums right again: the device must refuse the streams that
+/// the host refuses, and touch no memory but the stream and the fields.
 fn check_damaged(name: &str, method: Method) {
     if !common::have("c++")
         || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
@@ -144,7 +145,7 @@ fn check_damaged(name: &str, method: Method) {
             for time in 0..times {
                 let (mut bad, mut header) = (stream.clone(), header);
                 for _ in 0..1 + time % 3 {
-                    // Near the beginning, near the end, anywhere.
+                    // Change a byte near the beginning, near the end, or anywhere.
                     let at = draw.bits() as usize
                         % [28, header.payload, header.payload][time % 3].min(header.payload);
                     let at = if time % 3 == 1 { header.payload - 1 - at.min(40) } else { at };
@@ -158,8 +159,8 @@ fn check_damaged(name: &str, method: Method) {
                     header.payload = draw.bits() as usize % header.payload;
                 }
                 if time % 8 == 3 {
-                    // Behind the directory, more or less: numbers in unary that are very large, or
-                    // many.
+                    // Write 0 or 1 into a range of bits: zeros are very large numbers in unary,
+                    // ones are many small numbers.
                     let begin = draw.bits() as usize % header.payload;
                     let end = (begin + (1 << ((draw.bits() >> 33) % 15))).min(header.payload);
                     bad[64 + begin..64 + end].fill([0, 0xFF][time / 8 % 2]);
@@ -186,7 +187,7 @@ fn lorenzo() {
     check("lorenzo", Method::Lorenzo, &BOUNDS);
 }
 
-/// Tiles take all differences that they may where fields are very smooth.
+/// On very smooth fields, tiles take the most differences that the encoder tries.
 #[test]
 fn lorenzo_takes_all_differences() {
     let name = "lorenzo_takes_all_differences";
@@ -205,8 +206,8 @@ fn lorenzo_takes_all_differences() {
         let mut rig =
             Rig::new(settings(Method::Lorenzo, ErrorBound::OfMax(1e-7)), &[(n, Scalar::F64, None)]);
         let stream = rig.compare("a very smooth field", vec![field]);
-        // Behind the header, the unit and the table of one group: the second byte of the first
-        // tile.
+        // The second byte of the first tile; the header (64 bytes), and the unit and the table of
+        // one group (24 bytes), precede the tile.
         assert_eq!(stream[64 + 24 + 1] & 7, most, "{n:?}");
     }
 }
@@ -266,8 +267,8 @@ fn bfp_of_damaged_streams() {
     check_damaged("bfp_of_damaged_streams", Method::Bfp);
 }
 
-/// Rates whose blocks share words and do not, down to where a block has but its exponent; every
-/// remainder of the extents.
+/// Rates at which blocks share words of the stream and at which they do not, down to blocks that
+/// hold only their exponent; extents with every remainder modulo the block's side, 4.
 #[test]
 fn zfp() {
     if !common::have("c++")
@@ -323,8 +324,8 @@ fn dct() {
     dct_of_many_tiles();
 }
 
-/// Other bounds; arrays of so many tiles that a sample decides, that blocks wait for each other,
-/// and that bytes are moved by several of them.
+/// Further bounds, and arrays of many tiles: a sample of tiles decides the tile's side, thread
+/// blocks wait for each other, and several thread blocks move the bytes.
 fn dct_of_many_tiles() {
     let (tight, mean) = (ErrorBound::OfMax(1e-5), ErrorBound::Psnr(70.0));
     let mut sides = Vec::new();
@@ -332,7 +333,7 @@ fn dct_of_many_tiles() {
         let mut rig = Rig::new(settings(Method::Dct, bound), &[(n, scalar, None)]);
         for (seed, &kind) in kinds.iter().enumerate() {
             let stream = rig.check(kind, seed as u64);
-            // The side is the first byte of the payload.
+            // The first byte of the payload is the side of the tiles.
             sides.extend(
                 (stream[5] == 1).then_some((n.iter().filter(|&&n| n > 4).count(), stream[64])),
             );
@@ -352,8 +353,8 @@ fn dct_of_many_tiles() {
     check([2000, 1, 1], Scalar::F64, mean, &[Kind::Smooth, Kind::Spike, Kind::Bits]);
     check([2000, 1, 1], Scalar::F32, ErrorBound::Psnr(20.0), &[Kind::Noise, Kind::Wave]);
     if long() {
-        // So many tiles of zeros that a tile goes far, and so many others that there are several
-        // pieces to move.
+        // Many tiles of zeros, so that other tiles are moved far; and enough other tiles that
+        // they are moved in several pieces.
         check([2_000_000, 1, 1], Scalar::F32, tight, &[Kind::Sparse]);
     }
     for side in [(3, 16), (3, 8), (2, 32), (2, 16), (1, 32)] {
@@ -375,17 +376,17 @@ fn dct_of_damaged_streams() {
     check_damaged("dct_of_damaged_streams", Method::Dct);
 }
 
-/// A payload of `dct` for 16^3 values: one tile of `bytes` bytes, or of as many as it needs. It has
-/// one row, whose first coefficients are these numbers in unary, or, with a `change` of the mode,
-/// two.
+/// A payload of `dct` for 16^3 values with one tile of `bytes` bytes, or of as many bytes as the
+/// tile needs. The tile has one row, or two rows if there is a `change` of the mode, which is a
+/// number in unary, too. The first coefficients are `numbers` in unary.
 fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -> Vec<u8> {
     let rows = if change.is_some() { 2 } else { 1 };
     let mut text = vec![b"100000000", b"010000000"][rows - 1].to_vec();
-    // No corrections; the mode of numbers that are all unary.
+    // No corrections; the mode in which all numbers are in unary.
     text.extend(b"10011000");
     text.extend(change.map_or(Vec::new(), |change| [vec![b'0'; change], vec![b'1']].concat()));
     numbers.iter().for_each(|&number| text.extend([vec![b'0'; number], vec![b'1']].concat()));
-    // The others are zeros; and signs.
+    // The other coefficients are zeros; then follow the signs.
     text.extend(vec![b'1'; 16 * rows - numbers.len()]);
     text.extend(vec![b'1'; numbers.len()]);
     let bytes = bytes.unwrap_or(text.len().div_ceil(8));
@@ -403,8 +404,8 @@ fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -
         .collect()
 }
 
-/// Numbers in unary that are too long, of more bits than kernels tell apart in all, and tiles of
-/// more bytes than values have.
+/// The device refuses numbers in unary that are too long, alone or together, and tiles with more
+/// bytes than their values have.
 #[test]
 fn dct_of_strings_that_are_too_long() {
     if !inside("dct_of_strings_that_are_too_long") {
@@ -433,14 +434,15 @@ fn dct_of_strings_that_are_too_long() {
             && !reads(None, &[longest + 1], None)
             && !reads(None, &[3 + (1 << 16)], None)
     );
-    // 14 other numbers of one bit, and fewer than 2^16 bits in all.
+    // With the 14 other numbers of one bit each, the limit is just below 2^16 bits in all.
     assert!(
         reads(None, &[longest, longest - 15], None) && !reads(None, &[longest, longest - 14], None)
     );
     assert!(reads(Some(0), &[3], None) && !reads(Some(1 << 16), &[3], None));
 }
 
-/// True in the process that has the software driver, when there is a compiler for it.
+/// Returns true in the process that has the software driver, if a compiler for its kernels is
+/// found.
 fn inside(name: &str) -> bool {
     let inside = common::have("c++")
         && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]);
@@ -450,7 +452,7 @@ fn inside(name: &str) -> bool {
     inside
 }
 
-/// Three time levels, two groups, both types.
+/// A layout with three time levels in two groups and both types.
 #[test]
 fn groups() {
     if !common::have("c++")
@@ -476,7 +478,7 @@ fn groups() {
     }
 }
 
-/// Every bit of a stream that changes is noticed, and every cut.
+/// The device refuses a stream in which any bit is changed, and a stream that is cut anywhere.
 #[test]
 fn damage() {
     if !common::have("c++")
@@ -494,7 +496,8 @@ fn damage() {
     );
     let stream = rig.made(Kind::Smooth, 3);
     let mut bad = stream.clone();
-    // Two streams: a header and 16 + 2 * 18 bytes each; what is behind a payload is not read.
+    // Two streams of 128 bytes, each with a header (64 bytes) and a payload (16 + 2 * 18 bytes);
+    // the bytes behind a payload are not read.
     for bit in (0..8 * stream.len()).filter(|bit| bit / 8 % 128 < 64 + 52) {
         bad[bit / 8] ^= 1 << (bit % 8);
         assert!(rig.read(&bad).is_err(), "bit {bit}");
@@ -506,8 +509,7 @@ fn damage() {
     assert!(rig.read(&stream).is_ok());
 }
 
-/// Whether this is to run on a real driver, as the GPU bundle does; else on the software driver, if
-/// there is a compiler for it.
+/// Whether tests run on a real CUDA driver, as in the GPU bundle.
 fn on_a_gpu() -> bool {
     std::env::var_os("GPUZIP_TEST_GPU").is_some()
 }
@@ -522,8 +524,8 @@ const METHODS: [Method; 7] = [
     Method::Bfp,
 ];
 
-/// All codecs, types and kinds of values with the bytes of the host codecs: what the bundle runs
-/// first.
+/// On a GPU all codecs, types and kinds of values give the bytes of the host codecs. The GPU bundle
+/// runs this test first.
 #[test]
 fn on_the_real_driver() {
     if !on_a_gpu() {
@@ -550,7 +552,8 @@ fn on_the_real_driver() {
     }
 }
 
-/// A wave that has come so far, in parts of the side of a cube, and the one of a step before.
+/// A wave in a cube of `extent`^3 FP32 values whose front is `reach` * `extent` points from the
+/// centre; the second field is the wave one time step earlier.
 fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
     let level = |step: f64| {
         let mut bytes = Vec::with_capacity(4 * extent.pow(3));
@@ -570,8 +573,8 @@ fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
     vec![level(0.0), level(0.4)]
 }
 
-/// One JSON object per codec, bound, grid and fill: throughput on the uncompressed side beside a
-/// copy on the device in the same run.
+/// Prints one JSON object per codec, bound, grid and fill, with the throughput in GB/s of
+/// uncompressed data for compression, decompression, and a copy on the device.
 #[test]
 fn throughput() {
     let extents: &[usize] = if on_a_gpu() { &[128, 256, 400] } else { &[20] };

@@ -1,4 +1,5 @@
-//! `include/gpuzip.h` is what cbindgen makes of `src/capi/`, and every compiler takes it.
+//! `include/gpuzip.h` equals the header that cbindgen generates from `src/capi/`, and compiles in
+//! every standard of C and C++.
 
 mod common;
 
@@ -27,7 +28,7 @@ fn generate() -> String {
     }
     let mut text = Vec::new();
     builder.generate().unwrap().write(&mut text);
-    // Rust's heading for what the caller must keep; comments that C89 knows.
+    // Replace Rust's heading "Safety", and comments that C89 does not allow.
     let text = String::from_utf8(text).unwrap().replace("# Safety", "Pointers:");
     let text = ["__cplusplus", "extern \"C\""]
         .iter()
@@ -39,7 +40,7 @@ fn generate() -> String {
 fn with_defaults(header: &str) -> String {
     let begin = header.find("typedef struct gpuzip_config_t {").expect("the configuration");
     let end = begin + header[begin..].find("\n#if").expect("its constructor");
-    // A line of a comment has another indentation than a member.
+    // Members are indented by two columns, lines of comments by three.
     let is_member = |line: &str| line.starts_with("  ") && !line.starts_with("   ");
     let member = |line: &str| match line.strip_suffix(';').filter(|_| is_member(line)) {
         Some(rest) if rest.ends_with(" struct_size") => {

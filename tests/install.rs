@@ -1,5 +1,5 @@
-//! `make install`, and projects elsewhere that use what it installed: C, C++ and Fortran, through
-//! pkg-config and through CMake.
+//! `make install`, and projects outside this repository that use the installation: C, C++ and
+//! Fortran, through pkg-config and through CMake.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAJOR: &str = env!("CARGO_PKG_VERSION_MAJOR");
 
-/// `make` as a user calls it, with the target folder of these tests.
+/// Runs `make` as a user does, but with the target folder of these tests; returns the output.
 fn make(arguments: &[&str]) -> String {
     let mut command = Command::new("make");
     command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target());
@@ -36,8 +36,9 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The prefix that foreign projects use: staged for another place, with folders of its own choice,
-/// and moved: only what is relative holds.
+/// The installation that foreign projects use. Its prefix, /opt/gpuzip, is staged with DESTDIR, has
+/// unusual folders for libraries and headers, and is then moved, so that only relative paths in the
+/// installation still hold.
 fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -55,7 +56,8 @@ fn prefix() -> &'static Path {
     })
 }
 
-/// A copy of a project of `tests/install/`, outside of this repository, as long as this lives.
+/// A copy of a project of `tests/install/` outside of this repository; dropping it removes the
+/// copy.
 struct Foreign(PathBuf);
 
 impl Foreign {
@@ -70,7 +72,8 @@ impl Foreign {
         Foreign(dir)
     }
 
-    /// Compiles `source` with what pkg-config says of `package` in the installation `from`.
+    /// Compiles `source` with the flags that pkg-config gives for `package` in the installation
+    /// `from`.
     fn compile(&self, from: &Path, compiler: &[&str], source: &str, package: &[&str]) -> PathBuf {
         let mut query = Command::new("pkg-config");
         query
@@ -90,8 +93,8 @@ impl Foreign {
         program
     }
 
-    /// Configures it with CMake: all that it knows of gpuzip is the prefix, and which version it
-    /// wants.
+    /// The command that configures the project with CMake; the project is told only gpuzip's prefix
+    /// and the version that it wants.
     fn configure(&self, more: &[&str]) -> Command {
         let mut command = Command::new("cmake");
         command.args([
@@ -105,7 +108,7 @@ impl Foreign {
         command
     }
 
-    /// Builds it with CMake and returns the folder of its programs.
+    /// Builds the project with CMake and returns the folder of its programs.
     fn cmake(&self) -> PathBuf {
         run(&mut self.configure(&[]));
         run(Command::new("cmake").args(["--build", path(&self.0.join("build"))]));
@@ -119,7 +122,8 @@ impl Drop for Foreign {
     }
 }
 
-/// The program prints "ok", and has the library from `from`, or none.
+/// Checks that the program prints "ok", and that it loads libgpuzip from the installation `from`,
+/// or no libgpuzip if `from` is `None`.
 fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
     let with_path = |name: &str| {
         let mut command = Command::new(name);
@@ -143,7 +147,7 @@ fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
     }
 }
 
-/// Every file and folder below, relative, links with where they lead.
+/// The relative paths of all files below a folder; of links also their targets.
 fn tree(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -204,7 +208,7 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
         .unwrap();
     assert!(command.status.success(), "{command:?}");
 
-    // Once more, over a version that had another file; then away with it.
+    // Install again, over a version that had another file; then uninstall.
     let manifest = prefix.join("share/gpuzip/manifest");
     let listed = fs::read_to_string(&manifest).unwrap();
     fs::write(prefix.join("lib/libgpuzip.so.0.0.1"), "of an earlier version").unwrap();
@@ -232,8 +236,8 @@ fn nothing_installed_names_the_place_it_was_made_in() {
     for name in tree(prefix()).iter().filter(|name| !name.contains(" -> ")) {
         let bytes = fs::read(prefix().join(name)).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        // Debug information of the standard library is as Rust ships it: only what is text is
-        // looked at for our folders.
+        // Debug information in binaries may name folders; only text files are searched for the
+        // repository's folder.
         let made_in = if std::str::from_utf8(&bytes).is_ok() { path(&root) } else { "/opt/gpuzip" };
         let said =
             [path(&stage), "/opt/gpuzip", made_in].into_iter().find(|place| text.contains(place));
@@ -280,7 +284,7 @@ fn c_through_pkg_config() {
         None,
         None,
     );
-    // Where there is only the static library, gpuzip.pc says what it needs.
+    // Where only the static library is installed, gpuzip.pc names the libraries that it needs.
     let only = tempdir("install-only-static");
     run(Command::new("cp").arg("-a").arg(prefix()).arg(&only));
     let only = only.join("moved");
@@ -336,7 +340,7 @@ fn cxx_through_cmake() {
     expect_ok(&programs.join("dropin"), Some(prefix()), None);
 }
 
-/// Whether the module is installed; says so if not, since its tests are skipped.
+/// Whether the Fortran module is installed; if not, prints that the test is skipped.
 fn has_fortran() -> bool {
     let found = prefix().join("lib64/libgpuzip_fortran.a").exists();
     if !found {

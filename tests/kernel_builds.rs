@@ -1,4 +1,4 @@
-//! The kernels by NVIDIA's compilers: they take them, and no kernel spills registers. No GPU is
+//! NVIDIA's compilers compile all kernels of the codecs, and no kernel spills registers. No GPU is
 //! needed.
 
 mod common;
@@ -10,7 +10,7 @@ use gpuzip::device::cuda::{image_in, Source};
 use std::ffi::CString;
 use std::process::Command;
 
-/// What a script of tests/ prints, which installs something.
+/// Runs a script of tests/ that installs a compiler and prints its path; returns the path.
 fn installed(script: &str) -> Option<String> {
     let output = Command::new("sh").arg(root().join("tests").join(script)).output().unwrap();
     if output.status.success() {
@@ -20,12 +20,12 @@ fn installed(script: &str) -> Option<String> {
     None
 }
 
-/// What runs once for an array, and only where a bound is on the mean square: a register or two of
-/// it may be in memory.
+/// Kernels that may spill a register or two: they run once per array, and only with a bound on the
+/// mean square error.
 const COLD: [&str; 1] = ["dct_mean"];
 
-/// Every kernel that ptxas tells of in `log`, and its registers and shared memory; it must not
-/// spill.
+/// Prints registers and shared memory of every kernel in ptxas's `log`; checks that no kernel
+/// spills and that the log has all kernels of `source`.
 fn look_at(log: &str, source: &Source, architecture: u32) {
     let scalar = if source.double { "f64" } else { "f32" };
     let mut kernels = 0;
@@ -56,8 +56,8 @@ fn look_at(log: &str, source: &Source, architecture: u32) {
     );
 }
 
-/// Runs `each` for all sources and architectures, on two threads: for the oldest and the newest
-/// architecture, in long tests for those between as well.
+/// Runs `each` on two threads for all sources, with the oldest and the newest architecture; with
+/// GPUZIP_TEST_LONG also with the architectures between them.
 fn for_all(architectures: &[u32], each: impl Fn(&Source, u32) + Sync) {
     let long = std::env::var_os("GPUZIP_TEST_LONG").is_some();
     let (first, last) = (architectures.first(), architectures.last());
@@ -115,7 +115,7 @@ fn nvcc_takes_all_kernels_and_none_spills() {
     );
 }
 
-/// NVRTC is what compiles them for users, and has no headers.
+/// NVRTC compiles the kernels on users' machines, where it has no headers.
 #[test]
 fn nvrtc_takes_all_kernels_and_none_spills() {
     let Some(folder) = installed("nvrtc.sh") else { return };
@@ -140,18 +140,18 @@ fn by_nvrtc() {
         let program = nvrtc::create_program(&CString::new(source.text()).unwrap(), None).unwrap();
         let options =
             [source.options(architecture), vec!["--ptxas-options=-v".to_string()]].concat();
-        // SAFETY: a program that lives until it is destroyed below.
+        // SAFETY: `program` lives until it is destroyed below.
         let (compiled, log) = unsafe {
             (nvrtc::compile_program(program, &options), nvrtc::get_program_log(program).unwrap())
         };
-        // SAFETY: NVRTC ends what it writes with a zero.
+        // SAFETY: NVRTC ends the log with a zero byte.
         let log = unsafe { std::ffi::CStr::from_ptr(log.as_ptr()) }.to_string_lossy().into_owned();
         assert!(compiled.is_ok(), "{} for sm_{architecture}: {log}", source.name);
         look_at(&log, source, architecture);
-        // SAFETY: as above.
+        // SAFETY: `program` is destroyed once and not used afterwards.
         unsafe { nvrtc::destroy_program(program) }.unwrap();
     });
-    // And as the library does it: an ELF file.
+    // The library itself compiles a source to an ELF file.
     let image = image_in(None, &sources()[0], 90).unwrap();
     assert!(image.starts_with(b"\x7fELF"));
 }

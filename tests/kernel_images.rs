@@ -1,11 +1,11 @@
-//! Images of kernels as a session meets them: kept, damaged, refused by the driver, made elsewhere,
-//! or not to be kept at all.
+//! Images of compiled kernels in the cache folder: reused, damaged, refused by the driver, compiled
+//! on another machine, or in a folder that cannot be used.
 
 mod common;
 #[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "gpu_codecs/rig.rs"]
 mod rig;
 
@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a child does: kernels of two modules, used.
+/// Runs in a child: compresses a field, which needs the kernels of `MODULES` modules.
 #[test]
 #[ignore = "runs in a process of its own"]
 fn codes_a_field() {
@@ -27,12 +27,12 @@ fn codes_a_field() {
     Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
 }
 
-/// Modules of that.
+/// Number of modules whose kernels `codes_a_field` needs.
 const MODULES: usize = 2;
 
 struct Machine {
     root: PathBuf,
-    /// With NVRTC and without.
+    /// Folders of libraries with NVRTC and without NVRTC.
     libraries: [PathBuf; 2],
 }
 
@@ -66,7 +66,7 @@ impl Machine {
             .unwrap()
     }
 
-    /// Compilations since the last time.
+    /// Number of compilations since the last call.
     fn compilations(&self) -> usize {
         let calls = self.root.join("calls");
         let count = std::fs::read_to_string(&calls).map_or(0, |text| text.lines().count());
@@ -92,7 +92,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|file| file.extension().is_some_and(|e| e == "cubin")).collect()
 }
 
-/// As src/device/cuda/images.rs writes them: FNV-1a of the image, and the image.
+/// Writes an image as src/device/cuda/images.rs does: the FNV-1a hash of the image, then the image.
 fn write_image(file: &Path, image: &[u8]) {
     let hash = image.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
         (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3)
@@ -113,7 +113,7 @@ fn images_are_kept_and_what_is_no_image_is_made_anew() {
         std::fs::write(&kept[0], bad).unwrap();
         assert_eq!(machine.succeeds(&folder, true), 1, "{} bytes", bad.len());
     }
-    // Whole, but nothing that the driver takes: another driver's, say.
+    // An undamaged image that the driver refuses, such as the image of another driver.
     write_image(&kept[0], b"an image for something else");
     assert_eq!(machine.succeeds(&folder, true), 1);
     assert_eq!(machine.succeeds(&folder, true), 0);
@@ -131,7 +131,7 @@ fn images_that_were_made_elsewhere_need_no_nvrtc() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("gpuzip kernels --prebuild"), "{said}");
     assert_eq!(machine.succeeds(&folder, true), MODULES);
-    // Of whatever version of NVRTC.
+    // The images may come from any version of NVRTC.
     for file in files(&folder) {
         let name = file.file_name().unwrap().to_str().unwrap().to_owned();
         let stem = &name[..name.find("-nvrtc").unwrap()];
@@ -151,8 +151,8 @@ fn a_folder_that_cannot_be_written_is_none() {
     }
 }
 
-/// What an attacker can do to a folder or to what is in it, and what is said once of a folder that
-/// is not to be trusted.
+/// An attack on the cache folder or on its images: name, function, and a part of the warning about
+/// a folder that is not trusted (empty where only images are attacked).
 type Attack = (&'static str, fn(&Path), &'static str);
 
 fn attacks() -> Vec<Attack> {
@@ -191,7 +191,7 @@ fn attacks() -> Vec<Attack> {
             "",
         ),
     ];
-    // SAFETY: a call that cannot fail.
+    // SAFETY: geteuid takes no pointer and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         attacks.push((
             "another user's folder",
@@ -211,8 +211,8 @@ fn attacks() -> Vec<Attack> {
     attacks
 }
 
-/// Machine code is taken only from files that nobody else can have written: otherwise it is
-/// compiled again.
+/// Machine code is loaded only from files that no other user can have written; otherwise the
+/// kernels are compiled again.
 #[test]
 fn images_that_others_may_have_written_are_not_loaded() {
     let Some(machine) = Machine::new("attacks") else { return };
@@ -238,14 +238,13 @@ fn images_that_others_may_have_written_are_not_loaded() {
     }
 }
 
-/// A lock that is none does not keep anybody waiting.
 #[test]
 fn a_fifo_in_the_place_of_the_lock_is_no_lock() {
     let Some(machine) = Machine::new("fifo") else { return };
     let folder = machine.root.join("cache");
     std::fs::create_dir_all(&folder).unwrap();
     let lock = std::ffi::CString::new(folder.join("lock").to_str().unwrap()).unwrap();
-    // SAFETY: a string.
+    // SAFETY: `lock` is a NUL-terminated string that outlives the call.
     assert_eq!(unsafe { libc::mkfifo(lock.as_ptr(), 0o600) }, 0);
     assert_eq!(machine.succeeds(&folder, true), MODULES);
     assert_eq!(machine.succeeds(&folder, true), 0, "they are kept all the same");

@@ -1,5 +1,5 @@
-//! The structs of the ABI have frozen layouts: one table, checked against Rust and, through the
-//! header, against C.
+//! The structs of the ABI have frozen layouts: one table of sizes and offsets in bytes, checked
+//! against the Rust structs and, through the header, against C.
 
 mod common;
 

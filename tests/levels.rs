@@ -1,6 +1,6 @@
-//! Shared time levels on the host backend: every restored state is whole and right, whatever the
-//! schedule, the tiers and the timing; what is shared is stored and moved once; and an application
-//! whose levels are not each other's never gets a wrong state.
+//! Shared time levels on the host backend: every restored state is complete and right, whatever the
+//! schedule, the tiers and the timing; a shared time level is stored and moved once; and an
+//! application that changes its previous time level never gets a wrong state.
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -15,7 +15,8 @@ use proptest::prelude::*;
 
 const HOST: Stream = Stream(std::ptr::null_mut());
 
-/// A wave of two time levels, another one in doubles, and a field of its own.
+/// Two time levels of a wave in FP32, two of a wave in FP64, and a field without a previous time
+/// level.
 fn fields(n: u64) -> Vec<Field> {
     let field = |n: u64, scalar, previous_of| Field { n: [n, 3, 1], scalar, previous_of };
     vec![
@@ -27,7 +28,7 @@ fn fields(n: u64) -> Vec<Field> {
     ]
 }
 
-/// Which field is the past of which.
+/// Pairs (previous time level, field), by number.
 const PAIRS: [(usize, usize); 2] = [(0, 1), (4, 2)];
 
 #[derive(Clone, PartialEq, Debug)]
@@ -45,7 +46,8 @@ impl App {
         App { data: fields.iter().enumerate().map(fill).collect() }
     }
 
-    /// The new level depends on both old ones; the old present is the past.
+    /// Computes each new time level from both old ones; the newer old level becomes the previous
+    /// time level.
     fn forward(&mut self) {
         for (past, present) in PAIRS {
             let mut carry = 1u8;
@@ -65,8 +67,8 @@ impl App {
 
     fn app_fields(&mut self, fields: &[Field]) -> Vec<AppField> {
         let one = |(&field, data): (&Field, &mut Vec<u8>)| {
-            // SAFETY: the vector outlives the call that the field is made for, and nothing else
-            // touches it meanwhile.
+            // SAFETY: the vector outlives the call that the field is made for, and no other code
+            // touches the vector during this call.
             let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
             AppField { field, memory: Some(memory) }
         };
@@ -78,7 +80,8 @@ fn unplaced(fields: &[Field]) -> Vec<AppField> {
     fields.iter().map(|&field| AppField { field, memory: None }).collect()
 }
 
-/// A shot; `spoil` is what the application does to its state after each step.
+/// Runs a shot and checks every restored state; `spoil(ts, app)` may change the application's state
+/// after each step.
 fn shot(
     session: &mut Session,
     fields: &[Field],
@@ -161,7 +164,7 @@ proptest! {
         let stats = run(&config, steps, n, seed);
         let plain = run(&Config { shared_levels: false, ..config }, steps, n, seed);
         prop_assert_eq!((stats.saves, stats.restores, stats.hits, stats.h2d), (plain.saves, plain.restores, plain.hits, plain.h2d));
-        // A snapshot has checksums of 256 bytes.
+        // The checksums of a snapshot take 256 bytes.
         let least = |own: u64, plain: u64, count: u64| own <= plain + 256 * count;
         prop_assert!(least(stats.stored_bytes, plain.stored_bytes, stats.saves));
         prop_assert!(least(stats.d2h_bytes, plain.d2h_bytes, stats.d2h) && least(stats.h2d_bytes, plain.h2d_bytes, stats.h2d));
@@ -169,7 +172,7 @@ proptest! {
         prop_assert!(least(device, plain.peak_device_bytes, steps.into()) && least(host, plain.peak_host_bytes, steps.into()));
     }
 
-    /// Budgets hold, and whatever the planner chooses within them is right.
+    /// Sessions stay within their budgets, and every plan within a budget gives the right states.
     #[test]
     fn budgets_are_kept(device in 0u64..40, host in 0u64..60, steps in 2u32..60, algorithm in 0usize..4, seed: u8) {
         let algorithm = [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll), Some(Algorithm::Zcut)][algorithm];
@@ -188,8 +191,8 @@ proptest! {
     }
 }
 
-/// Bytes of the fields, each by itself on multiples of 256: own ones with their checksums, and past
-/// ones.
+/// Returns sizes in bytes, with each field padded to a multiple of 256: first of all fields that
+/// are not previous time levels, with 256 bytes of checksums; then of the previous time levels.
 fn bytes(n: u64) -> (u64, u64) {
     let padded = |field: &Field| field.bytes().unwrap().next_multiple_of(256);
     let fields = fields(n);
@@ -197,7 +200,8 @@ fn bytes(n: u64) -> (u64, u64) {
     (fields.iter().map(padded).sum::<u64>() - past + 256, past)
 }
 
-/// Of all states each has its own level, and the first one its past, too.
+/// Every stored state takes the bytes of its own time level; only the first state also takes those
+/// of its previous time level.
 #[test]
 fn storing_all_states_takes_one_level_each() {
     let (n, steps) = (200, 50u32);
@@ -227,7 +231,7 @@ fn storing_all_states_takes_one_level_each() {
     assert!(both.peak_host_bytes <= (all - 5) * own + 2 * past, "{both:?}");
 }
 
-/// What the budgets hold of raw states is nearly twice as many, and the planner knows.
+/// With shared time levels nearly twice as many raw states fit a budget, and the planner uses this.
 #[test]
 fn twice_as_many_states_fit() {
     let (own, past) = bytes(200);
@@ -245,8 +249,8 @@ fn twice_as_many_states_fit() {
     assert!(stats[1].forward_steps > stats[0].forward_steps);
 }
 
-/// A sponge that damps the past after the step, everywhere or at one value of one step: no wrong
-/// state, but an error that says which.
+/// An application, such as one with a sponge, changes its previous time level after all steps or
+/// after one step. Then no restore returns a wrong state, and an error names field and state.
 #[test]
 fn levels_that_are_not_each_others_are_refused() {
     let (fields, steps) = (fields(40), 30);
@@ -264,7 +268,7 @@ fn levels_that_are_not_each_others_are_refused() {
                 }
             };
             match shot(&mut session, &fields, steps, 9, sponge) {
-                // The last state is never saved.
+                // Only the last state is changed, and the last state is never saved.
                 Ok(_) => assert_eq!((from, to), (29, 30)),
                 Err(error) => {
                     let first = from.max(1);
@@ -282,8 +286,9 @@ fn levels_that_are_not_each_others_are_refused() {
     }
 }
 
-/// No value hides a change of the one beside it: not the values either that a product of a word's
-/// halves, each plus a multiple of its number, would make 0.
+/// The checksum notices a change of one half of an 8-byte word whatever the other half is. The
+/// values of `hiding` would make a weaker checksum 0: a product of both halves of word w, each plus
+/// a multiple of w.
 #[test]
 fn no_value_hides_a_change_of_the_level() {
     let (fields, steps, words) = (fields(40), 12, 60);
@@ -291,7 +296,8 @@ fn no_value_hides_a_change_of_the_level() {
         0u32.wrapping_sub(0x7F4A_7C15u32.wrapping_add(0x9E37_79B1u32.wrapping_mul(w as u32)))
             .to_le_bytes()
     };
-    // All states on the host, or all in the cache: each has its past in the one before.
+    // All states in host memory, or all in the cache: the previous time level of each state is
+    // stored with the state before.
     for (changed, cache) in (0..words).flat_map(|changed| [(changed, 0), (changed, steps)]) {
         let mut session = Session::new(
             config(Some(Algorithm::StoreAll), 0, cache),
@@ -313,7 +319,7 @@ fn no_value_hides_a_change_of_the_level() {
     }
 }
 
-/// Without levels, or where they cannot be shared, snapshots are whole.
+/// Snapshots are stored whole where the layout has no previous time level, and with policy LRU.
 #[test]
 fn what_cannot_be_shared_is_not() {
     let mut alone = fields(20);

@@ -1,5 +1,5 @@
-//! Upstream's defect 10: a cache leaked per shot, and vectors grew. In a program of its own, since
-//! what is measured is the process.
+//! Defect 10 of GPUZIP 2.x: a cache leaked per shot, and vectors grew. The test has a program of
+//! its own because it measures the memory of the whole process.
 
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -14,8 +14,8 @@ fn resident_pages() -> u64 {
     statm.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Memory is settled after the first shots, with raw snapshots and with compressed ones of changing
-/// sizes.
+/// Memory does not grow after the first shots, with raw snapshots and with compressed snapshots of
+/// changing sizes.
 #[test]
 fn memory_is_flat_over_many_shots() {
     for method in [Method::None, Method::Dct] {
@@ -43,7 +43,7 @@ fn memory_is_flat_over_many_shots() {
                     .take((shot * 37 + action.ts as usize) % 400)
                     .enumerate()
                     .for_each(|(i, x)| *x = (i * shot % 23) as f32);
-                // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
+                // SAFETY: the vector outlives the calls, and no other code touches it during them.
                 let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1600) };
                 let fields = [AppField { field, memory: Some(memory) }];
                 match action.kind {

@@ -1,5 +1,5 @@
-//! Many ranks have rtm3d's image, bit for bit: shots distributed and the grid decomposed, under
-//! OpenMPI and MPICH.
+//! Many ranks compute rtm3d's image, bit for bit: with shots distributed over the ranks and with
+//! the grid decomposed into slabs, under OpenMPI and MPICH.
 
 mod common;
 
@@ -7,13 +7,13 @@ use common::{have, library, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A grid with several shots; the last one is of two dimensions.
+/// Options of rtm3d for jobs with several shots, on a grid of three and of two dimensions.
 const THREE_D: [&str; 12] =
     ["--n1", "16", "--n2", "12", "--n3", "20", "--border", "6", "--steps", "24", "--shots", "3"];
 const TWO_D: [&str; 12] =
     ["--n1", "16", "--n2", "30", "--n3", "1", "--border", "6", "--steps", "24", "--shots", "3"];
 
-/// The installed MPIs; says which are not.
+/// The installed MPIs; prints which are missing.
 fn mpis() -> Vec<&'static str> {
     ["openmpi", "mpich"]
         .into_iter()
@@ -31,7 +31,7 @@ fn make(example: &str, dir: &Path, arguments: &[String]) {
         .args(arguments));
 }
 
-/// A program without the caller's configuration, whose ranks do not fight for the cores.
+/// Removes gpuzip's variables from the program's environment and gives each rank one thread.
 fn quiet(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
         command.env_remove(name);
@@ -47,14 +47,14 @@ fn rtm3d() -> Command {
     quiet(Command::new(dir.join("rtm3d")))
 }
 
-/// rtm3d_mpi of one MPI.
+/// The program rtm3d_mpi, built with one MPI.
 struct Mpi {
     name: &'static str,
     dir: PathBuf,
 }
 
 impl Mpi {
-    /// Built once, and run in a folder of the test's own.
+    /// Builds the program if need be, and copies it into a folder of this test.
     fn new(name: &'static str, test: &str) -> Self {
         let dir = tempdir(&format!("mpi-{test}-{name}"));
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -81,12 +81,12 @@ impl Mpi {
             .arg("--out")
             .arg(self.dir.join("out"));
         command.envs(config.iter().map(|(key, value)| (key.to_string(), value)));
-        // Ranks that wait for each other for ever are a failure.
+        // mpirun ends ranks that wait for each other for more than 100 seconds, with a failure.
         command.env("MPIEXEC_TIMEOUT", "100");
         command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
     }
 
-    /// Its JSON, of a run that must succeed.
+    /// The JSON object that the program prints; the run must succeed.
     fn json(&self, ranks: usize, arguments: &[&str], config: &[(&str, &str)]) -> String {
         let output = self.ranks(ranks, &[arguments, &["--json"]].concat(), config);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -105,8 +105,8 @@ fn value<'a>(json: &'a str, key: &str) -> &'a str {
     json[start..].split([',', '}']).next().unwrap().trim_matches('"')
 }
 
-/// What does not depend on the number of ranks: keys, both sums of the image, and all that was
-/// done.
+/// The parts of the output that do not depend on the number of ranks: the names of all keys, and
+/// hashes, schedule and counts.
 fn facts(json: &str) -> Vec<String> {
     let keys = [
         "image_hash",
@@ -170,7 +170,7 @@ fn any_number_of_ranks_has_the_serial_image() {
     }
 }
 
-/// MPI counts in int.
+/// MPI counts elements in `int`; the example must send larger planes in parts.
 #[test]
 fn planes_may_have_more_values_than_an_int_counts() {
     for mpi in
@@ -184,7 +184,7 @@ fn planes_may_have_more_values_than_an_int_counts() {
             .arg(root().join("c-examples/rtm3d_mpi/transfer.c"))
             .arg("-I")
             .arg(root().join("c-examples/rtm3d_mpi"));
-        // In the place of rtm3d_mpi, to be run like it.
+        // The program takes the name rtm3d_mpi, so that `Mpi::ranks` runs it.
         run(compile
             .arg("-I")
             .arg(root().join("c-examples/rtm3d"))
@@ -199,8 +199,8 @@ fn planes_may_have_more_values_than_an_int_counts() {
     }
 }
 
-/// A budget is a node's: two ranks with twice of it plan what one plans; slabs of unequal size plan
-/// the same schedule.
+/// A budget is the memory of a node, shared by its ranks: two ranks with twice the budget plan as
+/// one rank does. Ranks with slabs of unequal size plan one schedule.
 #[test]
 fn budgets_are_of_a_node() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "budgets")) else { return };
@@ -228,9 +228,9 @@ fn budgets_are_of_a_node() {
     assert!(plan(&slabs).0 > 1 && plan(&slabs).0 < 24, "{slabs}");
 }
 
-/// Rank 0 measures, and all ranks plan by that: the image of lossy snapshots is that of one rank
-/// with the same profile, which it would not be with another codec or schedule on any rank. Raw
-/// snapshots fit once, and are out of the question.
+/// Rank 0 measures a profile, and all ranks plan by this profile: with lossy snapshots, the image
+/// equals that of one rank with the same profile; another codec or schedule on any rank would
+/// change the image. Only one raw snapshot fits the budget, so that all plans choose a codec.
 #[test]
 fn ranks_plan_by_one_profile() {
     let job = [&THREE_D[..8], &["--steps", "60", "--shots", "4"]].concat();
@@ -268,12 +268,12 @@ fn ranks_plan_by_one_profile() {
         ] {
             assert_eq!(value(&json, key), value(&alone, key), "{key}: {}", mpi.name);
         }
-        // Which plan that is depends on what was measured.
+        // The plan depends on the measured speeds; only the plan before the measurement is known.
         assert_eq!(value(&json, "snapshots_before"), "1");
     }
 }
 
-/// Slabs step together in the shot that is measured, and after it.
+/// Ranks with slabs take the same actions in the shot that is measured and in later shots.
 #[test]
 fn slabs_plan_by_one_profile() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "slab-profile")) else { return };
@@ -288,15 +288,17 @@ fn slabs_plan_by_one_profile() {
     assert!(value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0);
 }
 
-/// Two-level works inside the cache, and slabs of unequal size fit a budget unequally often: ranks
-/// that went by their own would wait for each other's halos for ever.
+/// The schedule two-level depends on the capacity of the cache, and a budget gives slabs of unequal
+/// size different capacities: ranks that followed schedules of their own would wait for each
+/// other's halos for ever.
 #[test]
 fn slabs_of_unequal_size_keep_in_step() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "step")) else { return };
     let two_level =
         [("GPUZIP_CHECKPOINTING_ALGORITHM", "two-level"), ("GPUZIP_HOST_BUDGET", "20M")];
     let mut images = std::collections::BTreeSet::new();
-    // Caches of 0 or 1, and of 1 or 2 slots; of a number of snapshots, and of the most that fits.
+    // Budgets for caches of 0 or 1 slots and of 1 or 2 slots, by the size of the slab; 9 snapshots,
+    // or as many as fit.
     for (device, snapshots) in [("500K", "9"), ("1M", "9"), ("500K", "0")] {
         let config = [
             &two_level[..],
@@ -314,9 +316,9 @@ fn slabs_of_unequal_size_keep_in_step() {
     assert_eq!(images.len(), 1);
 }
 
-/// Slabs of 101 and 100 planes in a budget of 80 MB are planned with 19 and 20 snapshots. Each rank
-/// prints both fingerprints, before and after gpuzip_agree; then ranks meet in every FORWARD and
-/// BACKWARD, as at an exchange of halos.
+/// In a budget of 80 MB, slabs of 100 and 101 planes are planned with 20 and 19 snapshots. After
+/// gpuzip_agree both ranks have 19 snapshots; then they compare their actions one by one, as ranks
+/// that exchange halos need.
 #[test]
 fn ranks_with_different_plans_agree_or_fail_together() {
     for mpi in
@@ -335,7 +337,7 @@ fn ranks_with_different_plans_agree_or_fail_together() {
             "{}",
             mpi.name
         );
-        // Rank 1 has no session: an error by name on both, and nobody waits.
+        // Rank 1 has no session: both ranks get an error that names the call, and no rank waits.
         let failed = mpi.ranks(2, &["fail"], &[]);
         let text = String::from_utf8_lossy(&failed.stderr).into_owned();
         assert!(
@@ -348,8 +350,8 @@ fn ranks_with_different_plans_agree_or_fail_together() {
     }
 }
 
-/// On the software CUDA driver: three ranks get the first, the second and the first of two devices,
-/// or the one that is asked for.
+/// On the software CUDA driver, three ranks get the first, the second and the first of two devices,
+/// or all of them the device that GPUZIP_DEVICE names.
 #[test]
 fn ranks_share_the_gpus_of_their_node() {
     let Some(mpi) = mpis().pop().map(|name| Mpi::new(name, "gpus")) else { return };
@@ -366,7 +368,7 @@ fn ranks_share_the_gpus_of_their_node() {
     for include in [root().join("include"), root().join("c-examples/rtm3d"), rtm3d_mpi] {
         compile.arg("-I").arg(include);
     }
-    // In the place of rtm3d_mpi, to be run like it.
+    // The program takes the name rtm3d_mpi, so that `Mpi::ranks` runs it.
     run(compile.arg("-o").arg(mpi.dir.join("rtm3d_mpi")).args([
         &format!("-L{lib}"),
         "-lgpuzip",
@@ -434,8 +436,7 @@ fn what_is_wrong_is_said_once_and_ends_every_rank() {
     }
 }
 
-/// A shot that fails on one rank, here for want of memory in the middle of it, ends the others,
-/// too.
+/// A shot that fails on one rank, here in the middle for want of memory, ends all other ranks.
 #[test]
 fn a_failure_in_a_shot_ends_every_rank() {
     let config = |host| {
@@ -448,8 +449,8 @@ fn a_failure_in_a_shot_ends_every_rank() {
     };
     for mpi in mpis().into_iter().map(|name| Mpi::new(name, "failure")) {
         for (decompose, host) in [(&[][..], "300K"), (&["--decompose"], "60K")] {
-            // MPICH may end before it has passed on what a rank that aborts has said: then once
-            // more.
+            // MPICH may end before it has passed on the message of the rank that aborts: then run
+            // the program again.
             let mut text = String::new();
             for _ in 0..4 {
                 let output = mpi.ranks(3, &[&THREE_D[..], decompose].concat(), &config(host));
@@ -468,7 +469,6 @@ fn a_failure_in_a_shot_ends_every_rank() {
     }
 }
 
-/// The library itself never links MPI.
 #[test]
 fn the_library_knows_no_mpi() {
     let needed = stdout(&run(Command::new("ldd").arg(library().join("libgpuzip.so"))));

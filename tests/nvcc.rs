@@ -1,5 +1,5 @@
-//! The CUDA examples: compiled by the real compiler, and run on the CPU, where they must have
-//! rtm3d's bits. No GPU is needed.
+//! The CUDA examples: nvcc compiles them, and their kernels, run on the CPU, must compute the bits
+//! of rtm3d. No GPU is needed.
 
 mod common;
 
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Machines that every nvcc here compiles for; CUDA 12 has 70, too, and CUDA 13 has none older than
-/// 75.
+/// Architectures (sm_80, sm_90) that both CUDA 12 and CUDA 13 compile for. CUDA 12 also has sm_70;
+/// the oldest of CUDA 13 is sm_75.
 const ARCHS: &str = "80 90";
 
-/// An nvcc, if there is one or PyPI's can be installed.
+/// The path of an nvcc: an installed one, or one that tests/nvcc.sh installs from PyPI.
 fn nvcc() -> Option<&'static Path> {
     static NVCC: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
@@ -89,8 +89,7 @@ fn the_kernels_do_not_spill() {
             .and_then(|t| t.parse::<u32>().ok())
             .unwrap();
         println!("{name} {registers} registers");
-        // Of 65536 registers, enough for three blocks of step3 where a multiprocessor takes as
-        // many, and for two on sm_75.
+        // A multiprocessor's 65536 registers suffice for three blocks of step3, on sm_75 for two.
         assert!(
             registers <= if name.contains("sm_75") { 64 } else { 42 } || !name.contains("step3"),
             "{name}: {registers} registers"
@@ -100,7 +99,7 @@ fn the_kernels_do_not_spill() {
     assert_eq!(kernels, 3, "{text}");
 }
 
-/// A CUDA source as C++ for tests/cuda-host: launches become calls.
+/// Translates a CUDA source to C++ for tests/cuda-host: kernel launches become calls.
 fn for_the_host(source: &str) -> String {
     let mut text = source.to_string();
     while let Some(open) = text.find("<<<") {
@@ -119,7 +118,8 @@ fn for_the_host(source: &str) -> String {
     text
 }
 
-/// A program of rtm3d_cuda, made of these parts, with its kernels on the CPU; and rtm3d itself.
+/// Builds a program of rtm3d_cuda from `parts`, with its kernels on the CPU; returns the paths of
+/// this program and of rtm3d.
 fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
     let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
     let (build, lib) =
@@ -154,8 +154,8 @@ fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
     (program, dir.join("rtm3d"))
 }
 
-/// The kernels and the loop around them, thread by thread on the CPU: tiles, halos and chunks that
-/// do not divide the grid.
+/// Runs the kernels and the time loop thread by thread on the CPU, on grids that tiles, halos and
+/// chunks do not divide.
 #[test]
 fn the_kernels_have_the_bits_of_the_cpu() {
     if !common::have("g++") {
@@ -193,7 +193,7 @@ fn the_kernels_have_the_bits_of_the_cpu() {
             json[from..from + 80].to_string()
         };
         assert_eq!(hashes(&on_host), hashes(&rtm3d), "{args:?}");
-        // Lossy snapshots come back with something in the halo, where both must have zeros again.
+        // Decompression may leave values other than 0 in the halo; both programs must zero them.
         let lossy = |program: &Path| {
             let mut command = Command::new(program);
             command
@@ -223,8 +223,8 @@ fn the_kernels_have_the_bits_of_the_cpu() {
     }
 }
 
-/// What the bundle measures on a GPU: raw configurations agree bit for bit, and those of codecs
-/// nearly.
+/// The program `stall`, which the GPU bundle runs: raw configurations give the same bits, and
+/// configurations with codecs nearly the same image.
 #[test]
 fn stall_compares_codecs() {
     if !common::have("g++") {
@@ -293,7 +293,7 @@ fn an_awave_program_compiles_as_cuda() {
         .arg("-o")
         .arg(&program)
         .args([&format!("-L{lib}"), "-lgpuzip", "-Xlinker", &format!("-rpath,{lib}")]));
-    // Its fields are ordinary memory: no GPU is asked for.
+    // The program's fields are in ordinary memory, so that it runs without a GPU.
     assert_eq!(stdout(&run(&mut Command::new(program))), "identical\n");
 }
 

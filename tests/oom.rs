@@ -1,5 +1,5 @@
-//! Memory that runs out: an error or the right states, and never the end of the process. See
-//! tests/c/oom.c.
+//! When memory runs out, calls return an error or the right states, and the process never ends. The
+//! test program is tests/c/oom.c.
 
 mod common;
 #[path = "cuda/emu.rs"]
@@ -14,7 +14,7 @@ fn is_long() -> bool {
     std::env::var_os("GPUZIP_TEST_LONG").is_some()
 }
 
-/// The program, in a folder of its own.
+/// Compiles tests/c/oom.c with its failing allocator into `dir`.
 fn program(dir: &Path) -> Command {
     let flags = [
         "-std=gnu11",
@@ -32,8 +32,8 @@ fn program(dir: &Path) -> Command {
     command
 }
 
-/// Allocations of the kinds of sessions that a pattern names fail in turn: all of them, or a sample
-/// without `GPUZIP_TEST_LONG`.
+/// Makes allocations fail one at a time in the kinds of sessions that the pattern in `which`
+/// selects: all allocations with `GPUZIP_TEST_LONG`, else a sample.
 fn allocations_fail(folder: &str, which: [&str; 2]) {
     let dir = tempdir(folder);
     let most = if is_long() { "0" } else { "2" };
@@ -42,7 +42,7 @@ fn allocations_fail(folder: &str, which: [&str; 2]) {
     assert!(printed.contains("aborts 0, wrong 0"), "{printed}");
 }
 
-/// Every allocation of sessions of every kind, one at a time.
+/// Sessions of every kind but those of the next tests.
 #[test]
 fn every_allocation_may_fail() {
     allocations_fail("oom", ["--but", "@(shapes*|codec-shapes*|threads*|repeat*)"]);
@@ -54,22 +54,22 @@ fn every_allocation_may_fail_with_fields_of_many_shapes() {
     allocations_fail("oom-shapes", ["--only", "@(shapes*|codec-shapes*)"]);
 }
 
-/// Several threads with a session each at the same time.
+/// Several threads have a session each at the same time.
 #[test]
 fn every_allocation_may_fail_while_other_threads_have_sessions() {
     let which = if is_long() { "threads*" } else { "threads?(-mixed|-codecs|-calls)" };
     allocations_fail("oom-threads", ["--only", which]);
 }
 
-/// `gpuzip_init` fails again and again, leaks nothing, and succeeds once there is memory again.
+/// `gpuzip_init` fails repeatedly, leaks no memory, and succeeds once there is memory again.
 #[test]
 fn sessions_begin_once_there_is_memory_again() {
     let which = if is_long() { "repeat*" } else { "repeat-@(store-all|trace|files|shapes)" };
     allocations_fail("oom-repeat", ["--only", which]);
 }
 
-/// The same on the CUDA path: only what the library itself asks for fails, not what the software
-/// driver does.
+/// Allocations fail in sessions on the software CUDA driver: only allocations of the library, not
+/// those of the driver.
 #[test]
 fn every_allocation_may_fail_on_cuda() {
     let dir = tempdir("oom-cuda");
@@ -114,8 +114,8 @@ fn every_allocation_may_fail_on_cuda() {
     }
 }
 
-/// 300,000 steps that store every state, where the process may have less and less address space:
-/// some of these limits end a process that takes its memory for granted.
+/// A schedule that stores all of 300,000 states, under several limits of the process's address
+/// space: under some of these limits allocations fail.
 #[test]
 fn a_limit_of_the_address_space_is_an_error() {
     let dir = tempdir("oom-limit");

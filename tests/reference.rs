@@ -1,5 +1,6 @@
-//! The simulator beside another implementation of its model, which plays the very same plans, where
-//! that is at hand: it is not in this repository; `GPUZIP_SHARED` says where, or `../shared`.
+//! Compares the simulator with another implementation of its model, a Python program that plays the
+//! same plans. The program is not in this repository: it is looked for in the folder that
+//! `GPUZIP_SHARED` names, or else in `../shared`.
 
 use gpuzip::plan::{Index, Plan, Policy, NONE};
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
@@ -9,7 +10,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Reads plans as `play` writes them, and prints the makespan of each.
+/// A Python program that reads plans in the form of `written`, one per line, and prints the
+/// makespan of each.
 const PLAYER: &str = r#"
 import sys
 from cache_sim import Plan, execute
@@ -32,7 +34,7 @@ for line in sys.stdin:
     print(repr(execute(ops, plan, "opt", X, float(backward), float(copy) / X, int(slots))["total"]))
 "#;
 
-/// A plan in one line.
+/// A plan in one line, for `PLAYER`.
 fn written(schedule: &Schedule, plan: &Plan, costs: &Costs) -> String {
     let index = Index::new(schedule).unwrap();
     let mut issue = vec![-1i64; index.events.len()];

@@ -1,4 +1,4 @@
-//! The main job: reverse time migrations whose images must not know how their states were kept.
+//! The example rtm3d: images of reverse time migrations must not depend on how states were kept.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Builds a target of c-examples/rtm3d, all of them into one folder.
+/// Builds a target of c-examples/rtm3d; all targets share one folder.
 fn build(target: &str) -> PathBuf {
     build_with("rtm", target, &[])
 }
@@ -34,7 +34,7 @@ fn rtm3d() -> Command {
     quiet(PROGRAM.get_or_init(|| build("rtm3d")))
 }
 
-/// A program without the caller's configuration.
+/// A program in an environment without gpuzip's variables.
 fn quiet(program: &std::path::Path) -> Command {
     let mut command = Command::new(program);
     // Spinning threads on a busy machine run several times slower.
@@ -53,7 +53,8 @@ fn value<'a>(json: &'a str, key: &str) -> &'a str {
     json[start..].split([',', '}']).next().unwrap().trim_matches('"')
 }
 
-/// A migration with `--verify --json` under a configuration given by variables.
+/// Runs a migration with `--verify --json`, configured by environment variables; checks that the
+/// image is identical to that of keeping every state, and returns the JSON object.
 fn verify(args: &[&str], out: &str, config: &[(&str, &str)]) -> String {
     let mut command = rtm3d();
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
@@ -139,8 +140,8 @@ fn a_small_3d_job_and_a_published_uniform() {
     }
 }
 
-/// The past of a wavefield is its present one step before, bit for bit, so that it is stored once;
-/// the image knows nothing of it.
+/// The previous time level of a wavefield equals the wavefield one step earlier, bit for bit, so
+/// that it can be stored once; the image does not change.
 #[test]
 fn shared_time_levels_give_the_same_image() {
     let args = [
@@ -155,7 +156,7 @@ fn shared_time_levels_give_the_same_image() {
         assert_eq!(value(&shared, "image_hash"), value(&plain, "image_hash"));
         let number = |json: &str, key: &str| value(json, key).parse::<u64>().unwrap();
         for (key, count) in [("stored_bytes", "saves"), ("peak_host_bytes", "snapshots")] {
-            // Each snapshot has checksums of 256 bytes.
+            // The checksums of a snapshot take 256 bytes.
             let (shared_bytes, plain_bytes, checksums) =
                 (number(&shared, key), number(&plain, key), 256 * number(&shared, count));
             let is_half = 100 * shared_bytes < 55 * plain_bytes;
@@ -169,8 +170,8 @@ fn shared_time_levels_give_the_same_image() {
     }
 }
 
-/// A shot that is measured has the image of any other, and the shots behind it are planned by what
-/// was found, which a file keeps.
+/// The shot that `--tune` measures gives the same image as any other shot; later shots are planned
+/// by the measured profile, which is kept in a file.
 #[test]
 fn tuned_migrations_have_the_same_image() {
     let args = [
@@ -191,7 +192,7 @@ fn tuned_migrations_have_the_same_image() {
         value(&tuned, "forward_ms").parse::<f64>().unwrap() > 0.0
             && value(&tuned, "d2h_gbs").parse::<f64>().unwrap() > 0.0
     );
-    // A run that reads the file plans all its shots as the tuned one planned those behind the
+    // A run that reads the file plans all its shots as the tuned run planned the shots after its
     // first.
     let read = verify(&args, "tuned", &config);
     for key in ["algorithm", "snapshots", "cache"] {
@@ -298,7 +299,7 @@ fn states_can_be_dumped() {
     let file = |step: &str, level: &str| {
         floats(&dir.join(format!("snapshot_36x32x40_step{step}_{level}.f32")))
     };
-    // Twice, unsorted, and the last step of the job: each file once.
+    // The list is unsorted, and has the last step of the job twice: each file is written once.
     let json = dump("60", "60,0,59,60");
     assert_eq!(json.lines().count(), 1, "{json}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 6);
@@ -337,7 +338,7 @@ fn states_can_be_dumped() {
     assert_eq!(file("0060", "curr"), curr);
 }
 
-/// The rows of a sweep over codec settings; every row is an object of its own.
+/// The rows of a sweep over codec settings, each as the text of a JSON object.
 fn sweep(list: &str, out: &str) -> Vec<String> {
     let job = [
         "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--border", "6", "--sweep",
@@ -387,8 +388,8 @@ fn raw_snapshots_change_no_image() {
     }
 }
 
-/// Figures are of the size that the codecs' own errors lead to expect, and declaring the pair is
-/// worth something.
+/// The figures of images are of the size that the codecs' errors let expect, and declaring both
+/// time levels as a pair improves them.
 #[test]
 fn lossy_snapshots_are_told_from_raw_ones() {
     let rows = sweep("fp16,bfp,bfp:unpaired", "sweep-lossy");
@@ -408,7 +409,7 @@ fn lossy_snapshots_are_told_from_raw_ones() {
     assert!(figure(1, "psnr") > figure(2, "psnr") + 3.0, "{rows:?}");
 }
 
-/// The others run all the same. `auto` is never lossy without a bound.
+/// `auto` is refused without a bound, because it is never lossy then; codecs after it still run.
 #[test]
 fn a_refused_codec_is_a_row_that_says_why() {
     let rows = sweep("auto,none", "sweep-refused");
@@ -511,14 +512,15 @@ fn gradients_do_not_depend_on_schedule_policy_or_cache() {
     assert!(std::fs::read(dir.join("gradient.png")).unwrap().starts_with(b"\x89PNG"));
 }
 
-/// The rates of a key; `null`, which is not judged, is left out.
+/// The convergence rates in the list of a key, without those that are `null`: rtm3d does not judge
+/// them.
 fn rates(json: &str, key: &str) -> Vec<f64> {
     let list = json.split_once(&format!("\"{key}\": [")).unwrap().1.split(']').next().unwrap();
     list.split(", ").filter(|rate| *rate != "null").map(|rate| rate.parse().unwrap()).collect()
 }
 
-/// Remainders of first order without the gradient, and of second order with it, through few
-/// checkpoints.
+/// The Taylor test: remainders are of first order without the gradient's term and of second order
+/// with it. The gradient is computed from few snapshots.
 #[test]
 fn gradients_pass_a_taylor_test() {
     let double = build_with("rtm-f64", "rtm3d", &["REAL=double", "CFLAGS=-O1 -Werror"]);
@@ -545,7 +547,8 @@ fn gradients_pass_a_taylor_test() {
     }
 }
 
-/// Of the bound of snapshots, 1e-3 by default, little is left in the gradient.
+/// With lossy snapshots (bound 1e-3 by default) the relative L2 error of the gradient is below
+/// 0.03.
 #[test]
 fn lossy_snapshots_leave_a_gradient() {
     for (args, out) in [(&GRADIENT_2D, "lossy-2d"), (&GRADIENT_3D, "lossy-3d")] {
@@ -631,7 +634,7 @@ fn bad_jobs_are_told_what_is_wrong() {
     }
 }
 
-/// The folder with real models and wavefields, if this machine has it.
+/// The folder with real models and wavefields, if it is found.
 fn data() -> Option<PathBuf> {
     let shared =
         std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);

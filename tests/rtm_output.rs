@@ -1,5 +1,5 @@
-//! What rtm3d tells and draws: the size of a job before anybody waits, progress, memory counted
-//! alike, lossy codecs by name, pictures.
+//! The messages and pictures of rtm3d: the size of a job before it begins, progress, memory of
+//! snapshots, names of lossy codecs, images of models and results.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program, in the folder that tests/rtm.rs builds into as well.
+/// The program rtm3d, in the folder into which tests/rtm.rs builds, too.
 fn rtm3d() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -42,7 +42,7 @@ fn job(out: &str, args: &[&str], config: &[(&str, &str)]) -> (String, String, bo
 
 #[test]
 fn the_size_of_a_job_comes_first() {
-    // 12 + 2 (24 + 4) by 20 + 2 (24 + 4) points of 4 bytes, twice: 41.3 kB.
+    // Two fields of 12 + 2 (24 + 4) by 20 + 2 (24 + 4) points of 4 bytes: 41.3 kB.
     let config = [
         ("CHECKPOINTING_ALGORITHM", "revolve"),
         ("CHECKPOINTING_SNAPS", "5"),
@@ -58,7 +58,7 @@ fn the_size_of_a_job_comes_first() {
         let at = text.find(&format!("\"{name}\": ")).unwrap() + name.len() + 4;
         text[at..].split([',', '}']).next().unwrap().parse().unwrap()
     };
-    // Modelling, migration, and what was announced is what was taken.
+    // The announced number of steps is the number of steps taken, in modelling and migration.
     let steps = 2.0 * 100.0 + key("forward_steps") + key("backward_steps");
     assert_eq!(
         lines[2],
@@ -66,7 +66,8 @@ fn the_size_of_a_job_comes_first() {
     );
 }
 
-/// A job of some seconds, on no terminal: lines, but few, and each further than the one before.
+/// A job of some seconds whose stderr is not a terminal prints few lines, each with a larger share
+/// than the line before.
 #[test]
 fn a_long_shot_tells_how_far_it_is() {
     let mut command = rtm3d();
@@ -123,7 +124,7 @@ fn memory_is_counted_alike_and_sharing_is_suggested_where_it_helps() {
     }
 }
 
-/// Where a codec is lossy, comparisons say so, by name, and tell how far the results are.
+/// With a lossy codec, comparisons of results name the codec and print the PSNR.
 #[test]
 fn lossy_codecs_are_named_where_bits_are_compared() {
     for (config, codec) in [
@@ -191,8 +192,8 @@ fn png(path: &Path) -> (usize, usize, Vec<u8>) {
     (width, height, pixels)
 }
 
-/// Deep, flat, large and small models: pictures of a size that can be looked at, compressed, with a
-/// frame and text around them.
+/// Pictures of deep, flat, large and small models fit a screen, are compressed, and have a frame
+/// and text around the model.
 #[test]
 fn pictures_fit_a_screen_whatever_the_model() {
     for (n1, n2) in [("640", "39"), ("8", "900"), ("12", "20"), ("300", "1200")] {

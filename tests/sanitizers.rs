@@ -1,13 +1,12 @@
-//! The library and its programs under tools that watch memory and threads, where GPUZIP_TEST_LONG=1
-//! asks for it: tests/sanitizers.sh says what each runs.
+//! With GPUZIP_TEST_LONG=1, runs the library and its programs under tools that check memory and
+//! threads; tests/sanitizers.sh names the programs of each tool.
 
 mod common;
 
 use common::{library, root, run, scratch, stdout};
 use std::process::Command;
 
-/// Runs one tool, and prints what its script says: which toolchain, which programs, what was
-/// skipped.
+/// Runs one tool, and prints the output of its script: toolchain, programs, skipped parts.
 fn watched_by(tool: &str) {
     if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
         println!("skipped: {tool}: GPUZIP_TEST_LONG=1 runs it");
@@ -16,7 +15,7 @@ fn watched_by(tool: &str) {
     let folder = scratch(&format!("sanitizers-{tool}"));
     let mut command = Command::new("sh");
     command.arg(root().join("tests/sanitizers.sh")).arg(tool).arg(&folder);
-    // The toolchain is the script's choice.
+    // The script chooses the toolchain itself.
     for name in ["RUSTUP_TOOLCHAIN", "RUSTC", "RUSTFLAGS", "CARGO"] {
         command.env_remove(name);
     }

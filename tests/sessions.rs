@@ -46,8 +46,8 @@ impl App {
 
     fn app_fields(&mut self) -> Vec<AppField> {
         let one = |(field, data): &mut (Field, Vec<u8>)| {
-            // SAFETY: the vector outlives the call that the field is made for, and nothing else
-            // touches it meanwhile.
+            // SAFETY: the vector outlives the call that the field is made for, and no other code
+            // touches the vector during this call.
             let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
             AppField { field: *field, memory: Some(memory) }
         };
@@ -58,7 +58,7 @@ impl App {
 /// The calling thread as a stream.
 const HOST: Stream = Stream(std::ptr::null_mut());
 
-/// Fields of which only the shapes are known.
+/// Fields with shapes but without memory.
 fn unplaced(shapes: &[Field]) -> Vec<AppField> {
     shapes.iter().map(|&field| AppField { field, memory: None }).collect()
 }
@@ -75,8 +75,8 @@ fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
         .collect()
 }
 
-/// Runs `shots` sweeps with one session per seed, all on one schedule, and checks every reversed
-/// state against a store-everything run.
+/// Runs `shots` sweeps with one session per seed, all on one shared schedule, and checks every
+/// restored and every reversed state against a run that keeps all states.
 fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
     let cursor = Arc::new(SharedSchedule::new(config.clone(), steps as i64).unwrap());
     let mut sessions: Vec<Session> = seeds
@@ -182,8 +182,8 @@ fn every_algorithm_policy_and_capacity() {
     }
 }
 
-/// A trace that keeps every `stride`-th state and restores from near and far ones in turn, so that
-/// snapshots die in no order of a stack.
+/// A trace that saves every `stride`-th state and restores near and far states in turn, so that the
+/// lifetimes of snapshots do not end in the order of a stack.
 fn trace_that_is_no_stack(n: u32, stride: u32) -> String {
     let mut lines: Vec<String> = (0..n)
         .flat_map(|t| {
@@ -203,7 +203,8 @@ fn trace_that_is_no_stack(n: u32, stride: u32) -> String {
     lines.join("\n")
 }
 
-/// Upstream's defect 5: its host pool was a stack, and any other schedule ended the program.
+/// Defect 5 of GPUZIP 2.x: its host pool was a stack, and a schedule that does not use snapshots as
+/// a stack ended the program.
 #[test]
 fn traces_that_are_no_stack_are_replayed() {
     for (n, stride) in [(2, 1), (13, 1), (40, 3), (61, 5)] {
@@ -238,7 +239,7 @@ proptest! {
         run(&config, steps, &shapes(&sizes), &seeds, shots);
     }
 
-    /// A slow link makes transfers overlap with everything that follows them.
+    /// With a slow simulated link, transfers overlap with all later actions.
     #[test]
     fn slow_links_change_nothing(seed in any::<u8>(), cache in 0u32..6, snapshots in 2u32..10, lru: bool) {
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
@@ -279,7 +280,7 @@ fn wrong_order_is_an_error_that_changes_nothing() {
     let mut app = App::new(&shape, 9);
     let state = app.state();
     let code = |result: gpuzip::error::Result<()>| result.unwrap_err().code;
-    // Upstream's defect 11: retrieve before save.
+    // Defect 11 of GPUZIP 2.x: a retrieve before the save.
     assert_eq!(code(session.retrieve(0, &app.app_fields(), HOST)), Code::State);
     assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
     assert_eq!(code(session.retrieve(0, &app.app_fields(), HOST)), Code::State);
@@ -324,7 +325,7 @@ fn sessions_out_of_step_are_told() {
     assert_eq!(a.get_action().unwrap().it, 1);
     assert_eq!(b.dispatch(0).unwrap_err().code, Code::State, "the schedule is past it");
     assert_eq!(b.dispatch(1).unwrap_err().code, Code::State, "a missed SAVE");
-    // A session that comes too late waits for the next shot.
+    // A session that is attached during a shot can only begin with the next shot.
     let mut c = attach();
     assert_eq!(c.dispatch(1).unwrap_err().code, Code::State);
     for session in [&mut a, &mut b, &mut c] {
@@ -336,8 +337,8 @@ fn sessions_out_of_step_are_told() {
     c.dispatch(0).unwrap();
 }
 
-/// The forward sweep alone: it ends before the first BACKWARD, as often as it is asked, and the
-/// rest is the rest.
+/// `get_forward_action` returns the actions before the first BACKWARD, then `None` at every call;
+/// `get_action` continues with the first BACKWARD.
 #[test]
 fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
     let shape = shapes(&[(10, false)]);

@@ -1,5 +1,6 @@
-//! Programs compiled with an older or a newer header run with this library: `tests/c/skew.c`,
-//! against headers cut and grown from ours.
+//! Programs compiled with an older or a newer header run with this library. The program is
+//! `tests/c/skew.c`; the older header is the current one with fewer members in its structs, the
+//! newer header has more members.
 
 mod common;
 
@@ -7,7 +8,7 @@ use common::{have, library, root, run, stdout, tempdir};
 use std::path::Path;
 use std::process::Command;
 
-/// Words that the newer header's structs have beyond ours.
+/// Number of 64-bit words that the newer header adds to each struct.
 const GROWTH: usize = 5;
 
 /// The member list of a struct, without what follows its last member (the configuration's
@@ -23,7 +24,7 @@ fn members<'a>(header: &'a str, name: &str) -> &'a str {
     text
 }
 
-/// A header in which the struct ends with that member.
+/// The header with struct `name` ending after member `last`.
 fn cut(header: &str, name: &str, last: &str) -> String {
     let all = members(header, name);
     let at = all.find(&format!(" {last}")).unwrap_or_else(|| panic!("{name} has {last}"));
@@ -32,7 +33,7 @@ fn cut(header: &str, name: &str, last: &str) -> String {
     header.replace(all, &all[..line_end])
 }
 
-/// A header in which the struct has more members.
+/// The header with `GROWTH` more words in struct `name`.
 fn grown(header: &str, name: &str) -> String {
     let all = members(header, name);
     header.replace(all, &format!("{all}  uint64_t later[{GROWTH}] GPUZIP_DEFAULT({{0}});\n"))

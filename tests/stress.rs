@@ -1,6 +1,6 @@
-//! Random use and misuse of the C ABI by programs that know every state themselves.
-//! `GPUZIP_TEST_LONG=1` runs ten times as much, with the seeds and counts that docs/environment.md
-//! states.
+//! Random use and misuse of the C ABI by programs that keep a copy of every state.
+//! `GPUZIP_TEST_LONG=1` runs ten times as many sessions and calls, with the seeds and counts that
+//! docs/environment.md states.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{library, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How much of a full run is due: CI runs a tenth.
+/// Returns `full` with GPUZIP_TEST_LONG, else a tenth of `full`.
 fn share(full: u64) -> u64 {
     if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
         full
@@ -42,9 +42,9 @@ fn compile(dir: &Path, name: &str, sources: &[&str]) -> PathBuf {
     program
 }
 
-/// All algorithms, codecs, policies, budgets, zero copy, shared levels, callbacks and shared
-/// schedules, under every rounding mode and with denormals flushed: every restored state beside the
-/// program's own copy of it.
+/// Random sessions with all algorithms, codecs, policies, budgets, zero copy, shared time levels,
+/// callbacks and shared schedules, under every rounding mode and with denormals flushed to zero.
+/// The program compares every restored state with its own copy.
 #[test]
 fn random_sessions_restore_what_they_saved() {
     let dir = tempdir("stress_sessions");
@@ -69,7 +69,7 @@ fn random_sessions_restore_what_they_saved() {
     }
 }
 
-/// Wrong calls from eight threads that share their handles, with ordinary sessions between them.
+/// Eight threads that share handles make wrong calls and, between these, run ordinary sessions.
 #[test]
 fn misuse_from_threads_is_always_an_error() {
     let dir = tempdir("stress_misuse");

@@ -1,5 +1,6 @@
-//! Fields with gaps between rows and planes, and types that are stored as they are: a session on
-//! them gives what one on contiguous copies gives, bit for bit, and touches nothing else.
+//! Fields with gaps between rows and planes, and types that are stored without compression: a
+//! session on such fields restores the same bits as a session on contiguous fields, and does not
+//! touch the gaps.
 
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -12,11 +13,10 @@ use proptest::prelude::*;
 
 const STREAM: Stream = Stream(std::ptr::null_mut());
 
-/// What lies around the values.
+/// The byte in the memory around and between the values.
 const AROUND: u8 = 0xA5;
 
-/// The application's own copies of all states: by state, then by field, the values one after the
-/// other.
+/// Copies of all states: for each state and each field, the bytes of the values without gaps.
 fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
     let level = |k: usize, ts: i64| -> Vec<u8> {
         let count = fields[k].n.iter().product::<u64>();
@@ -44,13 +44,13 @@ fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
     (0..i64::from(steps)).map(state).collect()
 }
 
-/// A field in the application's memory with gaps of its own.
+/// A field in the application's memory with gaps between rows and planes.
 struct Apart {
     field: Field,
     pitches: [u64; 2],
-    /// Where the first value is, in values.
+    /// Number of values in front of the first value.
     lead: usize,
-    /// Aligned for every type.
+    /// The values and the gaps; u128 aligns them for every type.
     memory: Vec<u128>,
 }
 
@@ -69,11 +69,11 @@ impl Apart {
 
     fn bytes(&mut self) -> &mut [u8] {
         let bytes = size_of_val(&self.memory[..]);
-        // SAFETY: the memory of the vector, borrowed from it.
+        // SAFETY: `bytes` bytes of the vector, which the result borrows.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), bytes) }
     }
 
-    /// Where the values are, in their order, in bytes.
+    /// The range of bytes of each value, in the order of the values.
     fn places(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let ([n1, n2, n3], [pitch2, pitch3]) = (self.field.n, self.pitches);
         let (value, lead) = (self.field.scalar.bytes() as usize, self.lead);
@@ -91,7 +91,7 @@ impl Apart {
         }
     }
 
-    /// The values, if nothing lies around them but what was there.
+    /// The bytes of the values, or `None` if a byte around them was written. Overwrites the values.
     fn take(&mut self) -> Option<Vec<u8>> {
         let places: Vec<_> = self.places().collect();
         let values = places.iter().flat_map(|place| self.bytes()[place.clone()].to_vec()).collect();
@@ -102,20 +102,20 @@ impl Apart {
     fn app_field(&mut self) -> AppField {
         let rows = Rows::of(&self.field, self.pitches[0], self.pitches[1]).unwrap();
         let first = self.lead * self.field.scalar.bytes() as usize;
-        // SAFETY: the vector has the rows, outlives the call that the field is made for, and
-        // nothing else touches it meanwhile.
+        // SAFETY: the vector has room for the rows, outlives the call that the field is made for,
+        // and no other code touches the vector during this call.
         let memory = unsafe { AppMemory::in_rows(self.bytes().as_mut_ptr().add(first), rows) };
         AppField { field: self.field, memory: Some(memory) }
     }
 }
 
-/// Fields with gaps, others in every call.
+/// Fields with gaps; `gaps` gives the length of each gap in values.
 fn apart(fields: &[Field], gaps: &mut impl FnMut() -> u64) -> Vec<Apart> {
     fields.iter().map(|&field| Apart::new(field, [gaps(), gaps(), gaps()])).collect()
 }
 
-/// A shot of two sessions, one on fields with gaps and one on contiguous fields: both give the
-/// same, whole and exact where no codec is.
+/// Runs a shot of two sessions, one on fields with gaps and one on contiguous fields: both must
+/// restore the same values, and, if `exact` or without compression, the saved values.
 fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, exact: bool) {
     let states = states(fields, steps, seed);
     let mut draw = seed;
@@ -220,7 +220,7 @@ fn methods() -> impl Strategy<Value = Method> {
     ]
 }
 
-/// Fields of all types; one in three comes with its previous time level, before or behind it.
+/// Fields of all types; one in three has a previous time level, as the field before or after it.
 fn all_fields() -> impl Strategy<Value = Vec<Field>> {
     let extents = prop_oneof![
         prop::array::uniform3(1u64..8),
@@ -275,7 +275,6 @@ proptest! {
     }
 }
 
-/// A field of each type of values.
 fn one_of_each() -> Vec<Field> {
     Scalar::ALL.map(|scalar| Field { n: [5, 3, 2], scalar, previous_of: None }).to_vec()
 }
@@ -294,8 +293,8 @@ fn a_measured_shot_has_gaps_and_types_as_any_other() {
     assert_eq!(sessions[0].profile().unwrap().codecs.len(), 1);
 }
 
-/// The ratio that is planned with is that of what the codec codes: what is stored as it is does not
-/// shrink.
+/// The compression factor applies only to fields that the codec compresses; other fields count with
+/// their full size in the plan.
 #[test]
 fn what_is_stored_as_it_is_counts_in_full() {
     let coded = Field { n: [1000, 1, 1], scalar: Scalar::F32, previous_of: None };

@@ -1,5 +1,5 @@
-//! Timelines of runs on the host backend: whole JSON, every action in it, sums and counts those of
-//! the statistics and the plan.
+//! Timelines of runs on the host backend: the file is complete JSON and has every action, and its
+//! sums and counts agree with the statistics and the plan.
 
 mod common;
 #[path = "timeline/reading.rs"]
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const HOST: Stream = Stream(std::ptr::null_mut());
-/// Seconds of a step.
+/// Duration of a time step in seconds.
 const STEP: f64 = 300e-6;
 
 fn shapes() -> [Field; 2] {
@@ -43,7 +43,7 @@ fn shot(session: &mut Session) -> (Vec<(Action, u32)>, Stats) {
         shapes().iter().map(|field| vec![0.5; (field.n[0] * field.n[1]) as usize]).collect();
     let fields: Vec<AppField> = (shapes().iter().zip(&mut memory))
         .map(|(&field, values)| {
-            // SAFETY: the values live until the end of the shot, and nothing else looks at them.
+            // SAFETY: the values live until the end of the shot, and no other code uses them.
             let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), values.len() * 4) };
             AppField { field, memory: Some(memory) }
         })
@@ -68,10 +68,11 @@ fn unplaced() -> Vec<AppField> {
     shapes().into_iter().map(|field| AppField { field, memory: None }).collect()
 }
 
-/// A shot as the file has it, its actions with their last steps, and its statistics.
+/// A shot as read from the file, its actions with their last time steps, and its statistics.
 type Traced = (Shot, Vec<(Action, u32)>, Stats);
 
-/// Runs `count` shots, and gives what the file has of each.
+/// Runs `count` shots, and checks the file's record of each shot against its actions and
+/// statistics.
 fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> {
     let mut session =
         Session::new(Config { trace_out: Some(path.into()), ..config }, steps, &unplaced())
@@ -135,7 +136,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
     }
 }
 
-/// A link is busy for as long as it needs for its bytes, and no longer than the thread slept.
+/// No transfer is recorded as shorter than its bytes take on the simulated link.
 #[test]
 fn transfers_take_their_time() {
     let path = common::tempdir("timeline-link").join("run.json");
@@ -174,7 +175,6 @@ fn codecs_have_their_row() {
     }
 }
 
-/// What cannot be written changes nothing.
 #[test]
 fn a_file_that_cannot_be_written_is_a_warning() {
     for path in ["/nonexistent/folder/run.json", "/dev/full", "/"] {
@@ -195,7 +195,8 @@ fn a_file_that_cannot_be_written_is_a_warning() {
     }
 }
 
-/// A shot that is broken off leaves whole JSON, and the next one is not its.
+/// After a shot that is broken off, the file is still complete JSON, and the next shot is recorded
+/// without spans of the broken one.
 #[test]
 fn a_shot_broken_off_is_not_counted() {
     let path = common::tempdir("timeline-broken").join("run.json");
@@ -228,7 +229,6 @@ fn a_shot_broken_off_is_not_counted() {
     assert!(found[0].about["makespan_s"].as_f64().unwrap() <= begun.elapsed().as_secs_f64());
 }
 
-/// Sessions of one process have files of their own.
 #[test]
 fn sessions_do_not_share_a_file() {
     let folder = common::tempdir("timeline-sessions");
@@ -243,7 +243,7 @@ fn sessions_do_not_share_a_file() {
     }
 }
 
-/// A library of NVTX's four functions that writes down what it is called with.
+/// Source of a library with NVTX's four functions that writes every call to a file.
 const NVTX: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -255,7 +255,8 @@ unsigned long long nvtxRangeStartA(const char *name) { fprintf(out(), "start %ll
 void nvtxRangeEnd(unsigned long long id) { fprintf(out(), "end %llu\n", id); fflush(out()); }
 "#;
 
-/// One shot of four steps in a process of its own, with an NVTX library or none.
+/// Runs one shot of four steps; `run_with_ranges` starts this test in a process of its own, with or
+/// without an NVTX library.
 #[test]
 fn a_shot_with_ranges() {
     let inside = std::env::var_os("GPUZIP_TEST_RANGES").is_some();
@@ -301,8 +302,8 @@ fn ranges_go_to_an_nvtx_library_if_asked_for() {
     assert_eq!(run_with_ranges(&folder, "0").0, "", "nobody asks");
     let (told, printed) = run_with_ranges(&folder, "1");
     let actions = printed.lines().find_map(|line| line.split("actions: ").nth(1)).unwrap();
-    // Every action is a range that ends before the next one begins, and every save and restore a
-    // range within its action.
+    // Every action is a range that ends before the next action's range begins; every save and
+    // restore is a range inside that of its action.
     let mut expected = String::new();
     for (k, action) in (1..).zip(
         actions

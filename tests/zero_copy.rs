@@ -1,5 +1,5 @@
-//! Zero copy on the host backend: the application computes in the slots, and finds its states
-//! there.
+//! Zero copy on the host backend: the application computes in slots of the cache, and restored
+//! states are in slots, too.
 
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, Stream};
@@ -37,7 +37,7 @@ fn session(config: Config, steps: u32) -> Session {
     Session::new(config, steps as i64, &fields).unwrap()
 }
 
-/// Memory of a state, as the library hands it out.
+/// The memory that the library returns for one state: address and length in bytes of each field.
 struct Handed(Vec<(*mut u8, usize)>);
 
 impl Handed {
@@ -47,20 +47,21 @@ impl Handed {
     }
 
     fn fill(&self, value: u8) {
-        // SAFETY: the library's promise for this memory.
+        // SAFETY: the library promises that this memory is valid while the state is held.
         self.0.iter().for_each(|&(at, bytes)| unsafe { std::ptr::write_bytes(at, value, bytes) });
     }
 
     fn holds(&self, value: u8) -> bool {
         self.0.iter().all(|&(at, bytes)| {
-            // SAFETY: as above.
+            // SAFETY: the library promises that this memory is valid while the state is held.
             unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value)
         })
     }
 }
 
-/// One sweep: every state is computed in the memory that is handed out, is found by every RESTORE,
-/// and stays until the next event is done, or until it is given back, where `releases` says so.
+/// Runs one sweep: the application computes every saved state in a slot, finds it again at every
+/// RESTORE, and the slot keeps its values until the next SAVE or RESTORE, or until the state is
+/// released, where `releases` returns true.
 fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) {
     let value = |ts: u32| (ts * 7 + 1) as u8;
     let mut held: Option<(Handed, u32)> = None;

@@ -1,4 +1,4 @@
-//! zfp streams against those of libzfp.
+//! Compares gpuzip's zfp streams of a fixed rate (Lindstrom 2014) with those of libzfp.
 
 #[path = "zfp/fixtures.rs"]
 mod fixtures;
@@ -12,7 +12,7 @@ use gpuzip::scalar::{Array, ArrayMut};
 use libzfp::Libzfp;
 use proptest::prelude::*;
 
-/// What the tests do with both types.
+/// A type of values, with the operations that the tests need.
 trait Value: libzfp::Value + PartialEq + std::fmt::Debug {
     const SCALAR: Scalar;
     const MOST: u32;
@@ -50,7 +50,7 @@ macro_rules! value {
 value!(f32, u32, F32, 32);
 value!(f64, u64, F64, 64);
 
-/// Reproducible numbers.
+/// A generator of reproducible random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -61,13 +61,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In [-1, 1).
+    /// A random value in [-1, 1).
     fn real(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 }
 
-/// Fields of all kinds.
+/// Number of kinds of values that `field` makes.
 const KINDS: usize = 7;
 
 fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
@@ -77,7 +77,7 @@ fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
     (0..dims.iter().product())
         .map(|i: usize| {
             let (x, y, z) = ((i % nx) as f64, (i / nx % ny) as f64, (i / nx / ny) as f64);
-            // A parabola per axis: smooth, and the same bits everywhere.
+            // A parabola per axis: smooth, and with the same bits on every machine.
             let smooth = (x - 7.25) * (x - 20.0) * 0.01 - (y - 3.0) * (y + 1.5) * 0.03
                 + (z - 2.0) * z * 0.05;
             let noise = random.real();
@@ -86,14 +86,14 @@ fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
                 1 => T::of(noise),
                 2 => T::of(if i / 50 % 2 == 0 { 0.0 } else { smooth * noise }),
                 3 => T::of(smooth * 1e30),
-                // Every exponent, denormals and -0 included.
+                // Finite values with every exponent, including denormals and -0.
                 4 => loop {
                     let value = T::of_bits(random.bits());
                     if T::array(&[value]).finite() {
                         break value;
                     }
                 },
-                // Denormals and what is near them.
+                // Denormals and values near them.
                 5 => T::of_bits(
                     random.bits()
                         & if T::MOST == 32 { 0x8fff_ffff } else { 0x803f_ffff_ffff_ffff }
@@ -139,7 +139,8 @@ const DIMS: [&[usize]; 12] = [
     &[35, 14, 9],
 ];
 
-/// Both streams and what both make of them.
+/// Checks that both libraries make the same stream of `x`, and decode the stream to the same
+/// values.
 fn compare<T: Value>(library: &Libzfp, dims: &[usize], rate: u32, x: &[T], what: &str) {
     let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
     let (mut ours, mut theirs) = (vec![0xaa; zfp.max_bytes()], vec![0; zfp.max_bytes()]);
@@ -216,7 +217,8 @@ fn so_are_those_of_every_length() {
     }
 }
 
-/// Bytes that no encoder made, or a stream with some of its bytes changed.
+/// Encodes a field and writes random bytes to random places of the stream: as many bytes as the
+/// stream has, or three.
 fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Random) -> Vec<u8> {
     let mut stream = vec![0; zfp.max_bytes()];
     assert!(zfp
@@ -295,14 +297,15 @@ fn any_bytes_decode_as_with_libzfp() {
     decode_damaged::<f64>(Some(&library));
 }
 
-/// FNV-1a of 64 bits.
+/// Continues a 64-bit FNV-1a hash.
 fn hash(state: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes
         .into_iter()
         .fold(state, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Of the streams of all shapes and kinds at a rate, and of what they decode to. `code` gives both.
+/// Hash of the streams and the decoded values of all shapes and kinds; `code` returns both for one
+/// array.
 fn hash_of_rate<T: Value>(mut code: impl FnMut(&[usize], &[T]) -> (Vec<u8>, Vec<T>)) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325;
     for (seed, dims) in DIMS.iter().enumerate() {
@@ -326,7 +329,8 @@ fn our_hash<T: Value>(rate: u32) -> u64 {
 
 fn their_hash<T: Value>(library: &Libzfp, rate: u32) -> u64 {
     hash_of_rate::<T>(|dims, x| {
-        // The tail is zeros, whatever the words of the library.
+        // The bytes behind libzfp's stream are zeros, whatever the size of the words it was built
+        // with.
         let (mut stream, mut decoded) =
             (vec![0; Zfp::new(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
         library.compress(x, dims, rate, &mut stream);
@@ -335,7 +339,8 @@ fn their_hash<T: Value>(library: &Libzfp, rate: u32) -> u64 {
     })
 }
 
-/// Without libzfp, and with every instruction set.
+/// Compares hashes with those of libzfp in tests/zfp/fixtures.rs, for every instruction set of this
+/// processor; needs no libzfp.
 #[test]
 fn streams_and_values_are_those_that_libzfp_gave() {
     for level in simd::levels() {
@@ -349,7 +354,7 @@ fn streams_and_values_are_those_that_libzfp_gave() {
     }
 }
 
-/// `cargo test --test zfp -- --ignored --nocapture print_fixtures`
+/// Run with `cargo test --test zfp -- --ignored --nocapture print_fixtures`.
 #[test]
 #[ignore = "prints tests/zfp/fixtures.rs"]
 fn print_fixtures() {
@@ -374,7 +379,7 @@ fn print_fixtures() {
     stream(&[3, 2, 2], 3);
 }
 
-/// 1, 1.5, -2, 2.5, 3, -3.5, ...
+/// The values 1, 1.5, -2, 2.5, 3, -3.5, ...
 fn ramp(len: usize) -> Vec<f32> {
     (0..len).map(|i| (1.0 + i as f32 / 2.0) * if i % 3 == 2 { -1.0 } else { 1.0 }).collect()
 }
@@ -413,7 +418,7 @@ fn what_it_cannot_code_is_none() {
             assert_eq!(zfp.compress(Array::F32(&x), bound, &mut to).unwrap(), None);
         }
     }
-    // 2 blocks of 16 bytes for 5 values.
+    // 5 values (20 bytes) take 2 blocks of 16 bytes, more than the raw values.
     let mut zfp = Zfp::new(Shape { n: [5, 1, 1], scalar: Scalar::F32 }, 32).unwrap();
     assert_eq!(zfp.compress(Array::F32(&[1.0; 5]), bound, &mut [0; 32]).unwrap(), None);
 }
@@ -456,15 +461,15 @@ fn what_does_not_fit_is_an_error() {
     assert!(zfp.decompress(&stream[..120], ArrayMut::F64(&mut [0.0; 100])).is_err());
 }
 
-/// Seconds that this thread has run: other programs' do not count.
+/// Processor time of this thread in seconds, so that other programs do not disturb measurements.
 fn seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a clock that exists, and room for its time.
+    // SAFETY: `time` outlives the call.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Seconds of the fastest of some runs.
+/// Processor time in seconds of the fastest of five runs.
 fn fastest(mut run: impl FnMut()) -> f64 {
     let once = |_| {
         let start = seconds();
@@ -504,8 +509,9 @@ fn measure<T: Value>(library: &Libzfp, name: &str, dims: &[usize], x: &[T]) {
     }
 }
 
-/// `cargo test --release --test zfp -- --ignored --nocapture`; files of FP32 values, n1 x n2 x n3
-/// in their names, through ZFP_FIELDS.
+/// Run with `cargo test --release --test zfp -- --ignored --nocapture speed_beside_libzfp`. The
+/// variable ZFP_FIELDS lists files of FP32 values; their names contain the extents, as in
+/// 100x90x80.
 #[test]
 #[ignore = "measures"]
 fn speed_beside_libzfp() {

@@ -1,5 +1,5 @@
-//! A session of its own process, with a configuration file, under whatever the process is asked to
-//! suffer.
+//! Runs a session with a configuration file in a child process, under obstacles such as a limit on
+//! the size of files or closed standard streams.
 
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -8,14 +8,16 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::ptr::null_mut;
 
-/// What the child is asked to do, by variables.
+/// Environment variables that pass the child the paths of its configuration and report, and its
+/// obstacles.
 const CONFIG: &str = "GPUZIP_TEST_CONFIG";
 const REPORT: &str = "GPUZIP_TEST_REPORT";
 const OBSTACLE: &str = "GPUZIP_TEST_OBSTACLE";
 
-/// Runs the child. Its obstacles: `fsize=N` (files may have N bytes), `closed` (descriptors 0 to 2)
-/// or `closed=N`, `user` (not root), `logs` (the log goes to stderr), `waits` (before the shot,
-/// until its standard input ends), `shots=N`.
+/// Runs the child in `folder`. Words of `obstacle`: `fsize=N` (no file may exceed N bytes),
+/// `closed` (descriptors 0 to 2 are closed) or `closed=N` (descriptor N is), `user` (the child is
+/// not root), `logs` (the log goes to stderr instead of the report), `waits` (the child waits
+/// before its first shot until its standard input ends), `shots=N`.
 pub fn run(folder: &Path, config: &str, obstacle: &str) -> Report {
     let output = spawn(folder, config, obstacle, &|_| ()).wait_with_output().unwrap();
     report(folder, output)
@@ -37,14 +39,14 @@ pub fn spawn(folder: &Path, config: &str, obstacle: &str, prepare: &dyn Fn(&mut 
     command.spawn().unwrap()
 }
 
-/// What became of a child.
+/// The results of a child.
 pub struct Report {
     /// The error that ended the session, or `ok`, and the lines of the log.
     pub text: String,
     pub stderr: String,
 }
 
-/// The report of a child, which must have come to its own end.
+/// Reads the report of a child, which must have ended by itself with status 7.
 pub fn report(folder: &Path, output: Output) -> Report {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = std::fs::read_to_string(folder.join("report")).unwrap_or_default();
@@ -52,7 +54,7 @@ pub fn report(folder: &Path, output: Output) -> Report {
     Report { text, stderr }
 }
 
-/// The child's side.
+/// Runs in the child: takes the obstacles upon itself, plays the session and writes the report.
 pub fn play() -> ! {
     let Some(report) = std::env::var_os(REPORT) else { panic!("for other tests only") };
     let mut report = std::fs::File::create(report).unwrap();
@@ -65,8 +67,8 @@ pub fn play() -> ! {
     };
     let mut lines = String::new();
     let limit = libc::RLIMIT_FSIZE;
-    // SAFETY: this process is the test's own; the report's descriptor is none of those that are
-    // closed; `lines` outlives the session.
+    // SAFETY: no other test runs in this process; the report's descriptor is not closed; `lines`
+    // outlives the session.
     let result = unsafe {
         for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
             libc::signal(signal, libc::SIG_DFL);
@@ -100,17 +102,19 @@ pub fn play() -> ! {
         result
     };
     write!(report, "{}\n{lines}", result.err().unwrap_or("ok".into())).unwrap();
-    // SAFETY: ends the process as it is: the harness would print.
+    // SAFETY: _exit takes no pointer. It ends the process before the test harness prints to a
+    // standard stream that may be closed.
     unsafe { libc::_exit(7) }
 }
 
 unsafe extern "C" fn log(_: i32, text: *const c_char, lines: *mut c_void) {
-    // SAFETY: the library hands out a string, and what was registered is the string of the child.
+    // SAFETY: `text` is a NUL-terminated string of the library; `lines` is the String that `play`
+    // registered.
     unsafe { (*lines.cast::<String>()).extend([CStr::from_ptr(text).to_str().unwrap(), "\n"]) };
 }
 
 fn check(status: i32) -> Result<(), String> {
-    // SAFETY: this thread's text.
+    // SAFETY: the library returns a NUL-terminated string that lives until this thread's next call.
     let text = || unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned();
     if status < 0 {
         return Err(text());
@@ -120,7 +124,8 @@ fn check(status: i32) -> Result<(), String> {
 
 const VALUES: usize = 64;
 
-/// Every restored state is the one that was saved, whatever becomes of the files.
+/// Plays `shots` shots and checks that every restored state is the state that was saved. Returns
+/// the first error of the library.
 fn session(shots: u64, waits: bool) -> Result<(), String> {
     let path = CString::new(std::env::var(CONFIG).unwrap()).unwrap();
     let mut memory = [0f64; VALUES];
@@ -138,7 +143,7 @@ fn session(shots: u64, waits: bool) -> Result<(), String> {
     };
     let mut config = std::mem::MaybeUninit::uninit();
     let mut handle = null_mut();
-    // SAFETY: all pointers are to live values; nothing else uses the data during a call.
+    // SAFETY: all pointers are to live values; no other code uses `memory` during a call.
     unsafe {
         check(gpuzip_config_load(path.as_ptr(), config.as_mut_ptr()))?;
         let mut config = config.assume_init();

@@ -1,13 +1,14 @@
-//! The parts of `fortran/gpuzip.f90` that follow from `include/gpuzip.h`, and those that differ
-//! only by kind and rank.
+//! Generates the parts of `fortran/gpuzip.f90` that follow from `include/gpuzip.h`, and the
+//! procedures that differ only by kind and rank.
 
 use crate::header::{Constant, Declaration, Function, Header, Struct};
 use std::fmt::Write;
 
-/// Columns of a line; Fortran 2008 knows 132.
+/// The most columns of a generated line; Fortran 2008 allows 132.
 const WIDTH: usize = 120;
 
-/// `source` with what lies between its marks `! <name> {` and `! } <name>` made anew.
+/// Returns `source` with the text between the marks `! generated: <name> {` and
+/// `! } generated: <name>` replaced.
 pub fn update(source: &str, header: &Header) -> String {
     let parts =
         [("c", from_c(header)), ("kinds and ranks", generics()), ("procedures", procedures())];
@@ -21,7 +22,7 @@ pub fn update(source: &str, header: &Header) -> String {
     })
 }
 
-/// Bytes and alignment of a type of C.
+/// Size and alignment, in bytes, of a member of a C struct.
 fn size(header: &Header, member: &Declaration) -> (usize, usize) {
     let one = match member.base.as_str() {
         _ if member.stars > 0 => 8,
@@ -45,7 +46,7 @@ fn size_of(header: &Header, of: &Struct) -> usize {
     end.next_multiple_of(8)
 }
 
-/// Comment lines, wrapped.
+/// Fortran comment lines with the text `doc`, wrapped at `WIDTH` columns.
 fn comment(doc: &str, indent: &str) -> String {
     let mut text = String::new();
     for paragraph in doc.split("\n\n").map(str::trim).filter(|p| !p.is_empty()) {
@@ -92,7 +93,7 @@ fn from_c(header: &Header) -> String {
         .callbacks
         .iter()
         .map(|f| comment(&f.doc, "    ") + &interface(header, f, &f.result.name, "bind(c)"));
-    // Documented where the module wraps them.
+    // C functions have no comment here: the module documents the procedures that wrap them.
     let functions = header
         .functions
         .iter()
@@ -105,7 +106,7 @@ fn from_c(header: &Header) -> String {
     text + "  end interface\n"
 }
 
-/// What the module calls a function of C.
+/// The name in the module of the interface to a C function.
 fn c_name(function: &Function) -> String {
     format!("c_{}", function.result.name)
 }
@@ -121,7 +122,7 @@ fn component(header: &Header, of: &Struct, member: &Declaration) -> String {
     format!("{}    {kind} :: {name} = {zero}\n", comment(&member.doc, "    "))
 }
 
-/// The Fortran type of a value or pointer, and its zero.
+/// The Fortran type of a value or pointer, and the zero of this type.
 fn kind(header: &Header, of: &Declaration) -> (&'static str, &'static str) {
     if of.stars > 0 {
         return ("type(c_ptr)", "c_null_ptr");
@@ -144,7 +145,7 @@ fn scalar(header: &Header, of: &Declaration) -> (&'static str, &'static str) {
     }
 }
 
-/// An argument: arrays are those that `nfields` comes after.
+/// The Fortran declaration of argument number `at`; an argument in front of `nfields` is an array.
 fn argument(header: &Header, function: &Function, at: usize) -> String {
     let of = &function.arguments[at];
     let many = function.arguments.get(at + 1).is_some_and(|next| next.name == "nfields");
@@ -186,10 +187,10 @@ fn interface(header: &Header, function: &Function, name: &str, bind: &str) -> St
     format!("    {head}\n      import\n{arguments}    end {what}\n")
 }
 
-/// Type, and its name in procedures and in its constant: those that codecs code, with procedures
-/// for all calls.
+/// The types that codecs compress: Fortran type, and its name in procedures and constants. All
+/// generic calls have procedures for these types.
 const KINDS: [(&str, &str); 2] = [("real(c_float)", "f32"), ("real(c_double)", "f64")];
-/// Those that are stored as they are; for these gpuzip_field alone.
+/// The types that are stored without compression; only gpuzip_field has procedures for these types.
 const RAW_KINDS: [(&str, &str); 6] = [
     ("integer(c_int8_t)", "i8"),
     ("integer(c_int16_t)", "i16"),
@@ -225,7 +226,7 @@ fn generics() -> String {
     text
 }
 
-/// The procedures of one kind, one per rank.
+/// The names of the procedures for one type, one per rank, as a list for Fortran.
 fn of_ranks(name: &str, prefix: &str) -> String {
     RANKS.map(|rank| format!("{prefix}{name}_{rank}")).collect::<Vec<_>>().join(", ")
 }
@@ -255,7 +256,9 @@ fn dimensions(rank: usize) -> String {
     }
 }
 
-/// The address of the second element in each dimension, of the first where there is no second.
+/// For each dimension, the Fortran expression for the address of the second element in this
+/// dimension; of the first element where the extent is 1. Generated code computes pitches from
+/// these addresses.
 fn seconds(rank: usize) -> String {
     let one = |at: usize| {
         (0..rank)

@@ -1,7 +1,7 @@
-//! Reads `include/gpuzip.h`, which is generated and therefore regular.
+//! A reader of `include/gpuzip.h`, whose form is regular because cbindgen generates the file.
 
-/// A C declaration: `const struct gpuzip_field_t *fields` has base `gpuzip_field_t`, one star, and
-/// is constant.
+/// A C declaration: `const struct gpuzip_field_t *fields` has the base `gpuzip_field_t`, the name
+/// `fields` and one star, and is constant.
 pub struct Declaration {
     pub doc: String,
     pub base: String,
@@ -32,7 +32,7 @@ pub struct Constant {
     pub value: i32,
 }
 
-/// What the header declares, in its order.
+/// The declarations of the header, in their order.
 #[derive(Default)]
 pub struct Header {
     pub constants: Vec<Constant>,
@@ -79,7 +79,7 @@ impl Header {
     }
 }
 
-/// Without what C++ alone sees, and without the members' C++ defaults.
+/// Removes the lines for C++ only, all directives but `#define`, and the C++ defaults of members.
 fn plain_c(text: &str) -> String {
     let mut skipped = false;
     let mut plain = String::new();
@@ -94,7 +94,7 @@ fn plain_c(text: &str) -> String {
     plain
 }
 
-/// Statements with the comment before each.
+/// The statements of `text`, each as (the comment in front of the statement, the statement).
 fn statements(mut text: &str) -> Vec<(String, String)> {
     let (mut doc, mut found) = (String::new(), Vec::new());
     loop {

@@ -1,10 +1,10 @@
-//! A C and a Fortran program that print what each compiler makes of the header: constants, sizes,
-//! and every member's place, size and kind.
+//! Generates a C and a Fortran program that print constants, sizes of structs, and the offset, size
+//! and kind of every member, as each compiler lays them out.
 
 use crate::header::{Header, Struct};
 use std::fmt::Write;
 
-/// `name`, or its first element.
+/// Returns `name`, or the first element of `name` if `name` is an array.
 fn one(name: &str, elements: Option<usize>, index: &str) -> String {
     if elements.is_some() {
         return format!("{name}{index}");

@@ -1,5 +1,6 @@
-//! Bitcomp on a device: libnvcomp's streams between our kernels. What it packs, and in what order,
-//! is its own affair; that host and device read each other's payloads within the bound is ours.
+//! Bitcomp on a device: libnvcomp compresses, gpuzip's kernels work before and after it. libnvcomp
+//! defines the bytes of its streams; these tests check that host and device read each other's
+//! payloads within the bound.
 
 use crate::rig::{Kind, Rig, KINDS};
 use crate::{common, emu, nvcomp, on_a_gpu, settings, BOUNDS, SHAPES};
@@ -13,7 +14,7 @@ fn bitcomp(sparse: bool) -> Method {
     Method::Bitcomp { sparse }
 }
 
-/// True in the process that has the software driver and the stand-in.
+/// Returns true in the process that has the software driver and the stand-in for libnvcomp.
 fn inside(name: &str) -> bool {
     inside_with(name, "whole", "-DWHOLE")
 }
@@ -33,8 +34,8 @@ fn inside_with(name: &str, library: &str, define: &str) -> bool {
     inside
 }
 
-/// All shapes, both types, all kinds of values, one field and a pair, under all bounds; how many
-/// arrays were coded.
+/// Exchanges streams of all shapes, both types and all kinds of values, of one field and of a pair,
+/// under all bounds; returns how many arrays were coded.
 fn exchange_all(strict: bool) -> usize {
     let (mut seed, mut coded) = (0, 0);
     for n in SHAPES {
@@ -47,7 +48,7 @@ fn exchange_all(strict: bool) -> usize {
                     &[(n, scalar, None), (n, scalar, Some(0))],
                     seed / 16 % 2,
                 );
-                // Every kind with the first bound, some with the others.
+                // All kinds with the first bound, every fourth kind with each other bound.
                 for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
                 {
                     seed += 1;
@@ -68,8 +69,8 @@ fn host_and_device_read_each_other() {
     }
 }
 
-/// Shapes of their own, and three time levels: every shape has its stream, and all of them one
-/// array to work in.
+/// Fields of different shapes, and three time levels: every shape has a stream of its own, and all
+/// shapes share one work array.
 #[test]
 fn groups() {
     if !inside("bitcomp::groups") {
@@ -91,7 +92,7 @@ fn groups() {
     }
 }
 
-/// A library that rounds more coarsely than it is told to.
+/// The stand-in for libnvcomp rounds more coarsely than it is asked to.
 #[test]
 fn what_breaks_the_bound_is_stored_as_it_is() {
     if !inside_with("bitcomp::what_breaks_the_bound_is_stored_as_it_is", "coarse", "-DCOARSE=2") {
@@ -112,7 +113,7 @@ fn what_breaks_the_bound_is_stored_as_it_is() {
     }
 }
 
-/// Bitcomp never sees a byte of a payload that is not whole: the stand-in would end the process.
+/// libnvcomp never gets a damaged payload: its stand-in would end the process.
 #[test]
 fn damaged_streams() {
     if !inside("bitcomp::damaged_streams") {
@@ -135,8 +136,8 @@ fn damaged_streams() {
         for cut in (0..stream.len()).step_by(8) {
             assert!(rig.read(&stream[..cut]).is_err(), "cut at {cut}");
         }
-        // Under a checksum that is right: units that are no numbers, and payloads that are too
-        // short or too long.
+        // With a right checksum: exponents of the unit (a power of 2) out of range, and payloads
+        // that are too short or too long.
         for unit in [i64::MIN, -1023, 1024, i64::MAX] {
             bad[64..72].copy_from_slice(&unit.to_le_bytes());
             let bytes = header.seal(&mut bad);
@@ -154,7 +155,8 @@ fn damaged_streams() {
     }
 }
 
-/// Whether NVIDIA's library is to be tested, and is there; says why not.
+/// Whether GPUZIP_TEST_BITCOMP=1 asks for tests with NVIDIA's library and the library is found;
+/// prints the reason if not.
 pub fn is_there() -> bool {
     let wanted = std::env::var_os("GPUZIP_TEST_BITCOMP").is_some_and(|value| value == "1");
     let missing =
@@ -163,7 +165,7 @@ pub fn is_there() -> bool {
     missing.is_none()
 }
 
-/// With NVIDIA's library and a GPU, as the bundle has it.
+/// With NVIDIA's library and a GPU; the GPU bundle runs this test.
 #[test]
 fn on_the_real_driver() {
     if !on_a_gpu() || !is_there() {

@@ -1,4 +1,4 @@
-//! A codec on the software driver beside that of the host.
+//! Compares a codec on a device (by default the software driver) with the host's codec.
 
 use cudarc::driver::sys;
 use gpuzip::codec::gpu::{GpuCodec, Report};
@@ -11,13 +11,13 @@ use gpuzip::scalar::Scalar;
 
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: arguments are live objects, or places for results.
+        // SAFETY: all arguments are live objects or addresses of variables for results.
         let result = unsafe { sys::$function($($argument),*) };
         assert_eq!(result, sys::CUresult::CUDA_SUCCESS, stringify!($function));
     }};
 }
 
-/// What values are like.
+/// The character of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Smooth,
@@ -62,13 +62,13 @@ impl Draw {
         x.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ (x >> 29)
     }
 
-    /// In -1..1.
+    /// A random value in -1..1.
     pub fn value(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 }
 
-/// One field's values, as FP64 bits or as what FP32 makes of them; `level` tells time levels apart.
+/// The bytes of one field's values in FP64 or FP32; `level` is the number of the time level.
 fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) -> Vec<u8> {
     let single = scalar == Scalar::F32;
     let most = if single { 3e38 } else { 1.7e308 };
@@ -130,7 +130,8 @@ fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) 
     bytes
 }
 
-/// Bytes around fields, and behind the room of a stream, that nothing must write.
+/// Length in bytes of the guards around fields and behind the room for a stream; no codec may write
+/// to a guard.
 const GUARD: usize = 256;
 
 pub struct Rig {
@@ -141,11 +142,12 @@ pub struct Rig {
     queue: Queue,
     context: sys::CUcontext,
     stream: sys::CUstream,
-    /// On the device.
+    /// Device addresses of the fields.
     fields: Vec<u64>,
-    /// Bytes from where their allocations begin.
+    /// For each field, the bytes between the beginning of its allocation and the guard in front of
+    /// the field.
     skews: Vec<u64>,
-    /// On the device, with bytes behind it that nothing may write.
+    /// Device address of the room for a stream, with a guard behind the room.
     stage: u64,
     room: usize,
 }
@@ -155,7 +157,7 @@ impl Rig {
         Self::skewed(settings, fields, 0)
     }
 
-    /// With fields that begin so many values behind a multiple of 256 bytes.
+    /// Makes a rig whose fields begin `skew` values behind a multiple of 256 bytes.
     pub fn skewed(
         settings: Settings,
         fields: &[([u64; 3], Scalar, Option<u32>)],
@@ -216,8 +218,8 @@ impl Rig {
     }
 
     fn memory(fields: &mut [Vec<u8>]) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that this is for, and are at multiples of 8 as all
-        // of this size are.
+        // SAFETY: the vectors outlive the codec calls that use this memory. The system's allocator
+        // aligns vectors of this size to 8 bytes or more.
         fields.iter_mut().map(|f| unsafe { AppMemory::new(f.as_mut_ptr(), f.len()) }).collect()
     }
 
@@ -233,7 +235,7 @@ impl Rig {
         report.check()
     }
 
-    /// The stream that the device makes.
+    /// The stream that the device's codec makes from values of this kind.
     pub fn made(&mut self, kind: Kind, seed: u64) -> Vec<u8> {
         let fields = self.host_fields(kind, seed);
         self.make(&fields)
@@ -259,7 +261,7 @@ impl Rig {
         stream
     }
 
-    /// What the device decodes from a stream.
+    /// The fields that the device decodes from a stream.
     pub fn read(&self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
         ok!(cuMemsetD8Async(self.stage, 0xA5, self.room, self.stream));
         ok!(cuMemcpyAsync(self.stage, stream.as_ptr() as u64, stream.len(), self.stream));
@@ -286,8 +288,9 @@ impl Rig {
         Ok(fields)
     }
 
-    /// Seconds, medians of `repeats`, of compressing these fields, of decompressing them, and of
-    /// copying their bytes on the device; and the bytes of the snapshot.
+    /// Returns the median times in seconds, over `repeats` runs, of compressing these fields, of
+    /// decompressing them, and of copying their bytes on the device; and the length of the
+    /// compressed snapshot in bytes.
     pub fn time(&mut self, fields: &[Vec<u8>], repeats: usize) -> ([f64; 3], u64) {
         let stream = self.make(fields);
         let raw: usize = fields.iter().map(Vec::len).sum();
@@ -308,7 +311,7 @@ impl Rig {
         ([compress, decompress, copy], bytes)
     }
 
-    /// The median time on the stream, after one run that is not timed.
+    /// The median time in seconds of `body` on the stream, after one run that is not timed.
     fn median(&mut self, repeats: usize, mut body: impl FnMut(&mut Self)) -> f64 {
         let mut events = [std::ptr::null_mut(); 2];
         events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
@@ -328,7 +331,7 @@ impl Rig {
         seconds[seconds.len() / 2]
     }
 
-    /// Nothing was written around the fields.
+    /// Checks the guards around the fields.
     fn check_guards(&self) {
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
             for from in [at - GUARD as u64, at + field.bytes().unwrap()] {
@@ -340,19 +343,20 @@ impl Rig {
         }
     }
 
-    /// What the host decodes from a stream.
+    /// The fields that the host decodes from a stream.
     pub fn host_read(&mut self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut back: Vec<Vec<u8>> =
             self.layout.fields.iter().map(|f| vec![0xA5; f.bytes().unwrap() as usize]).collect();
         let memory = Self::memory(&mut back);
-        // SAFETY: the fields are as the layout says.
+        // SAFETY: `memory` has the fields of the layout, and `back` outlives the call.
         unsafe { self.host.decompress(stream, &memory) }?;
         Ok(back)
     }
 
-    /// The device decodes a stream that the host may refuse, and touches nothing but the stream and
-    /// the fields. It refuses what the host refuses, and has its values of all else. Whether it
-    /// takes it.
+    /// Checks that the device, decoding a stream that may be damaged, touches only the stream and
+    /// the fields; that it refuses the stream exactly if the host does; and that both decode the
+    /// same values. Returns whether the stream was accepted. `low` puts the memory at the beginning
+    /// of the accessible pages instead of their end.
     pub fn survives(&mut self, stream: &[u8], low: bool) -> bool {
         let mut from = Guarded::new(stream.len(), low);
         from.slice().copy_from_slice(stream);
@@ -383,15 +387,16 @@ impl Rig {
         read.is_ok()
     }
 
-    /// Each reads what the other one makes of the same fields, and the bounds are kept. Strictly,
-    /// both make the same decisions and have the same values back. How many arrays are coded.
+    /// Checks that host and device decode each other's streams of the same fields within the
+    /// bounds. With `strict` both must also make the same decisions and decode the same values.
+    /// Returns how many arrays are coded.
     pub fn exchange(&mut self, kind: Kind, seed: u64, strict: bool) -> usize {
         let mut fields = self.host_fields(kind, seed);
         let what =
             format!("{:?} of {:?}, {kind:?}, seed {seed}", self.settings, self.layout.fields);
         let mut theirs = vec![0xA5; self.room];
         let memory = Self::memory(&mut fields);
-        // SAFETY: the fields are as the layout says.
+        // SAFETY: `memory` has the fields of the layout, and `fields` outlives the call.
         let bytes = unsafe { self.host.compress(&memory, &mut theirs) }.unwrap();
         theirs.truncate(bytes);
         let ours = self.make(&fields);
@@ -429,8 +434,8 @@ impl Rig {
         ours.iter().filter(|header| header.content == Content::Coded).count()
     }
 
-    /// Every array of a stream came back within the bound of its header, and what is not finite
-    /// with its bits.
+    /// Checks that the values of every array of a stream came back within the bound of the array's
+    /// header, and that values which are not finite came back bit for bit.
     fn check_bounds(&self, what: &str, stream: &[u8], fields: &[Vec<u8>], back: &[Vec<u8>]) {
         for header in headers(stream) {
             let numbers = |of: &[u8]| numbers(of, header.shape.scalar);
@@ -472,18 +477,19 @@ impl Rig {
         }
     }
 
-    /// Both make the same stream of the same fields, and the same fields of it. Returns the stream.
+    /// Checks that host and device make the same stream of the same fields, and decode the stream
+    /// to the same values. Returns the stream.
     pub fn check(&mut self, kind: Kind, seed: u64) -> Vec<u8> {
         let fields = self.host_fields(kind, seed);
         self.compare(&format!("{kind:?}, seed {seed}"), fields)
     }
 
-    /// The same for these fields; the stream.
+    /// Does the work of `check` for these fields.
     pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) -> Vec<u8> {
         let what = format!("{:?} of {:?}, {what}", self.settings, self.layout.fields);
         let mut expected = vec![0xA5; self.room];
         let memory = Self::memory(&mut fields);
-        // SAFETY: the fields are as the layout says.
+        // SAFETY: `memory` has the fields of the layout, and `fields` outlives the call.
         let bytes = unsafe { self.host.compress(&memory, &mut expected) }.unwrap();
         expected.truncate(bytes);
         let stream = self.make(&fields);
@@ -498,7 +504,8 @@ impl Rig {
         let back = self.host_read(&expected).unwrap();
         let read = self.read(&stream).unwrap();
         for (i, (read, back)) in read.iter().zip(&back).enumerate() {
-            // The bits of a NaN that a subtraction makes are the processor's.
+            // The processor chooses the bits of a NaN that a subtraction makes, so that only being
+            // a NaN is compared.
             assert!(
                 same(read, back, self.layout.fields[i].scalar),
                 "{what}: field {i} is decoded to other values"
@@ -527,7 +534,7 @@ fn numbers(bytes: &[u8], scalar: Scalar) -> Vec<f64> {
     }
 }
 
-/// Memory with nothing before it and behind it: what is not its own cannot be touched.
+/// Memory between two inaccessible pages: an access outside ends the process.
 struct Guarded {
     mapping: *mut u8,
     bytes: usize,
@@ -537,11 +544,13 @@ struct Guarded {
 impl Guarded {
     const PAGE: usize = 4096;
 
-    /// At the end of what can be touched, or at its beginning.
+    /// Makes memory of `bytes` bytes at the end of the accessible pages, or with `low` at their
+    /// beginning.
     fn new(bytes: usize, low: bool) -> Self {
         let inner = bytes.next_multiple_of(Self::PAGE);
         let all = inner + 2 * Self::PAGE;
-        // SAFETY: new memory, of which the inner part is made accessible.
+        // SAFETY: the mapping is new; only its inner pages are made accessible, and `at` lies in
+        // them.
         unsafe {
             let mapping = libc::mmap(
                 std::ptr::null_mut(),
@@ -561,7 +570,7 @@ impl Guarded {
     }
 
     fn slice(&mut self) -> &mut [u8] {
-        // SAFETY: memory of this object.
+        // SAFETY: the `bytes` bytes at `at` are accessible memory that this object owns.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
     }
 }
@@ -569,7 +578,7 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         let all = self.bytes.next_multiple_of(Self::PAGE) + 2 * Self::PAGE;
-        // SAFETY: the whole mapping, which nothing refers to any more.
+        // SAFETY: this object owns the whole mapping, and no reference to the mapping is left.
         unsafe { libc::munmap(self.mapping.cast(), all) };
     }
 }

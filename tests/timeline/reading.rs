@@ -1,4 +1,4 @@
-//! A trace file as a test reads it.
+//! Reads a timeline file (`trace_out`) and checks its shots.
 
 use gpuzip::plan::Counts;
 use gpuzip::schedule::{Action, Kind};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A span, in microseconds.
+/// A span of a timeline; `begin` and `length` are in microseconds.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub begin: f64,
@@ -22,7 +22,7 @@ impl Span {
     }
 }
 
-/// The spans of one shot by their rows, and what the file says of the shot.
+/// The spans of one shot by their rows, and the arguments of the shot's event.
 #[derive(Debug, Default)]
 pub struct Shot {
     pub rows: BTreeMap<String, Vec<Span>>,
@@ -34,7 +34,8 @@ impl Shot {
         self.rows.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds of the spans of a row with one of these names; all of it without a name.
+    /// Total length, in seconds, of the spans of a row that have one of these names; of all spans
+    /// if there are no names.
     pub fn seconds(&self, row: &str, names: &[&str]) -> f64 {
         let of = |span: &&Span| names.is_empty() || names.contains(&span.what.as_str());
         self.row(row).iter().filter(of).map(|span| span.length).sum::<f64>() / 1e6
@@ -44,8 +45,8 @@ impl Shot {
         rows.iter().flat_map(|row| self.row(row)).map(|span| span.argument("bytes") as u64).sum()
     }
 
-    /// Spans of a row never overlap, every action is there once and in its order, and sums and
-    /// counts are those of statistics and plan.
+    /// Checks that spans of a row do not overlap, that the spans name every action once and in
+    /// order, and that sums and counts agree with the statistics and the plan.
     pub fn check(&self, actions: &[(Action, u32)], stats: &Stats, plan: &Counts) {
         for (row, spans) in &self.rows {
             for pair in spans.windows(2) {
@@ -99,7 +100,7 @@ fn name(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// The shots of a file, all of which is JSON.
+/// The shots of a file, which must be complete JSON.
 pub fn shots(path: &Path) -> Vec<Shot> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file: Value =

@@ -1,5 +1,6 @@
-//! What libzfp 1.0.0 gave. The hashes are of the streams at rates 1, 2, ... and of what they decode
-//! to; `print_fixtures` prints all this.
+//! Results of libzfp 1.0.0: hashes of streams and of their decoded values at rates 1, 2, ..., and
+//! three short streams of the values 1, 1.5, -2, .... The ignored test `print_fixtures` of
+//! tests/zfp.rs prints them.
 
 pub const F32: [u64; 32] = [
     0xf277906654124feb,
@@ -103,15 +104,15 @@ pub const F64: [u64; 64] = [
     0xc1bca5477c9a7f2e,
 ];
 
-/// [7] at rate 8.
+/// The stream of 7 values at rate 8.
 pub const LINE: [u8; 8] = [0x03, 0x05, 0xd7, 0x0e, 0x05, 0xc9, 0xbd, 0x8f];
 
-/// [5, 3] at rate 4.
+/// The stream of 5 x 3 values at rate 4.
 pub const PLANE: [u8; 16] = [
     0x05, 0x05, 0x00, 0x02, 0x00, 0x0b, 0x20, 0x1d, 0x07, 0x11, 0x40, 0x20, 0x28, 0x10, 0x00, 0x00,
 ];
 
-/// [3, 2, 2] at rate 3.
+/// The stream of 3 x 2 x 2 values at rate 3.
 pub const CUBE: [u8; 24] = [
     0x05, 0x05, 0x00, 0x10, 0x20, 0x80, 0x02, 0x05, 0x08, 0x00, 0x00, 0x0a, 0x10, 0x10, 0x18, 0x00,
     0x34, 0x18, 0x08, 0x30, 0x00, 0x04, 0x70, 0x10,

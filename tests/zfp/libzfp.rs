@@ -1,11 +1,11 @@
-//! libzfp, where it is installed: the reference.
+//! Loads libzfp, the reference implementation, where it is installed.
 
 use libc::{c_double, c_int, c_uint, c_void, size_t};
 use std::ffi::CStr;
 
 type Pointer = *mut c_void;
 
-/// libzfp's functions that a fixed rate needs.
+/// The functions of libzfp that compression at a fixed rate needs.
 pub struct Libzfp {
     stream_open: unsafe extern "C" fn(Pointer, size_t) -> Pointer,
     stream_close: unsafe extern "C" fn(Pointer),
@@ -20,7 +20,7 @@ pub struct Libzfp {
     zfp_decompress: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
 }
 
-/// A type of values: its number there.
+/// A type of values, with its number in libzfp's enum `zfp_type`.
 pub trait Value: Copy + Default {
     const TYPE: c_int;
 }
@@ -34,10 +34,10 @@ impl Value for f64 {
 }
 
 impl Libzfp {
-    /// The library of this machine.
+    /// Loads the installed library; `None` if there is none.
     pub fn open() -> Option<Libzfp> {
         let names = [c"libzfp.so.1", c"libzfp.so"];
-        // SAFETY: a library that runs nothing when it is loaded.
+        // SAFETY: libzfp runs no code when it is loaded.
         let library = names
             .into_iter()
             .map(|name| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) })
@@ -50,10 +50,10 @@ impl Libzfp {
             ($($name:ident),*) => {
                 Libzfp { $($name: {
                     let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()).unwrap();
-                    // SAFETY: a library that is open.
+                    // SAFETY: `library` is open, and `name` is NUL-terminated.
                     let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
                     assert!(!symbol.is_null(), "libzfp has no {name:?}");
-                    // SAFETY: the types are those of zfp.h.
+                    // SAFETY: the types of the members are the types of the functions in zfp.h.
                     unsafe { std::mem::transmute_copy(&symbol) }
                 }),* }
             };
@@ -73,10 +73,11 @@ impl Libzfp {
         ))
     }
 
-    /// Compresses an array, n1 fastest, into `to`, which must have room. Returns the bytes it took.
+    /// Compresses an array, whose first extent varies fastest, into `to`, which must have room for
+    /// the stream. Returns the length of the stream in bytes.
     pub fn compress<T: Value>(&self, x: &[T], dims: &[usize], rate: u32, to: &mut [u8]) -> usize {
         assert_eq!(x.len(), dims.iter().product());
-        // SAFETY: a field to read from, and a stream to write to.
+        // SAFETY: zfp_compress reads the array `x` and writes at most `to.len()` bytes to `to`.
         unsafe {
             self.run::<T>(
                 x.as_ptr() as Pointer,
@@ -89,7 +90,7 @@ impl Libzfp {
         }
     }
 
-    /// The reverse.
+    /// Decompresses the stream `from` into the array `x`. Returns the bytes that libzfp has read.
     pub fn decompress<T: Value>(
         &self,
         from: &[u8],
@@ -98,7 +99,8 @@ impl Libzfp {
         x: &mut [T],
     ) -> usize {
         assert_eq!(x.len(), dims.iter().product());
-        // SAFETY: a field to write to, and a stream to read from.
+        // SAFETY: zfp_decompress reads at most `from.len()` bytes of `from` and writes the array
+        // `x`.
         unsafe {
             self.run::<T>(
                 x.as_mut_ptr().cast(),
@@ -111,8 +113,10 @@ impl Libzfp {
         }
     }
 
+    /// Calls `action`, which is zfp_compress or zfp_decompress; returns the bytes of the stream.
+    ///
     /// # Safety
-    /// Both ranges must be valid for what `action` does, one of the two above.
+    /// `x` and the `len` bytes at `bytes` must be valid for the reads and writes of `action`.
     unsafe fn run<T: Value>(
         &self,
         x: Pointer,
@@ -122,7 +126,7 @@ impl Libzfp {
         len: usize,
         action: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
     ) -> usize {
-        // SAFETY: the caller's promise; each object is closed once.
+        // SAFETY: the caller promises valid ranges; each object is closed once, after its last use.
         unsafe {
             let field = match *dims {
                 [nx] => (self.zfp_field_1d)(x, T::TYPE, nx),
