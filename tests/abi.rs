@@ -1,6 +1,7 @@
-//! The ABI only grows: libgpuzip.so has all that `abi/gpuzip.abi` has, as it was, and the header
-//! all of `abi/constants`. `make abi` rewrites both; a line that goes away in them breaks programs
-//! that are out there, unless it is a reserved word that was put to use.
+//! The ABI only grows: libgpuzip.so has everything that `abi/gpuzip.abi` has, unchanged, and the
+//! header has every constant of `abi/constants`. `make abi` rewrites both files. A line that
+//! disappears from either file breaks existing programs, unless the line is a reserved word that
+//! was put to use.
 
 mod common;
 
@@ -10,12 +11,13 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What `make abi` sets.
+/// Whether `make abi` runs the tests, which then rewrite the baseline.
 fn updating() -> bool {
     std::env::var_os("GPUZIP_UPDATE_ABI").is_some()
 }
 
-/// The tools are there, and the baseline is of this kind of machine.
+/// Whether the ABI can be compared here: abidw and abidiff are installed, and the machine has the
+/// architecture of the baseline.
 fn can_compare() -> bool {
     if !cfg!(target_arch = "x86_64") {
         println!("skipped: abi/gpuzip.abi is of x86_64");
@@ -32,8 +34,8 @@ fn baseline() -> String {
     fs::read_to_string(root().join("abi/gpuzip.abi")).expect("abi/gpuzip.abi: `make abi` writes it")
 }
 
-/// The public part of the ABI, as abidw reads it from the debug information of a library built for
-/// that.
+/// Returns the public part of the ABI, as abidw reads it from the debug information of a library
+/// that is built with the profile `abi`.
 fn generate() -> String {
     let target = target();
     let mut cargo = Command::new(env!("CARGO"));
@@ -58,8 +60,8 @@ fn generate() -> String {
     tidy(&String::from_utf8(output.stdout).unwrap())
 }
 
-/// Without the units of Rust's own libraries, of which nothing is left, and the names that the
-/// compiler gives to units.
+/// Removes the translation units that the suppressions leave empty (those of Rust's own libraries),
+/// and replaces the paths of the other units, which contain names that the compiler makes up.
 fn tidy(abi: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in abi.lines() {
@@ -79,7 +81,8 @@ fn tidy(abi: &str) -> String {
     lines.into_iter().map(without_path).collect()
 }
 
-/// What abidiff says of going from one to the other; new functions are nothing to it.
+/// Runs abidiff on two versions of the ABI. The exit status is 0 if `new` breaks no program that
+/// was built with `old`; functions that only `new` has do not count.
 fn compare(old: &Path, new: &Path) -> Output {
     let mut abidiff = Command::new("abidiff");
     abidiff.current_dir(root()).args([
@@ -108,7 +111,7 @@ fn the_library_has_all_of_the_baseline() {
     assert!(output.status.success(), "the ABI has changed; if no program can notice (a reserved word put to use), run `make abi`\n{text}");
 }
 
-/// The first text after `anchor` that is `from` becomes `to`.
+/// Returns `abi` with the first `from` after `anchor` replaced by `to`.
 fn after(abi: &str, anchor: &str, from: &str, to: &str) -> String {
     let at = abi.find(anchor).unwrap_or_else(|| panic!("{anchor} is in the baseline"));
     let changed = abi[at..].replacen(from, to, 1);
@@ -116,7 +119,7 @@ fn after(abi: &str, anchor: &str, from: &str, to: &str) -> String {
     format!("{}{changed}", &abi[..at])
 }
 
-/// A baseline without a function, as it would be before that was added.
+/// Returns the baseline without a function, as the baseline was before the function was added.
 fn without(abi: &str, function: &str) -> String {
     let begin = abi.find(&format!("<function-decl name='{function}'")).unwrap();
     let end = begin + abi[begin..].find("</function-decl>").unwrap() + "</function-decl>".len();
@@ -177,7 +180,7 @@ fn the_comparison_sees_what_breaks_programs() {
     }
 }
 
-/// Functions of the header, with the number of their parameters.
+/// Returns the functions of the header with the numbers of their parameters.
 fn declared() -> BTreeMap<String, usize> {
     let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
     let declarations = header.split(";\n").filter_map(|text| text.rsplit("\n\n").next());
@@ -192,8 +195,8 @@ fn declared() -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// abi/private.ini leaves nothing out that is public: whatever it drops would drop out of functions
-/// and structs unnoticed.
+/// The suppressions of abi/private.ini leave out nothing public. A type that they left out would
+/// disappear, unnoticed, from the functions and structs that use the type.
 #[test]
 fn the_baseline_has_every_parameter_of_the_header() {
     let abi = baseline();

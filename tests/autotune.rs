@@ -1,5 +1,5 @@
 //! Sessions that measure a shot and plan by profiles, on the host backend: measuring changes
-//! nothing of the shot, what is measured is what was there, and a plan is a function of
+//! nothing in the shot, a profile holds the measured values, and a plan is a function of
 //! configuration and profile.
 
 mod common;
@@ -29,12 +29,14 @@ fn fields() -> Vec<Field> {
     vec![field(None), field(Some(0))]
 }
 
-/// Waves that fill more and more of the state; every step may take its time.
+/// An application whose states are waves that fill more and more of the grid. `forward` and
+/// `backward` are the shortest times of its steps.
 struct App {
     data: [Vec<f32>; 2],
     forward: Duration,
     backward: Duration,
-    /// Seconds that steps took by its own clock, and how many.
+    /// Seconds that the forward and the backward steps took by the application's own clock, and the
+    /// numbers of these steps.
     spent: [(f64, u32); 2],
 }
 
@@ -71,7 +73,8 @@ impl App {
         self.data.iter_mut().zip(state(ts)).for_each(|(data, state)| data.copy_from_slice(state));
     }
 
-    /// Runs a step, for its time at least, whatever else the machine does.
+    /// Runs `body` as a forward step (`kind` 0) or a backward step (`kind` 1), which takes at least
+    /// the configured time.
     fn compute(&mut self, kind: usize, body: impl FnOnce(&mut Self)) {
         let begin = Instant::now();
         body(self);
@@ -105,8 +108,8 @@ impl App {
     }
 }
 
-/// Runs a shot to TERMINATE; every restored state is within `error` of what was saved. Returns the
-/// statistics.
+/// Runs a shot to TERMINATE and checks that every value of a restored state differs by at most
+/// `error` from the saved value. Returns the statistics.
 fn shot(session: &mut Session, app: &mut App, error: f32) -> Stats {
     app.set(0);
     loop {
@@ -149,7 +152,7 @@ fn bounded(method: Method) -> Settings {
     Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false }
 }
 
-/// Any of the bounded codecs, within budgets that hold few raw states.
+/// Lets the session choose any codec with an error bound, within budgets that hold few raw states.
 fn any_codec() -> Config {
     Config {
         any_codec: true,
@@ -170,7 +173,7 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
         link_bandwidth: link,
         ..any_codec()
     };
-    // On a busy machine a measurement may fail to be near, but not every time.
+    // On a busy machine a measurement may be far off, but not in all of eight attempts.
     let mut last = String::new();
     for _ in 0..8 {
         let mut session = open(&base);
@@ -211,7 +214,8 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
     panic!("{last}");
 }
 
-/// The ratios are those of states of the sweep, and not of the one at rest.
+/// The measured ratios are those of states during the sweep. The state at rest, u(0), which is all
+/// zeros, is left out.
 #[test]
 fn ratios_are_those_of_live_states() {
     let base = Config {
@@ -232,7 +236,8 @@ fn ratios_are_those_of_live_states() {
         // SAFETY: the fields are the application's, and nobody else uses them now.
         STATE as f64 / unsafe { codec.compress(&app.memory(), &mut stream) }.unwrap() as f64
     };
-    // One in each eighth of the sweep; of the first eighth the first state but the one at rest.
+    // The session tries the first state in each eighth of the sweep, but in the first eighth u(1),
+    // since u(0) is at rest.
     let tried: Vec<f64> = [1, 8, 15, 23, 30, 38, 45, 53].map(&mut ratio).to_vec();
     let worst = tried.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = 1.0 / (tried.iter().map(|r| 1.0 / r).sum::<f64>() / 8.0);
@@ -244,7 +249,8 @@ fn ratios_are_those_of_live_states() {
     assert!(found.ratio > 2.0 && ratio(0) > 10.0 * found.ratio);
 }
 
-/// A machine on which a codec is as good as this.
+/// Returns the profile of a machine: the speed of the link in each direction and the speed of all
+/// codecs, both in GB/s, and the ratio of each codec.
 fn machine(link_gbs: f64, codec_gbs: f64, codecs: &[(Method, f64)]) -> Profile {
     let codec = |(method, ratio): &(Method, f64)| CodecProfile {
         compress_gbs: codec_gbs,
@@ -264,7 +270,8 @@ fn machine(link_gbs: f64, codec_gbs: f64, codecs: &[(Method, f64)]) -> Profile {
     Profile { backend: 1, codecs, ..speeds }
 }
 
-/// Lorenzo at these ratios, dct at those, speeds in GB/s.
+/// Returns the profile of a machine with a link of 0.02 GB/s, on which the Lorenzo codec has the
+/// ratio `lorenzo` and the DCT codec the ratio `dct`, and both code `codec_gbs` GB/s.
 fn both(codec_gbs: f64, lorenzo: f64, dct: f64) -> Profile {
     machine(0.02, codec_gbs, &[(Method::Lorenzo, lorenzo), (Method::Dct, dct)])
 }
@@ -289,7 +296,8 @@ fn codecs_are_chosen_by_the_profile() {
         Method::None,
         "slower than doing steps again"
     );
-    // What was measured with another bound is not known with this one.
+    // Measurements of a codec with another error bound say nothing about the codec with the
+    // configured bound.
     let mut other = both(100.0, 10.0, 10.0);
     other.codecs.iter_mut().for_each(|codec| codec.bound = 1e-4);
     assert_eq!(chosen(Some(other)), Method::None);
@@ -316,7 +324,8 @@ fn schedule(session: &Session) -> (Schedule, Vec<String>) {
     (schedule, actions)
 }
 
-/// Between shots a session takes on other plans, one after the other, with every state right.
+/// Each imported profile gives the next shot of the session another plan, and every restored state
+/// is right.
 #[test]
 fn profiles_change_the_plan_between_shots() {
     let mut session = open(&any_codec());
@@ -337,7 +346,8 @@ fn profiles_change_the_plan_between_shots() {
             (STEPS.into(), schedule.forward_steps())
         );
         plans.push((session.compression().method.clone(), actions));
-        // Another session with the same profile, and nothing of the history, plans alike.
+        // A new session with the same profile has the same plan: earlier profiles of the first
+        // session have no influence.
         let fresh = open(&Config { profile: Some(profile.clone()), ..any_codec() });
         assert_eq!(
             (fresh.compression().method.clone(), self::schedule(&fresh).1),
@@ -349,7 +359,8 @@ fn profiles_change_the_plan_between_shots() {
     assert_ne!(plans[0].1, plans[1].1);
 }
 
-/// All sessions of a schedule import, and no shot begins with a plan of before.
+/// All sessions that share a schedule import a profile; the next shot follows the new plan in every
+/// session.
 #[test]
 fn sessions_of_one_schedule_change_together() {
     let config = any_codec();
@@ -410,7 +421,8 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     session.import(good.clone()).unwrap();
     assert_eq!(session.profile().unwrap(), good);
     shot(&mut session, &mut quick(), 3e-3);
-    // After TERMINATE the next shot has it; what this shot counted stays.
+    // A profile that is imported after TERMINATE applies to the next shot; the statistics of the
+    // finished shot stay.
     session.import(both(0.001, 10.0, 10.0)).unwrap();
     assert_eq!(session.stats().unwrap().backward_steps, STEPS.into());
     session.setup().unwrap();
@@ -418,7 +430,8 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     assert_eq!(session.compression().method, Method::None);
 }
 
-/// A shot that is broken off is not measured; the next one is, if that is asked for again.
+/// A shot that `setup` breaks off gives no profile. A later shot is measured only if `autotune` is
+/// called again.
 #[test]
 fn shots_that_end_early_have_no_profile() {
     let mut session = open(&Config { algorithm: Some(Algorithm::Revolve), snapshots: 5, ..host() });
@@ -433,8 +446,8 @@ fn shots_that_end_early_have_no_profile() {
     assert!(session.profile().unwrap().forward_ms > 0.0);
 }
 
-/// Times of steps are those of states of other sizes in proportion: slabs of unequal size may share
-/// a profile.
+/// The times of steps in a profile scale with the bytes of a state, so that slabs of unequal size
+/// can share a profile.
 #[test]
 fn steps_of_larger_states_take_longer() {
     use gpuzip::predict::Costs;
@@ -463,7 +476,8 @@ fn zero_copy_is_measured_too() {
                 let data = session.save_begin(ts.into(), 2, HOST).unwrap();
                 app.set(ts);
                 for (from, to) in app.data.iter().zip(data) {
-                    // SAFETY: the session's memory for a field, the application's until the commit.
+                    // SAFETY: the session's memory for one field, which is the application's until
+                    // the commit.
                     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), VALUES) };
                 }
                 session.save_commit(ts.into(), HOST).unwrap();
@@ -482,8 +496,8 @@ fn zero_copy_is_measured_too() {
     );
 }
 
-/// The file is written by the shot that is measured, in one piece, and a session that reads it
-/// plans as one that is given it.
+/// The measured shot writes its profile to the file in one piece, and the file holds the bytes of
+/// the profile.
 #[test]
 fn the_file_is_the_profile() {
     let path = tempdir("autotune-file").join("site.profile");
@@ -493,7 +507,7 @@ fn the_file_is_the_profile() {
     let profile = session.profile().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), profile.to_bytes());
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-    // A file that cannot be written costs the shot nothing.
+    // If the file cannot be written, the shot and its profile are the same.
     let nowhere = path.join("under-a-file");
     let mut session = open(&Config { profile_file: Some(nowhere), ..any_codec() });
     session.autotune().unwrap();

@@ -1,5 +1,5 @@
-//! C programs against the library as users link it: sanitizers, valgrind, the list of symbols, what
-//! it needs to load.
+//! C programs, linked to the library as users link them, under sanitizers and under valgrind; the
+//! exported symbols; the libraries that libgpuzip.so needs.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn a_c_program_is_clean_under_valgrind() {
     let dir = tempdir("valgrind");
     let checks = [
         "-q",
-        // The codecs have blocks of straight vector code that are too long for its default.
+        // The codecs have blocks of straight vector code that exceed valgrind's default limit.
         "--vex-guest-max-insns=20",
         "--error-exitcode=9",
         "--leak-check=full",
@@ -62,14 +62,15 @@ fn the_callers_floating_point_environment_changes_nothing() {
     assert_eq!(stdout(&run(Command::new(program).args(long))), "ok\n");
 }
 
-/// In a locale with a decimal comma, made here: numbers are read and written with a point.
+/// In a locale with a decimal comma, which this test makes, gpuzip reads and writes numbers with a
+/// decimal point.
 #[test]
 fn a_locale_changes_nothing() {
     let dir = tempdir("locale");
     let source =
         "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
     std::fs::write(dir.join("comma.src"), source).unwrap();
-    // It warns of all that this locale does not define, by its exit status, too.
+    // localedef warns, also by its exit status, of the categories that this locale does not define.
     let made = Command::new("localedef")
         .current_dir(&dir)
         .args(["-c", "-i", "comma.src", "./comma"])

@@ -1,8 +1,8 @@
-//! Damaged streams. All memory that a codec is given lies beside pages that nobody may touch:
-//! arrays, streams, whole and damaged. Damage is made under a right checksum, so that it reaches
-//! the decoders: it ends in an error or in values, the same at every instruction level, with
-//! bounded memory. Damage under a wrong checksum is always refused. GPUZIP_TEST_LONG makes it 10^6
-//! damaged streams.
+//! Damaged streams. All memory that a codec is given, arrays as well as whole and damaged streams,
+//! lies next to pages without access. Most damaged streams get a right checksum, so that the damage
+//! reaches the decoders. Decoding then ends in an error or in values, the same at every instruction
+//! level, and takes bounded memory. Damage under a wrong checksum is always refused. With
+//! GPUZIP_TEST_LONG, 10^6 damaged streams are tried.
 
 #[path = "common/checksum.rs"]
 mod checksum;
@@ -14,9 +14,9 @@ use std::ffi::{c_void, CStr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// ---- The process: one test at a time, what it allocates, where it ends ----
+// ---- The process: one test at a time; the largest allocation; the seed of a crash ----
 
-/// The largest piece of memory that was asked for since it was last set to 0.
+/// Size in bytes of the largest allocation that was requested since this number was last set to 0.
 static LARGEST: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" {
@@ -25,32 +25,32 @@ extern "C" {
     fn __libc_realloc(memory: *mut c_void, bytes: usize) -> *mut c_void;
 }
 
-/// The C library's allocator, and a number beside it: the library under test has Rust's global
-/// allocator.
+/// Calls the C library's allocator and notes the size in `LARGEST`. The library under test
+/// allocates by Rust's global allocator, which calls this function.
 #[no_mangle]
 unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
     LARGEST.fetch_max(bytes, Ordering::Relaxed);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller keeps the contract of the C function.
     unsafe { __libc_malloc(bytes) }
 }
 
-/// As `malloc`.
+/// Notes the size in `LARGEST`, as `malloc` does.
 #[no_mangle]
 unsafe extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     LARGEST.fetch_max(count.saturating_mul(bytes), Ordering::Relaxed);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller keeps the contract of the C function.
     unsafe { __libc_calloc(count, bytes) }
 }
 
-/// As `malloc`.
+/// Notes the size in `LARGEST`, as `malloc` does.
 #[no_mangle]
 unsafe extern "C" fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
     LARGEST.fetch_max(bytes, Ordering::Relaxed);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller keeps the contract of the C function.
     unsafe { __libc_realloc(memory, bytes) }
 }
 
-/// The seed that is being worked on, for the message of a signal.
+/// The seed in work, which the message of a signal names.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn on_signal(signal: i32) {
@@ -68,24 +68,25 @@ extern "C" fn on_signal(signal: i32) {
     }
 }
 
-/// Instruction levels, the seed and the allocator's number belong to the process.
+/// Lets one test run at a time, because instruction level, seed and `LARGEST` belong to the
+/// process. Signals of a crash print the seed.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
-        // SAFETY: the handler does what a handler may.
+        // SAFETY: the handler calls nothing but functions that are allowed in a signal handler.
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// ---- Memory between pages that nobody may touch ----
+// ---- Memory between pages without access ----
 
 const PAGE: usize = 4096;
 const ROOM: usize = 512 << 10;
-/// What the free end of the room holds beside a piece.
+/// Bytes beside the free end of a piece; a codec must not change them.
 const CANARY: [u8; 64] = [0xC5; 64];
 
-/// Where in a guarded room a piece lies: at its beginning, or at its end.
+/// The end of a guarded room at which a piece lies, next to a page without access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Begin,
@@ -109,11 +110,11 @@ impl Guarded {
     }
 
     fn all(&mut self) -> &mut [u8] {
-        // SAFETY: the room, which this owns.
+        // SAFETY: the room, which `self` owns.
         unsafe { std::slice::from_raw_parts_mut(self.0, ROOM) }
     }
 
-    /// A piece of so many bytes, with a canary at its free end.
+    /// Returns a piece of `bytes` bytes, with a canary beside its free end.
     fn piece(&mut self, side: Side, bytes: usize) -> &mut [u8] {
         assert!(bytes + CANARY.len() <= ROOM);
         let all = self.all();
@@ -143,7 +144,7 @@ impl Drop for Guarded {
     }
 }
 
-// ---- Draws ----
+// ---- Pseudo-random numbers (splitmix64) ----
 
 struct Draw(u64);
 
@@ -163,7 +164,7 @@ impl Draw {
         from[self.below(from.len())]
     }
 
-    /// Numbers that lengths, counts and widths are compared with.
+    /// Returns a number at which comparisons of lengths, counts and widths may go wrong.
     fn extreme(&mut self) -> u64 {
         match self.below(6) {
             0 => 0,
@@ -176,11 +177,11 @@ impl Draw {
     }
 }
 
-// ---- What is coded ----
+// ---- Arrays and settings of codecs ----
 
 const COMPRESSORS: [i32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// Arrays and how they are coded.
+/// One or two arrays of a kind of values, and the settings of the codec that codes them.
 #[derive(Clone, Debug)]
 struct Case {
     compressor: i32,
@@ -300,8 +301,8 @@ impl Rig {
         self.arrays.iter_mut().take(case.count).enumerate().map(field).collect()
     }
 
-    /// The stream of a case, the same at every level, from arrays and into a stream beside guards;
-    /// `None` if the codec does not exist here.
+    /// Returns the stream of a case, from arrays and into memory beside guards, and checks that
+    /// every instruction level gives this stream; `None` if the codec does not exist here.
     fn compress(&mut self, case: &Case, side: Side) -> Option<Vec<u8>> {
         let (config, fields) = (case.config(), self.fields(case, side));
         for (k, room) in self.arrays.iter_mut().enumerate().take(case.count) {
@@ -320,7 +321,8 @@ impl Rig {
             }
             let capacity = size as usize;
             let to = self.stream.piece(side, capacity).as_mut_ptr().cast();
-            // SAFETY: as above; the stream has the room that was asked for.
+            // SAFETY: configuration and fields are valid; the output has the size that
+            // `gpuzip_codec_bound` gave.
             let status = unsafe {
                 gpuzip_codec_compress(
                     &config,
@@ -342,8 +344,8 @@ impl Rig {
         results.pop()
     }
 
-    /// Decodes at every level. The status, and on success the arrays, which every level gives
-    /// alike.
+    /// Decodes a stream at every instruction level and checks that all levels give the same result.
+    /// Returns the status and, on success, the arrays.
     fn decompress(&mut self, case: &Case, stream: &[u8], side: Side) -> (i32, Vec<Vec<u8>>) {
         let mut first: Option<(i32, Vec<Vec<u8>>)> = None;
         let data = self.stream.piece(side, stream.len());
@@ -396,7 +398,7 @@ impl Rig {
         first.unwrap_or_default()
     }
 
-    /// What a stream says of itself, beside the guard.
+    /// Calls `gpuzip_codec_info` for the stream in memory beside a guard and returns the status.
     fn info(&mut self, stream: &[u8], side: Side, index: u32) -> i32 {
         let data = self.stream.piece(side, stream.len());
         data.copy_from_slice(stream);
@@ -414,7 +416,7 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned()
 }
 
-/// Where the arrays' streams begin, and their payloads' sizes.
+/// Returns the offset of every array in the stream, with the size of its payload, both in bytes.
 fn pieces(stream: &[u8]) -> Vec<(usize, usize)> {
     let (mut at, mut found) = (0, Vec::new());
     while at + 64 <= stream.len() {
@@ -428,7 +430,7 @@ fn pieces(stream: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Replaces the payload of the array at `at`, which has `old` bytes.
+/// Replaces the payload of the array at offset `at`, which has `old` bytes.
 fn replace(stream: &mut Vec<u8>, (at, old): (usize, usize), payload: &[u8]) {
     let mut padded = payload.to_vec();
     padded.resize(payload.len().next_multiple_of(64), 0);
@@ -438,7 +440,7 @@ fn replace(stream: &mut Vec<u8>, (at, old): (usize, usize), payload: &[u8]) {
 
 // ---- Damage ----
 
-/// Damages a stream once. `other`: a stream of something else.
+/// Damages a stream once. `other` is the stream of another case.
 fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     let found = pieces(stream);
     if found.is_empty() {
@@ -446,7 +448,7 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     }
     let (at, len) = draw.of(&found);
     let payload = at + 64..at + 64 + len;
-    // Lengths and tables stand at the beginning: half of the damage goes there.
+    // Lengths and tables stand in the first bytes of a payload: half of the damage goes there.
     let place = |draw: &mut Draw| {
         if draw.below(2) == 0 {
             draw.below(len.min(64))
@@ -486,7 +488,7 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
             stream[payload].copy_within(from..from + count, to);
         }
         7 => {
-            // A piece of another stream, or all of it.
+            // All or the beginning of a payload of the other stream.
             let theirs = pieces(other);
             if !theirs.is_empty() {
                 let (there, bytes) = draw.of(&theirs);
@@ -521,7 +523,7 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
             stream[at + field..at + field + width].copy_from_slice(&value.to_le_bytes()[..width]);
         }
         _ => {
-            // Whole arrays: dropped, twice, in another order.
+            // A whole array: dropped, appended a second time, or repeated at the front.
             let end = at + (64 + len).next_multiple_of(64);
             let piece = stream[at..end.min(stream.len())].to_vec();
             match draw.below(3) {
@@ -533,14 +535,14 @@ fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
     }
 }
 
-/// Makes all checksums right again, as far as headers say where arrays are.
+/// Corrects the checksums of all arrays that can be found by the sizes in the headers.
 fn reseal_all(stream: &mut [u8]) {
     for (at, _) in pieces(stream) {
         reseal(&mut stream[at..]);
     }
 }
 
-/// What becomes of damaged streams.
+/// Numbers of damaged streams, by outcome; `unsealed` counts those under a wrong checksum.
 #[derive(Default, Debug)]
 struct Tally {
     damaged: usize,
@@ -549,7 +551,7 @@ struct Tally {
     unsealed: usize,
 }
 
-/// Streams of one case, damaged `count` times.
+/// Draws a case from `seed`, damages its stream `count` times and checks each outcome.
 fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
     SEED.store(seed, Ordering::Relaxed);
     let mut draw = Draw(seed);
@@ -605,15 +607,15 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
         }
         if !is_sealed {
             tally.unsealed += 1;
-            // Zeros between arrays are not looked at; apart from them what decodes is what was
-            // coded.
+            // The zeros between arrays are not checked. Apart from them, a stream that decodes is
+            // the one that was coded.
             assert!(
                 status != GPUZIP_OK || arrays == whole,
                 "seed {seed}: damage under a wrong checksum went unnoticed"
             );
         }
     }
-    // Nothing stays behind: the whole stream still gives what it gave.
+    // Damaged streams leave nothing behind: the undamaged stream still decodes to its values.
     assert!(rig.decompress(&case, &good, at) == (GPUZIP_OK, whole), "seed {seed}: {case:?}");
 }
 
@@ -634,8 +636,8 @@ fn damaged_streams_are_refused_or_decoded() {
     );
 }
 
-/// Every payload cut at every byte, under a right checksum, at the very end of readable memory and
-/// at its very beginning.
+/// Cuts every payload at every byte, under a right checksum. The payload then lies at the very end
+/// or at the very beginning of readable memory.
 #[test]
 fn every_cut_is_refused_or_decoded() {
     let _alone = alone();
@@ -674,7 +676,7 @@ fn every_cut_is_refused_or_decoded() {
                         "{case:?} cut at {cut}: {status}: {}",
                         last_error()
                     );
-                    // The stream itself cut, its header as it was.
+                    // The stream is cut, and its header still has the full size.
                     let (status, _) = rig.decompress(&case, &good[..64 + cut], Side::End);
                     assert_eq!(status, GPUZIP_ERR_STREAM, "{case:?} cut at {cut}");
                 }

@@ -1,5 +1,5 @@
-//! Codecs as a session and the C ABI use them: bounds on whole snapshots, pairs of time levels,
-//! values that are not finite, and streams that are damaged.
+//! Codecs as sessions and the C ABI use them: error bounds of whole snapshots, pairs of time
+//! levels, values that are not finite, damaged streams.
 
 #[path = "common/checksum.rs"]
 #[allow(dead_code)]
@@ -14,7 +14,7 @@ use gpuzip::scalar::Scalar;
 use gpuzip::scalar::{Array, ArrayMut};
 use proptest::prelude::*;
 
-/// Fields with their values, as doubles.
+/// Fields and the bytes of their values.
 #[derive(Clone, Debug)]
 struct State {
     fields: Vec<Field>,
@@ -62,7 +62,7 @@ fn codec(settings: &Settings, fields: &[Field]) -> SnapshotCodec {
 fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
     let mut stream = vec![0xA5; codec.room()];
     let mut state = state.clone();
-    // SAFETY: the fields are our own.
+    // SAFETY: the fields are vectors of this test.
     let bytes = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap();
     stream.truncate(bytes);
     stream
@@ -74,7 +74,7 @@ fn decompress(
     fields: &[Field],
 ) -> gpuzip::error::Result<State> {
     let mut state = State::new(fields, |_, _| f64::NAN);
-    // SAFETY: the fields are our own.
+    // SAFETY: the fields are vectors of this test.
     unsafe { codec.decompress(stream, &state.memory()) }?;
     Ok(state)
 }
@@ -83,7 +83,7 @@ fn settings(method: &Method, bound: ErrorBound) -> Settings {
     Settings { method: method.clone(), bound, reject_nonfinite: false }
 }
 
-/// Checks what a bound promises of one array: what was coded, and what each value of it is off by.
+/// Checks the promise of an error bound for one array with the values `x` and their errors.
 fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
     let finite: Vec<(f64, f64)> =
         x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
@@ -100,7 +100,7 @@ fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
             assert!(worst <= b * range, "{what}: {worst:e} > {b} * {range:e}")
         }
         ErrorBound::Psnr(db) if !finite.is_empty() => {
-            // Relative to the largest, or the squares might overflow.
+            // Errors are divided by the largest one, because their squares might overflow.
             let unit = worst.max(f64::MIN_POSITIVE);
             let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>()
                 / x.len() as f64;
@@ -146,8 +146,8 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
                     }
                     _ => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
                 };
-                // The difference of the errors is that of the exact differences, which are not
-                // rounded to the type.
+                // `errors` are those of the exact difference, whereas `difference` is rounded to
+                // the type of the field; `slack` allows for that rounding.
                 let errors: Vec<f64> =
                     errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
                 let slack =
@@ -165,7 +165,7 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
     stream.len()
 }
 
-/// A value of one of the kinds of data that codecs meet.
+/// Returns value `i` of field `k`, for one of the kinds of data that codecs meet.
 fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
     let mut hash = seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ k as u64;
     hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -200,7 +200,8 @@ fn methods() -> Vec<Method> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Bounds hold on snapshots of up to three time levels and a field of its own, of every kind of data.
+    /// Error bounds hold for snapshots of one to three time levels and one more field, for every
+    /// kind of data.
     #[test]
     fn bounds_hold(
         method in prop::sample::select(methods()),
@@ -221,7 +222,8 @@ proptest! {
         check(&method, bound, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
     }
 
-    /// Whatever a stream holds, decoding it ends, with an error if it is not what was written.
+    /// Decoding a damaged stream ends, in values or in the error of a damaged stream; a stream that
+    /// was cut is refused.
     #[test]
     fn damaged_streams_are_refused(
         method in prop::sample::select(methods()), kind in 0..2usize, seed in any::<u64>(),
@@ -236,7 +238,8 @@ proptest! {
             let at = at.index(bad.len());
             bad[at] = byte;
         }
-        // Padding between streams is not looked at.
+        // Padding between the streams of arrays is not checked, so that a changed stream may
+        // decode.
         if bad != good {
             if let Err(error) = decompress(&mut codec, &bad, &fields) {
                 prop_assert_eq!(error.code, Code::Stream, "{}", error);
@@ -247,13 +250,15 @@ proptest! {
     }
 }
 
-/// Where the payload of the array at `at` of a snapshot is, and where the next array begins.
+/// Returns the range of the payload of the array at offset `at` of a snapshot, and the offset of
+/// the next array.
 fn payload(snapshot: &[u8], at: usize) -> (std::ops::Range<usize>, usize) {
     let bytes = u64::from_le_bytes(snapshot[at + 48..at + 56].try_into().unwrap()) as usize;
     (at + 64..at + 64 + bytes, at + (64 + bytes).next_multiple_of(64))
 }
 
-/// Replaces the payload of the array at `at`, checksum included: nothing but the codec can notice.
+/// Replaces the payload of the array at offset `at` and corrects the checksum, so that only the
+/// codec can notice the change.
 fn forge(snapshot: &mut Vec<u8>, at: usize, forged: &[u8]) {
     let (_, next) = payload(snapshot, at);
     snapshot[at + 48..at + 56].copy_from_slice(&(forged.len() as u64).to_le_bytes());
@@ -263,7 +268,7 @@ fn forge(snapshot: &mut Vec<u8>, at: usize, forged: &[u8]) {
     assert!(reseal(&mut snapshot[at..]));
 }
 
-/// What a forger does to a payload.
+/// A change of a payload.
 #[derive(Clone, Debug)]
 enum Forgery {
     Byte(prop::sample::Index, u8),
@@ -330,8 +335,8 @@ fn forgeries() -> impl Strategy<Value = Vec<Forgery>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
-    /// A payload that was made up, with the right checksum, ends in an error or in values, the same at every level, and leaves nothing
-    /// behind in the coder.
+    /// A forged payload with the right checksum ends in an error or in values, the same at every
+    /// instruction level, and leaves nothing behind in the coder.
     #[test]
     fn forged_payloads_do_no_harm(
         method in prop::sample::select(methods()),
@@ -367,7 +372,6 @@ proptest! {
     }
 }
 
-/// Every instruction set gives the same streams and the same values.
 #[test]
 fn bits_are_equal_at_every_level() {
     let n = [70, 37, 19];
@@ -400,8 +404,8 @@ fn bits_are_equal_at_every_level() {
     }
 }
 
-/// A pair costs less as a level and a difference than as two levels within the same bound of the
-/// difference.
+/// A pair of time levels takes fewer bytes as one level and a difference than as two levels whose
+/// errors keep the bound of the difference.
 #[test]
 fn a_pair_is_coded_as_a_difference() {
     let n = [48, 48, 48];
@@ -413,16 +417,17 @@ fn a_pair_is_coded_as_a_difference() {
         let own = Field { n, scalar: Scalar::F32, previous_of: None };
         let pair = [own, Field { previous_of: Some(0), ..own }];
         let together = check(&method, ErrorBound::DEFAULT, &State::new(&pair, wave));
-        // The difference has a tenth of the amplitude.
+        // The amplitude of the difference is a tenth of the amplitude of a level.
         let apart = check(&method, ErrorBound::OfMax(0.5e-4), &State::new(&[own, own], wave));
         assert!(together < apart, "{method:?}: {together} {apart}");
     }
 }
 
-/// Fields whose roles refer to one another in any order without a cycle.
+/// Draws fields that are previous time levels of one another, in any order and without a cycle: for
+/// each field the number of the field that it precedes, if any.
 fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
     (1..6usize, any::<u64>()).prop_map(|(count, seed)| {
-        // Number i refers to an earlier one in the order of `rank`, or to none.
+        // The field `rank[k]` precedes one of the fields `rank[0..k]`, or none.
         let mut hash = seed;
         let mut next = move || {
             hash = hash.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -441,7 +446,7 @@ fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
     })
 }
 
-/// Values of extreme magnitudes.
+/// Returns value `i` of field `k`, for kinds of data with extreme magnitudes.
 fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool) -> f64 {
     let smooth = value(0, seed, k, i, n);
     let (largest, least) = if double { (f64::MAX, 5e-324) } else { (f32::MAX as f64, 1.4e-45) };
@@ -495,7 +500,8 @@ proptest! {
         check(&method, bound, &State::new(&fields, |k, i| extreme(kinds[if same { 0 } else { k }], seed, k, i, n, double)));
     }
 
-    /// A coder needs no more room than it says, and what it gives does not depend on what it did before.
+    /// A coder writes at most `max_bytes` bytes, and its streams do not depend on the arrays that
+    /// it coded before.
     #[test]
     fn coders_need_no_more_than_they_say_and_remember_nothing(
         method in prop::sample::select(methods()),
@@ -531,8 +537,10 @@ proptest! {
     }
 }
 
-/// In a stream of values as they are, no value hides what becomes of the one beside it: not the
-/// ones either that a product of a word's halves, each plus a multiple of its number, would make 0.
+/// In a raw stream the checksum detects every flipped bit of an FP32 value, whatever the other half
+/// of the 64-bit word is. The other halves here are those for which a checksum made of products
+/// (half 0 + a w + b)(half 1 + c w + d), with w the number of the word, would multiply the flipped
+/// half by 0.
 #[test]
 fn no_value_hides_another() {
     let words = 600;
@@ -562,7 +570,7 @@ fn no_value_hides_another() {
     }
 }
 
-/// Without a codec every bit survives: signs of zeros, and pairs whose difference is one value.
+/// Without a codec every bit survives, also the signs of zeros and pairs of time levels.
 #[test]
 fn raw_values_are_kept_bit_by_bit() {
     for scalar in [Scalar::F32, Scalar::F64] {
@@ -579,7 +587,7 @@ fn raw_values_are_kept_bit_by_bit() {
     }
 }
 
-/// NaN is refused in whatever time level it is, also where differences cannot be coded.
+/// NaN is refused in every time level, also where differences cannot be coded.
 #[test]
 fn nan_is_refused_in_every_level() {
     let own = Field { n: [9, 1, 1], scalar: Scalar::F32, previous_of: None };
@@ -599,13 +607,12 @@ fn nan_is_refused_in_every_level() {
         };
         let mut codec = codec(&settings, &fields);
         let mut stream = vec![0; codec.room()];
-        // SAFETY: the fields are our own.
+        // SAFETY: the fields are vectors of this test.
         let error = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap_err();
         assert_eq!(error.code, Code::Values, "{error}");
     }
 }
 
-/// Arrays that no memory holds are an error.
 #[test]
 fn huge_shapes_are_refused() {
     for method in methods() {

@@ -1,5 +1,5 @@
-//! Sessions with compressed snapshots on the host backend: every restored state is what decoding
-//! the saved one gives, bit for bit, wherever it was kept meanwhile, and no budget is exceeded.
+//! Sessions with compressed snapshots on the host backend: every restored state has the bits that
+//! decoding the saved state gives, wherever the snapshot was kept, and no budget is exceeded.
 
 use gpuzip::choice::Target;
 use gpuzip::choice::{SharedSchedule, Tick};
@@ -20,7 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 const HOST: Stream = Stream(std::ptr::null_mut());
 
-/// A codec whose sizes differ much: bytes of quantised values, up to the last that is not zero.
+/// A codec whose sizes vary widely: each value becomes one byte, a multiple of the quantum, and the
+/// trailing zeros are left out.
 struct Trimmed(Shape);
 
 impl Coder for Trimmed {
@@ -62,7 +63,7 @@ fn trimmed() -> Method {
     Method::Plugin(*NUMBER.get_or_init(register))
 }
 
-/// Two time levels and a field of doubles.
+/// Returns the fields of a state: two time levels in FP32 and a field in FP64.
 fn fields(n: u64) -> Vec<Field> {
     let field = |n: [u64; 3], scalar, previous_of| Field { n, scalar, previous_of };
     vec![
@@ -72,8 +73,8 @@ fn fields(n: u64) -> Vec<Field> {
     ]
 }
 
-/// An application whose state is known for every step: a front that moves in, now and then noise,
-/// which does not compress.
+/// An application whose state is known at every time step: a front that moves into the grid; every
+/// `noisy` time steps the values behind the front are noise, which does not compress.
 struct App {
     fields: Vec<Field>,
     data: Vec<Vec<u8>>,
@@ -135,7 +136,7 @@ impl App {
     }
 }
 
-/// What the states become when they are saved and restored.
+/// Computes what a codec makes of the states.
 struct Expected {
     codec: SnapshotCodec,
     stream: Vec<u8>,
@@ -149,7 +150,7 @@ impl Expected {
         Expected { stream: vec![0; codec.room()], codec, noisy }
     }
 
-    /// The bytes of the snapshot of u(ts), and what they decode to.
+    /// Returns the bytes of the snapshot of u(ts) and the fields that this snapshot decodes to.
     fn of(&mut self, ts: i64, fields: &[Field]) -> (u64, Vec<Vec<u8>>) {
         let mut app = App::new(fields);
         app.set(ts, self.noisy);
@@ -163,7 +164,8 @@ impl Expected {
     }
 }
 
-/// Runs `shots` sweeps; the statistics of each.
+/// Runs `shots` shots, checks every restored state and the budgets, and returns the statistics of
+/// each shot.
 fn run(
     config: &Config,
     steps: u32,
@@ -231,17 +233,17 @@ fn run(
     Ok(all)
 }
 
-/// Writes the application's state to the session's memory, and reads it there.
+/// Copies the application's fields into the session's memory for a state.
 fn put(app: &App, pointers: &[*mut std::ffi::c_void]) {
     for (data, &to) in app.data.iter().zip(pointers) {
-        // SAFETY: memory of the session for this field, ours until it is committed.
+        // SAFETY: the session's memory for this field, which is the application's until the commit.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), data.len()) };
     }
 }
 
 fn take(app: &mut App, pointers: &[*mut std::ffi::c_void]) {
     for (data, &from) in app.data.iter_mut().zip(pointers) {
-        // SAFETY: memory of the session that holds this field.
+        // SAFETY: the session's memory, which holds this field.
         unsafe { std::ptr::copy_nonoverlapping(from.cast(), data.as_mut_ptr(), data.len()) };
     }
 }
@@ -285,8 +287,8 @@ fn every_algorithm_policy_and_capacity() {
     }
 }
 
-/// A budget for three raw snapshots holds many compressed ones: in the first shot if the ratio is
-/// announced, in the second anyway.
+/// A device budget of three raw snapshots holds more than three compressed ones: in the first shot
+/// if `compression_factor` announces the ratio, and from the second shot on without it.
 #[test]
 fn a_byte_budget_holds_as_many_as_fit() {
     let fields = fields(400);
@@ -300,13 +302,14 @@ fn a_byte_budget_holds_as_many_as_fit() {
     let announced =
         run(&Config { compression_factor: 2.0, ..base.clone() }, 200, &fields, 0, 1).unwrap();
     assert!(announced[0].misses < unknown[0].misses);
-    // One raw snapshot needs more than this.
+    // This budget is smaller than a raw snapshot.
     let small = run(&Config { device_budget: raw / 2, ..base }, 200, &fields, 0, 2).unwrap();
     assert!(small[0].hits == 0 && small[1].hits > 0, "{small:?}");
 }
 
-/// More was announced than the data give: what the cache has no room for is kept in host memory,
-/// and if that has a budget the error says what to do.
+/// `compression_factor` announces a larger ratio than the data give. Snapshots for which the device
+/// cache has no room are kept in host memory; if host memory has a budget too, the error says what
+/// to do.
 #[test]
 fn a_ratio_that_is_not_reached_costs_time_or_is_an_error() {
     let fields = fields(40);
@@ -388,7 +391,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Transfers that take long: nothing takes the bytes of a snapshot that is still on its way.
+    /// While a transfer takes long, nothing overwrites the bytes of its snapshot.
     #[test]
     fn slow_links_change_nothing(
         steps in 20..60u32, snapshots in 3..12u32, cache in 1..6u32, n in 20..60u64, noisy in 2..6i64, budget in 2..7u64,
@@ -408,7 +411,7 @@ proptest! {
     }
 }
 
-/// A save that failed ends its shot, and the next one is as if it had never been.
+/// A save that fails ends its shot, and the next shot is as if the failed save had never been.
 #[test]
 fn a_failed_save_leaves_nothing_behind() {
     let fields = fields(40);
@@ -470,8 +473,8 @@ fn a_failed_save_leaves_nothing_behind() {
     }
 }
 
-/// Two sessions on one schedule, of different sizes and codecs: what each restores is its own, shot
-/// after shot.
+/// Two sessions with states of different sizes and different codecs share a schedule: each session
+/// restores its own states, shot after shot.
 #[test]
 fn sessions_of_one_schedule_compress_each_for_itself() {
     let all = [fields(40), fields(7)];
@@ -518,11 +521,11 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
     }
 }
 
-/// Memory that cannot be had is an error each time: no session goes on without what it was to
-/// compress with.
+/// A session without memory for its codec answers every call with an error.
 #[test]
 fn a_codec_without_memory_stays_an_error() {
-    // More than any address space holds, but little of it expected to be left.
+    // 2^46 FP32 values are 256 TiB, more than any address space holds. `compression_factor`
+    // announces that the snapshots are small, so that no budget refuses them.
     let field = Field { n: [1 << 46, 1, 1], scalar: Scalar::F32, previous_of: None };
     let compression =
         Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
@@ -540,8 +543,8 @@ fn a_codec_without_memory_stays_an_error() {
     }
 }
 
-/// Bytes of the cache that were given back are not written while any download still reads them,
-/// whichever of several was given back last.
+/// Freed bytes of the device cache are not overwritten while a download still reads them, whichever
+/// of several snapshots was freed last.
 #[test]
 fn bytes_of_the_cache_wait_for_their_download() {
     let field = Field { n: [10 * 2048, 1, 1], scalar: Scalar::F32, previous_of: None };
@@ -589,8 +592,9 @@ fn bytes_of_the_cache_wait_for_their_download() {
     };
     // SAFETY: the vectors outlive the calls.
     let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
-    // The fourth is the last one to go down; the fifth takes its slot but does not fit, the sixth
-    // takes its bytes.
+    // Each tuple is a time step, its slot in the device cache, and its number of tiles with noise.
+    // The download of snapshot 3 is the last to begin; snapshot 4 takes its slot but does not fit
+    // into the cache; snapshot 5 takes its bytes.
     for (ts, slot, tiles) in [(0, 0, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)] {
         tiers
             .save(

@@ -1,12 +1,12 @@
-//! What the header promises about fields that share memory, structs of newer headers, looking
-//! ahead, shots that are left early, and ranks that agree on a schedule.
+//! What the header promises about fields that share memory, structs of newer headers, peeking at
+//! actions, shots that end early, and ranks that agree on a schedule.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::ok;
@@ -71,18 +71,18 @@ fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> *mut
 
 fn next(handle: *mut gpuzip_t) -> gpuzip_action_t {
     let mut action = gpuzip_action_t::default();
-    // SAFETY: as above.
+    // SAFETY: all pointers are to live values.
     assert_eq!(unsafe { gpuzip_get_action(handle, &mut action) }, GPUZIP_OK, "{}", last_error());
     action
 }
 
 fn peek(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
     let mut action = gpuzip_action_t::default();
-    // SAFETY: as above.
+    // SAFETY: all pointers are to live values.
     (unsafe { gpuzip_peek_action(handle, &mut action) }, action)
 }
 
-/// Serves SAVEs and RESTOREs of the fields up to the first action that `stop` holds for.
+/// Serves SAVEs and RESTOREs of the fields, and returns the first action for which `stop` is true.
 ///
 /// # Safety
 /// The fields are of live memory of the right kind.
@@ -129,7 +129,8 @@ fn fields_that_share_memory_are_refused_by_name() {
     let handle = init(&revolve(), 8, &apart);
     let action = next(handle);
     assert_eq!((action.r#type, action.ts), (GPUZIP_ACTION_SAVE, 0));
-    // The same memory, by a byte, from below, inside, in any order of the three.
+    // One of the three fields moves to an offset, in bytes, at which it overlaps another field:
+    // wholly, or by as little as one value at either end.
     for offset in [0usize, 4, 60, 64 + 4, 128 - 4, 128 + 60] {
         for moved in 0..3 {
             let mut fields = apart;
@@ -150,7 +151,7 @@ fn fields_that_share_memory_are_refused_by_name() {
             );
         }
     }
-    // Fields that touch are apart; so is a state of one field.
+    // Fields that touch do not overlap. A RESTORE refuses fields that overlap, as a SAVE does.
     // SAFETY: all pointers are to live values.
     unsafe {
         serve_save(handle, &apart);
@@ -177,7 +178,8 @@ unsafe fn serve_save(handle: *mut gpuzip_t, fields: &[gpuzip_field_t]) {
     assert_eq!(status, GPUZIP_OK, "{}", last_error());
 }
 
-/// The state of the RESTORE that is current: the one that a call for no state is told of.
+/// Returns the time step of the current RESTORE: the last word of the error text of a retrieve for
+/// a wrong time step.
 fn peek_current_restore(handle: *mut gpuzip_t) -> i32 {
     let text = {
         let mut one = [0f32];
@@ -238,8 +240,8 @@ fn runs_and_codecs_refuse_fields_that_share_memory() {
     finalize(handle);
 }
 
-/// What `gpuzip_save_begin` and `gpuzip_retrieve_acquire` give is the session's; copying it into
-/// itself is no snapshot.
+/// Memory that `gpuzip_save_begin` or `gpuzip_retrieve_acquire` returned belongs to the session and
+/// is refused as the application's field.
 #[test]
 fn the_sessions_own_memory_is_no_field() {
     let mut data = vec![0f32; 64];
@@ -297,7 +299,7 @@ fn callbacks() -> gpuzip_callbacks_t {
     }
 }
 
-/// The struct of a header that has more than this one.
+/// `gpuzip_callbacks_t` as a newer header with three more members declares it.
 #[repr(C)]
 struct NewerCallbacks {
     known: gpuzip_callbacks_t,
@@ -331,8 +333,8 @@ fn callbacks_of_a_newer_header_are_accepted_where_they_ask_for_nothing_new() {
     finalize(handle);
 }
 
-/// Peeking tells every next action, as often as it is asked, and changes nothing: neither actions
-/// nor statistics.
+/// `gpuzip_peek_action` returns the next action as often as it is called, and changes no later
+/// action.
 #[test]
 fn peeking_tells_the_next_action_and_changes_nothing() {
     for (algorithm, chunk) in [
@@ -419,7 +421,8 @@ fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
     finalize(handle);
 }
 
-/// Runs the test `name` in a process of its own with these variables; true there.
+/// Runs the test `name` again in a process of its own with these environment variables. Returns
+/// true in that process, and false in the process that has waited for it.
 fn alone(name: &str, variables: &[(&str, &std::path::Path)]) -> bool {
     if std::env::var_os("GPUZIP_TEST_ALONE").is_some() {
         return true;
@@ -430,8 +433,8 @@ fn alone(name: &str, variables: &[(&str, &std::path::Path)]) -> bool {
     false
 }
 
-/// TERMINATE, setup and finalize each end a shot whose last BACKWARD was handed out, once; one that
-/// was broken off is in no log.
+/// A shot is logged once if its last BACKWARD was handed out, whether TERMINATE, setup or finalize
+/// ends it. A shot that ends before its last BACKWARD is not logged.
 #[test]
 fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     let folder = common::tempdir("left-shots");
@@ -490,8 +493,9 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     finalize(handle);
 }
 
-/// On a GPU what was restored is checked later: setup and finalize say what TERMINATE would have
-/// said, once, and finalize frees all the same.
+/// On a GPU, the library checks restored states after the RESTORE. A failed check is reported once,
+/// by the call that ends the shot (TERMINATE, setup or finalize), and finalize frees the session
+/// all the same.
 #[test]
 fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
     if !common::have("c++") {
@@ -564,20 +568,20 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
     }
 }
 
-/// Ranks as threads: the least of a number is theirs together.
+/// What ranks, which are threads here, share to compute the smallest of their numbers.
 struct Ranks {
     meeting: Barrier,
     least: Mutex<i64>,
 }
 
-/// One rank's part of a reduction.
+/// One rank, with the number of reductions that it took part in.
 struct Rank<'a> {
     all: &'a Ranks,
     calls: u32,
 }
 
 unsafe extern "C" fn least(user: *mut c_void, value: *mut i64) -> i32 {
-    // SAFETY: the rank and the number, as registered.
+    // SAFETY: `user` is the rank that was registered, and `value` is live.
     let (rank, value) = unsafe { (&mut *user.cast::<Rank>(), &mut *value) };
     rank.calls += 1;
     let mut least = rank.all.least.lock().unwrap();
@@ -593,14 +597,14 @@ unsafe extern "C" fn least(user: *mut c_void, value: *mut i64) -> i32 {
 }
 
 unsafe extern "C" fn no_network(user: *mut c_void, _: *mut i64) -> i32 {
-    // SAFETY: as registered.
+    // SAFETY: `user` is the counter that was registered.
     unsafe { *user.cast::<i32>() += 1 };
     9
 }
 
-/// The fingerprint of a session is its schedule's, and says whether two sessions have the same
-/// actions. Ranks that have not, have after they agreed, and run: 20 snapshots of the one and 19 of
-/// the other, then 19.
+/// The fingerprint of a session is that of its schedule, and differs if the actions differ. Two
+/// ranks with different numbers of snapshots agree on the smaller number and then run the same
+/// actions.
 #[test]
 fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
     let all = Ranks { meeting: Barrier::new(2), least: Mutex::new(i64::MAX) };
@@ -657,7 +661,8 @@ fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
     assert!(a.2 != b.2 && a.3 == b.3 && b.2 == b.3);
 }
 
-/// Whatever becomes of a rank, the others do not wait for it.
+/// A rank without a valid session takes part in every reduction, so that the other ranks do not
+/// wait for it.
 #[test]
 fn a_rank_without_a_session_takes_part_in_every_reduction() {
     let all = Ranks { meeting: Barrier::new(2), least: Mutex::new(i64::MAX) };

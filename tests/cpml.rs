@@ -1,5 +1,5 @@
-//! States of many fields of unequal size: the gradient of c-examples/cpml3d must not know how they
-//! were kept.
+//! States of many fields of unequal size: the gradient of c-examples/cpml3d must not depend on how
+//! the states were kept.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cpml")
 }
 
-/// Builds a target of c-examples/cpml3d.
+/// Builds a target of c-examples/cpml3d and returns the path of the program.
 fn build(target: &str) -> PathBuf {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one_at_a_time = LOCK.lock();
@@ -45,8 +45,8 @@ fn cpml3d() -> Command {
     command
 }
 
-/// A run with `--json` under a configuration given by variables; `verify` also compares with
-/// keeping every state.
+/// Runs cpml3d with `--json` and with the environment variables GPUZIP_<key> of `config`. With
+/// `verify` the program also compares its gradient with that of a run that keeps every state.
 fn gradient(
     args: &[&str],
     out: &str,
@@ -63,7 +63,7 @@ fn gradient(
     command.output().unwrap()
 }
 
-/// The value of a key, as text.
+/// Returns the value of a key, as text.
 fn value<'a>(json: &'a str, key: &str) -> &'a str {
     let start = json.find(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {json}"))
         + key.len()
@@ -124,8 +124,9 @@ fn gradients_do_not_depend_on_schedule_or_cache() {
     }
 }
 
-/// Every field keeps the bound of its own maximum, prev as a difference; the gradient keeps most of
-/// itself.
+/// With a lossy codec every field stays within the error bound, relative to its own maximum; a
+/// previous time level is coded as a difference. The gradient changes by less than 3 % in the L2
+/// norm.
 #[test]
 fn compressed_states_are_within_their_bound() {
     let few = [
@@ -164,7 +165,8 @@ fn compressed_states_are_within_their_bound() {
 
 #[test]
 fn bad_jobs_are_told_what_is_wrong() {
-    // Between the largest steps of the two propagators: stable with rtm3d's alone.
+    // The time step 0.00308 lies between the largest stable time steps of the two propagators:
+    // rtm3d's is stable with it, cpml3d's is not.
     for (args, part) in [
         (&["--n3", "1", "--dt", "0.00308"][..], "--dt 0.00308: unstable"),
         (&["--sweep"], "--sweep"),
@@ -184,8 +186,8 @@ fn bad_jobs_are_told_what_is_wrong() {
     }
 }
 
-/// What this program does and takes, not what rtm3d does; and where its codec is lossy, that is
-/// said by name.
+/// The help names what cpml3d does and takes, not what rtm3d does. If the codec is lossy, the
+/// output says so and names the codec.
 #[test]
 fn the_program_speaks_of_itself() {
     let help = stdout(&run(cpml3d().arg("--help")));

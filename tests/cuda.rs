@@ -1,12 +1,12 @@
-//! The CUDA backend on the software CUDA driver: every ordering that CUDA allows, every failure it
-//! can report.
+//! The CUDA backend on the software CUDA driver, which runs operations in every order that CUDA
+//! allows: every restored state is right.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{
@@ -20,7 +20,8 @@ use gpuzip::plan::{Plan, Policy};
 use gpuzip::schedule::{Algorithm, Kind, Schedule};
 use gpuzip::session::Session;
 
-/// Bytes of a snapshot: 384 and 264 bytes, each field at a multiple of 256.
+/// Bytes of a snapshot: the fields have 384 and 264 bytes, and each begins at a multiple of 256
+/// bytes.
 const SLOT: u64 = 512 + 512;
 
 fn draw_job(seed: u64) -> Job {
@@ -48,7 +49,8 @@ fn draw_job(seed: u64) -> Job {
     Job { config, steps, devices, shots, streams, stubborn: false }
 }
 
-/// Runs a job on a freshly reset driver and returns the wrong states; nothing may be left behind.
+/// Runs a job on a freshly reset driver and returns the number of wrong states. Fails if an object
+/// of the driver is left over.
 fn emulate(job: &Job, seed: u64, mode: i32) -> usize {
     assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
     let outcome =
@@ -129,8 +131,8 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
     }
 }
 
-/// An application that works in the slots pays no copy within the device, and never sees its memory
-/// change under it.
+/// With zero copy the library copies nothing within the device, and the memory that the application
+/// works in does not change under it.
 #[test]
 fn zero_copy_copies_nothing_within_the_device() {
     if !emu::inside("zero_copy_copies_nothing_within_the_device", &[]) {
@@ -142,7 +144,8 @@ fn zero_copy_copies_nothing_within_the_device() {
         let mut job = Job { devices: 1, shots: 1, streams, ..draw_job(seed) };
         (job.config.policy, job.config.max_in_flight, job.config.zero_copy) =
             (Policy::Clairvoyant, 1 << 20, true);
-        // Memory is given back never, at once, or after some actions.
+        // The application gives the memory of a restored state back never, at once, or after some
+        // actions.
         let (mut draw, chance) = (Draw(seed + 1), [0, 1, 3][seed as usize / 3 % 3]);
         let releases = || chance > 0 && draw.below(chance) == 0;
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
@@ -168,7 +171,8 @@ fn zero_copy_copies_nothing_within_the_device() {
     }
 }
 
-/// Stall of a sweep of zero copy, in virtual time: a step takes 1 ms, a transfer 2.5 ms.
+/// Returns the stall of a shot with zero copy, in seconds of virtual time. A step takes 1 ms, the
+/// upload of a snapshot 2.6 ms.
 fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
     assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
     assert_eq!(emu::bandwidth(4e5, 1e9, 1e12), 0);
@@ -234,8 +238,8 @@ fn memory_given_back_is_filled_while_the_application_computes() {
     }
 }
 
-/// The same application on the real driver: the orderings are those that the hardware makes, the
-/// check of every byte is the same.
+/// The same application on a real driver, where the hardware chooses the order of operations. Every
+/// byte is checked as on the software driver.
 #[test]
 fn on_the_real_driver() {
     if std::env::var_os("GPUZIP_TEST_GPU").is_none() {

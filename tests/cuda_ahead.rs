@@ -1,16 +1,16 @@
 //! How far the host runs ahead of a CUDA device, on the software CUDA driver: never further than
-//! `max_in_flight` actions, and where the device keeps up, without a wait.
+//! `max_in_flight` actions, and without a wait if the device keeps up.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 #[path = "cuda/order.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod order;
 
 use app::{config, host_syncs, ok, MEMORY};
@@ -26,10 +26,10 @@ use gpuzip::session::Session;
 use order::{sites, Roles};
 use std::ptr::null_mut;
 
-/// Room for the actions of the longest run here.
+/// Room, in bytes, for one byte of each action of the longest run here.
 const ACTIONS: usize = 2000;
 
-/// An application whose every action ends with a byte that arrives in page-locked memory.
+/// An application that ends every action with the copy of a byte to page-locked memory, `arrived`.
 struct App {
     streams: Vec<CUstream>,
     turn: usize,
@@ -59,7 +59,7 @@ impl App {
         self.streams[self.turn % self.streams.len()]
     }
 
-    /// The next call is on the next stream, and what follows it.
+    /// Goes on with the next stream, after the work on the current one.
     fn next_stream(&mut self) {
         ok!(cuEventRecord(self.handover, self.stream()));
         self.turn += 1;
@@ -72,9 +72,9 @@ impl App {
         [AppField { field, memory: Some(unsafe { AppMemory::new(self.field as *mut u8, 400) }) }]
     }
 
-    /// Actions before `it` that have not ended.
+    /// Returns how many actions before action `it` have not ended.
     fn unfinished(&self, it: i64) -> usize {
-        // SAFETY: within the allocation; a byte that is written meanwhile is written once.
+        // SAFETY: within the allocation; a byte that a copy writes meanwhile is written once.
         (0..it as usize).filter(|&i| unsafe { self.arrived.add(i).read_volatile() } != 0xee).count()
     }
 }
@@ -93,9 +93,9 @@ impl Drop for App {
     }
 }
 
-/// What a run saw: the most actions that had not ended when one was handed out, it included; the
-/// library's waits of the host; the seconds that it says it waited; the library's events at the
-/// first BACKWARD and at the end.
+/// What a run observed: the most actions that had not ended when an action was handed out, this
+/// action included; how often the library made the host wait; the seconds that the library reports
+/// for these waits; the library's events at the first BACKWARD and at the end.
 #[derive(Debug, Default)]
 struct Ahead {
     most: usize,
@@ -160,9 +160,9 @@ fn job(max_in_flight: u32) -> Config {
     Config { max_in_flight, ..config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant) }
 }
 
-/// However long the stretches without a save or retrieve are, and however late the device: two
-/// snapshots for 60 steps are hundreds of FORWARDs, and the first 40 actions or so have none
-/// between.
+/// However late the device is, and however many actions pass without a save or retrieve: a run of
+/// 60 steps with three snapshots has hundreds of FORWARDs, about 40 of which follow one another
+/// after the first SAVE.
 #[test]
 fn the_host_is_never_further_ahead_than_allowed() {
     if !emu::inside("the_host_is_never_further_ahead_than_allowed", &[]) {
@@ -193,8 +193,8 @@ fn the_host_is_never_further_ahead_than_allowed() {
     }
 }
 
-/// Marks on the stream are not waits: a device that keeps up is never waited for, and their events
-/// are used again.
+/// Marks on the stream do not wait: the host never waits for a device that keeps up, and the
+/// library uses the events of marks again.
 #[test]
 fn a_device_that_keeps_up_is_not_waited_for() {
     if !emu::inside("a_device_that_keeps_up_is_not_waited_for", &[]) {
@@ -209,12 +209,13 @@ fn a_device_that_keeps_up_is_not_waited_for() {
             "no event is made once the run is under way: {ahead:?}"
         );
     }
-    // Nor is one that is late, but may be.
+    // The host does not wait either for a late device if `max_in_flight` allows the device to be
+    // late.
     assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
     assert_eq!(run(&job(1 << 20), 60, 1, 1).syncs, 0);
 }
 
-/// Losing a mark is losing the bound.
+/// Without any one of its marks, the library lets the host run one action too far ahead.
 #[test]
 fn every_mark_is_needed() {
     if !emu::inside("every_mark_is_needed", &[]) {
@@ -240,13 +241,13 @@ fn every_mark_is_needed() {
         .filter(|(_, site)| **site == Some("mark between actions"))
         .map(|(k, _)| k)
         .collect();
-    // Nobody comes back to the last ones.
+    // The run ends before the host would wait for the last three marks.
     marks.truncate(marks.len() - 3);
     assert!(marks.len() > 50 && marks.into_iter().all(|k| lost(k) == 5));
 }
 
-/// `setup` forgets the stream: the application may have destroyed it before it begins another shot,
-/// or before it finalizes.
+/// After `setup` the library does not use the stream of the last call: the application may destroy
+/// the stream before the next shot, or before it finalizes.
 #[test]
 fn between_shots_the_stream_may_go() {
     if !emu::inside("between_shots_the_stream_may_go", &[]) {

@@ -1,12 +1,12 @@
-//! Shots that are measured on the CUDA backend, on the software driver: every restored state is
-//! right, nothing is left behind, and the times are those of the device.
+//! Measured shots on the CUDA backend, on the software driver: every restored state is right,
+//! nothing is left behind, and the times are those of the device.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{config, host_syncs, run_tuned, Draw, Job, Streams};
@@ -16,7 +16,8 @@ use gpuzip::plan::Policy;
 use gpuzip::predict::Profile;
 use gpuzip::schedule::Algorithm;
 
-/// Stages, what kernels work in, slots, the trials' and the application's own.
+/// Bytes of device memory, for staging buffers, working memory of kernels, slots, measurements of
+/// codecs, and the application's fields.
 const MEMORY: u64 = 1 << 22;
 
 fn draw_job(seed: u64) -> Job {
@@ -57,8 +58,8 @@ fn inside(name: &str) -> bool {
         && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
 }
 
-/// The first shot is measured, the second one goes on, and the third one is planned by what was
-/// measured.
+/// The first shot is measured, the second is not, and the third follows a plan by the measured
+/// profile.
 #[test]
 fn shots_that_are_measured_are_right() {
     if !inside("shots_that_are_measured_are_right") {
@@ -109,7 +110,7 @@ fn shots_that_are_measured_are_right() {
     }
 }
 
-/// In virtual time copies take what they take, and so do the steps, which are copies, too.
+/// In virtual time a forward step of the application takes as long as its copies.
 #[test]
 fn times_are_those_of_the_device() {
     if !inside("times_are_those_of_the_device") {
@@ -132,7 +133,8 @@ fn times_are_those_of_the_device() {
     );
     assert_eq!(outcome.unwrap().wrong, 0);
     let profile = measured.unwrap();
-    // A forward step copies a state from the host; the application's poison and looks come with it.
+    // A forward step uploads a state. The measured time also contains the application's other work:
+    // it poisons its fields and copies them out.
     let upload = profile.state_bytes as f64 / profile.h2d_gbs / 1e6;
     assert!(
         profile.forward_ms >= 0.9 * upload && profile.forward_ms < 20.0 * upload,

@@ -1,11 +1,12 @@
-//! Budgets in bytes on the CUDA backend, on the software CUDA driver, which counts what is taken.
+//! Budgets in bytes on the CUDA backend, on the software CUDA driver, which counts the bytes that
+//! are allocated.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
@@ -24,7 +25,8 @@ use std::cell::Cell;
 /// Bytes of a snapshot.
 const SLOT: u64 = 1024;
 
-/// What a run took beside the application's own memory: of the device, of the host.
+/// The most bytes of device memory and of host memory that a run took, without the application's
+/// own memory.
 type Taken = (u64, u64);
 
 fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
@@ -38,7 +40,7 @@ fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
     (result, (peak.peak_device_bytes - device, peak.peak_host_bytes - host))
 }
 
-/// A job whose budgets are any number of bytes; 0 is none.
+/// Draws a job. Each of its two budgets is any number of bytes, or 0 for no budget.
 fn draw(seed: u64) -> Job {
     let mut draw = Draw((seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
     let mut budget = |most: u32| {
@@ -109,7 +111,7 @@ fn budgets_are_kept_to_the_byte() {
     assert!(kept > 2 * refused && refused > 0);
 }
 
-/// Bytes of the device that a job takes where there is enough.
+/// Returns the bytes of device memory that a job takes on a device with enough memory.
 fn planned(job: &Job) -> u64 {
     let plan =
         choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0]
@@ -117,8 +119,8 @@ fn planned(job: &Job) -> u64 {
     (plan.device_slots + if plan.zero_copy { SPARE_SLOTS } else { 0 }) as u64 * SLOT
 }
 
-/// A device that has less than the budget allows: the cache shrinks to what there is, or where that
-/// is too little, an error says so.
+/// If a device has less memory than the budget allows, the cache shrinks to the memory that there
+/// is, or an error says that there is too little.
 #[test]
 fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     if !emu::inside("a_device_with_less_than_the_budget_shrinks_the_cache", &[]) {
@@ -128,7 +130,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     for seed in 0..3000 {
         let job = draw(seed);
         let room = seed % 7 * SLOT + seed % 5;
-        // The application has 384 and 264 bytes there.
+        // The application's fields take 384 and 264 bytes of the device.
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, 384 + 264 + room), 0);
         let (result, (device, host)) = run(&job, seed);
         assert!(
@@ -142,7 +144,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
                 shrunk += u64::from(device < planned(&job));
             }
             Err(error) => {
-                // States without a slot need two in any case.
+                // With zero copy, a session without cache slots still needs memory for two states.
                 let needs_more =
                     error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
                 assert!(
@@ -157,7 +159,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     assert!(runs > refused && shrunk > 300);
 }
 
-/// With a codec, what it works in is of the budget, too.
+/// The working memory of a codec counts toward the budgets, too.
 #[test]
 fn compression_keeps_the_budgets() {
     let images = common::scratch("kernels").display().to_string();
@@ -183,7 +185,8 @@ fn compression_keeps_the_budgets() {
             device_budget == 0 || device <= device_budget,
             "seed {seed}: {device} bytes, {job:?}"
         );
-        // Reports of the codec are page-locked, too: 32 bytes for each of the last 66 snapshots.
+        // The codec's reports are page-locked and outside the budget: 32 bytes for each of the last
+        // 66 snapshots.
         assert!(
             host_budget == 0 || host <= host_budget + 66 * 32,
             "seed {seed}: {host} bytes, {job:?}"
@@ -218,7 +221,8 @@ const METHODS: [Method; 8] = [
     Method::Dct,
 ];
 
-/// Fields of all ranks and types, pairs among them, in memory that is not known yet.
+/// Returns states with fields of one, two and three dimensions, of both types, with and without
+/// pairs of time levels. The fields have no memory yet.
 fn states() -> Vec<Vec<AppField>> {
     let state = |fields: &[([u64; 3], Scalar, Option<u32>)]| {
         let field = |&(n, scalar, previous_of)| AppField {
@@ -238,7 +242,8 @@ fn states() -> Vec<Vec<AppField>> {
     ]
 }
 
-/// What a session takes of the device when it is made, and its slots there.
+/// Returns the bytes of device memory that a new session takes, and the number of slots in its
+/// device cache.
 fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
     assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 30), 0);
     let mut session = Session::new(config.clone(), 20, state)?;
@@ -252,8 +257,8 @@ fn estimated(config: &Config, state: &[AppField]) -> u64 {
     option.sizes.device_bytes(&choice.plans[0])
 }
 
-/// What is estimated is what is taken; a budget of it is enough, and one byte less is not, or is a
-/// slot less.
+/// The estimated bytes are the bytes that a session takes. A budget of these bytes is enough; with
+/// one byte less the session is refused, or has fewer slots.
 #[test]
 fn estimates_are_exact() {
     let images = common::scratch("kernels").display().to_string();
@@ -305,7 +310,8 @@ fn estimates_are_exact() {
                         fewer += 1;
                     }
                 }
-                // All of a budget, if nothing else says how many slots there are.
+                // If only the budget limits the number of slots, the session takes as many slots as
+                // the budget holds, and the estimate is exact.
                 let some = Config { device_budget: bytes + 70_000, cache: 0, ..config };
                 let bytes = estimated(&some, state);
                 assert!(bytes <= some.device_budget);

@@ -1,5 +1,5 @@
-//! Compressed snapshots on the CUDA backend, on the software driver: what every restore gives is
-//! what the host's codec would, whatever the order in which things run, and nothing waits for the
+//! Compressed snapshots on the CUDA backend, on the software driver: every restored state is what
+//! the host's codec gives, in whatever order operations run, and the host never waits for the
 //! device.
 
 #[path = "cuda/app.rs"]
@@ -7,7 +7,7 @@
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "cuda/nvcomp.rs"]
 mod nvcomp;
@@ -20,7 +20,8 @@ use gpuzip::plan::Policy;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::Session;
 
-/// Stages, what kernels work in, slots and the application's own.
+/// Bytes of device memory, for staging buffers, working memory of kernels, slots, and the
+/// application's fields.
 const MEMORY: u64 = 1 << 26;
 
 const METHODS: [Method; 9] = [
@@ -86,7 +87,7 @@ fn every_restore_is_that_of_the_host_codec() {
     }
 }
 
-/// A device that keeps up is never waited for, and what crosses the link is compressed.
+/// The host never waits for a device that keeps up, and compressed bytes cross the link.
 #[test]
 fn steady_state_never_waits() {
     if !inside("steady_state_never_waits") {
@@ -103,7 +104,8 @@ fn steady_state_never_waits() {
     ] {
         let base = app::reference(Policy::Clairvoyant, cache);
         let compression = Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
-        // Room enough that no piece of it is too small.
+        // The host pool is so large that no snapshot is refused because free room lies in small
+        // pieces.
         let job = Job {
             config: Config { compression, compression_factor, host_budget: 1 << 18, ..base.config },
             ..base
@@ -111,10 +113,10 @@ fn steady_state_never_waits() {
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
         let (counters, stats, own) = (emu::counters(), &outcome.stats[0], outcome.own_bytes);
-        // Four when the kernels are loaded and told of the fields, and one at TERMINATE, to be sure
-        // of the last restores.
+        // The host waits four times when the kernels are loaded and told of the fields, and once at
+        // TERMINATE to check the last restores.
         assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
-        // The codec is told of settings, two fields and two groups.
+        // The codec gets tables of its settings, of two fields and of two groups, in bytes.
         let tables = 48 + 2 * 48 + 2 * 24;
         assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes + tables);
         assert!(
@@ -125,7 +127,8 @@ fn steady_state_never_waits() {
     }
 }
 
-/// Whether this is the process with the software driver and this libnvcomp.
+/// Runs the test `name` again in a process with the software driver and with `library` as
+/// libnvcomp. Returns true in that process.
 fn inside_with(name: &str, library: &str) -> bool {
     let kernels = common::scratch("kernels");
     let inside = common::have("c++")
@@ -174,7 +177,7 @@ fn bitcomp_of_a_library_that_lacks_a_function() {
     }
 }
 
-/// When the session is set up, and later.
+/// Calls of Bitcomp fail when the session is set up, and later.
 #[test]
 fn bitcomp_that_fails() {
     if !inside_with("bitcomp_that_fails", &nvcomp::stand_in("whole", "-DWHOLE")) {

@@ -1,12 +1,12 @@
-//! The CUDA backend when things go wrong, on the software CUDA driver: memory that runs out, calls
-//! that fail, pointers and streams of others, drivers that cannot be used.
+//! The CUDA backend when something fails, on the software CUDA driver: memory that runs out, calls
+//! that fail, pointers and streams of other devices or contexts, drivers that cannot be used.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{
@@ -32,7 +32,7 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
         return;
     }
     let job = reference(Policy::Clairvoyant, 6);
-    // A device that holds the application's fields, and 0 to 8 slots of 1024 bytes.
+    // A device with room for the application's fields and for 0 to 7 slots of 1024 bytes.
     for slots in 0..8 {
         assert_eq!(emu::reset(slots, emu::RANDOM, 1, 1024 + slots * 1024), 0);
         let outcome = run(&job, slots, host_syncs).unwrap();
@@ -43,7 +43,8 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
             outcome.stats[0]
         );
     }
-    // Every allocation in turn: the application's four come first.
+    // The library's allocations fail, one in each run. The application's own allocations come
+    // first, two by each function.
     for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostAlloc", 2)] {
         for k in 1..4 {
             assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0);
@@ -53,8 +54,8 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
     }
 }
 
-/// Small jobs that together call all that the library calls: copies, zero copy, several sessions,
-/// several shots, several streams.
+/// Returns small jobs that together call every driver function that the library uses: copies, zero
+/// copy, several sessions, several shots, several streams.
 fn small_jobs() -> Vec<Job> {
     let job = |policy, cache, ahead, streams| {
         let config =
@@ -79,7 +80,8 @@ fn small_jobs() -> Vec<Job> {
     let mut shared = job(Policy::Clairvoyant, 2, 64, Streams::Own);
     (shared.config.algorithm, shared.config.shared_levels) = (Some(Algorithm::StoreAll), true);
     jobs.push(shared);
-    // With a timeline, whose failures are failures of the device or warnings.
+    // Jobs with a timeline: a failed call for the timeline is reported as a failure of the device,
+    // or as a warning.
     for mut traced in [compressed, jobs[3].clone(), jobs[6].clone()] {
         traced.config.trace_out = Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
         jobs.push(traced);
@@ -87,12 +89,12 @@ fn small_jobs() -> Vec<Job> {
     jobs
 }
 
-/// As `emu::inside`, with a folder for compiled kernels.
+/// Runs the test `name` as `emu::inside` does, with a folder for compiled kernels.
 fn inside_with_kernels(name: &str) -> bool {
     emu::inside(name, &[("GPUZIP_CACHE_DIR", &common::scratch("kernels").display().to_string())])
 }
 
-/// Runs a job after `arm`; one of zero copy gives its memory back each second time.
+/// Runs a job, as `run_armed` does. A job with zero copy gives every second acquired state back.
 fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<app::Outcome> {
     if !job.config.zero_copy {
         return run_armed(job, seed, host_syncs, arm);
@@ -105,7 +107,8 @@ fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<app::Outcome> {
     run_zero_copy_armed(job, seed, host_syncs, releases, arm)
 }
 
-/// The functions in the list that src/device/cuda/driver.rs makes of all that the library calls.
+/// Returns the driver functions in the list of src/device/cuda/driver.rs, which names all that the
+/// library calls.
 fn functions_of_the_library() -> BTreeSet<&'static str> {
     let list = include_str!("../src/device/cuda/driver.rs")
         .split("const FUNCTIONS")
@@ -141,8 +144,8 @@ fn the_list_of_functions_is_complete() {
     );
 }
 
-/// What gives something back, or is needed to: what was not given back when it failed, the end of
-/// the context frees.
+/// Functions that release an object, or that a release needs. If one of them fails, the object is
+/// released when its context ends.
 const ENDS: [&str; 7] = [
     "cuMemFree_v2",
     "cuMemFreeHost",
@@ -153,18 +156,19 @@ const ENDS: [&str; 7] = [
     "cuDevicePrimaryCtxRelease_v2",
 ];
 
-/// Ends the contexts that nobody gave back.
+/// Releases the primary contexts that a failed call has left retained.
 fn release_all(devices: i32) {
     for ordinal in 0..devices {
-        // SAFETY: no arguments that are addresses.
+        // SAFETY: no argument is an address.
         while unsafe { cudarc::driver::sys::cuDevicePrimaryCtxRelease_v2(ordinal) }
             == CUresult::CUDA_SUCCESS
         {}
     }
 }
 
-/// Checks what became of an attempt in which something failed: a failure of the application's own,
-/// right states, or an error of the library. Whether it is that.
+/// Checks the outcome of an attempt in which a call failed: right states, a panic of the
+/// application if its own call failed, or an error of the library. Returns whether it is an error
+/// of the library.
 fn is_reported(
     result: std::thread::Result<Result<app::Outcome>>,
     what: impl Fn() -> String,
@@ -181,9 +185,11 @@ fn is_reported(
     false
 }
 
-/// Whatever call fails, the library answers with an error, the process lives, nothing is left
-/// behind, and an application that calls again and goes on gets the right states or another error.
-/// That is so for every single call of some jobs, and if every call fails from it on.
+/// Whatever driver call fails, the library returns an error, the process survives, and no object is
+/// left over. An application that calls again and goes on gets the right states or another error.
+///
+/// The test makes every single call of some jobs fail, and in other runs every call from the k-th
+/// on.
 #[test]
 fn any_call_may_fail() {
     if !inside_with_kernels("any_call_may_fail") {
@@ -199,15 +205,16 @@ fn any_call_may_fail() {
             let mut hits = 0;
             let ways =
                 [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
-            // Every run with kernels loads them: without the long tests, one way.
+            // Loading kernels takes long, so that the short test tries only one way of failing with
+            // them.
             let has_kernels =
                 job.config.compression.method != Method::None || job.config.shared_levels;
             let ways = if !has_kernels || steps > 6 { &ways[..] } else { &ways[..1] };
             for &(stubborn, code, from_on) in ways {
                 let job = Job { stubborn, steps, ..job.clone() };
                 assert_eq!(emu::reset(k, mode, job.devices, MEMORY), 0);
-                // From when the application has all it needs, these are the library's calls, and
-                // those of the application's actions.
+                // Calls count from the moment at which the application has allocated its memory, so
+                // that they are calls of the library or of the application's actions.
                 let at = if from_on { -(k as i64) } else { k as i64 };
                 let result =
                     std::panic::catch_unwind(|| attempt(&job, k, || emu::fail("*", at, code)));
@@ -235,8 +242,9 @@ fn any_call_may_fail() {
     assert!(missing.iter().all(|name| SELDOM.contains(name)), "{missing:?}");
 }
 
-/// Called once in a process, or for a list of the devices, or for default budgets, or to ask about
-/// a stream of another context, or when something else has failed.
+/// Functions that are called once in a process, for a list of the devices, for default budgets, for
+/// a stream of another context, or after another call has failed. `any_call_may_fail` need not
+/// reach them; the next test makes them fail.
 const SELDOM: [&str; 7] = [
     "cuInit",
     "cuDriverGetVersion",
@@ -261,7 +269,7 @@ fn what_is_called_seldom_may_fail() {
             "{error}"
         );
     }
-    // No failure is for ever.
+    // A failed start of CUDA does not last: the next call tries again.
     refused("cuDriverGetVersion", || gpuzip::device::CudaDevice::new(0));
     refused("cuInit", || gpuzip::device::CudaDevice::new(0));
     for function in ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2"] {
@@ -269,7 +277,7 @@ fn what_is_called_seldom_may_fail() {
     }
     refused("cuMemGetInfo_v2", || gpuzip::device::cuda::free_memory(0));
     assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
-    // A newer driver may have errors that nobody knows here.
+    // A newer driver may return errors without a known name.
     emu::fail("cuDeviceGetCount", 1, 123_456);
     assert_eq!(
         gpuzip::device::CudaDevice::new(0).err().unwrap().message,
@@ -288,8 +296,8 @@ fn what_is_called_seldom_may_fail() {
     refused("cuCtxGetDevice", || session.save(0, &fields, Stream(null_mut())));
 }
 
-/// A copy that fails as it runs is a sticky error: every later call says so, and the session can be
-/// dropped.
+/// A copy that fails while it runs is a sticky error: every later call reports the error, and the
+/// session can be dropped.
 #[test]
 fn a_sticky_error_is_reported_from_then_on() {
     if !inside_with_kernels("a_sticky_error_is_reported_from_then_on") {
@@ -311,7 +319,7 @@ fn a_sticky_error_is_reported_from_then_on() {
     assert!(reported > 50, "{reported}");
 }
 
-/// A session on the host backend, from beginning to end.
+/// Runs a session on the host backend from its first action to its last.
 fn host_session_works() {
     let mut state = vec![7u8; 400];
     let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
@@ -335,7 +343,8 @@ fn host_session_works() {
     }
 }
 
-/// Without a usable driver the CUDA backend says what is missing, and the host backend works.
+/// Checks that the CUDA backend, without a usable driver, fails with a text that contains `part`,
+/// and that the host backend works.
 fn cuda_is_refused_with(part: &str) {
     let error = gpuzip::device::CudaDevice::new(0).err().expect("no usable driver");
     assert!(error.message.contains(part), "{error}");
@@ -435,7 +444,7 @@ fn pointers_are_checked() {
     let error = save(&mut on_host, device[0] as *mut u8).unwrap_err();
     assert!(error.message.contains("memory of CUDA device 0"), "{error}");
     save(&mut on_host, pinned.cast()).unwrap();
-    // Without a word on the backend, and fields that come later, the first save decides.
+    // If neither the configuration nor the fields at init name the backend, the first save decides.
     let mut late = session(base.clone(), &[AppField { field, memory: None }]).unwrap();
     save(&mut late, device[1] as *mut u8).unwrap();
     let error = session(Config { device: Some(0), ..base.clone() }, &[at(device[1] as *mut u8)])
@@ -448,8 +457,8 @@ fn pointers_are_checked() {
     assert!(error.message.contains("CUDA device 7"), "{error}");
 }
 
-/// Without a codec, fields of all types are bytes to copy; kernels know neither gaps nor types that
-/// are stored as they are.
+/// Copies of snapshots accept every type without gaps. Fields with gaps are refused on a GPU, and
+/// so are codecs for types that have no kernels.
 #[test]
 fn gaps_and_types_without_kernels_are_refused() {
     if !emu::inside("gaps_and_types_without_kernels_are_refused", &[]) {
@@ -467,8 +476,8 @@ fn gaps_and_types_without_kernels_are_refused() {
             let rows = Rows::of(&field, pitch2, 0).unwrap();
             AppField {
                 field,
-                // SAFETY: device memory that lives to the end of the test, and has room for such rows
-                // of every type.
+                // SAFETY: device memory that lives to the end of the test, with room for rows of
+                // every type.
                 memory: Some(unsafe { AppMemory::in_rows(address as *mut u8, rows) }),
             }
         };
@@ -496,8 +505,8 @@ fn gaps_and_types_without_kernels_are_refused() {
     }
 }
 
-/// The drop-in headers keep GPUZIP 2.x's promise: what Save was given may be overwritten on any
-/// stream once it returns.
+/// The drop-in headers keep GPUZIP 2.x's promise: once Save returns, the application may overwrite
+/// the saved memory on any stream.
 #[test]
 fn the_drop_in_headers_are_host_synchronous() {
     if !common::have("c++") {
@@ -529,14 +538,15 @@ fn the_drop_in_headers_are_host_synchronous() {
     assert_eq!(run(0, "compressors"), "4\n", "compressing device memory");
 }
 
-/// The field that the following tests use, somewhere.
+/// Returns the field that the following tests use, at this address.
 fn field_at(address: u64) -> [AppField; 1] {
     let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
     // SAFETY: memory of 400 bytes that lives as long as the test.
     [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 400) }) }]
 }
 
-/// 400 bytes of device memory, in device 0's primary context, which is current then.
+/// Makes the primary context of device 0 current and returns the address of 400 bytes of device
+/// memory in it.
 fn device_memory() -> u64 {
     let (mut context, mut address) = (null_mut(), 0);
     ok!(cuInit(0));
@@ -546,14 +556,15 @@ fn device_memory() -> u64 {
     address
 }
 
-/// A session on these fields, at its first SAVE.
+/// Returns a session on these fields whose current action is the first SAVE.
 fn at_first_save(config: Config, fields: &[AppField]) -> Result<Session> {
     let mut session = Session::new(config, 9, fields)?;
     session.get_action()?;
     Ok(session)
 }
 
-/// Device memory is never taken for host memory because the driver could not be asked.
+/// If the driver is too old to say what kind of memory a pointer refers to, the session fails: it
+/// does not take device memory for host memory.
 #[test]
 fn device_memory_under_an_old_driver_is_an_error() {
     if emu::inside(
@@ -578,7 +589,8 @@ fn a_pointer_query_that_fails_is_an_error() {
     }
 }
 
-/// NULL is the default stream of the current context; gpuzip's is the primary one.
+/// NULL is the default stream of the current context, but gpuzip works in the primary context: in
+/// another context NULL is refused.
 #[test]
 fn streams_of_other_contexts_are_refused() {
     if !emu::inside("streams_of_other_contexts_are_refused", &[]) {
@@ -598,8 +610,8 @@ fn streams_of_other_contexts_are_refused() {
     session.save(0, &fields, Stream(null_mut())).unwrap();
 }
 
-/// The per-thread default stream is another one in every thread, under one handle: the second has
-/// to wait for the first all the same.
+/// The per-thread default stream has one handle in all threads and is a different stream in each
+/// thread. Calls on the stream of one thread wait for the calls on the stream of the other.
 #[test]
 fn the_per_thread_stream_of_two_threads_is_ordered() {
     if !emu::inside("the_per_thread_stream_of_two_threads_is_ordered", &[]) {
@@ -631,7 +643,7 @@ fn the_per_thread_stream_of_two_threads_is_ordered() {
         })
         .join()
         .unwrap();
-        // SAFETY: as above; the copy is done.
+        // SAFETY: within the allocation; the copy is done.
         let found = unsafe { std::slice::from_raw_parts((bytes + 400) as *const u8, 400) };
         assert!(found.iter().all(|&byte| byte == 7), "seed {seed}");
         ok!(cuStreamSynchronize(stream().0.cast()));
@@ -644,7 +656,8 @@ fn the_per_thread_stream_of_two_threads_is_ordered() {
     }
 }
 
-/// What a CUDA-aware MPI does to a host code: libcuda is there, and nobody has initialised it.
+/// A session on the host backend does not initialise CUDA, even if libcuda is loaded, for example
+/// by a CUDA-aware MPI.
 #[test]
 fn host_codes_do_not_initialise_cuda() {
     if !emu::inside("host_codes_do_not_initialise_cuda", &[]) {
@@ -660,7 +673,7 @@ fn a_forked_child_calls_no_driver() {
     if !emu::inside("a_forked_child_calls_no_driver", &[]) {
         return;
     }
-    // A start of CUDA that failed leaves nothing that a child could not use.
+    // After a failed start of CUDA, a forked child can start CUDA.
     emu::fail("cuInit", 1, 719);
     assert_eq!(gpuzip::device::cuda::devices().unwrap_err().code, Code::Device);
     assert_eq!(
@@ -679,23 +692,24 @@ fn a_forked_child_calls_no_driver() {
     assert_eq!(status_of_child(in_child), 0);
 }
 
-/// The status with which a forked child ends: 0 if `body` is true there.
+/// Runs `body` in a forked child and returns the status with which the child ends: 0 if `body` is
+/// true.
 fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child makes no use of other threads' state; it ends by _exit.
+    // SAFETY: the child uses no state of other threads and ends by _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let right = body();
-        // SAFETY: ends this process.
+        // SAFETY: _exit only ends the process.
         unsafe { libc::_exit(i32::from(!right)) };
     }
     let mut status = -1;
-    // SAFETY: the child is ours.
+    // SAFETY: `child` is a child of this process, and `status` is live.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     status
 }
 
-/// A check that fails at TERMINATE is told there, and the end of the session does not tell it
-/// again.
+/// An error at the end of a shot is reported once, by TERMINATE or by the end of the session, and
+/// not again by a later call.
 #[test]
 fn a_failure_at_the_end_of_a_shot_is_told_once() {
     if !emu::inside("a_failure_at_the_end_of_a_shot_is_told_once", &[]) {
@@ -731,7 +745,7 @@ fn a_failure_at_the_end_of_a_shot_is_told_once() {
     }
 }
 
-/// A call that failed half-way ends the shot; setup begins another one, which is whole.
+/// A call that fails half-way ends the shot. After `setup` the next shot is complete and right.
 #[test]
 fn setup_recovers_from_a_failed_call() {
     if !emu::inside("setup_recovers_from_a_failed_call", &[]) {

@@ -1,12 +1,12 @@
-//! An application with kernels of its own, compiled by NVRTC: every state depends on every bit of
-//! the one before, so that a wrong restore is seen in all that follows. On the software driver the
-//! compiler is the machine's C++ compiler, and a thread is a fibre.
+//! An application with a kernel of its own, compiled by NVRTC. Every state depends on every bit of
+//! the state before, so that all later states show a wrong restore. On the software driver, NVRTC
+//! is the machine's C++ compiler, and a thread of a kernel is a fibre.
 
 #[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/app.rs"]
 mod app;
 mod common;
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 
@@ -24,7 +24,8 @@ use std::ptr::null_mut;
 const N: usize = 96;
 const STEPS: u32 = 20;
 
-/// next = f(state, left neighbour), by way of shared memory.
+/// Computes each value of the next state from the value and its left neighbour, through shared
+/// memory.
 const SOURCE: &str = r#"
 extern "C" __global__ void forward(unsigned *u)
 {
@@ -43,8 +44,8 @@ fn forward(state: &[u32]) -> Vec<u32> {
     (0..N).map(next).collect()
 }
 
-/// Runs a sweep whose FORWARDs are kernel launches, and counts the BACKWARDs that found a wrong
-/// state.
+/// Runs a shot whose FORWARDs are kernel launches. Returns the number of BACKWARDs that found a
+/// wrong state.
 fn sweep(image: &CString, cache: u32, policy: Policy) -> usize {
     let (mut context, mut module, mut function): (_, CUmodule, CUfunction) =
         (null_mut(), null_mut(), null_mut());

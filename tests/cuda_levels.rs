@@ -1,16 +1,16 @@
-//! Shared time levels on the CUDA backend, on the software driver: every restored state is whole
-//! and right, whatever the order in which things run; nothing waits for the device; and levels that
-//! are not each other's end the shot.
+//! Shared time levels on the CUDA backend, on the software driver: every restored state is right in
+//! all fields, in whatever order operations run; the host never waits for the device during a shot;
+//! and a shot ends with an error if a previous time level differs from the state before.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "cuda/order.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod order;
 
 use app::{config, host_syncs, run, run_armed, Draw, Job, Streams, MEMORY};
@@ -82,8 +82,8 @@ fn every_restore_is_whole() {
     }
 }
 
-/// A device that keeps up is never waited for, and a shared level is neither stored nor moved
-/// twice.
+/// The host never waits for a device that keeps up, and a shared time level is neither stored nor
+/// moved twice.
 #[test]
 fn steady_state_never_waits() {
     if !inside("steady_state_never_waits") {
@@ -93,12 +93,13 @@ fn steady_state_never_waits() {
         let job = job(Algorithm::StoreAll, 0, cache, 30, Streams::Own);
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
-        // The kernel is loaded and its memory cleared; at TERMINATE the last call is awaited, and
-        // the verdict fetched into ordinary memory.
+        // The host waits while the kernel is loaded and its memory is cleared. At TERMINATE the
+        // host waits for the last call and fetches the verdict of the comparisons into ordinary
+        // memory.
         assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
-        // 384 and 264 bytes at multiples of 256, and checksums. The first state has its past, and
-        // so has one that is the first in the cache of those that stay there; with one slot
-        // every state is.
+        // The fields of a state take 384 and 264 bytes, each rounded up to a multiple of 256, and
+        // 256 bytes of checksums. A previous time level is stored with the first state and with the
+        // first of the states that stay in the cache; with one slot, with every state.
         let (own, past, stats) = (512 + 512 + 256, 512, &outcome.stats[0]);
         let previous_levels = (stats.stored_bytes - stats.saves * own) / past;
         assert!(
@@ -109,8 +110,8 @@ fn steady_state_never_waits() {
     }
 }
 
-/// A state whose past is not what the state before was: the shot ends with an error that names it,
-/// and the next one is right.
+/// If the previous time level of a state differs from the state before, the shot ends with an error
+/// that names the state, and the next shot is right.
 #[test]
 fn levels_that_are_not_each_others_end_the_shot() {
     if !inside("levels_that_are_not_each_others_end_the_shot") {
@@ -122,8 +123,8 @@ fn levels_that_are_not_each_others_end_the_shot() {
             app::SPOILED.store(spoiled, Ordering::Relaxed);
             assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0);
             match run(&job, seed, host_syncs) {
-                // One slot, and a state that is reversed before the next one is saved: it has its
-                // past to itself.
+                // With one slot, a state that is reversed before the next one is saved has its
+                // previous time level stored with it, so that no comparison is made.
                 Ok(outcome) => assert_eq!((outcome.wrong, cache, spoiled), (0, 1, 10)),
                 Err(error) => {
                     let named = error.message.contains(&format!("field 1 of state {spoiled} "));
@@ -137,7 +138,8 @@ fn levels_that_are_not_each_others_end_the_shot() {
     }
 }
 
-/// What is taken is within the budgets, to the byte, with all that comparing levels takes.
+/// The bytes that a session takes stay within the budgets, with all memory that the comparison of
+/// time levels takes, and the statistics give these bytes exactly.
 #[test]
 fn budgets_are_kept() {
     if !inside("budgets_are_kept") {
@@ -190,8 +192,8 @@ fn budgets_are_kept() {
     assert!(kept > 2 * refused && refused > 0, "{kept} runs, {refused} refused");
 }
 
-/// Every wait and every record that is lost is seen under some seed, or proved to be implied by the
-/// others.
+/// If a wait or a record is lost, some seed shows a wrong state, or the remaining waits and records
+/// are proved to imply the lost one.
 #[test]
 fn every_wait_and_every_record_is_needed_or_implied() {
     if !inside("every_wait_and_every_record_is_needed_or_implied") {

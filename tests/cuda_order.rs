@@ -1,13 +1,13 @@
-//! The mutation check of the CUDA backend, on the software CUDA driver: every wait and every record
-//! is there because states go wrong without it, or because it makes sure what something else makes
-//! sure already, which is proved.
+//! The mutation check of the CUDA backend, on the software CUDA driver. Every wait and every record
+//! has a reason: without this wait or record states are wrong, or the other waits and records are
+//! proved to imply it.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "cuda/order.rs"]
 mod order;
@@ -28,23 +28,24 @@ use gpuzip::session::estimate;
 use order::{races, sites, Kernels, Roles, Sites, OF_COMPRESSED, OF_RAW, RECORDS, WAITS};
 use std::collections::BTreeMap;
 
-/// Random traces among the jobs.
+/// Number of random traces among the jobs.
 const TRACES: u64 = 8;
-/// Runs that every instance is lost in; and those in which a wrong state must come where the order
-/// is lost.
+/// Number of runs, without the wait or record in question, in which races are looked for.
 const LOOKS: u64 = 10;
+/// Number of runs in one of which a wrong state must appear if an order that matters is lost.
 const HUNT: u64 = 4000;
-/// A job that copies, or one of zero copy that gives its memory back at one of so many actions; 0:
-/// never.
+/// A job that copies if `zero_copy` is `None`. With `Some(n)` a job with zero copy, which gives
+/// acquired memory back with probability 1 / n after each action, or never if n is 0.
 struct Case {
     job: Job,
     zero_copy: Option<u32>,
 }
 
-/// Memory for jobs with a codec: stages, and what kernels work in.
+/// Bytes of device memory for jobs with a codec: staging buffers and working memory of kernels.
 const ROOMY: u64 = 1 << 26;
 
-/// What a run asked for, and who is who in it.
+/// The number of wrong states of a run, the history of its driver calls, the roles of its events,
+/// and its races.
 struct Trial {
     wrong: usize,
     history: Vec<Entry>,
@@ -57,7 +58,7 @@ impl Case {
         self.job.config.compression.method != Method::None
     }
 
-    /// What is known of its kernels.
+    /// Returns what is known of the kernels of the codec; `None` without a codec.
     fn kernels(&self) -> Option<Kernels> {
         let (settings, layout) =
             (&self.job.config.compression, Layout::new(app::shapes()).unwrap());
@@ -69,7 +70,7 @@ impl Case {
         })
     }
 
-    /// The slots of its plan, on the device and on the host.
+    /// Returns the numbers of device slots and host slots of the job's plan.
     fn slots(&self) -> [u32; 2] {
         let config = Config { backend: Backend::Cuda, device: Some(0), ..self.job.config.clone() };
         let fields: Vec<AppField> =
@@ -78,7 +79,8 @@ impl Case {
         [plan.device_slots, plan.host_slots]
     }
 
-    /// Runs it with the k-th call of this kind lost, and looks for races if there is reason to.
+    /// Runs the job with call number `lost.1` of the kind `lost.0` lost. Looks for races if `looks`
+    /// is set or a state is wrong.
     fn try_without(
         &self,
         seed: u64,
@@ -94,7 +96,7 @@ impl Case {
         Ok(Trial { wrong: outcome.wrong, history, roles, races })
     }
 
-    /// Runs it after `arm`, with a history.
+    /// Runs the job with a history of the driver calls. `arm` is called before the library is.
     fn run(&self, seed: u64, mode: i32, arm: impl FnOnce()) -> Result<Outcome> {
         assert_eq!(emu::reset(seed, mode, 1, if self.compresses() { ROOMY } else { MEMORY }), 0);
         let arm = || {
@@ -102,8 +104,9 @@ impl Case {
             arm();
         };
         match self.zero_copy {
-            // The states decide the sizes of compressed snapshots, and these what lies where: the
-            // same wherever races are looked for, and in some of the others.
+            // The states decide the sizes of compressed snapshots, and the sizes decide where
+            // snapshots lie. The states are the same in all runs in which races are looked for, and
+            // in half of the others.
             None => run_armed(
                 &self.job,
                 if self.compresses() && (seed < LOOKS || seed % 2 == 0) { 1 } else { seed },
@@ -128,8 +131,8 @@ fn mode(seed: u64) -> i32 {
     [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
 }
 
-/// A recorded schedule whose snapshots die in no order of a stack: what a wait is for may depend on
-/// that.
+/// Returns a recorded schedule whose snapshots are not freed in the order of a stack, as Revolve
+/// frees them: some waits matter only then.
 fn trace_of(seed: u64) -> String {
     let (mut draw, n) = (Draw(seed * 77 + 5), 10);
     let mut text = String::from("0 SAVE\n");
@@ -195,8 +198,8 @@ fn cases() -> Vec<Case> {
         });
     }
     let folder = common::tempdir("cuda-traces");
-    // With lru and two slots, state 2 is fetched after the restore of 0, when its download may have
-    // just begun.
+    // With LRU and two slots, state 2 is fetched after the RESTORE of state 0, when the download of
+    // state 2 may have just begun.
     let early = "0 SAVE\n1 FORWARD\n1 SAVE\n2 FORWARD\n2 SAVE\n3 FORWARD\n4 FORWARD\n5 FORWARD\n5 BACKWARD\n0 RESTORE\n1 FORWARD\n\
                  2 FORWARD\n3 FORWARD\n3 SAVE\n4 FORWARD\n4 BACKWARD\n3 RESTORE\n3 BACKWARD\n2 RESTORE\n2 BACKWARD\n1 RESTORE\n\
                  1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
@@ -229,14 +232,14 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// What losing an instance does.
+/// What the loss of one wait or record does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Loss {
     /// Wrong states or an error.
     Seen,
-    /// Nothing: all that matters is in the same order without it.
+    /// No wrong state: the remaining waits and records order everything that matters.
     Implied,
-    /// Some order is lost, and no state was ever wrong.
+    /// Operations that matter are in no order any more, and yet no state was wrong in any run.
     Unexplained,
 }
 
@@ -264,7 +267,8 @@ fn loss(case: &Case, slots: [u32; 2], kernels: Option<&Kernels>, kind: &str, k: 
 
 type Found = BTreeMap<(&'static str, &'static str), BTreeMap<Loss, usize>>;
 
-/// What losing each wait and each record of the library does in these cases.
+/// Returns, for each site of a wait or record in the library, what the loss of each of its calls in
+/// these cases does.
 fn losses(cases: Vec<Case>) -> Found {
     let mut found = Found::new();
     for case in cases {
@@ -277,7 +281,7 @@ fn losses(cases: Vec<Case>) -> Found {
         }
         for (kind, sites) in [("wait", of.waits), ("record", of.records)] {
             for (k, site) in (1..).zip(sites) {
-                // The application's own have none.
+                // The application's own waits and records have no site.
                 let Some(site) = site else { continue };
                 let loss = loss(&case, slots, kernels.as_ref(), kind, k);
                 assert_ne!(loss, Loss::Unexplained, "{kind} {k}, {site}, of {:?}", case.job);
@@ -289,9 +293,9 @@ fn losses(cases: Vec<Case>) -> Found {
     found
 }
 
-/// For every line of the source that waits or records, losing one of its calls is seen under some
-/// seed; and every single one of these calls in a set of jobs is seen, too, or proved to be implied
-/// by the others.
+/// For every line of the source that waits or records, some seed shows the loss of one of its
+/// calls. For every single call in a set of jobs, some seed shows its loss, or the others are
+/// proved to imply it.
 #[test]
 fn every_wait_and_every_record_is_needed_or_implied() {
     if !emu::inside("every_wait_and_every_record_is_needed_or_implied", &[]) {
@@ -300,16 +304,17 @@ fn every_wait_and_every_record_is_needed_or_implied() {
     check(&losses(cases()), &OF_COMPRESSED, &[]);
 }
 
-/// The same with a codec, whose kernels make snapshots in stages and read them there or in the
-/// cache.
+/// Checks the waits and records of sessions with a codec, whose kernels make snapshots in staging
+/// buffers and read snapshots in staging buffers or in the cache.
 #[test]
 fn with_a_codec_too() {
     let images = common::scratch("kernels").display().to_string();
     if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
         return;
     }
-    // The application orders its streams here, sizes are few, and restores fewer than reports have
-    // places: in these jobs all of these say what others say already.
+    // In these jobs, the application orders its streams, snapshots have few different sizes, and
+    // there are fewer restores than places for reports. Therefore other waits and records imply
+    // those of the following sites.
     let implied = [
         ("wait", "upload: until what was there was downloaded"),
         ("wait", "upload: until the snapshot is on the host"),
@@ -322,16 +327,17 @@ fn with_a_codec_too() {
     check(&losses(compressed_cases()), &OF_RAW, &implied);
 }
 
-/// Losing a call of each site but `others` is seen, unless it is `implied`.
+/// Checks that the loss of some call of each site, except the sites in `others`, is seen, and that
+/// no loss of a call of a site in `implied` is.
 fn check(found: &Found, others: &[(&str, &str)], implied: &[(&str, &str)]) {
     let all = WAITS
         .iter()
         .map(|site| ("wait", *site))
         .chain(RECORDS.iter().map(|site| ("record", *site)));
     for site in all.filter(|site| !others.contains(site)) {
-        // On one stream the wait for the call before is a matter of course, but handles do not tell
-        // one stream from another. Marks are for the host alone; see the tests of how far
-        // it runs ahead.
+        // If both calls are on one stream, the order of the stream implies the wait for the call
+        // before, but equal handles need not be the same stream. Marks are for the host alone;
+        // tests/cuda_ahead.rs tests them.
         let for_others =
             [("wait", "call: until the call before"), ("record", "mark between actions")]
                 .contains(&site);
@@ -340,7 +346,8 @@ fn check(found: &Found, others: &[(&str, &str)], implied: &[(&str, &str)]) {
     }
 }
 
-/// The names above are those of the lines that there are.
+/// The numbers of names in `WAITS` and `RECORDS` fit the numbers of lines in the source that wait
+/// and record.
 #[test]
 fn no_line_is_forgotten() {
     let tier = [
@@ -353,13 +360,14 @@ fn no_line_is_forgotten() {
     let cuda =
         [include_str!("../src/device/cuda/mod.rs"), include_str!("../src/device/cuda/marks.rs")]
             .concat();
-    // `Device::wait` and `Device::record` are the driver's calls behind those of the tiers; one
-    // line waits for two reasons, and for the slot that is restored, two do.
+    // One call of each driver function is in `Device::wait` or `Device::record`, which the tiers
+    // call. One line has two names because it waits for two reasons, and two lines that wait for
+    // the slot of a restore share one name.
     assert_eq!(
         tier.matches("device.wait(").count() + cuda.matches("cuStreamWaitEvent(").count() - 1,
         WAITS.len()
     );
-    // The begin of a call is recorded with all that is timed.
+    // timers.rs records the begin of a call, like the begin of all timed work.
     assert_eq!(
         include_str!("../src/device/cuda/timers.rs").matches("cuEventRecord(pair.begin").count(),
         1

@@ -1,13 +1,13 @@
-//! Timelines of runs on the CUDA backend, on the software driver: every action in them, sums and
-//! counts those of statistics and plan, without a wait before TERMINATE; and in virtual time, to
-//! the microsecond.
+//! Timelines of runs on the CUDA backend, on the software driver: a timeline has every action, its
+//! sums and counts are those of the statistics and of the plan, and the host waits for the timeline
+//! only at TERMINATE. In virtual time the spans are right to the microsecond.
 
 #[path = "cuda/app.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // As above.
+#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "timeline/reading.rs"]
 mod reading;
@@ -95,7 +95,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
     }
 }
 
-/// However many actions there are, only TERMINATE waits.
+/// However many actions a shot has, the host waits for the timeline only at TERMINATE.
 #[test]
 fn only_the_end_of_a_shot_waits() {
     if !emu::inside("only_the_end_of_a_shot_waits", &[]) {
@@ -112,13 +112,13 @@ fn only_the_end_of_a_shot_waits() {
     assert!(waits.iter().all(|&count| count <= 6), "{waits:?}");
 }
 
-/// Seconds of a step, and of a transfer of a state.
+/// Seconds of a time step, and of the transfer of a state.
 const STEP: f64 = 1e-3;
 const TRANSFER: f64 = 2.5e-3;
 const VALUES: u64 = 1000;
 
-/// A sweep in virtual time, with steps of `STEP`; some of which the host only asks for when they
-/// are over.
+/// Runs a shot in virtual time, with time steps of `STEP` seconds, and returns its timeline and its
+/// statistics.
 fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats) {
     assert_eq!(
         emu::bandwidth(VALUES as f64 * 4.0 / TRANSFER, VALUES as f64 * 4.0 / TRANSFER, 1e12),
@@ -164,8 +164,8 @@ fn close(a: f64, b: f64, tolerance: f64) {
     assert!((a - b).abs() <= tolerance, "{a} and {b}");
 }
 
-/// Spans are where virtual time has them: steps take their time, transfers theirs, and the stream
-/// is never idle.
+/// Spans are those of virtual time: steps and transfers take their configured times, and the stream
+/// of the application computes or waits all the time.
 #[test]
 fn spans_are_those_of_virtual_time() {
     if !emu::inside("spans_are_those_of_virtual_time", &[]) {
@@ -184,8 +184,8 @@ fn spans_are_those_of_virtual_time() {
         }
         for row in ["h2d", "d2h", "h2d on the stream", "d2h on the stream"] {
             for span in shot.row(row) {
-                // One that another one goes before waits for the engine, on the application's
-                // stream too.
+                // A transfer may wait for the copy engine while another transfer uses it, on the
+                // application's stream too.
                 assert!(
                     span.length / 1e6 >= TRANSFER * 0.999 && span.length / 1e6 <= 2.1 * TRANSFER,
                     "{span:?}"
@@ -200,7 +200,7 @@ fn spans_are_those_of_virtual_time() {
     }
 }
 
-/// Compression on a GPU takes what its kernels take, with a timeline and without.
+/// Compression on a GPU takes the time of its kernels, in the statistics as in the timeline.
 #[test]
 fn compression_is_timed() {
     if !common::have("c++")
@@ -230,7 +230,7 @@ fn compression_is_timed() {
     assert_eq!(emu::launch(0.0), 0);
     println!("kernels of a save and of a restore: {per:?}");
     close(per[0].0 + per[0].1, 0.0, 1e-2);
-    // A whole number of kernels, the same for every snapshot.
+    // Every snapshot takes the same whole number of kernels.
     close(per[1].0, per[1].0.round(), 1e-2);
     close(per[1].1, per[1].1.round(), 1e-2);
     assert!(per[1].0 >= 4.0 && per[1].1 >= 4.0, "{per:?}");

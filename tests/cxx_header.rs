@@ -1,5 +1,5 @@
-//! `include/gpuzip.hpp`: every compiler and standard takes it, it covers the ABI, and a program
-//! that uses all of it is clean.
+//! `include/gpuzip.hpp`: every compiler accepts the header with every standard, the header covers
+//! the ABI, and a program that uses all of the header is clean under sanitizers and valgrind.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn it_covers_the_abi() {
     let (c, cxx) = (header("gpuzip.h"), header("gpuzip.hpp"));
     let calls =
         c.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
-    // What needs nothing of C++.
+    // C++ programs call these two functions as C programs do.
     let left = ["gpuzip_set_log_level", "gpuzip_set_log_callback"];
     for call in calls.filter(|call| !left.contains(call)) {
         assert!(

@@ -1,5 +1,5 @@
-//! What a session does whose configuration sets neither budgets nor snapshots, and which backend's
-//! costs it plans with.
+//! Sessions whose configuration sets neither budgets nor a number of snapshots, and the backend
+//! whose costs a session plans with.
 
 mod common;
 #[path = "cuda/emu.rs"]
@@ -21,7 +21,7 @@ fn config() -> Config {
     Config { default_budgets: true, ..Config::default() }
 }
 
-/// A state of so many FP64 values.
+/// Returns a state of one field with this many FP64 values, without memory.
 fn state(values: u64) -> AppField {
     AppField {
         field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None },
@@ -29,8 +29,8 @@ fn state(values: u64) -> AppField {
     }
 }
 
-/// Runs a shot in host memory and returns its forward steps and the bytes that it took of the
-/// device and of the host.
+/// Runs a shot on fields in host memory. Returns the number of forward steps and the most bytes
+/// that the session took of device memory and of host memory.
 fn shot(config: Config, values: u64) -> (u64, u64, u64) {
     let field = state(values);
     let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
@@ -56,7 +56,8 @@ fn shot(config: Config, values: u64) -> (u64, u64, u64) {
     (stats.forward_steps, stats.peak_device_bytes, stats.peak_host_bytes)
 }
 
-/// This test program again, as one test in a process of its own, behind `prepare` in a shell.
+/// Runs one test of this program in a process of its own, after the shell commands in `prepare`.
+/// Returns the output of the process.
 fn child(test: &str, prepare: &str, variables: &[(&str, &str)]) -> String {
     let command = format!("{prepare} exec \"$0\" {test} --exact --nocapture --test-threads=1");
     let program = std::env::current_exe().unwrap();
@@ -73,8 +74,8 @@ fn is_child() -> bool {
     std::env::var_os("GPUZIP_TEST_CHILD").is_some()
 }
 
-/// Every state is kept where they all fit: no step is computed twice, and no more is taken than
-/// they need.
+/// If all states fit into memory, the session keeps every state, computes no step twice, and takes
+/// no more memory than the states need.
 #[test]
 fn memory_that_is_there_is_used() {
     let config = Config { backend: Backend::Host, ..config() };
@@ -89,7 +90,8 @@ fn memory_that_is_there_is_used() {
     );
 }
 
-/// What is set is not touched, and without `default_budgets` nothing is taken.
+/// Values that the configuration sets are not changed. Without `default_budgets` the library sets
+/// no budgets.
 #[test]
 fn what_is_set_decides() {
     let budgets = |config: Config| {
@@ -111,8 +113,8 @@ fn what_is_set_decides() {
     assert!(device == 0 && host >= u64::from(STEPS - 1) * 1024, "{device} and {host}");
 }
 
-/// Half of what a limit of the process leaves: 400 MB of address space do not hold 400 states of 2
-/// MB.
+/// The default budget is at most half of the memory that a limit of the process leaves: 400 MB of
+/// address space do not hold 400 states of 2 MB.
 #[test]
 fn a_limit_of_the_address_space_is_kept() {
     if !is_child() {
@@ -129,7 +131,7 @@ fn a_limit_of_the_address_space_is_kept() {
     );
 }
 
-/// Ranks of a node divide its memory, as the launcher says.
+/// The ranks of a node divide its memory; the launcher's environment variable gives their number.
 #[test]
 fn ranks_share_their_node() {
     let test = "ranks_share_their_node";
@@ -167,13 +169,13 @@ fn ranks_share_their_node() {
     assert!(alone[2] > 0 && (0.15..0.4).contains(&quarter), "{alone:?} {four:?}");
 }
 
-/// As an application does before it asks for device memory.
+/// Starts CUDA, as an application does before it allocates device memory.
 fn start_cuda() {
     assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
 }
 
-/// As long as no field has data, nothing starts CUDA that was not asked for it: neither to find a
-/// device nor to find its memory.
+/// As long as no field has memory, the library does not start CUDA unless the configuration names
+/// the CUDA backend: neither to find a device nor to find the size of its memory.
 #[test]
 fn fields_that_are_to_come_do_not_start_cuda() {
     if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
@@ -193,7 +195,8 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
 }
 
-/// Zero copy needs the backend before any field with data comes: the error says how to name it.
+/// Zero copy needs the backend before the first field with memory could show it: the error says how
+/// to name the backend.
 #[test]
 fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     if !emu::inside("zero_copy_on_an_unknown_backend_says_what_to_do", &[]) {
@@ -219,8 +222,8 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap();
 }
 
-/// What the application was told of its schedule stays so, though the first save tells another
-/// backend.
+/// A schedule that the application has been told of does not change, even if the fields of the
+/// first save are on another backend than assumed.
 #[test]
 fn a_plan_that_was_shown_stays() {
     if !emu::inside("a_plan_that_was_shown_stays", &[]) {
@@ -253,8 +256,8 @@ fn a_plan_that_was_shown_stays() {
     }
 }
 
-/// A machine with a driver and no device is a host, and so is one without a driver: fields that are
-/// yet to come are not planned for as a GPU's.
+/// On a machine with a driver but no device, as on one without a driver, a session whose fields
+/// have no memory yet plans with the costs of the host backend.
 #[test]
 fn without_a_device_the_costs_are_the_hosts() {
     if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
@@ -274,8 +277,8 @@ fn without_a_device_the_costs_are_the_hosts() {
     assert_eq!(assumed.option.sizes.costs, host.option.sizes.costs);
 }
 
-/// Where there is a device, the fields of the first save tell whether the session is there, and the
-/// plan follows.
+/// On a machine with a device, the fields of the first save show whether the session is on that
+/// device, and the plan follows the costs of that backend.
 #[test]
 fn the_first_save_settles_the_costs() {
     if !emu::inside("the_first_save_settles_the_costs", &[]) {
@@ -295,7 +298,8 @@ fn the_first_save_settles_the_costs() {
     assert_eq!(shot(budgets.clone(), 128), shot(Config { backend: Backend::Host, ..budgets }, 128));
 }
 
-/// Of a GPU's free memory half is taken, and of the host's as much as the job still needs.
+/// The default device budget is at most half of the GPU's free memory. If these bytes do not hold
+/// all states, the default host budget does.
 #[test]
 fn a_device_gives_half_of_its_free_memory() {
     if !emu::inside("a_device_gives_half_of_its_free_memory", &[]) {
@@ -319,7 +323,7 @@ fn a_device_gives_half_of_its_free_memory() {
     );
 }
 
-/// A backend that is not there is an error at init that says what is missing and what to do.
+/// A backend that is not available is an error at init, which says what is missing and what to do.
 #[test]
 fn cuda_without_a_device_is_refused_at_init() {
     if !emu::inside("cuda_without_a_device_is_refused_at_init", &[]) {
@@ -341,7 +345,8 @@ fn cuda_without_a_device_is_refused_at_init() {
     }
 }
 
-/// The same without any driver, where this machine has none.
+/// The CUDA backend without any driver is an error at init; the test needs a machine without a
+/// driver.
 #[test]
 fn cuda_without_a_driver_is_refused_at_init() {
     if gpuzip::device::cuda::devices().is_ok() {

@@ -1,4 +1,5 @@
-//! `make test` installs programs only where nobody objects, and says so before it does.
+//! `make test` installs programs only if SKIP_DEPS does not forbid it, and prints what it installs
+//! before it does.
 
 mod common;
 
@@ -8,15 +9,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A program that is found by its name in `dir` and runs `script`.
+/// Writes a program with this name, which runs `script`, into `dir`.
 fn program(dir: &Path, name: &str, script: &str) {
     let path = dir.join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs tests/deps.sh as a root who has a compiler, make and apt-get, and nothing else. What it
-/// printed, and whether it called apt-get.
+/// Runs tests/deps.sh as root on a machine that has a C and a C++ compiler, make and apt-get, and
+/// no other program. Returns what the script printed, and whether it called apt-get.
 fn deps(name: &str, skip: Option<&str>) -> (String, bool) {
     let dir = tempdir(name);
     let log = dir.join("installed");

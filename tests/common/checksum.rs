@@ -1,6 +1,7 @@
-//! The checksum of a stream, as src/codec/checksum.rs describes it, one word at a time.
+//! The checksum of a stream, computed one word at a time. src/codec/checksum.rs describes it.
 
-/// Of `bytes`, the first of which begin word number `first`.
+/// Returns the part of the checksum that `bytes` contribute. Their first word has the index `first`
+/// in the stream.
 pub fn checksum(bytes: &[u8], first: u64) -> u64 {
     let mix = |i: u64| {
         let x = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -18,8 +19,8 @@ pub fn checksum(bytes: &[u8], first: u64) -> u64 {
     bytes.chunks(8).enumerate().map(term).fold(0, u64::wrapping_add)
 }
 
-/// Makes the checksum of the array's stream anew that begins at `stream[0]`. False if its payload
-/// does not end within `stream`.
+/// Corrects the checksum of the array whose stream begins at `stream[0]`. Returns false if the
+/// payload of the array does not end within `stream`.
 pub fn reseal(stream: &mut [u8]) -> bool {
     if stream.len() < 64 {
         return false;

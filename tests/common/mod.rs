@@ -1,4 +1,4 @@
-//! What several test programs share: paths, compilers, and running things.
+//! Helpers that test programs share: paths, compilers, and processes.
 #![allow(dead_code)] // Each test program uses a part of it.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// An empty folder for one test.
+/// Makes and returns an empty folder for one test.
 pub fn tempdir(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&dir);
@@ -18,15 +18,17 @@ pub fn tempdir(name: &str) -> PathBuf {
     dir
 }
 
-/// The same folder as it was left, for what a test and the processes that it starts share.
+/// Makes and returns a folder without emptying it, for files that a test shares with the processes
+/// that it starts.
 pub fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
 
-/// What `cargo test` puts in front of it would be loaded instead of what programs were linked with:
-/// a library that `cargo build` left there.
+/// Returns `LD_LIBRARY_PATH` without the folders that `cargo test` puts in front. From these
+/// folders the loader would take a library that `cargo build` left there, instead of the library
+/// that a program was linked with.
 pub fn library_path() -> std::ffi::OsString {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     std::env::join_paths(
@@ -57,7 +59,7 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether a program can be started; says so if not, since its test is skipped.
+/// Whether a program can be started. If not, prints that the test is skipped.
 pub fn have(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
     if !found {
@@ -66,12 +68,13 @@ pub fn have(program: &str) -> bool {
     found
 }
 
-/// Cargo's target folder: test programs lie in <target>/<profile>/deps.
+/// Returns cargo's target folder, from the path of a test program: <target>/<profile>/deps/<name>.
 pub fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf()
 }
 
-/// The folder with `libgpuzip.so`, as `cargo build --release` makes it; built once if need be.
+/// Returns the folder with the `libgpuzip.so` that `cargo build --release` makes, after building it
+/// once in each process.
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -90,7 +93,8 @@ pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> P
     compile_c_with(dir, compiler, flags, &[source])
 }
 
-/// The same from several sources, of which the first gives the program its name.
+/// Compiles a C program from several sources, of which the first names the program, against the
+/// library and returns its path.
 pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Path]) -> PathBuf {
     let program = dir.join(sources[0].file_stem().unwrap());
     let lib = library().display().to_string();

@@ -1,10 +1,10 @@
-//! An application on CUDA devices, made of driver calls alone, so that it runs on the software
-//! driver and on a real one.
+//! An application on CUDA devices that consists of driver calls alone, so that it runs on the
+//! software driver and on a real one.
 //!
-//! Its states are known in advance and lie in page-locked memory: FORWARD copies the next one into
-//! the fields, SAVE and BACKWARD are followed by a poisoning of the fields on the same stream, and
-//! what every RESTORE and BACKWARD finds is copied out and compared at the end. Whatever the
-//! library does too early or too late is seen in those bytes.
+//! The states are known in advance and lie in page-locked memory. FORWARD copies the next state
+//! into the fields. After SAVE and BACKWARD the application poisons the fields on the same stream.
+//! The fields that every RESTORE and BACKWARD finds are copied out and compared at the end, so that
+//! anything that the library does too early or too late shows in the copied bytes.
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
@@ -30,7 +30,7 @@ macro_rules! ok {
         assert_eq!(result, cudarc::driver::sys::CUresult::CUDA_SUCCESS, stringify!($function));
     }};
 }
-#[allow(unused_imports)] // As above.
+#[allow(unused_imports)] // Not every test program uses the macro.
 pub(crate) use ok;
 
 /// A small generator, so that a seed names a job.
@@ -45,21 +45,21 @@ impl Draw {
     }
 }
 
-/// Which stream the application gives in its calls.
+/// The streams of the application's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
     /// The legacy default stream.
     Default,
-    /// A non-blocking stream that the application has created.
+    /// One non-blocking stream, which the application has created.
     Own,
-    /// Two of its own in turn, ordered by its own events.
+    /// Two streams of the application in turn, ordered by the application's events.
     Alternating,
-    /// Two of its own in turn, each with fields of its own, so that the application has nothing to
-    /// order.
+    /// Two streams of the application in turn. Each has fields of its own, so that the application
+    /// has nothing to order.
     Independent,
 }
 
-/// Enough memory for every job here.
+/// Bytes of device memory, enough for every job here.
 pub const MEMORY: u64 = 1 << 20;
 
 /// A job: one schedule, one session per device.
@@ -70,17 +70,18 @@ pub struct Job {
     pub devices: i32,
     pub shots: u32,
     pub streams: Streams,
-    /// Calls again whatever failed, once, and goes on.
+    /// Repeats each failed call once, and goes on.
     pub stubborn: bool,
 }
 
-/// The fields of a state: unequal sizes, both types.
+/// Returns the fields of a state: unequal sizes, both types.
 pub fn shapes() -> Vec<Field> {
     let field = |n, scalar| Field { n, scalar, previous_of: None };
     vec![field([24, 4, 1], Scalar::F32), field([33, 1, 1], Scalar::F64)]
 }
 
-/// Those of a job: with levels to share, also what the first one was in the state before.
+/// Returns the fields of a job's states. With shared time levels, field 1 is the previous time
+/// level of field 0.
 fn shapes_of(job: &Job) -> Vec<Field> {
     let mut shapes = shapes();
     if job.config.shared_levels {
@@ -89,10 +90,11 @@ fn shapes_of(job: &Job) -> Vec<Field> {
     shapes
 }
 
-/// The state whose second field is not that, if it is not 0.
+/// The state whose previous time level `chain_levels` makes wrong; 0 for none.
 pub static SPOILED: AtomicU32 = AtomicU32::new(0);
 
-/// Makes of random states such whose second field is what the first one was in the state before.
+/// Makes field 1 of every state but the first equal to field 0 of the state before, except in the
+/// state `SPOILED`.
 fn chain_levels(shapes: &[Field], states: &mut [u8]) {
     let level = shapes[0].bytes().unwrap() as usize;
     let bytes: usize = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum();
@@ -114,28 +116,30 @@ struct Part {
     /// Orders the part's own streams when they alternate.
     handover: CUevent,
     turn: usize,
-    /// One set, or one for each stream.
+    /// One set of fields, or one set for each stream.
     fields: Vec<Vec<(Field, u64)>>,
-    /// The memory of these, but not the library's that may take its place.
+    /// Addresses of the fields that the application has allocated. With zero copy, `fields` may
+    /// refer to memory of the library instead.
     own: Vec<u64>,
-    /// Page-locked: all states, and room for everything that is checked.
+    /// Page-locked memory: all states, and room for the copies of all fields that are checked.
     states: *mut u8,
     seen: *mut u8,
     room: usize,
-    /// What a snapshot makes of each state, if it is compressed.
+    /// What the host's codec makes of each state, if snapshots are compressed.
     decoded: Option<Vec<u8>>,
-    /// The live state comes from a snapshot.
+    /// Whether the live state comes from a snapshot.
     restored: bool,
-    /// The state that each place of `seen` has to hold, and whether it comes from a snapshot.
+    /// The time step of the state that each place of `seen` must hold, and whether the state comes
+    /// from a snapshot.
     expected: Vec<(u32, bool)>,
 }
 
-/// Room for what is looked at: FORWARDs that are repeated included, far more than any job here
-/// makes.
+/// Copies of the fields for which `seen` has room, per time step: far more than any job here makes,
+/// repeated FORWARDs included.
 const LOOKS_PER_STEP: usize = 40;
 
-/// A state of numbers: of some the maximum is far above the rest, some are all the same, and few
-/// are not finite.
+/// Returns a state of numbers. In some fields the maximum is far above the other values, some
+/// fields are constant, and few values are not finite.
 fn numbers(ts: u32, seed: u64) -> Vec<u8> {
     let mut draw = Draw((seed ^ u64::from(ts) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut bytes = Vec::new();
@@ -158,7 +162,7 @@ fn numbers(ts: u32, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What the host's codec makes of states and back.
+/// Returns the states after coding and decoding by the host's codec.
 fn decoded(settings: &Settings, states: &[u8]) -> Vec<u8> {
     let mut codec = SnapshotCodec::new(settings.clone(), &Layout::new(shapes()).unwrap()).unwrap();
     let mut states = states.to_vec();
@@ -167,13 +171,14 @@ fn decoded(settings: &Settings, states: &[u8]) -> Vec<u8> {
         let (mut fields, mut at) = (Vec::new(), state.as_mut_ptr());
         for field in shapes() {
             let bytes = field.bytes().unwrap() as usize;
-            // SAFETY: the fields of a state lie one behind the other, at multiples of 8.
+            // SAFETY: the fields of a state lie one behind the other, at multiples of 8 bytes,
+            // within the state.
             unsafe {
                 fields.push(AppMemory::new(at, bytes));
                 at = at.add(bytes);
             }
         }
-        // SAFETY: as above.
+        // SAFETY: `fields` are the memory of this state, which nothing else uses.
         unsafe {
             let bytes = codec.compress(&fields, &mut stream).unwrap();
             codec.decompress(&stream[..bytes], &fields).unwrap();
@@ -238,7 +243,7 @@ impl Part {
         if job.config.shared_levels {
             chain_levels(&shapes, &mut values);
         }
-        // SAFETY: the allocation has as many.
+        // SAFETY: the allocation has as many bytes as `values`.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), states, values.len()) };
         let decoded = (compression.method != Method::None).then(|| decoded(compression, &values));
         let seen = pinned(state_bytes * LOOKS_PER_STEP * job.steps as usize);
@@ -260,7 +265,7 @@ impl Part {
         }
     }
 
-    /// Where what is looked at is copied to.
+    /// Returns the range of addresses to which checked fields are copied.
     fn seen(&self) -> std::ops::Range<u64> {
         let start = self.seen as u64;
         start..start + (self.state_bytes * self.room) as u64
@@ -278,7 +283,8 @@ impl Part {
         &self.fields[self.turn % self.fields.len()]
     }
 
-    /// Goes on with the next stream, after what is on the current one if they share fields.
+    /// Goes on with the next stream. If the streams share fields, the next stream waits for the
+    /// current one.
     fn next_stream(&mut self) {
         let shared = self.streams.len() > self.fields.len();
         if shared {
@@ -306,7 +312,7 @@ impl Part {
         }
     }
 
-    /// Copies the fields out, to be compared with state `ts` at the end.
+    /// Copies the fields out, for the comparison with state `ts` at the end.
     fn look(&mut self, ts: u32) {
         let mut to = self.seen as usize + self.state_bytes * self.expected.len();
         assert!(self.expected.len() < self.room, "too many looks");
@@ -328,8 +334,7 @@ impl Part {
         self.set().iter().map(one).collect()
     }
 
-    /// Waits for the application's streams, and counts the states that are not what they have to
-    /// be.
+    /// Waits for the application's streams and returns the number of copied states that are wrong.
     fn wrong_states(&mut self) -> usize {
         self.enter();
         for stream in &self.streams {
@@ -358,7 +363,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // The device may be in a sticky error, in which nothing can be freed by name.
+        // After a sticky error of the device nothing can be freed, so results are ignored.
         // SAFETY: everything was made by `new` and is not used any more.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.context);
@@ -377,25 +382,25 @@ impl Drop for Part {
     }
 }
 
-/// What a job found.
+/// The outcome of a job.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// States that were restored wrongly.
+    /// Number of wrong states among those that the application checked.
     pub wrong: usize,
-    /// The last shot's statistics of each session.
+    /// The statistics of every session in every shot.
     pub stats: Vec<Stats>,
     /// Bytes that the application itself copied: to the device, to the host.
     pub own_bytes: (u64, u64),
-    /// The first device's memory that is looked at in the end.
+    /// The range of addresses of the first device's part to which checked fields are copied.
     pub seen: std::ops::Range<u64>,
     /// Host synchronisations between setup and TERMINATE, as `syncs` counts them.
     pub syncs: u64,
 }
 
-/// Runs a job's first shot on one device with zero copy: each state is computed in the memory that
-/// the library hands out, and is looked at there again just before the next save or retrieve.
-/// Memory that it acquired it gives back whenever `releases` says so. Each call is on the
-/// next stream, if streams alternate.
+/// Runs a job's first shot on one device with zero copy. Each state is computed in the memory that
+/// the library hands out, and is checked there again just before the next save or retrieve. The
+/// application gives memory of a restored state back whenever `releases` says so. If streams
+/// alternate, each call is on the next stream.
 pub fn run_zero_copy(
     job: &Job,
     seed: u64,
@@ -405,8 +410,8 @@ pub fn run_zero_copy(
     run_zero_copy_armed(job, seed, syncs, releases, || {})
 }
 
-/// The same; `arm` is called once the application has made all it needs, and before it calls the
-/// library.
+/// Runs a job as `run_zero_copy` does. `arm` is called once the application has allocated its
+/// memory, before it calls the library.
 pub fn run_zero_copy_armed(
     job: &Job,
     seed: u64,
@@ -441,8 +446,8 @@ pub fn run_zero_copy_armed(
                 if let Some(last) = handed {
                     part.look(last);
                 }
-                // The state moves on into the application's own memory; what was handed out is
-                // looked at before the next event.
+                // The state moves on into the application's own memory. The memory that the library
+                // handed out is checked before the next action that uses it.
                 let slot = std::mem::replace(&mut part.fields[0], own.clone());
                 part.forward(ts);
                 part.fields[0] = slot;
@@ -498,13 +503,13 @@ fn insist<R>(job: &Job, mut call: impl FnMut() -> Result<R>) -> Result<R> {
     call().or_else(|error| if job.stubborn { call() } else { Err(error) })
 }
 
-/// Runs a job. `syncs` counts the host synchronisations so far.
+/// Runs a job. `syncs` returns the number of host synchronisations so far.
 pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
     run_armed(job, seed, syncs, || {})
 }
 
-/// The same; `arm` is called once the application has made all it needs, and before it calls the
-/// library.
+/// Runs a job as `run` does. `arm` is called once the application has allocated its memory, before
+/// it calls the library.
 pub fn run_armed(
     job: &Job,
     seed: u64,
@@ -514,7 +519,8 @@ pub fn run_armed(
     run_tuned(job, seed, syncs, arm, |_| Ok(()), |_| Ok(()))
 }
 
-/// The same; `before` is called for every session before each shot, and `after` after it.
+/// Runs a job as `run_armed` does. `before_shot` and `after_shot` are called for every session
+/// before and after each shot.
 pub fn run_tuned(
     job: &Job,
     seed: u64,
@@ -558,7 +564,9 @@ pub fn run_tuned(
                         insist(job, || session.retrieve(ts as i64, &part.app_fields(), stream))?;
                         part.restored = true;
                         part.look(ts);
-                        // The state is on this stream, or goes with a handover.
+                        // The restored state is on this stream. Alternating streams share the
+                        // fields, so that the application can go on with the next stream after a
+                        // handover; independent streams have fields of their own.
                         if job.streams == Streams::Alternating {
                             part.next_stream();
                         }
@@ -588,14 +596,14 @@ pub fn run_tuned(
     Ok(outcome)
 }
 
-/// Runs a job on one device by the C ABI's callbacks, each shot in two runs, on one stream. The
-/// fields are poisoned wherever the library has no right to them any more. Returns the states that
-/// were wrong.
+/// Runs a job on one device by the callbacks of the C ABI: each shot in two runs, on one stream.
+/// The fields are poisoned whenever the library may no longer read them. Returns the number of
+/// wrong states.
 pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
     use gpuzip::capi::*;
-    /// The `user` of all callbacks.
+    /// Returns the part that `user` of all callbacks points to.
     fn part<'a>(user: *mut c_void) -> &'a mut Part {
-        // SAFETY: it is the part, which nothing else uses during a run.
+        // SAFETY: `user` is the part, which nothing else uses during a run.
         unsafe { &mut *user.cast::<Part>() }
     }
     unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
@@ -619,7 +627,7 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         if kind == GPUZIP_ACTION_RESTORE {
             part.poison();
         }
-        // SAFETY: the library's promise.
+        // SAFETY: the library passes an array of `count` fields.
         let fields = unsafe { std::slice::from_raw_parts_mut(fields, count as usize) };
         fields
             .iter_mut()
@@ -702,17 +710,17 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
     part.wrong_states()
 }
 
-/// A configuration with everything else as it is by default.
+/// Returns a configuration with default values for everything else.
 pub fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
     Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
 }
 
-/// Host synchronisations that the software driver has counted.
+/// Returns the number of host synchronisations that the software driver has counted.
 pub fn host_syncs() -> u64 {
     emu::counters().host_syncs
 }
 
-/// The job that counts and faults are made on.
+/// Returns the job on which the tests count transfers and make calls fail.
 pub fn reference(policy: Policy, cache: u32) -> Job {
     let config = Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 6, cache, policy) };
     Job { config, steps: 40, devices: 1, shots: 1, streams: Streams::Own, stubborn: false }

@@ -1,5 +1,5 @@
-//! The software CUDA driver, as a test sees it: processes that have it as their libcuda, and its
-//! controls.
+//! The software CUDA driver, as a test sees it: processes whose libcuda is the software driver, and
+//! the functions that control the driver.
 
 use crate::common::tempdir;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -51,7 +51,7 @@ pub const STREAM: i32 = 7;
 pub const ARGUMENT: i32 = 8;
 pub const DONE: i32 = 9;
 
-/// `emu_entry_t`.
+/// `emu_entry_t` of tests/cuda-emu/cuda_emu.h.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
@@ -65,33 +65,33 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// Runs the test `name` of this program again in a process whose libcuda is the software driver,
-/// and returns true there.
+/// Runs the test `name` of this program again in a process whose libcuda is the software driver.
+/// Returns true in that process.
 ///
-/// In the parent it waits for that process, and fails if it does.
+/// In the parent, waits for that process, fails if the test fails there, and returns false.
 pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
     inside_with(name, &driver(), variables)
 }
 
-/// The software driver, where cargo leaves what tests depend on.
+/// Returns the path of the software driver: cargo puts the library beside the test programs.
 pub fn driver() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")
 }
 
-/// A folder in which `library` is libcuda and libnvrtc.
+/// Makes and returns a folder in which `library` is libcuda and libnvrtc.
 pub fn folder_with(name: &str, library: &Path) -> PathBuf {
-    // A colon would part the folders of a path.
+    // A colon would separate folders in LD_LIBRARY_PATH.
     let folder = tempdir(&format!("cuda-{}", name.replace("::", "-")));
     for link in ["libcuda.so", "libcuda.so.1"] {
         std::os::unix::fs::symlink(library, folder.join(link)).unwrap();
     }
-    // A file of its own: the loader knows one file by one name only, and a driver goes by the name
-    // of libcuda.
+    // libnvrtc is a copy: the loader knows one file by one name only, and a link to the driver
+    // would have the name of libcuda.
     std::fs::copy(library, folder.join("libnvrtc.so")).unwrap();
     folder
 }
 
-/// As `inside`, with any library as libcuda.
+/// Runs the test as `inside` does, with any library as libcuda.
 pub fn inside_with(name: &str, library: &Path, variables: &[(&str, &str)]) -> bool {
     if std::env::var_os("GPUZIP_TEST_EMULATED").is_some() {
         return true;
@@ -115,7 +115,7 @@ pub fn inside_with(name: &str, library: &Path, variables: &[(&str, &str)]) -> bo
     false
 }
 
-/// A function of the driver's control interface.
+/// Returns the address of a function of the driver's control interface.
 fn control(name: &CStr) -> *mut c_void {
     // SAFETY: the library is loaded already, or is the driver that cudarc will load; symbols are
     // looked up, not called.
@@ -140,45 +140,46 @@ macro_rules! controls {
 }
 
 controls! {
-    /// Starts again; nonzero while anything is alive.
+    /// Starts again. Nonzero if objects or operations are still alive; then nothing is reset.
     reset as c"emu_reset" (seed: u64, mode: i32, devices: i32, bytes_per_device: u64) -> i32;
     read_counters as c"emu_counters" (out: *mut Counters) -> i32;
     fail_raw as c"emu_fail" (name: *const c_char, k: i64, code: i32) -> i32;
     drop_raw as c"emu_drop" (kind: *const c_char, k: u64) -> i32;
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
-    /// Enqueues computation, in virtual seconds.
+    /// Enqueues computation that takes this many seconds of virtual time.
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
-    /// Virtual seconds of every kernel; outlives a reset.
+    /// Sets the virtual seconds that every kernel takes; a reset keeps them.
     launch as c"emu_launch" (seconds: f64) -> i32;
     struck_raw as c"emu_struck" () -> *const c_char;
     /// Keeps a history from now on.
     start_history as c"emu_history_start" () -> ();
     read_history as c"emu_history" (entries: *mut Entry, room: u64) -> u64;
-    /// Bytes per second; outlives a reset.
+    /// Sets the bytes per second of virtual time of each direction; a reset keeps them.
     bandwidth as c"emu_bandwidth" (h2d: f64, d2h: f64, d2d: f64) -> i32;
 }
 
-/// Counters since the last reset.
+/// Returns the counters since the last reset.
 pub fn counters() -> Counters {
     let mut counters = Counters::default();
     assert_eq!(read_counters(&mut counters), 0);
     counters
 }
 
-/// What was asked for since `start_history`.
+/// Returns the driver calls since `start_history`.
 pub fn history() -> Vec<Entry> {
     let mut entries = vec![Entry::default(); read_history(std::ptr::null_mut(), 0) as usize];
     read_history(entries.as_mut_ptr(), entries.len() as u64);
     entries
 }
 
-/// Makes the k-th call of `name` from now fail with `code`.
+/// Makes the k-th call of `name` from now fail with `code`, for k < 0 every call from the |k|-th
+/// on, for k = 0 none. The name `*` is any call, `exec` the execution of a copy.
 pub fn fail(name: &str, k: i64, code: i32) {
     let name = CString::new(name).unwrap();
     assert_eq!(fail_raw(name.as_ptr(), k, code), 0);
 }
 
-/// The call that was made to fail, if it came to that since the last reset.
+/// Returns the function whose call was made to fail last, if any has since the last reset.
 pub fn struck() -> Option<&'static str> {
     let name = struck_raw();
     // SAFETY: NULL, or a constant of the library.
@@ -191,7 +192,7 @@ pub fn lose(kind: &str, k: u64) {
     assert_eq!(drop_raw(kind.as_ptr(), k), 0);
 }
 
-/// Calls of a driver function since the last reset.
+/// Returns the number of calls of a driver function since the last reset.
 pub fn calls(name: &str) -> u64 {
     let name = CString::new(name).unwrap();
     calls_raw(name.as_ptr())

@@ -1,4 +1,4 @@
-//! What stands where libnvcomp stands: tests/c/nvcomp.c.
+//! The stand-in for libnvcomp, tests/c/nvcomp.c.
 
 use crate::common::{root, run, scratch};
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::process::Command;
 /// The environment variable that names the library.
 pub const PATH: &str = "GPUZIP_NVCOMP";
 
-/// Compiles it with a definition; in a process that has one already, that one.
+/// Compiles the stand-in with a preprocessor definition and returns its path. In a process that was
+/// started with a stand-in already, returns the path of that library.
 pub fn stand_in(name: &str, define: &str) -> String {
     if let (Some(_), Ok(path)) = (std::env::var_os("GPUZIP_TEST_EMULATED"), std::env::var(PATH)) {
         return path;

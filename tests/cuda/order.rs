@@ -1,10 +1,10 @@
-//! What is ordered with what: a proof over the history of the software CUDA driver, and the names
-//! of all waits and records in it.
+//! The order of operations: a proof over the history of the software CUDA driver, and the names of
+//! all waits and records in the history.
 //!
-//! An operation comes before another one if a chain of stream order, waits and waits of the host
-//! leads from it to the other; nothing else is promised. Two operations that touch the same bytes,
-//! one of them writing, and are in no such order are a race, if those bytes matter: if what the
-//! application looks at is made of them.
+//! An operation comes before another one if a chain of stream order, waits of streams and waits of
+//! the host leads from the first to the second; CUDA promises no other order. Two operations are a
+//! race if they touch the same bytes, at least one of them writes, they are in no order, and the
+//! bytes matter: the application checks bytes that are made of them.
 
 use crate::emu::{self, Entry};
 use std::collections::HashMap;
@@ -18,24 +18,27 @@ fn overlap(a: &Bytes, b: &Bytes) -> bool {
 
 /// What is known of the kernels of a session with a codec.
 pub struct Kernels {
-    /// Bytes that a snapshot is made in, and those that the kernels work in.
+    /// `room`: bytes in which a snapshot is made. `own`: bytes of the working memory of the
+    /// kernels.
     pub room: u64,
     pub own: u64,
-    /// Values and bytes of each field, by which kernels are told of it.
+    /// Number of values and bytes of each field. The number of values is the argument by which a
+    /// kernel call shows its field.
     pub fields: Vec<(u64, u64)>,
 }
 
-/// An operation that touches memory, or the host, which reads a report.
+/// An operation that touches memory, or the host's reading of a report.
 #[derive(Debug)]
 struct Access {
     stream: usize,
-    /// How many operations its stream has up to this one, and how many of each stream come before
-    /// it.
+    /// `number` counts the operations of the access's stream up to this one. `after` counts, for
+    /// each stream, the operations that come before this one.
     number: u32,
     after: Vec<u32>,
     to: Vec<Bytes>,
     from: Vec<Bytes>,
-    /// Something of what it writes reaches the application's eyes, or it is the host.
+    /// Whether written bytes reach the memory that the application checks, or the access is the
+    /// host's.
     matters: bool,
 }
 
@@ -43,8 +46,8 @@ fn any_overlap(a: &[Bytes], b: &[Bytes]) -> bool {
     a.iter().any(|a| b.iter().any(|b| overlap(a, b)))
 }
 
-/// Pairs of operations in no order though their bytes matter, as text; none is the proof that no
-/// schedule gives a wrong state. `seen` is the memory that the application looks at in the end.
+/// Returns, as text, the pairs of operations that race. No pair is the proof that no order of
+/// execution gives a wrong state. `seen` is the memory that the application checks in the end.
 pub fn races(
     history: &[Entry],
     roles: &Roles,
@@ -71,17 +74,18 @@ pub fn races(
     races
 }
 
-/// The kernels of a snapshot, from the first to the copy of the report about it.
+/// The memory accesses of all kernels that code one snapshot, up to the copy of the report about
+/// the snapshot.
 #[derive(Default)]
 struct Group {
-    /// What the report is copied from.
+    /// Address from which the report is copied.
     state: u64,
     to: Vec<Bytes>,
     from: Vec<Bytes>,
 }
 
 impl Group {
-    /// Takes argument number `k` of a kernel, whose arguments before are `before`.
+    /// Notes argument number `k` of a kernel; `before` are the arguments before it.
     fn argument(&mut self, name: u64, k: usize, before: &[u64], value: u64, kernels: &Kernels) {
         let range = |at: u64, bytes: u64| at..at + bytes;
         let field = |values: u64| {
@@ -106,15 +110,15 @@ impl Group {
     }
 }
 
-/// FNV-1a of a kernel's name.
+/// Returns the FNV-1a hash of a kernel's name.
 fn kernel(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
 
-/// The accesses in the order of the calls, with all that each comes after. The host is the last
-/// stream.
+/// Returns the accesses in the order of the calls, each with the operations that it comes after.
+/// The host is the last stream.
 fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<Access> {
     let streams = 1 + history.iter().map(|entry| entry.stream).max().unwrap_or(0) as usize;
     let join = |into: &mut Vec<u32>, from: &[u32]| {
@@ -125,8 +129,8 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
     let mut accesses: Vec<Access> = Vec::new();
     let mut group = Group::default();
     let mut words: (u64, Vec<u64>) = Default::default();
-    // Where reports were copied to last, the event that says so, and the operation that is its
-    // record.
+    // `report`: where the last report was copied to. `reports`: the report whose copy an event
+    // marks. `recorded`: the event that a record operation records.
     let mut report = 0..0;
     let mut reports: HashMap<u64, Bytes> = HashMap::new();
     let mut recorded: HashMap<u64, u64> = HashMap::new();
@@ -205,8 +209,8 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
     accesses
 }
 
-/// From the last access to the first: what is written matters if somebody who matters reads it
-/// before it is written again.
+/// Goes from the last access to the first: written bytes matter if an access that matters reads
+/// them before they are written again.
 fn mark_what_matters(accesses: &mut [Access], seen: &Bytes) {
     let mut wanted = vec![seen.clone()];
     for access in accesses.iter_mut().rev() {
@@ -224,28 +228,36 @@ fn mark_what_matters(accesses: &mut [Access], seen: &Bytes) {
     }
 }
 
-/// What an event of the library is for.
+/// The purpose of an event of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
+    /// The kernels have made a snapshot in a staging buffer and copied its report.
     Made,
+    /// The kernels of a restore have read their snapshot and copied the report about it.
     Reported,
+    /// An upload into a device slot has ended.
     Filled,
+    /// A download from a device slot has ended.
     Read,
+    /// A download into a host slot has ended.
     Written,
+    /// A point on the application's stream, for the upload lane or the download lane.
     App,
+    /// The begin of a call.
     Begin,
+    /// The end of a call.
     End,
+    /// A mark between actions, by which the host sees how far the device has come.
     Mark,
 }
 
-/// Whose stream it is.
 /// The roles of the library's events.
 #[derive(Default)]
 pub struct Roles(HashMap<u64, Role>);
 
 impl Roles {
-    /// The library makes its events in a known order. The history begins before it makes the first
-    /// one.
+    /// Finds the role of every event, because the library makes its events in a known order. The
+    /// history must begin before the library makes its first event.
     pub fn new(history: &[Entry], device_slots: u32, host_slots: u32, compresses: bool) -> Self {
         let of_packer = if compresses { [2, 64] } else { [0, 0] };
         let of_packer = std::iter::repeat_n(Role::Made, of_packer[0])
@@ -269,7 +281,8 @@ impl Roles {
                 );
                 roles.insert(entry.event, role);
             }
-            // Two events at once are for a call; one alone is a mark.
+            // Two events made one right after the other are the begin and the end of a call; a
+            // single event is a mark.
             if before.kind == emu::EVENT
                 && entry.kind != emu::EVENT
                 && roles.get(&before.event) == Some(&Role::Begin)
@@ -290,6 +303,7 @@ impl Roles {
     }
 }
 
+/// The lane of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     App,
@@ -297,17 +311,17 @@ enum Lane {
     Download,
 }
 
-/// Every wait and every record of a history in turn, each by the line of the source that makes it;
-/// `None` for those of the application. The history begins before the library makes its first
-/// stream.
+/// The sites of all waits and all records of a history, in order: the names of the source lines
+/// that make them, or `None` for those of the application. The history begins before the library
+/// makes its first stream.
 #[derive(Default)]
 pub struct Sites {
     pub waits: Vec<Option<&'static str>>,
     pub records: Vec<Option<&'static str>>,
 }
 
-/// All of them: lines that wait, and one of them that hands over from one stream of the application
-/// to another; lines that record.
+/// The names of the lines that wait. The line that waits for the call before has two names, the
+/// second for a call on another stream of the application.
 pub const WAITS: [&str; 12] = [
     "save: until the slot was downloaded",
     "download: until the save",
@@ -322,7 +336,8 @@ pub const WAITS: [&str; 12] = [
     "pool: until what was there was downloaded",
     "restore: until the snapshot is on the host",
 ];
-/// Those that only sessions with a codec on the device have, and only others.
+/// Sites that only sessions with a codec on the device have, and sites that only sessions without
+/// one have.
 pub const OF_COMPRESSED: [(&str, &str); 6] = [
     ("wait", "cache: until what was there was downloaded"),
     ("wait", "upload: until what was there was downloaded"),
@@ -348,7 +363,7 @@ pub const RECORDS: [&str; 10] = [
     "snapshot read, for the report",
 ];
 
-/// Finds them.
+/// Returns the sites of all waits and records of a history.
 pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
     let lanes: Vec<u32> = history
         .iter()
