@@ -409,7 +409,8 @@ fn lossy_snapshots_are_told_from_raw_ones() {
     assert!(figure(1, "psnr") > figure(2, "psnr") + 3.0, "{rows:?}");
 }
 
-/// `auto` is refused without a bound, because it is never lossy then; codecs after it still run.
+/// A sweep goes on after a refused codec. `auto` without a bound is refused, because it takes lossy
+/// codecs only within a given bound.
 #[test]
 fn a_refused_codec_is_a_row_that_says_why() {
     let rows = sweep("auto,none", "sweep-refused");
