@@ -1,5 +1,6 @@
-# gpuzip: `make demo` migrates a built-in model and shows what checkpointing cost; `make test` runs everything; `make help` lists the targets.
-# `make help` prints what stands behind two number signs on the line of a target.
+# gpuzip: `make demo` migrates a built-in model and shows what checkpointing cost; `make test` runs
+# all tests; `make help` lists the targets. The help text of a target stands behind two number
+# signs on the target's line.
 
 CARGO ?= cargo
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -10,14 +11,15 @@ all: build
 help: ## lists these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' Makefile
 
-docs: ## rewrites the tables of docs/ that follow from the sources
+docs: ## rewrites the tables of docs/ that are generated from the sources
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has
 
 build: ## builds the library and the command `gpuzip` (release)
 	$(CARGO) build --release --workspace
 
-# Into PREFIX, which may be moved later; install/install.sh says what LIBDIR, INCLUDEDIR, BINDIR, DESTDIR and FC do. Where there is no cargo
-# (`make build && sudo make install`), what is built is installed.
+# The installed folder PREFIX may be moved later. install/install.sh documents LIBDIR, INCLUDEDIR,
+# BINDIR, DESTDIR and FC. Without cargo on the PATH (as under `make build && sudo make install`),
+# `make install` installs the files that `make build` has left in the folder TARGET/release.
 PREFIX ?= /usr/local
 ifeq ($(origin FC),default)
 FC = gfortran
@@ -30,23 +32,23 @@ install: ## installs into PREFIX (default /usr/local); also LIBDIR, INCLUDEDIR, 
 uninstall: ## removes what `make install` put into PREFIX
 	@$(INSTALL) uninstall
 
-# About a minute on 2 cores: builds, migrates, compares with a run that keeps every state.
 demo: build ## migrates a built-in model and compares the image with a run that keeps every state (1 minute)
 	$(RTM3D) demo
 
-# First installs with apt what the tests need and the machine lacks, if run as root on Debian or Ubuntu; SKIP_DEPS=1 installs
-# nothing. Tests whose programs are missing are skipped and named.
+# As root on Debian or Ubuntu, `make test` first installs with apt-get the missing programs that the
+# tests call; SKIP_DEPS=1 installs nothing. A test whose programs are missing is skipped by name.
 test: deps build ## runs all tests; SKIP_DEPS=1 installs nothing with apt-get
 	$(CARGO) test --workspace
 
-# The full matrices, real models included.
 test-long: deps build ## runs all tests with the counts that docs/environment.md states (hours)
 	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
 
-# Coverage-guided fuzzing of parsers, codec streams and calls, FUZZ_SECONDS per target, with the best toolchain that is installed; findings and
-# grown corpora go to build/fuzz. `cargo test -p gpuzip-fuzz` replays the committed corpora and seeded mutations of them with any toolchain.
+# Coverage-guided fuzzing of parsers, codec streams and calls, FUZZ_SECONDS seconds per target;
+# fuzz/run.sh chooses the toolchain and writes findings and grown corpora to build/fuzz.
+# `cargo test -p gpuzip-fuzz` replays the committed corpora and seeded mutations of the corpora with
+# any toolchain.
 FUZZ_SECONDS ?= 600
-fuzz: ## fuzzes parsers, streams and calls, FUZZ_SECONDS (600) per target
+fuzz: ## fuzzes parsers, codec streams and calls, FUZZ_SECONDS (default 600) seconds per target
 	FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO=$(CARGO) sh fuzz/run.sh $(FUZZ_TARGETS)
 
 deps: ## installs with apt-get, as root, the programs that the tests call
@@ -58,29 +60,30 @@ bench: build ## measures schedules, sessions, the planner and the propagator of 
 	$(CARGO) bench --bench planner
 	$(RTM3D) bench
 
-# Real snapshots to measure codecs on, into the folder FIELDS: 256^3, half filled and filled; and 2-D ones where MARMOUSI2 names that model.
+# The snapshots are taken when the wave fills half of the volume and when it fills nearly all of it.
+# Where MARMOUSI2 names the file of that model, 2-D snapshots of it are added.
 FIELDS ?= build/fields
 bench-fields: build ## makes 256^3 snapshots of rtm3d in the folder FIELDS, to measure codecs on
 	$(RTM3D)
 	sh benches/fields.sh $(FIELDS) $(MARMOUSI2)
 
-# What every codec makes of them, and of the arrays in the folder SNAPSHOTS if that is given.
-bench-codecs: bench-fields ## measures every codec on these snapshots, and on those in the folder SNAPSHOTS
+bench-codecs: bench-fields ## measures every codec on bench-fields' and the folder SNAPSHOTS' arrays
 	sh benches/codecs.sh $(FIELDS)
 	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
 
-# `auto` beside a grid of configurations made by hand, rtm3d over a simulated link: some twenty minutes, and a drawing. GRID: steps and rtm3d's options.
+# Runs rtm3d over a simulated link with `auto` and with a grid of configurations made by hand, and
+# draws the run times into build/grid.svg. GRID: the number of time steps, then rtm3d's options.
 GRID ?= 3751 --n1 120 --n2 400 --n3 1 --border 40
 bench-grid: build ## compares `auto` with 70 configurations made by hand over a simulated link (20 minutes)
 	$(RTM3D)
 	$(CARGO) bench -p gpuzip-cli --bench grid -- $(abspath build)/rtm3d $(abspath build)/grid.svg $(GRID)
 
-# Rewrites include/gpuzip.h from src/capi/, and what fortran/gpuzip.f90 has from it.
-header: ## rewrites include/gpuzip.h, and what fortran/gpuzip.f90 has from it, from src/capi
+header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f90 from src/capi
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
-# Rewrites abi/, the baseline that the library may add to and nothing else; tests/abi.rs compares. Needs abidw.
+# The library may add to the interface that abi/ records, and change nothing else in it;
+# tests/abi.rs compares the two.
 abi: ## rewrites abi/, the recorded interface that the library may only add to (needs abidw)
 	GPUZIP_UPDATE_ABI=1 $(CARGO) test --test abi -- the_library_has constants_keep
 
@@ -88,8 +91,9 @@ lint: ## checks the format and runs clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# build/gpu-bundle: all that a machine with a GPU needs to test and to measure, built on one without. There: ./run.sh OUT
-gpu-bundle: build ## packs what a machine with a GPU needs to test and to measure, into build/gpu-bundle
+# A machine without a GPU can build the bundle; `./run.sh OUT` in the bundle's folder runs it on a
+# machine with a GPU and writes the results into the folder OUT.
+gpu-bundle: build ## packs tests and benchmarks for a machine with a GPU into build/gpu-bundle
 	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
 
 clean: ## removes target and build

@@ -1,5 +1,5 @@
-//! Link options of `libgpuzip.so`: its soname, and no unloading (worker threads may still run in
-//! it).
+//! Sets the link options of `libgpuzip.so`: its soname, and that the library is never unloaded,
+//! since its worker threads may still run after `dlclose`.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{soname}");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
-    // A program that links the library where cargo leaves it looks for the soname there. Best
-    // effort: an installed library needs none of it.
+    // A program that links the library in cargo's target folder looks for the soname in that folder
+    // at run time. A failure to make the link is ignored: an installed library does not need it.
     let out = std::env::var("OUT_DIR").unwrap_or_default();
     if let Some(profile) = Path::new(&out).ancestors().nth(3) {
         let _ = std::os::unix::fs::symlink("libgpuzip.so", profile.join(soname));

@@ -1,11 +1,16 @@
 #!/bin/sh
-# Fuzzes the targets of fuzz/src/ with libFuzzer: `fuzz/run.sh [TARGET...]`, all of them without arguments, one process each.
+# Fuzzes the targets of fuzz/src/ with libFuzzer: `fuzz/run.sh [TARGET...]`. Each target runs in a
+# process of its own; without arguments all targets run.
 #
-# FUZZ_SECONDS: time per target (default 60). FUZZ_JOBS: processes at a time (default: one per core). FUZZ_OUT: where grown corpora and
-# findings go (default: build/fuzz). FUZZ_TOOLCHAIN: a toolchain for cargo (default: nightly where it is installed).
-# `FUZZ_MINIMISE=1 fuzz/run.sh` runs nothing: it writes to FUZZ_OUT/TARGET/minimised what of the grown corpora covers as much as all of them.
+# FUZZ_SECONDS: seconds per target (default 60). FUZZ_JOBS: processes at a time (default: one per
+# core). FUZZ_OUT: the folder for grown corpora and findings (default: build/fuzz). FUZZ_TOOLCHAIN:
+# a toolchain for cargo (default: nightly where nightly is installed).
+# `FUZZ_MINIMISE=1 fuzz/run.sh` fuzzes nothing: for each target it writes to
+# FUZZ_OUT/TARGET/minimised a subset of the grown and the committed corpus that covers as much code
+# as both corpora together.
 #
-# Coverage comes from LLVM's SanitizerCoverage, which every toolchain has. AddressSanitizer needs nightly, or RUSTC_BOOTSTRAP=1.
+# Coverage comes from LLVM's SanitizerCoverage, which every toolchain has. AddressSanitizer needs
+# nightly, or RUSTC_BOOTSTRAP=1.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,14 +36,16 @@ esac
 echo "fuzzing with $version: $checks; $seconds s per target, $jobs at a time"
 
 mkdir -p "$out"
-# A folder of its own: other flags would build everything anew each time. With --target the flags are not for build scripts.
+# Fuzzing has a target folder of its own, because a change of RUSTFLAGS makes cargo build everything
+# again. With --target, cargo does not pass RUSTFLAGS to build scripts.
 RUSTFLAGS="$flags" $cargo build --manifest-path "$root/fuzz/Cargo.toml" --profile watched --features libfuzzer --target "$host" \
     --target-dir "$out/target" --quiet
 program=$out/target/$host/watched/gpuzip-fuzz
 
 for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 
-# One target, with its result in one line; the log has the rest.
+# fuzz TARGET: fuzzes one target and prints its result in one line; libFuzzer's output goes to the
+# file `log` in the target's folder.
 fuzz() {
     target=$1
     mkdir -p "$out/$target/corpus" "$out/$target/findings"
@@ -57,7 +64,8 @@ fuzz() {
     [ "$result" = clean ]
 }
 
-# Without `wait -n`, which POSIX has not: every process takes the targets with its own remainder.
+# POSIX sh has no `wait -n`, so the targets are dealt out beforehand: process number `worker` takes
+# the targets whose number modulo `jobs` is `worker`.
 failed=0
 pids=""
 worker=0

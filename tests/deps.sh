@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs the programs that the tests call, where this machine lets us, and names those that stay missing: their tests are skipped.
-# SKIP_DEPS=1 installs nothing.
+# Installs the programs that the tests call, if run as root where apt-get exists, and names the
+# programs that stay missing: the tests that need them are skipped. SKIP_DEPS=1 installs nothing.
 set -u
 
 packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools \
 mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich"
 
-# Whether a program, or a shared library, is installed.
+# have NAME: succeeds if the program, or the shared library (a name that ends in .so), is installed.
 have() {
     case "$1" in
     *.so) PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "/$1" ;;

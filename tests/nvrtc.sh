@@ -1,9 +1,9 @@
 #!/bin/sh
-# Prints the folder with NVIDIA's NVRTC, from PyPI, installed once under build/.
-# Exits with 1, and the reason on stderr, where it cannot be had.
+# Prints the folder that holds NVIDIA's NVRTC library, which this script installs once from PyPI
+# under build/. Exits with 1, and the reason on stderr, where the installation fails.
 set -u
 
-# The last version that compiles for sm_70.
+# The last version of NVRTC that compiles for sm_70.
 version=12.9.86
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 folder=$root/build/nvrtc-$version
@@ -11,7 +11,8 @@ folder=$root/build/nvrtc-$version
 if [ ! -e "$folder/complete" ]; then
     [ "$(uname -sm)" = "Linux x86_64" ] || { echo "NVRTC: no wheel for $(uname -sm)" >&2; exit 1; }
     command -v python3 >/dev/null 2>&1 || { echo "NVRTC: no python3 to install it with" >&2; exit 1; }
-    # Into a folder of this process, and then to its name: tests may run this script at the same time.
+    # pip installs into a folder of this process, which is renamed when it is complete: several
+    # tests may run this script at the same time.
     new=$folder.$$
     trap 'rm -rf "$new"' EXIT
     if ! log=$(python3 -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --only-binary :all: \

@@ -1,13 +1,18 @@
 #!/bin/sh
-# The library and the programs of tests/ and of the examples under a tool that watches them: `tests/sanitizers.sh TOOL FOLDER`.
+# Runs the library with the programs of tests/ and of the examples under a tool that finds memory
+# errors, data races or undefined behaviour: `tests/sanitizers.sh TOOL FOLDER`. Programs and logs
+# are written to FOLDER. TOOL is one of
 #
-#   address   AddressSanitizer, leaks and UndefinedBehaviorSanitizer in programs, AddressSanitizer and overflow checks in the library
+#   address   AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer in the programs,
+#             AddressSanitizer and overflow checks in the library
 #   threads   ThreadSanitizer in programs and library
 #   memcheck  valgrind's memcheck, with the release library in the folder LIBRARY
 #   miri      Miri on the parts of the library that are plain Rust
 #
-# One line per program says what ran and how it ended; the exit status is 0 if nothing was found. What is not installed is skipped by name.
-# RUST_SANITIZER_TOOLCHAIN names a toolchain for cargo (default: nightly where it is installed, else the usual one with RUSTC_BOOTSTRAP=1).
+# One line per program says what ran and how it ended; the exit status is 0 if no error was found.
+# Programs that need a compiler or a tool that is not installed are skipped, and a line names what
+# is missing. RUST_SANITIZER_TOOLCHAIN names a toolchain for cargo (default: nightly where nightly
+# is installed, else cargo's default toolchain with RUSTC_BOOTSTRAP=1).
 set -u
 
 tool=$1
@@ -23,7 +28,7 @@ objects=""
 for name in $(env | sed -n 's/^\(GPUZIP_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 
-# Some programs write files where they are.
+# Some programs write files into the current folder.
 cd "$out" || exit 2
 
 have() {
@@ -32,13 +37,14 @@ have() {
     return 1
 }
 
-# Runs a program, which must succeed and, unless it is empty, print a line that ends with the second argument. Lines that begin with a count
-# are repeated here.
+# check TITLE EXPECTED PROGRAM ARGUMENTS...: runs a program under the tool. The program must exit
+# with 0 and, unless EXPECTED is empty, print a line that ends with EXPECTED. Lines of its output
+# that begin with a count of jobs or calls are repeated on stdout.
 check() {
     title=$1 expected=$2
     shift 2
     runs=$((runs + 1))
-    # shellcheck disable=SC2086 # what watches the program is words
+    # shellcheck disable=SC2086 # $watch is a command with its arguments
     if $watch "$@" >"$out/log" 2>&1 && { [ -z "$expected" ] || grep -q "$expected\$" "$out/log"; }; then
         echo "$tool: $title: 0 errors"
         sed -En 's/^[0-9]+ (jobs|calls)/  &/p' "$out/log"
@@ -58,8 +64,9 @@ choose_toolchain() {
     echo "$tool: $(rustc --version); $(cc --version | head -n 1)"
 }
 
-# build_library FLAGS SYMBOL OPTIONS...: the library with a sanitizer, whose SYMBOL it must refer to, in the folder $lib. --target keeps the flags
-# away from build scripts. The runtime is that of the program.
+# build_library FLAGS SYMBOL OPTIONS...: builds the library with a sanitizer into the folder $lib;
+# the library must refer to the sanitizer's SYMBOL. With --target, cargo does not pass the flags to
+# build scripts. The program that loads the library brings the sanitizer's runtime.
 build_library() {
     rustflags=$1 symbol=$2
     shift 2
@@ -69,8 +76,9 @@ build_library() {
     nm -D "$lib/libgpuzip.so" | grep -q "$symbol" || { echo "$tool: the library is not instrumented: it does not refer to $symbol"; exit 1; }
 }
 
-# compile PROGRAM COMPILER ARGUMENTS...: against the library in $lib, with the sanitizers in $flags, and with the runtime in $runtime if that is
-# not the compiler's own. The objects in $objects are linked, too.
+# compile PROGRAM COMPILER ARGUMENTS...: compiles a program with the sanitizers in $flags and links
+# it with the library in $lib and the objects in $objects. $runtime, unless it is empty, is linked
+# as the sanitizer's runtime instead of the compiler's own.
 compile() {
     built=$1 compiler=$2
     shift 2
@@ -89,7 +97,8 @@ compile() {
     return 1
 }
 
-# c_programs SESSIONS CALLS: the C programs of tests/c, with so many random sessions, and so many random calls from eight threads.
+# c_programs SESSIONS CALLS: compiles and runs the C programs of tests/c; stress_sessions runs
+# SESSIONS random sessions, stress_misuse makes CALLS random calls from eight threads.
 c_programs() {
     for name in abi run codec halo; do
         compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
@@ -105,7 +114,8 @@ c_programs() {
         check tests/c/stress_misuse.c compared "$out/stress_misuse" 1 "$2"
 }
 
-# A race that is there must be found, or nothing that follows means anything.
+# Checks that ThreadSanitizer finds a data race that a small program contains: otherwise the runs
+# that follow would show nothing.
 planted_race() {
     cat >"$out/race.c" <<'C'
 #include <gpuzip.h>
@@ -153,14 +163,14 @@ fortran_programs() {
     check fortran/examples/rtm3d "" "$out/fortran/rtm3d" "$out/rtm.nml"
 }
 
-# The C examples at a tiny size, compared with a run that keeps every state.
+# Runs the C examples on tiny grids; --verify compares each with a run that keeps every state.
 c_examples() {
     compile minimal cc -std=c99 "$root/c-examples/minimal.c" && check c-examples/minimal.c "" "$out/minimal"
     for example in rtm3d cpml3d; do
         make -s -C "$root/c-examples/$example" BUILD="$out/$example" GPUZIP_LIB="$lib" CFLAGS="-g -O1 $flags" >"$out/log" 2>&1 ||
             { echo "$tool: $example cannot be built"; cat "$out/log"; failed=$((failed + 1)); continue; }
         for more in "" "GPUZIP_CACHE_CAPACITY=3 GPUZIP_CHECKPOINTING_SNAPS=6" "GPUZIP_HOST_BUDGET=1M GPUZIP_DEVICE_BUDGET=400K"; do
-            # shellcheck disable=SC2086 # variables are words
+            # shellcheck disable=SC2086 # $more is a list of assignments
             check "c-examples/$example $more" "" env $more "$out/$example/$example" --verify --n1 14 --n2 10 --n3 16 --border 4 --steps 40 --shots 1 \
                 --out "$out/$example/out"
         done
@@ -181,8 +191,9 @@ address)
 threads)
     flags="-fsanitize=thread"
     export TSAN_OPTIONS=halt_on_error=1:die_after_fork=0
-    # std is built from its source: in the one that comes with rustc, ThreadSanitizer does not see that Condvar::wait unlocks the mutex, and finds
-    # races that are none. The runtime is rustc's: gcc's lacks some calls.
+    # -Zbuild-std compiles Rust's std from its source: in the compiled std that comes with rustc,
+    # ThreadSanitizer does not see that Condvar::wait unlocks the mutex, and reports races where
+    # there are none. The runtime is the one of rustc: the one of gcc lacks some functions.
     choose_toolchain
     sysroot=$(rustc --print sysroot)
     [ -f "$sysroot/lib/rustlib/src/rust/library/std/Cargo.toml" ] ||
@@ -196,7 +207,9 @@ memcheck)
     lib=${LIBRARY:?the absolute path of the folder with libgpuzip.so}
     flags=""
     echo "memcheck: $(valgrind --version)"
-    # The codecs have blocks of straight vector code that are too long for valgrind's default. "Still reachable" is what lives as long as the process.
+    # The codecs have basic blocks of vector code that are too long for valgrind's default of
+    # --vex-guest-max-insns. "Still reachable" blocks, which live as long as the process, are no
+    # leaks.
     watch="valgrind -q --trace-children=yes --vex-guest-max-insns=20 --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect,possible \
 --errors-for-leak-kinds=definite,indirect,possible --gen-suppressions=all --suppressions=$root/tests/valgrind.supp"
     c_programs 50 10000
@@ -210,7 +223,8 @@ miri)
         echo "skipped: miri is not installed (rustup component add miri rust-src, on nightly)"
         exit 0
     fi
-    # No files, threads or foreign functions: parsers, schedules, plans, headers of streams. A few cases of each property: Miri is slow.
+    # These modules use no files, threads or foreign functions. proptest runs only 4 cases of each
+    # property, because Miri is slow.
     export PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance"
     for part in config::tests predict::profile_file schedule:: plan::tests codec::stream codec::checksum choice::shared_schedule::; do
         check "unit tests of $part" "test result: ok. [1-9][0-9]* passed;.*" \

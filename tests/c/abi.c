@@ -1,5 +1,6 @@
-/* The ABI from C: whole sweeps, shared schedules, errors, threads, a fork. Exits non-zero at the first surprise; run under sanitizers and
- * valgrind, which look for what this program cannot see. */
+/* Tests the C ABI: whole sweeps, shared schedules, zero copy, errors, threads, a fork. The program
+ * exits with 1 at the first failed check. tests/sanitizers.sh runs it under sanitizers and
+ * valgrind, which find the memory errors and races that this program itself cannot detect. */
 #define _POSIX_C_SOURCE 200809L
 #include <gpuzip.h>
 
@@ -20,7 +21,7 @@
 
 enum { STEPS = 57, N = 120, M = 31, SESSIONS = 3 };
 
-/* Two fields of unequal size and type. */
+/* The state of the model application: two fields of different sizes and types. */
 typedef struct {
   float u[N];
   double v[M];
@@ -55,7 +56,8 @@ static gpuzip_config_t revolve(int snaps, int cache)
   return config;
 }
 
-/* One shot of `count` sessions in lockstep, every reversed state compared with a store-everything run. */
+/* Runs one shot of `count` sessions in lockstep and compares every state at its BACKWARD, bit for
+ * bit, with a run that keeps all states. */
 static void shot(gpuzip_t **h, int count, int seed)
 {
   static const gpuzip_action_t none;
@@ -115,7 +117,7 @@ static void whole_sweeps(void)
     }
 }
 
-/* The state in the memory that the library hands out. */
+/* Copies the state `s` into the memory of a slot that gpuzip_save_begin has returned. */
 static void put(void *const data[2], const state_t *s)
 {
   memcpy(data[0], s->u, sizeof s->u);
@@ -199,7 +201,7 @@ static void errors(void)
   CHECK(strstr(gpuzip_last_error(), "finalized") != NULL);
 }
 
-/* A session in the middle of a shot goes away, transfers under way. */
+/* Finalizes sessions in the middle of a shot, while transfers are under way. */
 static void early_finalize(void)
 {
   state_t s;
@@ -258,13 +260,14 @@ static void forked(void)
   CHECK(gpuzip_init(&config, STEPS, f, 2, &h) == GPUZIP_OK);
   pid_t child = fork();
   if (child == 0) {
-    /* The parent's session is refused in every call, and a new one works. */
+    /* Calls on the parent's session fail in the child; a session that the child makes works. */
     CHECK(gpuzip_get_action(h, &action) == GPUZIP_ERR_FORKED);
     CHECK(gpuzip_finalize(h) == GPUZIP_ERR_FORKED);
     CHECK(gpuzip_init(&config, STEPS, f, 2, &own) == GPUZIP_OK);
     shot(&own, 1, 3);
     CHECK(gpuzip_finalize(own) == GPUZIP_OK);
-    /* Not _exit: a leak checker would count what the parent's threads own, and the child does not have them. */
+    /* execl instead of _exit: at the end of the child a leak checker would report the memory of the
+     * parent's threads, which do not exist in the child. */
     execl("/bin/true", "true", (char *)NULL);
     _exit(1);
   }

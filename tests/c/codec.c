@@ -1,5 +1,6 @@
-/* Codecs through the ABI, from C: every codec on a pair of time levels, what its stream says, damage, and a codec of the program's own,
- * alone and in a session. Exits non-zero at the first surprise. */
+/* Tests codecs through the C ABI: every codec on a pair of time levels, the header of its stream,
+ * damaged streams, and a codec that the program registers, alone and in a session. The program
+ * exits with 1 at the first failed check. */
 #include <gpuzip.h>
 
 #include <math.h>
@@ -93,7 +94,8 @@ static void round_trip(int compressor)
   free(stream);
 }
 
-/* A codec of our own: values to 16 bits of the bound. */
+/* The codec that the program registers: each value becomes a 16-bit multiple of twice the bound,
+ * after the bound itself in the first 8 bytes. `calls` counts the compressed fields. */
 static int calls;
 
 static uint64_t most_bytes(void *user, const gpuzip_field_t *f)

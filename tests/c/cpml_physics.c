@@ -1,7 +1,9 @@
 /*
- * Tests of the propagator of c-examples/cpml3d against what it must obey: the adjoint, the definition of a gradient, and layers that
- * absorb. Compile once as it is (FP32) and once with -DRTM_REAL=double; every line prints a figure and its gate, and the exit code is
- * 0 when all hold.
+ * Tests properties of the propagator of c-examples/cpml3d: the adjoint is the transpose of the
+ * forward step, the gradient predicts the misfit (Taylor test), the layers absorb, long runs are
+ * stable, and the number of threads changes no bit. The file is compiled once as it is (FP32) and
+ * once with -DRTM_REAL=double. Each line of output has a figure and its gate, the largest figure
+ * that passes; the exit code is 0 if all figures pass.
  */
 #include <math.h>
 #include <omp.h>
@@ -42,7 +44,8 @@ static void must_be(int status)
         must(NULL);
 }
 
-/* Uniform in -1..1, the same sequence everywhere (xorshift64). */
+/* Returns a number uniform in -1..1; the sequence is the same on every machine (xorshift64,
+ * Marsaglia 2003). */
 static double noise(void)
 {
     static uint64_t x = 88172645463325252u;
@@ -52,7 +55,7 @@ static double noise(void)
     return (double)(x >> 11) / 4503599627370496.0 - 1.0;
 }
 
-/* Velocities from 1500 to 4500 m/s without any symmetry. */
+/* Initialises a medium of random velocities from 1500 to 4500 m/s, which has no symmetry. */
 static void rough_medium(cpml_t *m, const grid_t *g)
 {
     const size_t cells = g->n1 * g->n2 * g->n3;
@@ -63,7 +66,8 @@ static void rough_medium(cpml_t *m, const grid_t *g)
     free(v);
 }
 
-/* Every value of a state at random: between the halos, and in all memory. */
+/* Sets every value of a state at random: both time levels inside the halos, and all memory
+ * variables (psi and zeta) of the layers. */
 static void random_state(state_t *x, const cpml_t *m)
 {
     const grid_t *g = &m->grid;
@@ -100,7 +104,8 @@ static double product(const cpml_t *m, const state_t *x, const state_t *y)
     return sum;
 }
 
-/* <M x, y> = <x, M' y> for states that are random in every field, three steps on. */
+/* Checks <M x, y> = <x, M' y>, where M is three forward steps, M' is three adjoint steps, and the
+ * states x and y are random in every field. */
 static void transpose(const char *what, size_t n1, size_t n2, size_t n3)
 {
     grid_t g;
@@ -130,7 +135,9 @@ static void transpose(const char *what, size_t n1, size_t n2, size_t n3)
     cpml_free(&m);
 }
 
-/* <R u(q), r> = <q, u'(r)> for a random source and random residuals, with the steps that the inversion itself takes. */
+/* Checks <R u(q), r> = <q, u'(r)> with the functions of the inversion: R u(q) are the receivers'
+ * traces for a random source signal q, and u'(r) is the adjoint wave at the source for random
+ * residuals r. */
 static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
 {
     enum { STEPS = 250 };
@@ -154,10 +161,11 @@ static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
         const real r = (real)noise();
         left += (double)inv.synthetic[i] * r;
         inv.observed[i] = 0;
-        inv.synthetic[i] = r;  /* so that the residual is the random r */
+        inv.synthetic[i] = r;  /* the residual, synthetic - observed, becomes the random r */
     }
     for (size_t ts = STEPS - 1; ts-- > 0;) {
-        /* The source of the step to ts+1 meets c y(ts+1), data included, which y(ts) has as its previous level, negative. */
+        /* The source of the step to ts+1 is multiplied by c y(ts+1), residuals included. The field
+         * inv.y.prev, after the step to y(ts), holds -y(ts+1). */
         inversion_backward(&inv, ts);
         right -= (double)s.wavelet[ts] * inv.y.prev[inv.source] * m.scale[inv.source];
     }
@@ -176,7 +184,7 @@ static double misfit(inversion_t *inv, const cpml_t *m)
     return inversion_misfit(inv);
 }
 
-/* inv->gradient, with every state kept. */
+/* Computes inv->gradient from a run that keeps every state. */
 static void whole_gradient(inversion_t *inv)
 {
     const size_t steps = inv->survey->steps;
@@ -196,7 +204,8 @@ static void whole_gradient(inversion_t *inv)
     free(states);
 }
 
-/* J(m + h p) = J(m) + h <g, p> + O(h^2) for a random p, edges of the model and so the layers included. */
+/* Taylor test: checks J(m + h p) = J(m) + h <g, p> + O(h^2) for a random direction p. The direction
+ * p also changes the cells at the edges of the model, whose velocity the layers continue. */
 static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
 {
     enum { STEPS = 160, SIZES = 6 };
@@ -218,7 +227,8 @@ static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
     known = must(malloc(g.points * sizeof *known));
     memcpy(known, m.scale, g.points * sizeof *known);
     inv.source = s.source[0];
-    /* The data are those of a tenth less of velocity. */
+    /* The observed data come from a medium whose velocity is 0.89 times this one's (0.8 =
+     * 0.89^2). */
     for (size_t i = 0; i < g.points; i++)
         m.scale[i] = (real)(0.8 * known[i]);
     misfit(&inv, &m);
@@ -228,7 +238,7 @@ static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
     whole_gradient(&inv);
     for (size_t i = 0; i < cells; i++) {
         change[i] = noise();
-        unit[i] = 1.0f;  /* of a change relative to m: v^2 m = 1 */
+        unit[i] = 1.0f;  /* the gradient is relative to m = 1 / v^2: v^2 m = 1 */
     }
     gradient_collect(&g, unit, inv.gradient, gradient);
     for (size_t i = 0; i < cells; i++)
@@ -261,7 +271,9 @@ static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
     free(change);
 }
 
-/* u at all cells of a square (n3 = 1) or cube of n cells for all time, from a source in a corner of it: traces[step][cell]. */
+/* Returns u at all cells of a square (n3 = 1) or a cube of n cells per axis as traces[step][cell],
+ * in memory that the caller frees. The model extends `pad` cells beyond the square or cube on each
+ * side; the source is near a corner. `sponge` selects rtm3d's propagator instead of cpml3d's. */
 static real *record(size_t n, size_t n3, size_t pad, size_t border, size_t steps, double freq, int sponge)
 {
     const double v = 2000.0, dx = 10.0;
@@ -302,7 +314,9 @@ static real *record(size_t n, size_t n3, size_t pad, size_t border, size_t steps
     return traces;
 }
 
-/* The largest difference that a boundary makes to a cell at any time, in dB of the largest value that this cell ever has; of the worst cell. */
+/* Returns the reflection of the worst cell in dB: the largest difference, over all times, between
+ * the traces of this cell in the small and the big domain, relative to its largest value in the big
+ * one. */
 static double reflection(const real *small, const real *big, size_t cells, size_t steps)
 {
     double worst = 0.0;
@@ -317,10 +331,13 @@ static double reflection(const real *small, const real *big, size_t cells, size_
     return 20.0 * log10(worst);
 }
 
-/* Against a domain so wide that nothing comes back from its edges while it is looked at. */
+/* Compares the layers, and rtm3d's sponge, with a domain so wide that no wave returns from its
+ * edges within the steps that are compared. */
 static void absorption(const char *what, size_t n, size_t n3, size_t border, size_t steps, double gate)
 {
-    const size_t cells = n * n * n3, pad = steps / 4;  /* a step takes a wave 0.44 cells in 2-D, 0.36 in 3-D: it is not back */
+    /* A wave travels at most 0.44 cells per step in 2-D, 0.36 in 3-D: after `steps` steps it has
+     * not travelled the 2 pad cells to the edge and back. */
+    const size_t cells = n * n * n3, pad = steps / 4;
     real *big = record(n, n3, pad, border, steps, 20.0, 0), *small = record(n, n3, 0, border, steps, 20.0, 0);
     real *sponge = record(n, n3, 0, border, steps, 20.0, 1), *plain = record(n, n3, pad, border, steps, 20.0, 1);
     const double layers = reflection(small, big, cells, steps), damped = reflection(sponge, plain, cells, steps);
@@ -334,7 +351,8 @@ static void absorption(const char *what, size_t n, size_t n3, size_t border, siz
     free(plain);
 }
 
-/* Long after the wave has left, nothing grows: largest value after 20 times the steps, to the largest ever. */
+/* Checks that no value grows long after the wave has left: the largest value after 4000 steps,
+ * relative to the largest value at any step. */
 static void stability(void)
 {
     enum { N = 40, STEPS = 4000 };
@@ -360,7 +378,7 @@ static void stability(void)
     cpml_free(&m);
 }
 
-/* One thread and several give the same bits, forwards and backwards. */
+/* Checks that 1 thread and 3 threads give the same bits in forward and adjoint steps. */
 static void threads(void)
 {
     const int all = omp_get_max_threads();

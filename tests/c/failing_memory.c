@@ -1,4 +1,5 @@
-/* See failing_memory.h. A request is the library's if it is called from the library's text: the Rust standard library is part of that. */
+/* See failing_memory.h. A request is the library's if its return address lies in the executable
+ * segment of libgpuzip.so, which contains the Rust standard library, too. */
 #define _GNU_SOURCE
 #include "failing_memory.h"
 
@@ -24,7 +25,8 @@ static atomic_int how = FAIL_NEVER;
 static atomic_ulong least;
 static atomic_long first, asked, failed, live, small, peak;
 
-/* What the library has: an open table of addresses and sizes. */
+/* The live blocks and mappings of the library: a hash table of addresses and sizes (open
+ * addressing, linear probing). The address REMOVED marks a place whose block was given back. */
 enum { PLACES = 1 << 18 };
 static struct {
   uintptr_t address;

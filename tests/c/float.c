@@ -1,6 +1,8 @@
-/* The caller's floating-point environment: in every rounding, with subnormal numbers flushed to zero, with all exceptions trapping, codecs
- * give the same bytes and values, sessions the same actions and states; and after every call, and in every callback, the environment is the
- * caller's. Exits non-zero at the first surprise. */
+/* Tests that gpuzip does not depend on the caller's floating-point environment, and does not change
+ * it. In every rounding mode, with subnormal numbers flushed to zero, and with all exceptions
+ * trapping, codecs give the same bytes and values, and sessions the same actions and states. After
+ * every call, and in every callback, the environment is the caller's. The program exits with 1 at
+ * the first failed check; with any argument it tries all environments instead of some. */
 #define _GNU_SOURCE
 #include <gpuzip.h>
 
@@ -24,14 +26,15 @@
 #include <xmmintrin.h>
 static unsigned control(void) { return _mm_getcsr(); }
 static void flush_subnormals(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
-static void raise_quietly(void) { _mm_setcsr(_mm_getcsr() | 0x04); } /* division by zero */
+/* Sets the flag of a division by zero without a trap. */
+static void raise_quietly(void) { _mm_setcsr(_mm_getcsr() | 0x04); }
 #else
 static unsigned control(void) { return (unsigned)fegetround() << 8 | (unsigned)fetestexcept(FE_ALL_EXCEPT); }
 static void flush_subnormals(void) {}
 static void raise_quietly(void) { feraiseexcept(FE_DIVBYZERO); }
 #endif
 
-/* A call after which the environment is what it was before, flags included. */
+/* Makes a call that must succeed and leave the environment as it was before, flags included. */
 #define CALL(call)                     \
   do {                                 \
     const unsigned before = control(); \
@@ -42,7 +45,8 @@ static void raise_quietly(void) { feraiseexcept(FE_DIVBYZERO); }
 
 enum { ENVIRONMENTS = 16, MOST = 3000 };
 
-/* Every rounding, each flag and a mixture; all of them where the program has an argument. */
+/* Without an argument only these environments are tried: the four rounding modes, each of the two
+ * flags alone, and a mixture. */
 static int is_long;
 static int wanted(int environment)
 {
@@ -51,10 +55,11 @@ static int wanted(int environment)
 
 static char what[200] = "";
 static pthread_t caller;
-/* The environment of the caller that callbacks have to see. */
+/* The control word that callbacks, and the caller after each call, must find. */
 static unsigned expected;
 
-/* Number 0 is the one that programs begin with. */
+/* Sets environment number `environment`: bits 0 and 1 choose the rounding mode, bit 2 flushes
+ * subnormal numbers to zero, bit 3 lets all exceptions trap. Programs begin with environment 0. */
 static void enter(int environment)
 {
   static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
@@ -84,7 +89,8 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 
 static const int sides[][3] = { { 300, 1, 1 }, { 40, 27, 1 }, { 20, 12, 9 }, { 1, 7, 20 } };
 
-/* Values of kinds that a rounding or a flush could change. */
+/* Returns a value of an array of size n[0] x n[1] x n[2]. Each kind of array has values whose codes
+ * another rounding mode or a flush to zero could change. */
 static double value(int kind, int level, int i, const int *n, int type)
 {
   const double smooth = sin(0.31 * (i % n[0]) + 0.1 * level) * cos(0.23 * (i / n[0]) - 0.1 * level);
@@ -92,7 +98,8 @@ static double value(int kind, int level, int i, const int *n, int type)
   const int wide = type == GPUZIP_TYPE_F64;
   switch (kind) {
   case 0: return smooth;
-  case 1: return (i % 2 ? -1.0 : 1.0) * (31.8 - 0.001 * (i % 7)); /* the largest multiple of a power of two that 8 bits hold */
+  /* Close to 31.75 = 127/4, the largest multiple of 1/4 that 8 signed bits hold. */
+  case 1: return (i % 2 ? -1.0 : 1.0) * (31.8 - 0.001 * (i % 7));
   case 2: return smooth * (wide ? 1e-310 : 1e-42);
   case 3: return noise * ldexp(1.0, (i * 31) % 100 - 50);
   case 4: return smooth * (wide ? 1.7e308 : 3.4e38);
@@ -207,7 +214,7 @@ static uint64_t raw_most(void *user, const gpuzip_field_t *f)
 static int32_t raw_compress(void *user, const gpuzip_field_t *f, int32_t rms, double bound, void *to, uint64_t capacity, uint64_t *bytes)
 {
   CHECK(user == NULL && rms >= 0 && bound > 0.0 && control() == expected);
-  /* Half of the values, so that it is not larger than they are. */
+  /* The codec keeps half of the values, so its stream is smaller than the raw field. */
   *bytes = 4 * f->n1 * f->n2 * f->n3 / 2;
   CHECK(*bytes <= capacity);
   memcpy(to, f->data, *bytes);
@@ -244,7 +251,7 @@ static int32_t forward(void *user, int32_t ts, int32_t end, uint32_t flags)
   CHECK(user == &found && control() == expected);
   wave(end + 1);
   found = hash_of(found, &ts, sizeof ts);
-  /* A flag that the application raises stays. */
+  /* An exception flag that the application raises in a callback must survive the callback. */
   if (raises) raise_quietly(), expected = control();
   return 0;
 }
@@ -273,7 +280,7 @@ static int32_t locate(void *user, int32_t action, int32_t ts, gpuzip_field_t *fi
   return 0;
 }
 
-/* A session in its callbacks; gives a hash of all that it did. */
+/* Runs one shot by callbacks and returns a hash of all actions and restored states. */
 static uint64_t session(const gpuzip_config_t *config, int environment)
 {
   gpuzip_callbacks_t callbacks;

@@ -1,5 +1,7 @@
-/* Fields with a halo of 4 cells and fields that are stored as they are: by hand, by callbacks, zero copy, codecs by themselves, misuse.
- * Exits non-zero at the first surprise; run under sanitizers and valgrind. */
+/* Tests a field with a halo of 4 cells (pitches) together with an integer field, which codecs store
+ * unchanged: in runs by callbacks, with zero copy, in codecs alone, and in wrong calls. The program
+ * exits with 1 at the first failed check; tests/sanitizers.sh runs it under sanitizers and
+ * valgrind. */
 #include <gpuzip.h>
 
 #include <stdint.h>
@@ -18,9 +20,10 @@
 enum { HALO = 4, N1 = 9, N2 = 6, N3 = 5, STEPS = 23, COUNTERS = 5 };
 enum { P1 = N1 + 2 * HALO, P2 = N2 + 2 * HALO, P3 = N3 + 2 * HALO, ALL = P1 * P2 * P3 };
 
+/* The value of the halo, which no call may change. */
 static const float OUTSIDE = -77.0f;
 
-/* A pressure with its halo, and counters that must come back exactly. */
+/* The state: a pressure with its halo, and counters that must come back exactly. */
 typedef struct {
   float *p;
   int16_t counter[COUNTERS];
@@ -39,7 +42,8 @@ static void compute(app_t *a, int ts)
   for (int i = 0; i < COUNTERS; i++) a->counter[i] = (int16_t)(ts - i);
 }
 
-/* Whether the state is u(ts), and nothing but `outside` lies around it. */
+/* Returns whether the live state is u(ts) and every halo cell holds `outside`. A lossy codec may
+ * change a pressure by up to 0.1. */
 static int is_state(const app_t *a, int ts, float outside)
 {
   for (int i3 = -HALO; i3 < N3 + HALO; i3++)
@@ -118,7 +122,8 @@ static gpuzip_config_t config_with(int compressor)
   return c;
 }
 
-/* Whole shots: raw snapshots have the size of the values, and the halo stays what it is whatever the codec. */
+/* Runs whole shots with several codecs: a raw snapshot takes the bytes of the values without the
+ * halo, and no codec changes the halo. */
 static void shots(app_t *a)
 {
   const int compressors[] = {GPUZIP_COMPRESSOR_NONE, GPUZIP_COMPRESSOR_ZFP, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT, GPUZIP_COMPRESSOR_BFP};
@@ -133,7 +138,7 @@ static void shots(app_t *a)
     CHECK(gpuzip_init(&c, STEPS, f, 2, &h) == GPUZIP_OK);
     summary.struct_size = sizeof summary;
     CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK);
-    /* 1080 bytes of pressure and 10 of counters, each at a multiple of 256. */
+    /* 1080 bytes of pressure and 10 bytes of counters, each rounded up to a multiple of 256. */
     CHECK(a->lossy || summary.slot_bytes == 1280 + 256);
     memset(&calls, 0, sizeof calls);
     calls.struct_size = sizeof calls;
@@ -152,7 +157,8 @@ static void shots(app_t *a)
   a->lossy = 0;
 }
 
-/* Zero copy: what the library hands out is contiguous, whatever the pitches at init; a copy of it goes where the pitches of the call say. */
+/* Tests zero copy: the memory of a slot is contiguous, whatever pitches gpuzip_init was given.
+ * gpuzip_retrieve copies the slot into a field with the pitches of that call. */
 static void zero_copy(app_t *a)
 {
   gpuzip_config_t c = config_with(GPUZIP_COMPRESSOR_NONE);
@@ -185,7 +191,8 @@ static void zero_copy(app_t *a)
   CHECK(gpuzip_finalize(h) == GPUZIP_OK);
 }
 
-/* Codecs by themselves: a stream of a field with gaps is that of a contiguous one, byte for byte. */
+/* Tests codecs without a session: the stream of a field with a halo equals, byte for byte, the
+ * stream of the same values in contiguous memory. */
 static void streams(app_t *a)
 {
   const gpuzip_config_t c = config_with(GPUZIP_COMPRESSOR_DCT);
@@ -250,7 +257,8 @@ static void misuse(app_t *a)
     f[1].data = NULL;
     CHECK(gpuzip_init(&c, STEPS, f, 2, &h) == GPUZIP_OK);
     CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && action.type == GPUZIP_ACTION_SAVE);
-    /* A wrong type, and pitches that are wrong; neither changes anything, and other pitches than at init are right. */
+    /* A save with a wrong type or wrong pitches fails and changes nothing. A save with valid
+     * pitches that differ from those of gpuzip_init succeeds. */
     f[1].type = type == GPUZIP_TYPE_I8 ? GPUZIP_TYPE_BYTE : GPUZIP_TYPE_I8;
     f[1].data = a->counter;
     CHECK(gpuzip_save(h, action.ts, f, 2, NULL) == GPUZIP_ERR_SHAPE);

@@ -1,5 +1,6 @@
-/* In a locale whose numbers have a decimal comma, configurations are read and timelines and performance logs are written as in any other. The argument
- * is the locale's name; a configuration is in gpuzip.cfg. */
+/* Runs a session in a locale whose numbers have a decimal comma. The configuration gpuzip.cfg is
+ * read, and the timeline, the performance log and error texts are written, with decimal points. The
+ * argument is the name of the locale; the test that starts this program looks at the files. */
 #include <gpuzip.h>
 
 #include <locale.h>
@@ -36,7 +37,7 @@ int main(int argc, char **argv)
   } while (action.type != GPUZIP_ACTION_TERMINATE);
   CHECK(gpuzip_finalize(handle) == GPUZIP_OK && gpuzip_config_free(&config) == GPUZIP_OK);
 
-  /* An error text, too. */
+  /* An error text has a decimal point, too. */
   CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
   config.error_bound = -0.5, config.compressor = GPUZIP_COMPRESSOR_DCT;
   CHECK(gpuzip_init(&config, 12, &field, 1, &handle) == GPUZIP_ERR_CONFIG && strstr(gpuzip_last_error(), "-0.5") != NULL);

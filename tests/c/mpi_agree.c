@@ -1,4 +1,6 @@
-/* Two ranks whose slabs differ by a plane: gpuzip_agree keeps them in step. With the argument `fail`, rank 1 has no session. */
+/* Tests that two ranks whose slabs differ by one plane take the same actions after gpuzip_agree.
+ * With the argument `fail`, rank 1 has too small a budget for a session, and the call fails on both
+ * ranks. */
 #include <gpuzip.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -6,7 +8,7 @@
 
 enum { PLANE = 9984, STEPS = 200 };
 
-/* Reductions so far. */
+/* Number of reductions that gpuzip_agree has made on this rank. */
 static int calls;
 
 static int32_t least(void *world, int64_t *value)
@@ -22,7 +24,8 @@ static int failed(gpuzip_status_t status)
     return status < 0;
 }
 
-/* Follows the schedule by itself, and meets the other rank in every action that exchanges halos: 0 if both have the same. */
+/* Takes all actions of the session's schedule and compares each with the other rank's, as an
+ * exchange of halos would need. Returns 0 if both ranks have the same actions. */
 static int in_step(gpuzip_t *session, MPI_Comm world)
 {
     gpuzip_schedule_t *schedule;
@@ -78,7 +81,7 @@ int main(int argc, char **argv)
         printf("%d and %d snapshots, then %d; in step\n", before.snapshots, others, after.snapshots);
     if (session != NULL && failed(gpuzip_finalize(session)))
         status = 6;
-    /* The launcher tells the status of a rank: both have the same here. */
+    /* mpirun exits with the status of one rank; both ranks have the same status. */
     MPI_Finalize();
     return status;
 }

@@ -1,4 +1,5 @@
-/* What the ranks of a node make of a configuration: rank 0 prints each one's CUDA device and budgets, and every session is on its device. */
+/* Shares a configuration among the ranks of a node, as rtm3d_mpi does. Each rank opens a session on
+ * its device; rank 0 prints the CUDA device and the budgets in bytes of every rank. */
 #include <stdio.h>
 
 #include "checkpoint.h"

@@ -1,4 +1,5 @@
-/* Prints the bytes of a plane of more values than an int counts, as rtm3d_mpi's slabs may have. */
+/* Prints the size in bytes of rtm3d_mpi's MPI type for a plane of more values than an int can
+ * count. */
 #include <stdio.h>
 
 #include "transfer.h"

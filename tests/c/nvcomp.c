@@ -1,8 +1,11 @@
 /*
- * Stands where libnvcomp stands: the native functions of Bitcomp that gpuzip calls, those that run on the host and those that enqueue on a
- * stream, by host functions of the driver that is loaded. Values are rounded to multiples of delta and packed in blocks of whole bytes; a
- * block in which that cannot be is stored as it is. What is enqueued finds its memory as it is when its turn comes, and puts the blocks in
- * another order than the host. A stream that is not whole ends the process, as with the real library it might.
+ * A stand-in for libnvcomp: the native functions of Bitcomp that gpuzip calls. Some functions run
+ * on the host. The others enqueue their work on a CUDA stream as host functions (cuLaunchHostFunc)
+ * of the driver that is loaded, so the work reads memory when the stream reaches it. Values are
+ * rounded to multiples of delta and packed in blocks, with the same number of bytes for each value
+ * of a block; a block whose values do not fit is stored unchanged. Work on a stream writes the
+ * blocks in the opposite order of the host's, so the two streams differ. Decoding a damaged stream
+ * aborts the process, as the real library might.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -11,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many deltas the values that are coded on a stream are rounded to. */
+/* Functions on a CUDA stream round values to multiples of COARSE * delta: with COARSE > 1 they
+ * break the error bound. */
 #ifndef COARSE
 #define COARSE 1
 #endif
@@ -73,7 +77,8 @@ static double value(const void *x, size_t i, size_t width)
     return width == 4 ? ((const float *)x)[i] : ((const double *)x)[i];
 }
 
-/* The bytes that each integer of a block takes. */
+/* Returns the number of bytes for each rounded value of a block, AS_IT_IS if the block is stored
+ * unchanged. */
 static int bytes_of(const char *x, size_t count, size_t width, double delta)
 {
     int most = 0;

@@ -1,12 +1,17 @@
-/* Memory that runs out, at every allocation in turn: small sessions of every kind, in which the N-th request of the library for memory fails,
- * or it and all later ones. A call may fail with a text then, or give the right states; the process lives, nothing is leaked, and the next
- * session works. The sessions of several threads share one count of requests, and meet the end of memory together. Prints how many trials
- * that were; a trial of more than HANG seconds counts as an abort.
+/* Tests that gpuzip survives the failure of any of its allocations. A trial runs a small session in
+ * which the library's N-th request for memory fails, or the N-th and all later requests; there are
+ * trials for every N and for every mode in the table MODES. In a trial a call may fail with an
+ * error text, or give the right states. The process must not abort, no memory may leak, and the
+ * next session must work. Sessions on several threads share one count of requests. The program
+ * prints the number of trials; a trial of more than HANG seconds counts as an abort.
  *
- * oom [--most TRIALS] [--only PATTERN] [--but PATTERN] [--cuda]: at most that many trials for each kind of session, spread over all N;
- * 0: all (200 of THREADS, REPEAT and fields of many shapes, one of whose trials takes long). Patterns of names are those of a shell.
- * oom --only NAME --at N [--later]: that trial, in this process, for a debugger.
- * oom --limit BYTES: a session with so many bytes of address space for the whole process. */
+ * oom [--most TRIALS] [--only PATTERN] [--but PATTERN] [--cuda]: runs at most TRIALS trials for
+ * each
+ *   mode, spread over all N; 0: all N (but 200 for THREADS, REPEAT and fields of many shapes, whose
+ *   trials take long). PATTERN is a shell pattern of the names of modes.
+ * oom --only NAME --at N [--later]: runs one trial in this process, for a debugger; --later: all
+ *   requests from the N-th on fail.
+ * oom --limit BYTES: runs a session in a process whose address space is limited to BYTES. */
 #define _GNU_SOURCE
 #include <gpuzip.h>
 
@@ -26,8 +31,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* FILES: a session whose configuration is loaded by the trial, too. THREADS: a thread for each of the modes that `config` names, all at the
- * same time. REPEAT: gpuzip_init of the mode that `config` names, again and again. */
+/* PULL: a session in the pull loop. ZERO_COPY: the pull loop with zero copy. RUN: a session by
+ * callbacks. ATTACH: a session attached to a schedule. AUTOTUNE: a session that measures and
+ * exchanges its profile. FILES: a session whose configuration file is loaded within the trial.
+ * THREADS: one thread for each of the modes that `config` names, all at the same time. REPEAT:
+ * gpuzip_init of the mode that `config` names, TRIES times in a row. SCHEDULE: a schedule without
+ * a session. CODEC: compression and decompression without a session. LOAD: gpuzip_config_load
+ * alone. */
 enum kind { PULL, ZERO_COPY, RUN, ATTACH, AUTOTUNE, FILES, THREADS, REPEAT, SCHEDULE, CODEC, LOAD };
 
 enum { HANG = 300, MEMBERS = 16, TRIES = 5 };
@@ -38,10 +48,10 @@ struct mode {
   int steps, nfields;
   uint64_t n[3];
   int type;
-  double tolerance; /* of a restored value, absolute; all values lie in -1..1 */
+  double tolerance; /* largest absolute error of a restored value; all values lie in -1..1 */
   const char *config;
-  unsigned long least; /* only requests of at least so many bytes are counted and fail */
-  int spread;          /* n1 of the fields differs by up to so many less one; 0: all fields are alike */
+  unsigned long least; /* requests of fewer bytes are not counted and do not fail */
+  int spread;          /* n1 takes up to `spread` different values; 0: all fields have one shape */
 };
 
 #define BASE "log_level = 3\n"
@@ -49,7 +59,7 @@ struct mode {
 #define BLOCK {24, 18, 7}, GPUZIP_TYPE_F32
 #define SHAPES {3, 1, 1}, GPUZIP_TYPE_F32
 #define SPREAD 0, 19
-#define LONG 9000 /* so many steps that their lists are larger than what the library has a reserve for */
+#define LONG 9000 /* steps whose lists do not fit into the library's reserve of memory */
 #define LARGE 32768
 #define BOUND "error_bound_mode = absolute\nerror_bound = 0.01\n"
 #define TIMELINE \
@@ -144,20 +154,22 @@ static const struct mode MODES[] = {
 };
 enum { KINDS = sizeof MODES / sizeof MODES[0] };
 
-/* What the parent reads when a trial has killed its child. */
+/* Memory shared by parent and child: the parent reads it when a trial has killed the child. */
 static struct shared {
   long n, trials, failed, errors, peak;
   int how, finished;
 } *shared;
 
-static const struct mode *whole; /* the kind of trials; with THREADS and REPEAT, `mode` is what one thread or try does of it */
+/* The mode of the trials. With THREADS and REPEAT, `mode` is the member that one thread or try
+ * runs. */
+static const struct mode *whole;
 static __thread const struct mode *mode;
 static __thread gpuzip_config_t config;
 static __thread gpuzip_field_t *fields;
 static __thread size_t value_bytes;
 static __thread char *stream;
 static __thread uint64_t stream_bytes;
-static __thread int has_met; /* whether this thread has waited for memory with the others */
+static __thread int has_met; /* whether this thread has been in end_shortage during this trial */
 static pthread_barrier_t meeting;
 static int on_gpu, is_cold;
 static long asked_without_memory;
@@ -172,7 +184,7 @@ static void die(const char *format, ...)
   _exit(1); /* other threads may be in the library */
 }
 
-/* A failed call says why; 1 if it failed. */
+/* Returns 1 if the call failed, else 0. A failed call must have left an error text. */
 static int failed(gpuzip_status_t status, const char *call)
 {
   if (status == GPUZIP_OK) return 0;
@@ -185,7 +197,8 @@ static int failed(gpuzip_status_t status, const char *call)
 
 static size_t values(int k) { return fields[k].n1 * fields[k].n2 * fields[k].n3; }
 
-/* The i-th value of field k in state u(ts): a wave. A field with a role is the one before it, one step ago. */
+/* Returns the i-th value of field k in state u(ts). Fields 2j and 2j + 1 hold one wave: field 2j is
+ * the previous time level of field 2j + 1. */
 static double value(int k, int ts, size_t i)
 {
   if (mode->nfields == 1 || k % 2 == 0) ts--;
@@ -214,7 +227,7 @@ static void check_state(const gpuzip_field_t *of, int ts)
     }
 }
 
-/* One shot in the pull loop; 1 if a call failed. */
+/* Runs one shot in the pull loop and returns 1 if a call failed. */
 static int shot(gpuzip_t *handle, gpuzip_schedule_t *schedule, int stats)
 {
   int live = 0, reversed = mode->steps;
@@ -323,7 +336,8 @@ static int run(gpuzip_t *handle)
   return FAILS(gpuzip_run_reverse(handle, &calls, fields, (uint32_t)mode->nfields, NULL));
 }
 
-/* From now on there is memory. Threads wait until all of them have come this far without it. */
+/* Ends the shortage of memory. With THREADS, each thread waits until all threads have called this
+ * function, so that every thread runs its first part under the shortage. */
 static void end_shortage(void)
 {
   has_met = 1;
@@ -353,7 +367,7 @@ static int session(void)
     wrong = wrong || FAILS(gpuzip_setup(handle)) || shot(handle, NULL, 0);
   }
   if (wrong) {
-    /* With memory again the session goes on, or says why it does not. */
+    /* After the shortage, gpuzip_setup and another shot work, or fail with an error text. */
     const int how = shared->how;
     if (how != FAIL_NEVER) {
       end_shortage();
@@ -417,7 +431,7 @@ static int load(void)
   return 0;
 }
 
-/* A session by a configuration of a file. */
+/* Runs a session with a configuration that it loads from a file, and returns 1 if a call failed. */
 static int files(void)
 {
   const gpuzip_config_t before = config;
@@ -430,8 +444,9 @@ static int files(void)
   return wrong;
 }
 
-/* Sessions begun again and again: first each of them without memory from its N-th request on, then all of them from the N-th request of all
- * on. What began stays open meanwhile. With memory again, the next one begins, and works. */
+/* Calls gpuzip_init TRIES times under the shortage, twice: first the requests are counted anew for
+ * each call, then over all calls together. Sessions that begin stay open until all calls are made.
+ * After the shortage a session must begin and work. */
 static int repeat(void)
 {
   int wrong = 0;
@@ -446,7 +461,8 @@ static int repeat(void)
       if (FAILS(gpuzip_init(&config, mode->steps, fields, (uint32_t)mode->nfields, &handle))) {
         wrong = 1;
         if (handle != NULL) die("a handle of a session that has not begun");
-        /* Where no session is open, no thread of the library gives something back meanwhile. */
+        /* While no session is open, no thread of the library frees memory, so the counts
+         * compare. */
         if (!is_cold && count == 0 && failing_memory_live() != before) die("try %d: %ld blocks are leaked", k, failing_memory_live() - before);
       } else open[count++] = handle;
     }
@@ -461,7 +477,7 @@ static int repeat(void)
   return wrong;
 }
 
-/* The modes of THREADS and REPEAT, prepared. */
+/* The members of a THREADS or REPEAT mode, with all that prepare() has made for each. */
 static struct member {
   const struct mode *mode;
   gpuzip_config_t config;
@@ -519,7 +535,7 @@ static int once(void)
   }
 }
 
-/* A recorded schedule for 300 steps. */
+/* Writes a recorded schedule for 300 steps into the file oom-schedule.txt. */
 static void write_trace(void)
 {
   static const char *name[] = {"FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE"};
@@ -542,7 +558,7 @@ static void *memory(size_t bytes)
 {
   void *memory = NULL;
   if (on_gpu) {
-    /* The software driver's device memory is host memory, too. */
+    /* The host may read and write the device memory of the software CUDA driver. */
     static int (*alloc)(unsigned long long *, size_t);
     unsigned long long address = 0;
     if (alloc == NULL) {
@@ -592,7 +608,7 @@ static void prepare(void)
     fields[k].n1 = mode->n[0] + (mode->spread > 0 ? (uint64_t)(k / 2 * 7 % mode->spread) : 0);
     fields[k].n2 = mode->n[1], fields[k].n3 = mode->n[2];
     fields[k].type = mode->type;
-    /* u(ts-1) is the previous level of u(ts). */
+    /* Field k is the previous time level of field k + 1, whose number counts from 1 in `role`. */
     if (mode->nfields > 1 && k % 2 == 0 && k + 1 < mode->nfields) fields[k].role = k + 2;
     fields[k].data = memory(values(k) * value_bytes);
   }
@@ -606,7 +622,7 @@ static void prepare(void)
   if (mode->kind == AUTOTUNE && whole->kind != REPEAT) remove("oom-profile.gz");
 }
 
-/* Leaves the profile that a mode of REPEAT begins with. */
+/* Writes, from a child process, the profile file that the mode repeat-profile begins with. */
 static void leave_profile(void)
 {
   if (mode->kind != REPEAT || strcmp(mode->config, "autotune") != 0) return;
@@ -623,7 +639,9 @@ static void leave_profile(void)
 
 static void silence(int32_t level, const char *message, void *user) { (void)level, (void)message, (void)user; }
 
-/* Trial after trial from number `n` on, in a process of its own. `cold`: only that one, and nothing has been called before. */
+/* Runs trials number n, n + step, ... in this process until no request fails. `cold`: runs only
+ * trial number n, as the process's first use of the library; else two sessions have warmed it
+ * up. */
 static void trials(int how, long n, long step, int cold)
 {
   gpuzip_set_log_callback(silence, NULL);
@@ -640,7 +658,7 @@ static void trials(int how, long n, long step, int cold)
     failing_memory_disarm();
     shared->how = FAIL_NEVER;
     const long lost = failing_memory_failed(), left = failing_memory_live();
-    /* What one session takes of the reserve, at most. */
+    /* The most bytes that one session takes of the library's reserve of memory. */
     if (mode->kind != THREADS && mode->kind != REPEAT && failing_memory_peak() > shared->peak) shared->peak = failing_memory_peak();
     if (!cold && left != before) die("%ld blocks are leaked", left - before);
     if (lost == 0) {
@@ -657,7 +675,9 @@ static void trials(int how, long n, long step, int cold)
   }
 }
 
-/* The trials of one kind, both ways; a child that dies is an abort, and the next one goes on behind it. */
+/* Runs the trials of one mode in child processes, with FAIL_ONE and with FAIL_FROM, warm and
+ * cold. When a child dies of a signal, an abort is counted and a new child goes on with the next
+ * trial. */
 static int explore(long most, int *aborts)
 {
   int wrong = 0;
@@ -672,7 +692,7 @@ static int explore(long most, int *aborts)
         const pid_t child = fork();
         if (child == 0) {
           if (total == 0) {
-            /* How many requests there are, of which `most` fail in turn. */
+            /* This child counts the requests, so that `most` trials can be spread over them. */
             gpuzip_set_log_callback(silence, NULL);
             prepare();
             if (!cold && (once() || once())) die("fails without a reason");
@@ -705,7 +725,8 @@ static int explore(long most, int *aborts)
   return wrong;
 }
 
-/* A session of many steps where the process may have `bytes` bytes of address space, and one where it may have any. */
+/* Runs a session of many steps while the address space of the process is limited to `bytes` bytes,
+ * and then a session without that limit. */
 static int limited(rlim_t bytes)
 {
   static const struct mode many = {"limit", PULL, 300000, 1, {1, 1, 1}, GPUZIP_TYPE_F64, 0,

@@ -1,8 +1,9 @@
 /*
- * Tests of the propagator of c-examples/rtm3d against what it must obey, not against itself:
- * the adjoint, reciprocity, the exact solution in a homogeneous medium, the definition of a gradient;
- * and that the number of threads changes no bit. Compile once as it is (FP32) and once with -DRTM_REAL=double; every
- * line prints a figure and its gate, and the exit code is 0 when all hold.
+ * Tests the propagator of c-examples/rtm3d against properties of the wave equation: the adjoint dot
+ * product, reciprocity, the exact solution in a homogeneous medium, and the gradient (Taylor test);
+ * and that the number of threads changes no bit. The file is compiled once as it is (FP32) and once
+ * with -DRTM_REAL=double. Each line of output has a figure and its gate, the largest figure that
+ * passes; the exit code is 0 if all figures pass.
  */
 #include <math.h>
 #include <omp.h>
@@ -45,7 +46,8 @@ static void must_be(int status)
         must(NULL);
 }
 
-/* Uniform in -1..1, the same sequence everywhere (xorshift64). */
+/* Returns a number uniform in -1..1; the sequence is the same on every machine (xorshift64,
+ * Marsaglia 2003). */
 static double noise(void)
 {
     static uint64_t x = 88172645463325252u;
@@ -55,7 +57,8 @@ static double noise(void)
     return (double)(x >> 11) / 4503599627370496.0 - 1.0;
 }
 
-/* A rough model: no symmetry, contrasts of 3 to 1 from one cell to the next. */
+/* Initialises a medium of random velocities from 1500 to 4500 m/s: no symmetry, and contrasts of up
+ * to 3 to 1 from one cell to the next. */
 static void rough_medium(medium_t *m, const grid_t *g)
 {
     const size_t cells = g->n1 * g->n2 * g->n3;
@@ -66,7 +69,9 @@ static void rough_medium(medium_t *m, const grid_t *g)
     free(v);
 }
 
-/* <R u(q), r> = <q, lambda(r)> for random q and r, with the steps that the migration itself takes. */
+/* Checks <R u(q), r> = <q, lambda(r)> with the functions of the migration: R u(q) are the
+ * receivers' traces for a random source signal q, and lambda(r) is the adjoint wave at the source
+ * for random residuals r. */
 static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
 {
     const size_t steps = 300;
@@ -92,7 +97,7 @@ static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
     for (size_t i = 0; i < steps * s.receivers; i++) {
         shot.observed[i] = (real)noise();
         left += (double)shot.synthetic[i] * shot.observed[i];
-        shot.synthetic[i] = 0;  /* so that the residual is the random r */
+        shot.synthetic[i] = 0;  /* the residual, observed - synthetic, becomes the random r */
     }
     for (size_t ts = steps; ts-- > 0;) {
         shot_backward(&shot, ts, shot.u.curr, &image);
@@ -105,7 +110,7 @@ static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
     medium_free(&m);
 }
 
-/* `trace[k]` = u(k) at `to` for a Ricker wavelet at `from`. */
+/* Sets trace[k] to u(k) at the grid point `to` for a Ricker wavelet at the grid point `from`. */
 static void record(const medium_t *m, size_t from, size_t to, double dt, double freq, size_t steps,
                    real *trace)
 {
@@ -142,7 +147,8 @@ static void reciprocity(void)
     medium_free(&m);
 }
 
-/* Amplitude and phase of x at `freq`, up to a factor that all signals share. */
+/* Sets `out` to the cosine and sine sums of x at the frequency `freq` (Hz), without the factor
+ * dt. */
 static void spectrum(const double *x, size_t steps, double dt, double freq, double out[2])
 {
     out[0] = out[1] = 0.0;
@@ -152,7 +158,8 @@ static void spectrum(const double *x, size_t steps, double dt, double freq, doub
     }
 }
 
-/* Largest relative error of a spectrum at the frequencies from `low` to `high`. */
+/* Returns the largest relative error of the spectrum of x at 21 frequencies from `low` to `high`
+ * Hz. */
 static double spectral_error(const double *x, const double *exact, size_t steps, double dt,
                              double low, double high)
 {
@@ -177,19 +184,24 @@ static double relative_l2(const double *x, const double *exact, size_t steps)
 }
 
 /*
- * A point source s(t) delta(x) in a homogeneous medium gives u = s(t - r/v) / (4 pi r). The wavelet
- * W of the propagator is in units of 1/dx^2 and fills a cell of dx^3: s = W dx.
- * Here 10 points sample the wavelength of the peak frequency; the window ends before anything can
- * come back from the sponge. The time step is small (Courant number 0.06), so that what is seen is
- * the error of space: at 0.35 the waveform is off by 6.7 %, of time. And "7 points" counts them at
- * each frequency: with 7 at the peak, and so 3 at the top of its band, the waveform is off by 4.5 %.
+ * A point source s(t) delta(x) in a homogeneous medium gives
+ *
+ *     u = s(t - r/v) / (4 pi r).
+ *
+ * The wavelet W of the propagator is in units of 1/dx^2 and fills a cell of dx^3: s = W dx. 10 grid
+ * points sample the wavelength of the peak frequency, and the time window ends before a reflection
+ * from the sponge can arrive. The time step is small (Courant number 0.06), so that the figures
+ * show the error of the space derivatives: at a Courant number of 0.35 the error of the time
+ * derivative alone changes the waveform by 6.7 %. The gate for the spectrum holds at each frequency
+ * whose wavelength has at least 7 grid points. With 7 points at the peak frequency, and so 3 at the
+ * top of the wavelet's band, the waveform would be off by 4.5 %.
  */
 static void green(void)
 {
     const double v = 2000.0, freq = 10.0, distance = 500.0, dx = 20.0, dt = 0.06 * dx / v;
     const size_t offset = (size_t)(distance / dx);
     const size_t steps = (size_t)ceil((distance / v + 2.4 / freq) / dt);
-    /* By way of an edge `margin` cells off, a reflection travels more than 2 margin cells. */
+    /* A reflection from an edge that is `margin` cells away travels more than 2 margin cells. */
     const size_t margin = (size_t)ceil(0.5 * v * (double)steps * dt / dx), n = 2 * margin;
     const size_t cells = n * n * (n + offset);
     float *model = must(malloc(cells * sizeof *model));
@@ -219,7 +231,7 @@ static void green(void)
     free(model);
 }
 
-/* J of the data `shot.observed` in the medium `m`. */
+/* Returns the misfit J between shot->observed and the data that the medium `m` gives. */
 static double misfit(shot_t *shot, const medium_t *m)
 {
     shot->medium = m;
@@ -229,7 +241,8 @@ static double misfit(shot_t *shot, const medium_t *m)
     return gradient_misfit(shot);
 }
 
-/* The derivative that the adjoint gives in the random direction `change`, edges of the model and so its sponge included. */
+/* Returns the derivative of J in the direction `change` by the adjoint. The direction also changes
+ * the cells at the edges of the model, whose velocity the sponge continues. */
 static double slope(shot_t *shot, const medium_t *m, const double *change)
 {
     const grid_t *g = &m->grid;
@@ -252,7 +265,7 @@ static double slope(shot_t *shot, const medium_t *m, const double *change)
     for (size_t ts = steps; ts-- > 0; free(states[ts]))
         shot_backward(shot, ts, states[ts], &image);
     for (size_t i = 0; i < cells; i++)
-        unit[i] = 1.0f;  /* a change relative to m: v^2 m = 1 */
+        unit[i] = 1.0f;  /* the gradient is relative to m = 1 / v^2: v^2 m = 1 */
     gradient_collect(g, unit, image.gradient, gradient);
     for (size_t i = 0; i < cells; i++)
         sum += gradient[i] * change[i];
@@ -263,7 +276,11 @@ static double slope(shot_t *shot, const medium_t *m, const double *change)
     return sum;
 }
 
-/* J(m + h p) = J(m) + h <g, p> + O(h^2) in a rough medium with rough data; and both sides of m give its slope. */
+/* Taylor test in a rough medium, with the data of another rough medium: checks
+ *
+ *     J(m + h p) = J(m) + h <g, p> + O(h^2)
+ *
+ * and compares <g, p> with the central difference (J(m + h p) - J(m - h p)) / (2 h). */
 static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
 {
     enum { STEPS = 200, SIZES = 6 };
@@ -285,7 +302,7 @@ static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
     must_be(survey_init(&s, &g, STEPS, 1, 1e-3, 25.0));
     must_be(shot_init(&shot, &m, &s));
     shot.source = s.source[0];
-    misfit(&shot, &changed);  /* the data are another model's */
+    misfit(&shot, &changed);  /* computes the data of another model */
     memcpy(shot.observed, shot.synthetic, STEPS * s.receivers * sizeof(real));
     for (size_t i = 0; i < cells; i++)
         change[i] = noise();
@@ -314,7 +331,7 @@ static void taylor(const char *what, size_t n1, size_t n2, size_t n3)
     free(change);
 }
 
-/* One thread and several give the same bits, in the field and in the sponge. */
+/* Checks that 1 thread and 3 threads give the same bits, inside the model and in the sponge. */
 static void threads(void)
 {
     const int all = omp_get_max_threads();

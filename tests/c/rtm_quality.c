@@ -1,7 +1,8 @@
 /*
- * Tests of the figures that judge images (c-examples/rtm3d/quality.c) against closed forms. The
- * reference repeats with the window's length along n1, so all windows have the same sums: mean 0
- * and a known variance. Every line prints a figure and its gate.
+ * Tests the image quality figures of c-examples/rtm3d/quality.c (PSNR, SSIM, relative L2) against
+ * closed forms. The reference image is periodic along n1 with the length of an SSIM window, so all
+ * windows have the same mean 0 and the same known variance. Each line of output has a figure and
+ * the expected value.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 static int failures;
 
-/* `figure` is `expected` up to rounding in FP32; infinities are equal to themselves. */
+/* Checks that `figure` equals `expected` up to rounding in FP32. Equal infinities pass. */
 static void check(const char *what, double figure, double expected)
 {
     const double error = figure == expected ? 0.0 : fabs(figure - expected) / fmax(1.0, fabs(expected));
@@ -38,7 +39,8 @@ static float *cells(const grid_t *g)
     return v;
 }
 
-/* Plane waves of the values -3 .. 3 along n1: range 6; in any window mean 0 and mean square 4. */
+/* Fills v with a plane wave of the values -3 .. 3: range 6; every window has mean 0, mean square
+ * 4. */
 static void wave(const grid_t *g, float *v)
 {
     for (size_t i = 0; i < g->n1 * g->n2 * g->n3; i++) {
@@ -47,7 +49,8 @@ static void wave(const grid_t *g, float *v)
     }
 }
 
-/* Its squares 0 .. 9 less their mean: mean square 12, and no correlation with it in any window. */
+/* Fills v with the squares 0 .. 9 of that wave minus their mean 4: every window has mean square 12
+ * and no correlation with the wave. */
 static void even(const grid_t *g, float *v)
 {
     wave(g, v);
@@ -55,7 +58,8 @@ static void even(const grid_t *g, float *v)
         v[i] = v[i] * v[i] - 4.0f;
 }
 
-/* Windows along an axis of n cells, and those of them that hold cell i. */
+/* windows(n) returns the number of windows along an axis of n cells, holding(i, n) the number of
+ * these windows that contain cell i. */
 static double windows(size_t n)
 {
     return (double)(n < W ? 1 : n - W + 1);
@@ -67,7 +71,8 @@ static double holding(size_t i, size_t n)
     return (double)((i < last ? i : last) - first + 1);
 }
 
-/* Mean SSIM where the cell (i1, i2, i3), whose value is x, is off by d. */
+/* Returns the mean SSIM of the wave and the wave with d added to the cell `i`, whose value is x.
+ * n: cells of a window; c1, c2: the constants of SSIM. */
 static double spiked(const grid_t *g, const size_t i[3], double x, double d, double n, double c1, double c2)
 {
     const double share = holding(i[0], g->n1) / windows(g->n1) * holding(i[1], g->n2) / windows(g->n2) *
@@ -92,7 +97,7 @@ static void closed_forms(const char *name, const grid_t *g)
     const size_t count = g->n1 * g->n2 * g->n3;
     const double range = 6.0, c1 = 1e-4 * range * range, c2 = 9e-4 * range * range;
     const double window = (double)(W * (g->n2 < W ? g->n2 : W) * (g->n3 < W ? g->n3 : W));
-    const double v = 4.0 * window / (window - 1.0);  /* variance in a window, over n - 1 */
+    const double v = 4.0 * window / (window - 1.0);  /* unbiased variance in a window of n cells */
     const size_t at[3] = {8, 4, g->n3 / 3}, spike = at[0] + g->n1 * (at[1] + g->n2 * at[2]);
     float *a = cells(g), *b = cells(g);
     quality_t q;
@@ -139,7 +144,7 @@ static void closed_forms(const char *name, const grid_t *g)
     free(b);
 }
 
-/* The least that there is: constants, nothing at all, and what is not a number. */
+/* Checks images that are zero everywhere or contain NaN. */
 static void edges(void)
 {
     const grid_t *g = shape(8, 8, 1);
