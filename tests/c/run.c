@@ -1,5 +1,7 @@
-/* Runs by callbacks from C: a leap-frog code whose buffers swap, with and without ranges; stops, misuse, threads. Exits non-zero at the
- * first surprise; run under sanitizers and valgrind. */
+/* Tests gpuzip_run_forward and gpuzip_run_reverse with a leap-frog code whose buffers swap roles:
+ * with and without ranges of time steps, callbacks that stop the run, wrong calls, threads. The
+ * program exits with 1 at the first failed check; tests/sanitizers.sh runs it under sanitizers and
+ * valgrind. */
 #include <gpuzip.h>
 
 #include <pthread.h>
@@ -16,18 +18,18 @@
   } while (0)
 
 enum { STEPS = 53, N = 40 };
-enum { NOWHERE, FORWARD, BACKWARD, LOCATE, OBSERVE }; /* which callback stops */
+enum { NOWHERE, FORWARD, BACKWARD, LOCATE, OBSERVE }; /* the callback that stops the run */
 
-/* Two time levels, u(ts-1) and u(ts), in two of three buffers that swap roles. */
+/* The application: two time levels, u(ts-1) and u(ts), in two of three buffers that swap roles. */
 typedef struct {
   double buffer[3][N];
   int now, before;    /* buffers of u(ts) and u(ts-1) */
-  int ts, reversed;   /* the live state; the last one reversed */
-  double all[STEPS][2][N]; /* what every state has to be */
+  int ts, reversed;   /* the live state is u(ts); the last BACKWARD was of u(reversed) */
+  double all[STEPS][2][N]; /* the expected states: u(t-1) and u(t) for every t */
   int64_t steps, calls, saves, restores, firsts, located, longest;
-  int stop_in, stop_at, stop_with; /* the callback that stops, at which of its calls, and with what */
-  gpuzip_t *handle;   /* not NULL: asked from within the callbacks */
-  int meddle;         /* 1: moves the session, 2: sets it up, 3: finalizes it */
+  int stop_in, stop_at, stop_with; /* callback number stop_in returns stop_with at call stop_at */
+  gpuzip_t *handle;   /* not NULL: forward calls gpuzip_stats with this session */
+  int meddle;         /* forward calls 1: gpuzip_get_action, 2: gpuzip_setup, 3: gpuzip_finalize */
 } app_t;
 
 static void start(app_t *a, double seed)
@@ -96,7 +98,8 @@ static int32_t backward(void *user, int32_t ts, uint32_t flags)
   return stops(a, BACKWARD, STEPS - ts);
 }
 
-/* A restored state may be put anywhere: here the roles change each time. */
+/* Locates the fields. Before each RESTORE the buffers change roles, so that the state is restored
+ * into other memory than it was saved from. */
 static int32_t locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
 {
   app_t *a = user;
@@ -112,7 +115,7 @@ static int32_t locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fiel
   return stops(a, LOCATE, ++a->located);
 }
 
-/* Forgets to say where the state is. */
+/* A locate callback that leaves the data pointers of the fields NULL. */
 static int32_t nowhere(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
 {
   return (void)user, (void)type, (void)ts, (void)fields, (void)nfields, 0;
@@ -154,7 +157,8 @@ static gpuzip_t *session(const gpuzip_config_t *config)
   return h;
 }
 
-/* A whole shot, in two runs or in one. */
+/* Runs a whole shot and checks its counters. `two`: the forward part by gpuzip_run_forward, the
+ * rest by gpuzip_run_reverse; else all by gpuzip_run_reverse. */
 static void shot(gpuzip_t *h, app_t *a, double seed, int two)
 {
   const gpuzip_callbacks_t c = callbacks_of(a);
@@ -193,7 +197,7 @@ static void whole_shots(app_t *a)
         gpuzip_t *h = session(&config);
         for (int i = 0; i < 3; i++) shot(h, a, 5.0 * i, i != 1);
         CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK);
-        /* Every action but TERMINATE was a call of ours. */
+        /* The application counted every action but TERMINATE, which is the 1 of this sum. */
         CHECK((int64_t)summary.actions == a->calls + a->saves + a->restores + STEPS + 1);
         if (ranges) CHECK(steps == a->steps && (a->longest > 1) == (algorithm != GPUZIP_ALGORITHM_STORE_ALL));
         if (!ranges) CHECK(a->longest == 1 && a->calls == a->steps);
@@ -223,7 +227,7 @@ static void stopped(app_t *a)
       if (status == GPUZIP_OK) status = gpuzip_run_reverse(h, &c, f, 2, NULL);
       CHECK(status == GPUZIP_ERR_CALLBACK && strcmp(gpuzip_status_string(status), "stopped by a callback") == 0);
       CHECK(strstr(gpuzip_last_error(), names[in]) != NULL && strstr(gpuzip_last_error(), value) != NULL);
-      /* Nothing goes on, whoever asks; a new shot does. */
+      /* A stopped shot cannot go on, by runs or by gpuzip_get_action; a new shot works. */
       CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), value) != NULL);
       CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_STATE);
       CHECK(gpuzip_get_action(h, &action) == GPUZIP_ERR_STATE && strstr(gpuzip_last_error(), "call setup") != NULL);
@@ -254,14 +258,15 @@ static void misused(app_t *a)
   c = callbacks_of(a), c.backward = NULL;
   CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "backward") != NULL);
   CHECK(a->calls + a->located == 0);
-  /* Fields that a save would refuse are refused before anything is called. */
+  /* Fields that gpuzip_save would refuse are refused before the first callback. */
   c = callbacks_of(a), c.locate = NULL;
   CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "data is NULL") != NULL);
   c = callbacks_of(a), f[1].n1++;
   CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_ERR_SHAPE && strstr(gpuzip_last_error(), "field 1") != NULL);
   fields_of(f);
   CHECK(gpuzip_run_forward(h, &c, f, 1, NULL) == GPUZIP_ERR_SHAPE && a->calls + a->located == 0);
-  /* What a save refuses leaves it the current action: no run goes past it, and it can be done by hand. */
+  /* When the save of a run fails, SAVE stays the current action: no further run passes it until the
+   * application has called gpuzip_save. */
   c.locate = nowhere;
   CHECK(gpuzip_run_forward(h, &c, f, 2, NULL) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "data is NULL") != NULL);
   c = callbacks_of(a);
@@ -274,7 +279,7 @@ static void misused(app_t *a)
   CHECK(gpuzip_run_reverse(h, &c, f, 2, NULL) == GPUZIP_OK && a->reversed == 0);
   CHECK(gpuzip_setup(h) == GPUZIP_OK);
   CHECK(gpuzip_run_forward(h, &c, f, 2, &other) == GPUZIP_ERR_ARGUMENT && strstr(gpuzip_last_error(), "stream") != NULL);
-  /* A callback that moves the session, begins another shot or gives it up is found out. */
+  /* The run fails if a callback takes an action, begins another shot, or finalizes the session. */
   for (int meddle = 1; meddle <= 3; meddle++) {
     const gpuzip_status_t expected = meddle == 3 ? GPUZIP_ERR_HANDLE : GPUZIP_ERR_STATE;
     CHECK(gpuzip_setup(h) == GPUZIP_OK);
@@ -292,7 +297,8 @@ static void misused(app_t *a)
   CHECK(gpuzip_finalize(h) == GPUZIP_OK);
 }
 
-/* Fields at one place need no locate. */
+/* The forward callback of fixed_fields, which tests that fields in one place need no locate
+ * callback: the state is one number, u(ts) = ts. */
 static int32_t count_up(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
 {
   (void)flags;

@@ -1,5 +1,7 @@
-/* A program compiled with a header that is older or newer than the library: tests/skew.rs makes the headers. Valid C99 and C++. Prints what
- * its statistics say, and exits non-zero if the library writes beyond them or leaves out what was asked for. */
+/* Runs a sweep in a program compiled with a header that is older (OLDER) or newer (NEWER: the
+ * number of added words) than the library; tests/skew.rs makes the headers. The file is valid C99
+ * and C++. The program prints some statistics, and exits with 1 if the library writes beyond the
+ * structs that this header declares, or leaves words of them unwritten. */
 #include <gpuzip.h>
 
 #include <stdio.h>
@@ -16,7 +18,7 @@
 
 enum { STEPS = 40, GUARD = 256, UNSET = 0xA5 };
 
-/* A struct that the library writes, and memory that is not the library's behind it. */
+/* A struct that the library writes, followed by memory that the library must not write. */
 #define GUARDED(type) \
   struct { \
     type value; \
@@ -29,7 +31,7 @@ enum { STEPS = 40, GUARD = 256, UNSET = 0xA5 };
 static gpuzip_config_t configuration(void)
 {
 #ifdef __cplusplus
-  gpuzip_config_t config; /* zero, and it knows its size */
+  gpuzip_config_t config; /* in C++ the members have initialisers: zero, and struct_size */
 #else
   gpuzip_config_t config;
   memset(&config, 0, sizeof config);
@@ -38,7 +40,7 @@ static gpuzip_config_t configuration(void)
 #endif
 #endif
 #ifdef OLDER
-  config.struct_size = 0; /* block 1 only */
+  config.struct_size = 0; /* only the members of block 1, those of GPUZIP 2.x, are read */
 #endif
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
   config.checkpointing_snaps = 5;
@@ -81,7 +83,8 @@ static void outputs(gpuzip_t *h)
 }
 
 #ifdef NEWER
-/* What an older library cannot do is refused, and the text has both sizes. */
+/* Checks that the library refuses a non-zero member that only a newer header has, and that the
+ * error text has the program's and the library's struct_size. */
 static void refused(gpuzip_field_t *field)
 {
   gpuzip_config_t config = configuration();

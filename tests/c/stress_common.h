@@ -1,4 +1,5 @@
-/* What the stress programs share: random numbers that follow from a seed, and a check that says what failed in which job. */
+/* Declarations of both stress programs: seeded random numbers, and a check that prints the number
+ * of the failed job. */
 #ifndef STRESS_COMMON_H
 #define STRESS_COMMON_H
 
@@ -7,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The random job that the calling thread is in. Programs print it with every failure: it repeats the job by itself. */
+/* The number of the calling thread's random job, printed with every failure: a run of this job
+ * alone repeats the failure. */
 extern _Thread_local uint64_t current_job;
 
 #define CHECK(condition, ...)                                                                                        \
@@ -20,7 +22,7 @@ extern _Thread_local uint64_t current_job;
     }                                                                                                                \
   } while (0)
 
-/* SplitMix64 (Steele, Lea and Flood 2014). */
+/* The output function of SplitMix64 (Steele, Lea and Flood 2014). */
 static inline uint64_t mix(uint64_t x)
 {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -37,13 +39,13 @@ static inline uint64_t next(random_t *r)
   return mix(r->state += 0x9e3779b97f4a7c15u);
 }
 
-/* A number from `low` to `high`, both included. */
+/* Returns a random number from `low` to `high`, both included. */
 static inline int64_t between(random_t *r, int64_t low, int64_t high)
 {
   return low + (int64_t)(next(r) % (uint64_t)(high - low + 1));
 }
 
-/* True once in `times` calls. */
+/* Returns 1 with probability 1 / `times`, else 0. */
 static inline int once_in(random_t *r, int times)
 {
   return next(r) % (uint64_t)times == 0;

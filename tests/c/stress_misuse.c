@@ -1,10 +1,13 @@
-/* Misuse from eight threads at once: handles that are NULL, finalized, made up or of the other kind, calls out of order, NULL pointers, configurations
- * of random numbers, damaged streams and profiles. Threads share their sessions and finalize one another's. Between the misuse each thread
- * runs sessions of its own as they are meant, and finds every state as it was saved.
+/* Makes random, mostly wrong calls from eight threads at once: handles that are NULL, finalized,
+ * made up or of the wrong kind, calls out of order, NULL pointers, random configurations, damaged
+ * streams and profiles. The threads share their sessions and finalize one another's. Now and then
+ * each thread runs a correct session of its own and compares every restored state with the saved
+ * one.
  *
  *   stress_misuse SEED CALLS
  *
- * A call whose arguments are certainly wrong must fail, and every failure has a text. */
+ * A call with at least one argument that is certainly wrong must fail, and every failed call must
+ * leave an error text. */
 #define _POSIX_C_SOURCE 200809L
 #include "stress_common.h"
 
@@ -20,7 +23,7 @@ static _Atomic(gpuzip_t *) sessions[SLOTS];
 static _Atomic(gpuzip_schedule_t *) schedules[SLOTS];
 static atomic_ullong log_lines;
 
-/* What one thread has: arguments to choose from, and what it counted. */
+/* The data of one thread: arguments to choose from, and counters. */
 typedef struct {
   random_t random;
   gpuzip_t *stale;
@@ -30,7 +33,7 @@ typedef struct {
   uint64_t stream_bytes, profile_bytes;
   gpuzip_config_t loaded;
   uint64_t calls, succeeded, own_states;
-  /* The call that is being made, and whether it cannot succeed. */
+  /* The number of the current call, and whether an argument of it is certainly wrong. */
   int call, must_fail;
 } thread_t;
 
@@ -40,7 +43,7 @@ static void on_log(int32_t level, const char *message, void *user)
   if (level >= 0 && level <= 3 && message[0] != '\0') atomic_fetch_add(&log_lines, 1);
 }
 
-/* A handle of a session; the call must fail if it is none. */
+/* Returns a handle for a session argument. Sets must_fail if the handle names no session. */
 static gpuzip_t *a_session(thread_t *t)
 {
   random_t *r = &t->random;
@@ -71,7 +74,7 @@ static gpuzip_schedule_t *a_schedule(thread_t *t)
   }
 }
 
-/* A place for a result, or NULL. */
+/* Returns `place` for a pointer argument, or NULL once in 12 calls. */
 static void *a_place(thread_t *t, void *place)
 {
   if (!once_in(&t->random, 12)) return place;
@@ -88,7 +91,8 @@ static const gpuzip_field_t *some_fields(thread_t *t, uint32_t *nfields)
     case 1: t->must_fail = 1, *nfields = 0; return t->good[0];
     case 2: t->must_fail = 1, *nfields = (uint32_t)between(r, 1025, UINT32_MAX); return t->good[0];
     case 3: {
-      /* Random words: lengths that overflow, types and roles that there are not. Data are NULL, since shapes are not those of the memory. */
+      /* Random words: lengths that overflow, and types and roles that do not exist. `data` is NULL,
+       * because the shapes do not fit the thread's memory. */
       *nfields = (uint32_t)between(r, 1, FIELDS);
       for (uint32_t k = 0; k < *nfields; k++) {
         gpuzip_field_t *f = &t->bad[k];
@@ -97,7 +101,7 @@ static const gpuzip_field_t *some_fields(thread_t *t, uint32_t *nfields)
         f->type = (int32_t)between(r, -1, 3), f->role = (int32_t)between(r, -1, 3);
         if (once_in(r, 9)) f->reserved[between(r, 0, 1)] = next(r);
       }
-      /* One value at most of these shapes would be valid; a zero or an overflow is certain with all extents this large. */
+      /* This extent makes the first shape invalid: its size in bytes is zero or overflows. */
       t->bad[0].n1 = UINT64_MAX, t->must_fail = 1;
       return t->bad;
     }
@@ -133,17 +137,20 @@ static const gpuzip_config_t *a_config(thread_t *t, unsigned char buffer[4096])
       default: c->compression_factor = (float)between(r, -2, 40);
     }
   }
-  /* A link so slow that a transfer takes minutes is no misuse, and would only cost time. */
+  /* A link so slow that a transfer takes minutes is valid; the test does without it to save
+   * time. */
   if (c->link_bandwidth > 0 && c->link_bandwidth < 1e9) c->link_bandwidth = 0;
   if (once_in(r, 20)) c->trace_file_path = (char *)(uintptr_t)(once_in(r, 2) ? "" : "/nonexistent/trace");
   if (once_in(r, 20)) c->float_kind = "quadruple", t->must_fail = 1;
   if (once_in(r, 20)) c->profile_path = "/nonexistent/folder/profile";
   switch (between(r, 0, 19)) {
-    case 0: c->struct_size = 0; break; /* block 1 only */
-    case 1: c->struct_size = sizeof *c + 8 * (uint64_t)between(r, 1, 9); break; /* a newer header whose members are zero */
+    case 0: c->struct_size = 0; break; /* only block 1 is read */
+    /* A newer header whose additional members are zero. */
+    case 1: c->struct_size = sizeof *c + 8 * (uint64_t)between(r, 1, 9); break;
     case 2: c->struct_size = next(r) | 1; t->must_fail = 1; break;
     case 3: t->must_fail = 1; return NULL;
-    case 4: c->reserved[next(r) % (sizeof c->reserved / sizeof c->reserved[0])] = 1 + next(r) / 2, t->must_fail = 1; break; /* words that this version knows no use for */
+    /* Reserved words must be zero in this version. */
+    case 4: c->reserved[next(r) % (sizeof c->reserved / sizeof c->reserved[0])] = 1 + next(r) / 2, t->must_fail = 1; break;
     default: break;
   }
   return c;
@@ -171,7 +178,8 @@ static int32_t on_backward(void *user, int32_t ts, uint32_t flags)
   return (void)ts, (void)flags, gpuzip_stats(atomic_load(&sessions[between(&t->random, 0, 3)]), &stats) == GPUZIP_ERR_PANIC;
 }
 
-/* Puts a new session or schedule into a slot, and gives back what was there. */
+/* Puts a new session into a random shared slot, and finalizes the session that was in the slot.
+ * replace_schedule does the same with a schedule. */
 static void replace_session(thread_t *t, gpuzip_t *handle)
 {
   gpuzip_t *old = atomic_exchange(&sessions[between(&t->random, 0, SLOTS - 1)], handle);
@@ -269,7 +277,7 @@ static int32_t one_call(thread_t *t)
     }
     case 32: { const gpuzip_field_t *f = some_fields(t, &nfields); return gpuzip_run_reverse(a_session(t), a_place(t, &callbacks), f, nfields, NULL); }
     case 33: {
-      /* A damaged stream: one bit of it changed, or some bytes missing. */
+      /* A damaged stream: one bit is changed, or bytes at its end are missing. */
       const uint64_t cut = once_in(r, 2) ? (uint64_t)between(r, 1, (int64_t)t->stream_bytes) : 0;
       memcpy(buffer, t->stream, sizeof buffer);
       if (cut == 0) buffer[next(r) % t->stream_bytes] ^= (unsigned char)(1 << next(r) % 8);
@@ -284,7 +292,7 @@ static int32_t one_call(thread_t *t)
   }
 }
 
-/* A session as it is meant, in the middle of all this: every state comes back. */
+/* Runs a correct session while the other threads misuse theirs, and checks every restored state. */
 static void own_session(thread_t *t)
 {
   gpuzip_config_t config;
@@ -321,7 +329,8 @@ static void own_session(thread_t *t)
   CHECK(reversed == 0 && gpuzip_finalize(handle) == GPUZIP_OK, "the end");
 }
 
-/* What the thread's calls choose from: fields, a stream, a profile, a handle that is no more. */
+/* Makes the arguments that the thread's calls choose from: fields, a stream, a profile, and the
+ * handle of a finalized session. */
 static void prepare(thread_t *t)
 {
   gpuzip_config_t config;
@@ -356,7 +365,7 @@ static void *run(void *argument)
   const uint64_t calls = t->calls, seed = t->random.state;
   prepare(t);
   for (uint64_t k = 0; k < calls; k++) {
-    /* Each call has random numbers of its own, by which a report names it. */
+    /* The random numbers of a call follow from current_job alone, which a failed check prints. */
     t->random.state = mix(current_job = seed + k);
     t->must_fail = 0;
     const int32_t status = one_call(t);

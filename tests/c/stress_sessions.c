@@ -1,9 +1,11 @@
-/* Random sessions on the host backend. Each restored state is compared with the program's own copy of it, and each action with what the
- * rules of checkpointing allow. A job's number decides everything in it.
+/* Runs random sessions on the host backend. Each restored state is compared with the program's own
+ * copy of that state, and each action with the rules of checkpointing. All random choices of a job
+ * follow from its number.
  *
  *   stress_sessions FIRST COUNT
  *
- * runs the jobs FIRST .. FIRST + COUNT - 1 and prints what they came to. It ends with 1 at the first wrong result. */
+ * runs the jobs FIRST .. FIRST + COUNT - 1 and prints counts of their results. The program exits
+ * with 1 at the first failed check. */
 #define _POSIX_C_SOURCE 200809L
 #include "stress_state.h"
 
@@ -29,12 +31,12 @@ typedef struct {
   gpuzip_schedule_t *schedule;
   app_t apps[2];
   int live, reversed, in_advance, saved_at[MOST_STEPS], seen[MOST_STEPS];
-  void *given[2][MOST_FIELDS]; /* the session's memory for the next SAVE, with zero copy */
+  void *given[2][MOST_FIELDS]; /* zero copy: the slot from gpuzip_save_begin for the next SAVE */
   uint64_t forward_steps;
   counts_t *counts;
 } job_t;
 
-/* The control bits of the processor's floating-point environment. */
+/* Returns the control bits of the floating-point environment: rounding, flush to zero, traps. */
 static unsigned control(void)
 {
 #ifdef __SSE2__
@@ -96,7 +98,7 @@ static void choose_codec(job_t *job, double amplitude)
   job->loss.mode = c->error_bound_mode, job->loss.bound = c->error_bound;
 }
 
-/* Takes back what contradicts something else in the configuration: only some jobs are to be refused. */
+/* Removes contradictions from the configuration, so that gpuzip refuses only some of the jobs. */
 static void settle(job_t *job)
 {
   gpuzip_config_t *c = &job->config;
@@ -110,7 +112,7 @@ static void settle(job_t *job)
   if (algorithm == GPUZIP_ALGORITHM_STORE_ALL) c->checkpointing_snaps = 0, c->host_budget = c->device_budget = 0;
 }
 
-/* Records a schedule of another algorithm in a file, for the algorithm that replays it. */
+/* Writes a Revolve schedule into a trace file and configures the algorithm `trace` to replay it. */
 static void record(job_t *job)
 {
   static const char *const names[] = {"FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE"};
@@ -166,7 +168,7 @@ static void choose(job_t *job)
   if (once_in(r, 10)) record(job);
 }
 
-/* Makes the sessions. False: this configuration is refused, with a reason. */
+/* Makes the sessions. Returns 0 if gpuzip refuses the configuration with an error text, else 1. */
 static int open_sessions(job_t *job)
 {
   int32_t status;
@@ -183,7 +185,7 @@ static int open_sessions(job_t *job)
   return 0;
 }
 
-/* Calls that do not fit the current action: they fail by name, and nothing changes. */
+/* Makes a call that does not fit the current action; the call must fail and change nothing. */
 static void misuse(job_t *job, const gpuzip_action_t *now)
 {
   app_t *app = &job->apps[0];
@@ -200,7 +202,8 @@ static void misuse(job_t *job, const gpuzip_action_t *now)
     case 5: IN(job, status, gpuzip_get_action(job->handles[0], NULL)); break;
     default:
       if (now->type != GPUZIP_ACTION_SAVE && now->type != GPUZIP_ACTION_RESTORE) return;
-      IN(job, status, gpuzip_get_action(job->handles[0], &action)); /* the current one is not served */
+      /* The current SAVE or RESTORE is not served yet. */
+      IN(job, status, gpuzip_get_action(job->handles[0], &action));
   }
   CHECK(status < 0, "a call that does not fit succeeded");
   job->counts->misused++;
@@ -212,7 +215,7 @@ static int32_t store(job_t *job, int k, int32_t ts)
   int32_t status;
   if (!job->config.zero_copy) {
     IN(job, status, gpuzip_save(job->handles[k], ts, app->fields, app->nfields, NULL));
-    app_spoil(app); /* the fields have been read */
+    app_spoil(app); /* gpuzip_save has read the fields before it returns */
     app_advance(app, ts);
     return status;
   }
@@ -304,8 +307,9 @@ static int32_t next_action(job_t *job, gpuzip_action_t *a)
   return status;
 }
 
-/* What may end a shot early: a snapshot that no budget holds, values that the configuration refuses, and at the first action of a shared
- * schedule a configuration with which there is no plan for all of its sessions. */
+/* Checks that the error which ended a shot early was due: a compressed snapshot that does not fit
+ * the budgets, values that the configuration refuses, or, at the first action of a shared schedule,
+ * a configuration for which no plan fits all sessions. */
 static void check_failure(const job_t *job, int32_t status)
 {
   if (status == GPUZIP_ERR_CONFIG && job->schedule != NULL && job->live == 0) {
@@ -317,7 +321,8 @@ static void check_failure(const job_t *job, int32_t status)
   job->counts->broken++;
 }
 
-/* One shot by pulling actions. False: it was given up. */
+/* Runs one shot in the pull loop. Returns 0 if the shot ended early, by an error or given up by the
+ * program, else 1. */
 static int pull(job_t *job)
 {
   const int64_t give_up = once_in(&job->random, 12) ? between(&job->random, 0, 60) : -1;
@@ -359,7 +364,8 @@ static int32_t on_backward(void *user, int32_t ts, uint32_t flags)
   return 0;
 }
 
-/* Before a restore the fields are spoilt, and they change their place now and then. */
+/* Before a RESTORE the callback overwrites the fields, and moves them to other memory now and
+ * then. */
 static int32_t on_locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
 {
   job_t *job = user;
@@ -391,14 +397,15 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
   return 0;
 }
 
-/* One shot by callbacks. False: it was given up. */
+/* Runs one shot by callbacks. Returns 0 if the shot ended early, else 1. */
 static int run(job_t *job)
 {
   gpuzip_callbacks_t callbacks = {sizeof callbacks, job, on_forward, on_backward, on_locate, on_observe, {0}};
   const app_t *app = &job->apps[0];
   int32_t status;
   begin_shot(job);
-  /* Callbacks run in the library's floating-point environment or the caller's: this program's own work is exact in both. */
+  /* Runs are made in the default floating-point environment, in which the callbacks check states;
+   * tests/c/float.c tests runs in other environments. */
   status = gpuzip_run_forward(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
   if (status == GPUZIP_OK) status = gpuzip_run_reverse(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
   if (status == GPUZIP_ERR_CALLBACK) return 0;

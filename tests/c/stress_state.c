@@ -5,7 +5,8 @@
 
 enum { WAVE, NOISE, CONSTANT, DENORMAL, FRONT, MIXED, KINDS };
 
-/* The value of index `i` of a field at time `t`, between -1 and 1, or one that is not finite. */
+/* Returns the value of element `i` of a field at time step `t`: between -1 and 1, or, if
+ * `nonfinite`, now and then NaN or an infinity. */
 static double value(uint64_t seed, int kind, int t, size_t i, int nonfinite)
 {
   const uint64_t hash = mix(seed + 1000003u * (uint64_t)(t + 2) + 7919u * i);
@@ -43,7 +44,8 @@ void app_make(app_t *app, random_t *r, int steps)
   for (uint32_t k = 0; k < app->nfields; k++) {
     gpuzip_field_t *field = &app->fields[k];
     if (k > 0 && app->fields[k - 1].role == 0 && !once_in(r, 3)) {
-      /* The previous time level of the field before: the same shape, and the other one's values of a step ago. */
+      /* Field k is the previous time level of field k - 1: it has the same shape, and at time step
+       * t the values that field k - 1 has at t - 1. */
       *field = app->fields[k - 1];
       field->role = (int32_t)k;
       seeds[k] = seeds[k - 1], kinds[k] = kinds[k - 1];
@@ -90,7 +92,8 @@ static double at(const void *array, const gpuzip_field_t *field, size_t i)
   return field->type == GPUZIP_TYPE_F64 ? ((const double *)array)[i] : ((const float *)array)[i];
 }
 
-/* What a bound is relative to, and the errors that were made: of a field, or of the difference of a declared pair of time levels. */
+/* The extreme values and the errors of a field, or of the difference of two time levels. A bound
+ * may be relative to the extreme values. */
 typedef struct {
   double max, low, high, worst;
   long double squares;
@@ -141,7 +144,7 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
       if (field->role == 0) continue;
       const uint32_t later = (uint32_t)field->role - 1;
       const double a = at(app->copies[ts][later], field, i), b = at(app->fields[later].data, field, i);
-      /* The library codes the difference as the type rounds it. */
+      /* The codecs compute the difference of FP32 fields in FP32. */
       const double d = field->type == GPUZIP_TYPE_F64 ? a - x : (double)((float)a - (float)x);
       count(&difference, d, ((long double)a - b) - ((long double)x - y));
       if (isfinite(a)) scale = fmax(scale, fabs(a));
@@ -149,7 +152,8 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
     const double rounding = field->type == GPUZIP_TYPE_F64 ? 1.0 + 1e-9 : 1.0 + 1e-6;
     if (loss->bounded && field->role == 0) check_bound(&all, app->values[k], loss, 1.0, ts, k);
     if (loss->bounded && field->role != 0) check_bound(&difference, app->values[k], loss, rounding, ts, k);
-    /* Codecs without a bound: zfp, as libzfp does, loses the values of blocks in which none reaches 2^-98 (FP64: 2^-962). */
+    /* Codecs without a bound: zfp (gpuzip's and libzfp) sets to zero the blocks whose values are
+     * all below 2^-98 (FP64: 2^-962), which the 3e-29 allows for. */
     scale = loss->loose * (all.max + scale) + 3e-29;
     CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts, k, all.worst, all.max);
   }
