@@ -152,8 +152,8 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
     const double rounding = field->type == GPUZIP_TYPE_F64 ? 1.0 + 1e-9 : 1.0 + 1e-6;
     if (loss->bounded && field->role == 0) check_bound(&all, app->values[k], loss, 1.0, ts, k);
     if (loss->bounded && field->role != 0) check_bound(&difference, app->values[k], loss, rounding, ts, k);
-    /* Codecs without a bound: zfp (gpuzip's and libzfp) sets to zero the blocks whose values are
-     * all below 2^-98 (FP64: 2^-962), which the 3e-29 allows for. */
+    /* Codecs without a bound: zfp, in gpuzip as in libzfp, loses the values of a block in which no
+     * value reaches 2^-98 (FP64: 2^-962). The term 3e-29 allows for this loss. */
     scale = loss->loose * (all.max + scale) + 3e-29;
     CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts, k, all.worst, all.max);
   }

@@ -1,6 +1,8 @@
 /*
- * What a CUDA kernel needs to run on the CPU: included before the source by the software NVRTC. One fibre per thread of a block; a
- * barrier, a warp collective and some atomics switch to another one. A block runs to its end before the next begins.
+ * Defines the CUDA C++ words that a kernel needs to run on the CPU; the software NVRTC includes
+ * this file before the kernel's source. Each thread of a block is a fibre; a barrier, a warp
+ * collective and some atomic operations switch to another fibre. A block runs to its end before the
+ * next block begins.
  */
 #ifndef CUDA_EMU_KERNEL_H
 #define CUDA_EMU_KERNEL_H
@@ -42,10 +44,10 @@ struct emu_fibre {
     dim3 index;
     emu_state state;
     bool begun;
-    unsigned mask, kind; /* of the collective; for a barrier, its kind is its line */
-    uint64_t value;      /* what this lane gives; a barrier's predicate */
-    uint64_t seen[32];   /* what the lanes gave */
-    unsigned arrived;    /* the lanes that gave something */
+    unsigned mask, kind; /* lanes and kind of the collective; the kind of a barrier is its line */
+    uint64_t value;      /* this lane's input to the collective; a barrier's predicate */
+    uint64_t seen[32];   /* the inputs of all lanes */
+    unsigned arrived;    /* bit mask of the lanes that took part */
 };
 enum { EMU_STACK = 256 << 10, EMU_THREADS = 1024 };
 static emu_fibre emu_fibres[EMU_THREADS];
@@ -53,9 +55,9 @@ static unsigned emu_threads, emu_current;
 static char *emu_stacks;
 static jmp_buf emu_block;
 static uint64_t emu_dice;
-static unsigned emu_late; /* a bit per warp: between two barriers it is slow */
+static unsigned emu_late; /* bit mask of the warps that are slow until the next barrier */
 static const char *emu_error;
-/* Where the linker puts all static shared memory. */
+/* The bounds of the section that holds all static shared memory; the linker defines them. */
 extern "C" unsigned char __start_emu_shared[] __attribute__((weak, visibility("hidden")));
 extern "C" unsigned char __stop_emu_shared[] __attribute__((weak, visibility("hidden")));
 alignas(128) static unsigned char emu_dynamic_shared[163 << 10];
@@ -68,7 +70,7 @@ static inline unsigned emu_random(unsigned n)
     return (unsigned)(emu_dice >> 33) % n;
 }
 
-/* In three of four cases one warp, or all but one, or any. */
+/* Draws the slow warps: one warp, all warps but one, any set, or none, with equal probability. */
 static inline unsigned emu_draw_late()
 {
     const unsigned one = 1u << emu_random((emu_threads + 31) / 32);
@@ -80,7 +82,7 @@ static inline unsigned emu_draw_late()
     }
 }
 
-/* Goes back to the scheduler until it chooses this fibre again. */
+/* Switches to the scheduler; returns when the scheduler chooses this fibre again. */
 __attribute__((noipa)) static void emu_suspend()
 {
     if (_setjmp(emu_fibres[emu_current].here) == 0)
@@ -101,7 +103,8 @@ static void emu_begin()
     _longjmp(emu_block, 1);
 }
 
-/* Runs a thread until it waits or ends. Fibres begin with a context and switch with jumps, which are no system calls. */
+/* Runs a thread until it waits or ends. A fibre begins with setcontext and switches with longjmp,
+ * which, unlike swapcontext, makes no system call. */
 __attribute__((noipa)) static void emu_resume(unsigned i)
 {
     static ucontext_t context;
@@ -121,7 +124,8 @@ __attribute__((noipa)) static void emu_resume(unsigned i)
     setcontext(&context);
 }
 
-/* Lets the lanes of one collective go, once all of its mask that have not ended are there. */
+/* Completes the collective in which lane i waits, once all lanes of its mask that have not ended
+ * wait in it. `first` is the first thread of the warp. */
 static void emu_release_warp(unsigned first, unsigned i)
 {
     const unsigned mask = emu_fibres[i].mask, kind = emu_fibres[i].kind;
@@ -145,7 +149,8 @@ static void emu_release_warp(unsigned first, unsigned i)
     }
 }
 
-/* Every thread that can run does, from a random one on, up or down; those of slow warps now and then, so that others get far ahead. */
+/* Runs every thread that can run, in ascending or descending order from a random thread on. In most
+ * rounds the threads of slow warps do not run, so that other warps get far ahead. */
 static void emu_round()
 {
     const unsigned start = emu_random(emu_threads), down = emu_random(2), held = emu_random(16) > 0 ? emu_late : 0;
@@ -160,7 +165,7 @@ static void emu_round()
             emu_release_warp(i & ~31u, i);
 }
 
-/* All wait: whether they wait at one barrier, which then opens. */
+/* Called when all threads wait. If all wait at one barrier, opens it and returns true. */
 static bool emu_open_barrier()
 {
     unsigned line = 0;
@@ -181,14 +186,15 @@ static bool emu_open_barrier()
     return line != 0;
 }
 
-/* A module that is unloaded leaves nothing behind. */
+/* Frees the stacks when the module is unloaded. */
 __attribute__((destructor)) static void emu_end()
 {
     if (emu_stacks)
         munmap(emu_stacks, (size_t)EMU_STACK * EMU_THREADS);
 }
 
-/* Runs one block; NULL, or what went wrong. `geometry`: the grid, the block and the index in the grid. */
+/* Runs one block. Returns NULL, or an error text. `geometry`: the extents of the grid, the extents
+ * of the block, and the block's index in the grid. `shared`: bytes of dynamic shared memory. */
 extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *arguments, const unsigned *geometry, unsigned shared, uint64_t seed)
 {
     const unsigned *g = geometry;
@@ -232,7 +238,8 @@ template <class T> static inline void emu_add_word(emu_words *words, const T &v)
         memcpy(&words->at[words->count++], &v, sizeof v < 8 ? sizeof v : 8);
 }
 
-/* A kernel's entry: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells what the arguments are. */
+/* The entry of the kernel `f`. `what` = 0: copies the arguments and returns the copy; 1: runs a
+ * thread; 2: frees the copy; 3: fills emu_words from the copy. */
 template <class... A> static void *emu_kernel(void (*f)(A...), int what, void *p)
 {
     typedef std::tuple<A...> arguments;

@@ -19,7 +19,8 @@ template <class T> static inline T emu_value(uint64_t bits)
 }
 static inline unsigned emu_lane() { return emu_current & 31; }
 
-/* Waits for the lanes of the mask, and gives what they gave. */
+/* Waits for the lanes of the mask. Returns this lane's fibre, whose `seen` holds all lanes'
+ * inputs. */
 static inline emu_fibre &emu_collect(unsigned mask, unsigned kind, uint64_t value)
 {
     emu_fibre &f = emu_fibres[emu_current];
@@ -34,7 +35,8 @@ enum { EMU_SYNC = 1, EMU_SHFL, EMU_VOTE, EMU_REDUCE, EMU_MATCH };
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { emu_collect(mask, EMU_SYNC, 0); }
 static inline unsigned __activemask() { return 1u << emu_lane(); }
 
-/* `from` outside of the lane's segment leaves its own value. */
+/* Returns the value of the lane `from`, or the calling lane's own value if `inside` is false:
+ * `from` is then outside the lane's segment. */
 template <class T> static inline T emu_shuffle(unsigned mask, T v, int from, bool inside)
 {
     const emu_fibre &f = emu_collect(mask, EMU_SHFL, emu_bits(v));
@@ -100,7 +102,8 @@ EMU_REDUCTION(__reduce_or_sync, 7, unsigned, a | b)
 EMU_REDUCTION(__reduce_and_sync, 8, unsigned, a & b)
 EMU_REDUCTION(__reduce_xor_sync, 9, unsigned, a ^ b)
 
-/* ---- Atomics: indivisible, since fibres switch before them and not inside. ---- */
+/* ---- Atomic operations: indivisible, since a fibre switches before an operation, not inside.
+ * ---- */
 
 template <class T> struct emu_same { typedef T type; };
 template <class T> using emu_as = typename emu_same<T>::type;

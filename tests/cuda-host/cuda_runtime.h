@@ -1,8 +1,9 @@
 /*
- * Enough of the CUDA runtime to run the examples on the CPU: "device" memory is the host's, a stream
- * does its work at once and is NULL, and a kernel runs block after block with one fibre per thread,
- * switched at __syncthreads. It checks kernels and host code, not their speed or their ordering; for
- * the latter there is cuda-emu. tests/nvcc.rs rewrites `f<<<...>>>(...)` to cuda_host_launch.
+ * Enough of the CUDA runtime to run the examples on the CPU. "Device" memory is host memory; every
+ * stream is NULL, and its work runs at once; a kernel runs block after block with one fibre per
+ * thread, and __syncthreads switches the fibre. The tests that use this header check the results of
+ * kernels and host code, not their ordering, which tests with tests/cuda-emu check. tests/nvcc.rs
+ * rewrites `f<<<...>>>(...)` to cuda_host_launch.
  */
 #ifndef CUDA_HOST_RUNTIME_H
 #define CUDA_HOST_RUNTIME_H
@@ -33,7 +34,8 @@ struct dim3 {
 };
 static dim3 gridDim, blockDim, blockIdx, threadIdx;
 
-/* One thread of the block that runs. Fibres begin with a context and switch with jumps, which are no system calls. */
+/* A thread of the running block. A fibre begins with setcontext and switches with longjmp, which,
+ * unlike swapcontext, makes no system call. */
 struct cuda_host_fibre {
     jmp_buf here;
     std::unique_ptr<char[]> stack;
@@ -80,7 +82,7 @@ static void cuda_host_resume(cuda_host_fibre *f)
     setcontext(&context);
 }
 
-/* Threads run in an order that changes from barrier to barrier. */
+/* The order in which the threads of a block run changes from barrier to barrier. */
 static void cuda_host_run_block(size_t threads)
 {
     size_t left = threads;
@@ -129,7 +131,7 @@ static inline cudaError_t cudaDeviceGetAttribute(int *value, int, int) { return 
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) { return strcpy(p->name, "CPU"), cudaSuccess; }
 static inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 
-/* Device memory is never zero by chance. */
+/* Fills new memory with a pattern, so that no kernel can rely on zeros. */
 template <typename T> cudaError_t cudaMalloc(T **memory, size_t bytes)
 {
     *memory = (T *)malloc(bytes);
@@ -138,7 +140,8 @@ template <typename T> cudaError_t cudaMalloc(T **memory, size_t bytes)
 template <typename T> cudaError_t cudaMallocHost(T **memory, size_t bytes) { return cudaMalloc(memory, bytes); }
 static inline cudaError_t cudaFree(void *memory) { return free(memory), cudaSuccess; }
 static inline cudaError_t cudaFreeHost(void *memory) { return free(memory), cudaSuccess; }
-/* Room for some states of a reference on the "device", the others go to the "host". */
+/* Reports so little free memory that a reference keeps some states on the "device" and the others
+ * in "host" memory. */
 static inline cudaError_t cudaMemGetInfo(size_t *available, size_t *all) { return *available = *all = (size_t)514 << 20, cudaSuccess; }
 static inline cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind) { return memcpy(to, from, bytes), cudaSuccess; }
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) { return memcpy(to, from, bytes), cudaSuccess; }

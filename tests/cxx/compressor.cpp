@@ -1,5 +1,6 @@
-// Compressors by themselves and in a Prefetch: compressor <number> <float|double> prints "within the bound", or "not here" and the reason where
-// the codec needs a library that is not installed.
+// Tests a Compressor of the drop-in headers, alone and in a Prefetch: compressor <number>
+// <float|double> prints "within the bound", or "not here" and the reason where the codec needs a
+// library that is not installed.
 #include "common/GPUZIPBuilders.cpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ std::vector<Real> wave(int ts) {
   return u;
 }
 
-/// The greatest |a - b|.
+/// Returns the largest |a - b|.
 template <typename Real>
 double off(const std::vector<Real> &a, const std::vector<Real> &b) {
   double most = 0.0;
@@ -32,7 +33,8 @@ double off(const std::vector<Real> &a, const std::vector<Real> &b) {
   return most;
 }
 
-/// What the codec keeps, or for the fixed rates what they have here.
+/// Returns the largest allowed error: the error bound, or for the codecs with a fixed rate an error
+/// that they do not reach on these values.
 double bound(const gpuzip_config_t &config) {
   switch (config.compressor) {
     case GPUZIP_COMPRESSOR_ZFP: return 1e-3;   // 16 bits per value
@@ -50,7 +52,8 @@ bool alone(const gpuzip_config_t &config) {
   std::vector<unsigned char> buffer(codec->CompressedMaxSize());
   const std::size_t bytes = codec->Compress(kept.data(), buffer.data());
   if (kept != u || bytes > buffer.size() || bytes >= N * sizeof(Real) || codec->CompressedBufferSize(buffer.data()) != bytes) return false;
-  std::vector<unsigned char> exact(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes));  // nothing behind is read
+  // Decompress must not read beyond the stream: this copy has no bytes behind it.
+  std::vector<unsigned char> exact(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(bytes));
   codec->Decompress(exact.data(), back.data());
   return off(u, back) <= bound(config) && off(u, back) > 0;
 }
@@ -60,7 +63,9 @@ Field_t field(std::vector<Real> &u) {
   return Field_t{u.data(), N * sizeof(Real), N1, N2, N3};
 }
 
-/// Every state kept, so that what comes back was compressed once: curr within the bound, prev within that of curr and of their difference.
+/// Runs shots that keep every state, so each restored state was compressed once. The error of curr
+/// is within the bound; the error of prev is within the bounds of curr and of the difference
+/// together.
 template <typename Real>
 bool stored(gpuzip_config_t config, bool give_compressors) {
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_STORE_ALL;
@@ -90,18 +95,19 @@ bool stored(gpuzip_config_t config, bool give_compressors) {
   return good;
 }
 
-/// GPUZIP 2.x's own settings, on values up to 100: their unit holds at both ends and for both types.
+/// Checks the bounds of GPUZIP 2.x's own configuration members on values up to 100: the error is at
+/// most the bound in the member's unit, and above a tenth of it.
 template <typename Real>
 bool published(const gpuzip_config_t &given) {
   gpuzip_config_t config = given;
   config.error_bound_mode = 0;
   config.error_bound = 0;
-  config.cuszp_err_bound = 1e-3;  // of the range
+  config.cuszp_err_bound = 1e-3;  // relative to the range of the values
   config.bitcomp_range_fraction = config.bitcomp_delta = 1e-3;
   std::vector<Real> u = wave<Real>(3), back(N);
   for (Real &x : u) x *= Real(100);
   const double range = static_cast<double>(*std::max_element(u.begin(), u.end()) - *std::min_element(u.begin(), u.end()));
-  const double most = off(u, back);  // from zero
+  const double most = off(u, back);  // the largest |u|: `back` is still zero
   const auto error = [&](int mode) {
     config.bitcomp_delta_config = mode;
     const auto codec = GPUZIPBuilders::CompressorBuilder(&config, N1, N2, N3);

@@ -1,6 +1,8 @@
-// GPUZIP 2.x's Save and Retrieve are done when they return. Here the fields are device memory, and right after each Save an unrelated stream
-// overwrites them. Prints "identical" or "DIFFERENT"; with the argument "asynchronous" the promise is given up, and it may be either. With
-// "compressors" it prints how many of 4 attempts to compress device memory by a call are exceptions; a session compresses it.
+// Tests that Save and Retrieve have finished when they return, as in GPUZIP 2.x. The fields are
+// device memory, and right after each Save an unrelated stream overwrites them. The program prints
+// "identical" or "DIFFERENT". With the argument "asynchronous" Save and Retrieve only enqueue their
+// work, so either result may be printed. With "compressors" the program counts how many of 4 calls
+// of a Compressor with device memory throw; a Save that compresses device memory succeeds.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"
@@ -16,7 +18,7 @@
 
 namespace {
 
-// The few driver calls that stand for the application's own CUDA code.
+// Calls a function of the CUDA driver by name, as the application's own CUDA code.
 template <class... Arguments> void cuda(const char *name, Arguments... arguments) {
   static void *library = dlopen("libcuda.so.1", RTLD_NOW);
   typedef int (*Function)(Arguments...);
@@ -56,7 +58,8 @@ int refused(gpuzip_status_t status, const char *part, Call call) {
   return 0;
 }
 
-/// Codecs run on the host in this version.
+/// Returns how many of 4 calls of a Compressor with device memory throw: Compress and Decompress
+/// take host memory only.
 int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   config.compressor = GPUZIP_COMPRESSOR_DCT;
   const auto codec = CompressorBuilder(&config, N, 1, 1);
@@ -76,7 +79,7 @@ int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, N, 1, 1, STEPS, schedule.get()));
   schedule->GetAction();
   Field_t curr = field(address[0]), prev = field(address[1]);
-  prefetch->Save(0, &curr, &prev, codec.get(), codec.get());  // A session compresses it, by kernels.
+  prefetch->Save(0, &curr, &prev, codec.get(), codec.get());  // a session compresses by kernels
   return count;
 }
 

@@ -1,4 +1,5 @@
-// Wrong calls are exceptions with a status and a text, and the program goes on: nothing exits, no object is spoilt. Prints "all caught".
+// Tests that wrong calls of the drop-in classes throw exceptions with a status and a text, do not
+// end the process, and leave the objects usable. Prints "all caught".
 #include "sweep.hpp"
 
 #include <cstdio>
@@ -90,7 +91,7 @@ struct FakeCompressor : Compressor<void, void> {
   std::size_t compressedBufferSize(void *) override { return 0; }
 };
 
-/// Wrong Save and Retrieve calls, on a Prefetch that then does a whole shot.
+/// Makes wrong Save and Retrieve calls on a Prefetch, which then runs a whole shot.
 static void calls() {
   const gpuzip_config_t config = revolve();
   Application<float> application(config, 10, 1, 4, 4);
@@ -139,7 +140,7 @@ static void calls() {
   expect_true("a shot after that", application.shot(2));
 }
 
-/// Wrong calls of a Compressor, which then works.
+/// Makes wrong calls of a Compressor, which then works.
 static void compressors() {
   gpuzip_config_t config = revolve();
   config.compressor = 5;
@@ -167,7 +168,7 @@ static void compressors() {
   dct->Decompress(buffer.data(), back.data());
   expect_true("it works after all that", back[7] > 1.99f && back[8] < 1.01f);
 
-  // Two configurations that differ in nothing but the bound are two.
+  // Compressors whose configurations differ only in the bound are different compressors.
   gpuzip_config_t tighter = config;
   tighter.error_bound = 1e-6;
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, 10));
@@ -194,7 +195,7 @@ static void without_extents() {
   expect("too late", GPUZIP_ERR_STATE, "has begun", [&] { prefetch->Save(0, &field, &prev); });
 }
 
-/// Objects die in any order.
+/// Checks that a Checkpointing, a Prefetch and a Compressor may be deleted in any order.
 static void lifetimes() {
   const gpuzip_config_t config = revolve();
   Checkpointing *schedule = CheckpointingBuilder(&config, 10);

@@ -1,8 +1,9 @@
-// What a program may write against GPUZIP 2.x's headers, one name after the other, with the value that GPUZIP 2.x's documents give. Prints
-// "all hold". The CUDA runtime is a stand-in that the test puts on the include path.
+// Uses, one by one, the names that GPUZIP 2.x's headers declare, and compares each with the value
+// or behaviour that GPUZIP 2.x's documents give. Prints "all hold". The test puts a stand-in for
+// the CUDA runtime on the include path.
 #include "common/GPUZIPBuilders.cpp"
 
-real_t type_of_wavefields = 1;  // the builders bring real_t with them
+real_t type_of_wavefields = 1;  // the builders' header must declare real_t
 
 #include "CompressorBitcomp.hpp"
 #include "CompressorCuSZp.hpp"
@@ -41,7 +42,7 @@ static void refused(const char *what, gpuzip_status_t status, const char *part, 
 
 static const std::size_t N = 8 * 8 * 8;
 
-/// A state as one field; smooth, so that codecs have something to do.
+/// Returns the values of one field at the time step `ts`, smooth enough to be compressed.
 static std::vector<float> state(int ts) {
   std::vector<float> values(N);
   for (std::size_t i = 0; i < N; i++) values[i] = static_cast<float>(ts) + std::sin(0.05f * static_cast<float>(i));
@@ -56,7 +57,8 @@ static Field_t field(std::vector<float> &values) {
   return f;
 }
 
-/// A shot with the return values that GPUZIP 2.x has; whether every restore was within `bound`.
+/// Runs a shot. Returns whether Dispatch, Save and Retrieve returned true and every restored value
+/// was within `bound` (previous time level: 2 * `bound`).
 static bool shot(Prefetch *prefetch, Checkpointing *schedule, float bound, Compressor<void, void> *codec) {
   prefetch->Setup();
   bool ok = true;
@@ -78,7 +80,8 @@ static bool shot(Prefetch *prefetch, Checkpointing *schedule, float bound, Compr
   }
 }
 
-/// GPUZIP 2.x's Revolve takes its own number of snapshots, whatever the configuration says.
+/// Checks that Revolve chooses its number of snapshots itself, as in GPUZIP 2.x:
+/// checkpointing_snaps counts only where a budget is set.
 static void snapshots() {
   gpuzip_config_t config;
   config.checkpointing_algorithm = REVOLVE;
@@ -96,7 +99,8 @@ static void snapshots() {
   hold("3001 steps: 7", number(3001) == 7);
   hold("3751 steps: 8", number(3751) == 8);
   hold("100 steps: 5", number(100) == 5);
-  config.host_budget = 51 * 2 * N * sizeof(float);  // GPUZIP 2.x has no budgets: where one is set, gpuzip's meaning holds
+  // GPUZIP 2.x has no budgets: with a budget the members have gpuzip's meaning.
+  config.host_budget = 51 * 2 * N * sizeof(float);
   const std::unique_ptr<Checkpointing> schedule(GPUZIPBuilders::CheckpointingBuilder(&config, 1000));
   const std::unique_ptr<Prefetch> prefetch(GPUZIPBuilders::PrefetchBuilder(&config, 8, 8, 8, 1000, schedule.get()));
   hold("with a budget: checkpointing_snaps", schedule->GetNumberOfCheckpoints() == 50);
@@ -123,7 +127,7 @@ static void schedules(char *trace_file) {
   hold("the enumerators", TRACE == 0 && REVOLVE == 1 && UNIFORM == 2);
 }
 
-/// The constructors that GPUZIP 2.x's builders call.
+/// Checks the constructors that GPUZIP 2.x's builders call.
 static void constructors() {
   const std::unique_ptr<Checkpointing> schedule(new RevolveCheckpointing(100, 0));
   const std::unique_ptr<Prefetch> cached(new Prefetch(5, 100, N * sizeof(float), schedule.get(), 4)),
@@ -137,7 +141,8 @@ static void constructors() {
   const std::unique_ptr<Prefetch> compressed(new CheckpointOnly(5, 100, N * sizeof(float), third.get(), true));
   hold("CheckpointOnly, compressed", shot(compressed.get(), third.get(), 0.1f, &zfp) && shot(compressed.get(), third.get(), 0.1f, &zfp));
 
-  // Room is made as the library needs it; what GPUZIP 2.x would have overrun is an error.
+  // The sizes given to the constructor must suffice: where GPUZIP 2.x would write beyond its
+  // memory, the first Save throws.
   std::vector<float> values = state(0), before = state(0);
   Field_t f = field(values), g = field(before);
   const auto first_save = [&](int snapshots, std::size_t bytes) {
@@ -152,7 +157,7 @@ static void constructors() {
   refused("no Checkpointing", GPUZIP_ERR_ARGUMENT, "NULL", [&] { Prefetch(5, 100, 4096, nullptr, 4); });
 }
 
-/// As applications write it on top of GPUZIP 2.x's Compressor.
+/// A Compressor of the application, derived from GPUZIP 2.x's class.
 struct Mine : Compressor<void, void> {
   std::size_t compress(void *, void *) override { return 7; }
   void decompress(void *, void *, std::size_t bytes) override { seen = bytes; }
@@ -172,7 +177,7 @@ static bool round_trip(Compressor<void, void> &codec, float bound) {
   for (std::size_t i = 0; i < N; i++) most = std::max(most, std::fabs(values[i] - back[i]));
   refused("a cut buffer", GPUZIP_ERR_STREAM, "cut off", [&] { codec.Decompress(buffer.data(), back.data(), bytes - 1); });
   refused("almost no buffer", GPUZIP_ERR_STREAM, "cut off", [&] { codec.Decompress(buffer.data(), back.data(), 3); });
-  codec.Decompress(buffer.data(), back.data(), buffer.size());  // more than needed is no error
+  codec.Decompress(buffer.data(), back.data(), buffer.size());  // the size may exceed the stream's
   return most <= bound && codec.CompressedBufferSize() == codec.CompressedMaxSize() && codec.CompressedBufferSize(buffer.data()) == bytes;
 }
 
@@ -238,7 +243,7 @@ static void configurations() {
   }
 }
 
-/// What goes to stderr here is what the test compares.
+/// Checks the logger's state; the Rust test compares its lines on stderr.
 static void logger() {
   hold("the level before SetLevel", GPUZIPLogger::GetLevel() == GPUZIPLogger::DEBUG && GPUZIPLogger::IsDebug());
   GPUZIPLogger::Debug("debug %d\n", 1);

@@ -1,4 +1,5 @@
-// gpuzip.hpp: sweeps, runs, moves, errors, exceptions through the library, configurations, codecs. Exits non-zero at the first surprise.
+// Tests gpuzip.hpp: sweeps, runs by callbacks, moved objects, errors, exceptions that pass through
+// the library, configurations, codecs. The program exits with 1 at the first failed check.
 #include <gpuzip.hpp>
 #include <gpuzip.hpp>
 
@@ -26,7 +27,7 @@ namespace {
 
 constexpr int kSteps = 31;
 
-// A state of two fields that swap nothing; every step depends on all of it.
+// The application: a state of two fields in fixed memory. Each step depends on all values.
 struct App {
   std::vector<float> u = std::vector<float>(24, 0.5f);
   std::vector<double> v = std::vector<double>(7, 0.25);
@@ -58,7 +59,7 @@ gpuzip::config revolve(int snaps, int cache) {
   return config;
 }
 
-// The status of a call that has to fail with a text that contains `part`.
+// Returns the status of the exception that `call` must throw; its text must contain `part`.
 template <class Call>
 gpuzip_status_t thrown(const char *part, Call call) {
   try {
@@ -172,7 +173,8 @@ struct Odd {
   int value;
 };
 
-// Whatever a callback throws comes out of the run, and the session is good for another shot.
+// Tests that an exception thrown by a callback leaves the run unchanged, and that the session then
+// runs another shot.
 void exceptions() {
   App app;
   gpuzip::session session(revolve(4, 2), kSteps, app.fields());
@@ -340,7 +342,8 @@ void configurations(const std::string &folder) {
   CHECK(status.code == GPUZIP_ERR_IO && status.text.find("/no/such/config") != std::string::npos);
 }
 
-// Keeps each value as a char of hundredths, and throws where it is told.
+// A codec that keeps each value as a char of hundredths. The function number *throws throws:
+// 1 max_bytes, 2 compress, 3 decompress.
 struct Hundredths : gpuzip::codec {
   const int *throws;
   explicit Hundredths(const int *where) : throws(where) {}
@@ -395,7 +398,7 @@ void codecs() {
   }
   config.compressor = 99;
   CHECK(gpuzip::compress(config, {gpuzip::field<float>(nullptr, 8)}, &status).empty() && status.code == GPUZIP_ERR_CONFIG);
-  // A codec's exceptions come out of the calls that it works for: init, save, retrieve.
+  // An exception of a codec leaves the call that used the codec: init, save or retrieve.
   std::vector<float> u(64, 0.5f);
   config = revolve(3, 1);
   config.compressor = added;
@@ -418,7 +421,8 @@ void codecs() {
   throws = 0;
 }
 
-// A volume with a halo of 4 cells, complex numbers and bytes: what is saved comes back exactly, codec or not, and the halo stays.
+// Tests a state of a volume with a halo of 4 cells, complex numbers and bytes: with and without a
+// codec all values come back exactly, and the halo does not change.
 void halos() {
   constexpr std::uint64_t kHalo = 4, kN = 6, kPitch = kN + 2 * kHalo;
   static_assert(gpuzip::detail::type_of<std::uint16_t>::value == GPUZIP_TYPE_I16, "");
@@ -452,7 +456,7 @@ void halos() {
       if (action.type == GPUZIP_ACTION_RESTORE) {
         u.assign(u.size(), -2.0f);
         session.retrieve(action.ts, fields);
-        // A constant field is coded without error.
+        // The volume is constant at each time step, and the codec has no error on constant fields.
         all([&](float &x, bool in) { CHECK(x == (in ? ts + 1 : -2.0f)); });
         CHECK(spectrum == std::vector<std::complex<float>>(5, {ts, -ts}) && bytes == std::vector<char>(3, static_cast<char>(action.ts)));
       }

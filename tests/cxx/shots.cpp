@@ -1,5 +1,9 @@
-// Whole sweeps: shots <steps> <algorithm> <cache> [snapshots] [float|double] [extents|bytes|first_save] [trace file] prints "identical" if the
-// adjoint of every device and shot is that of a run that stores every state.
+// Runs whole shots through the drop-in headers:
+//
+//   shots <steps> <algorithm> <cache> [snapshots] [float|double] [extents|bytes|first_save] [trace]
+//
+// prints "identical" if the adjoint of every device and shot equals that of a run that keeps every
+// state. `trace` is the path of a trace file.
 #include "sweep.hpp"
 
 #include <cstdio>
@@ -35,7 +39,7 @@ int main(int argc, char **argv) {
   config.checkpointing_snaps = std::atoi(argument(4, "6").c_str());
   config.float_kind = kind.c_str();
   config.trace_file_path = trace.empty() ? nullptr : path.data();
-  config.range_actions = 1;  // no Action has room for a range: each is one step all the same
+  config.range_actions = 1;  // an Action of GPUZIP 2.x is always one time step
   GPUZIPLogger::SetLevel(2);
 
   try {

@@ -1,5 +1,6 @@
-// What the test programs share: a small wave equation on several "devices", and a sweep over it through the drop-in headers that is
-// compared, bit for bit, with one that stores every state.
+// The model application of the drop-in tests: a small wave equation on several "devices", and a
+// shot through the drop-in headers whose adjoint is compared, bit for bit, with that of a run that
+// keeps every state.
 #ifndef GPUZIP_TESTS_CXX_SWEEP_HPP
 #define GPUZIP_TESTS_CXX_SWEEP_HPP
 
@@ -14,7 +15,8 @@
 #include <string>
 #include <vector>
 
-/// u'' = c^2 u_xx on a line with fixed ends, by leapfrog, and an adjoint that no order of steps but the right one reproduces.
+/// u'' = c^2 u_xx on a line with fixed ends, by leapfrog, and an adjoint whose bits depend on the
+/// order of the steps.
 template <typename Real>
 struct Device {
   std::vector<Real> curr, prev, adjoint;
@@ -39,7 +41,7 @@ struct Device {
     for (std::size_t i = 0; i < curr.size(); i++) adjoint[i] = Real(0.75) * adjoint[i] + curr[i] * curr[i] - Real(ts + 1) * prev[i];
   }
 
-  /// After a BACKWARD nobody may count on the state.
+  /// Overwrites the state after a BACKWARD: the schedule must not need it any more.
   void spoil() {
     curr.assign(curr.size(), Real(-1e30));
     prev.assign(prev.size(), Real(1e30));
@@ -63,13 +65,14 @@ std::vector<Real> store_everything(std::size_t values, int steps, int shot, int 
   return d.adjoint;
 }
 
-/// In which order a shot is prepared; Setup alone is enough.
+/// The calls that prepare a shot, in their order; Setup alone is enough.
 enum class Order { setup_reset, reset_setup, setup };
 
-/// How a Prefetch learns its shape, and which builders are called.
+/// How a Prefetch learns the shape of the fields: from extents, from a number of bytes, or from the
+/// first Save. The builders differ accordingly.
 enum class Build { extents, bytes, first_save };
 
-/// One application: its objects, and its shots.
+/// An application with one schedule and one Prefetch per device.
 template <typename Real>
 class Application {
  public:
@@ -78,7 +81,8 @@ class Application {
     for (int d = 0; d < devices; d++) prefetch_.emplace_back(make(config, steps));
   }
 
-  /// One shot; whether all adjoints are those of store_everything, and no Field_t was touched.
+  /// Runs one shot. Returns whether all adjoints equal those of store_everything and no call
+  /// changed a Field_t.
   bool shot(int number, Order order = Order::setup_reset) {
     if (order == Order::reset_setup) schedule_->Reset();
     for (std::size_t d = 0; d < device_.size(); d++) {

@@ -1,4 +1,5 @@
-// Compiled twice, as units 1 and 2 of one program: every header in both, twice, and used in both.
+// Tests that the headers may be included twice and in several translation units: this file is
+// compiled as unit 1 and as unit 2 of one program, and both units use the headers.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"
@@ -14,7 +15,7 @@
 #include "prefetch/CheckpointOnly.cuh"
 #include "prefetch/Checkpointing.hpp"
 #include "prefetch/Prefetch.cuh"
-// A second time.
+// The second inclusion of every header.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"

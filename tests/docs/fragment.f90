@@ -1,4 +1,5 @@
-! What the statements of Fortran blocks in the documentation may use.
+! Declares the variables that the Fortran blocks of the documentation use. tests/docs.rs puts such a
+! block in the place of the last comment line and compiles the result.
 subroutine fragment(session, config, action, curr, prev, steps, communicator)
   use gpuzip
   use, intrinsic :: iso_c_binding

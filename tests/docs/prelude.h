@@ -1,5 +1,5 @@
-/* What the statements of C and C++ blocks in the documentation may use: the library, the C library, and a few declarations of MPI, which
- * need not be installed to compile them. */
+/* Declares what the C and C++ blocks of the documentation use: gpuzip, the C library, and a few
+ * functions of MPI, so that the blocks compile where MPI is not installed. */
 #include <gpuzip.h>
 #ifdef __cplusplus
 #include <gpuzip.hpp>

@@ -1,6 +1,7 @@
-# Stands before each block of shell commands of the documentation. Commands that take long are looked at instead of run.
+# tests/docs.rs puts this file before each block of shell commands of the documentation. These
+# functions replace commands that take long by checks of their arguments.
 
-# `make install` installs what is built already; other targets say what they would do.
+# `make install` and `make uninstall` run without building; other targets run with `make -n`.
 make() {
     case "$1" in
     install | uninstall) command make CARGO=no-cargo "$@" >/dev/null ;;
@@ -8,7 +9,7 @@ make() {
     esac
 }
 
-# The test programs that `cargo test --test NAME` names exist.
+# Checks that the test program of `cargo test --test NAME` exists.
 cargo() {
     while [ $# -gt 0 ]; do
         if [ "$1" = --test ]; then
@@ -18,7 +19,7 @@ cargo() {
     done
 }
 
-# Scripts exist and are well-formed.
+# Checks that a script exists and has no syntax error.
 sh() {
     command sh -n "$@"
 }

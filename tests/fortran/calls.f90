@@ -1,4 +1,5 @@
-! Every call of module gpuzip once or more, with results that tell whether its arguments arrived. Prints "ok", or stops.
+! Calls every procedure of module gpuzip at least once, and checks from the results that the
+! arguments arrived. Prints "ok", or stops.
 module calls_support
   use gpuzip
   use, intrinsic :: iso_c_binding
@@ -7,7 +8,7 @@ module calls_support
   character(:), allocatable :: last_line
   integer(c_int32_t), target :: mark = 77
 
-  ! What the callbacks of a run share.
+  ! The application's data, which all callbacks of a run use.
   type run_t
     real(c_double) :: u(4, 2) = 0
     integer :: now = 1, ts = 0, reversed = 0, restored = 0
@@ -24,7 +25,7 @@ contains
     error stop 1
   end subroutine
 
-  ! A status and a part of its text.
+  ! Checks that a call failed with `status` and that its error text contains `part`.
   subroutine refused(stat, errmsg, status, part)
     integer, intent(in) :: stat
     character(*), intent(in) :: errmsg, part
@@ -33,7 +34,7 @@ contains
     call expect(stat == status .and. index(errmsg, part) > 0, 'an error with its text')
   end subroutine
 
-  ! The only rank: its value is the least.
+  ! The reduction for gpuzip_agree with a single rank: the minimum is the rank's own value.
   integer(c_int32_t) function on_least(user, value) bind(c)
     type(c_ptr), value :: user
     integer(c_int64_t), intent(inout) :: value
@@ -54,7 +55,7 @@ contains
     lines = lines + 1
   end subroutine
 
-  ! A codec that keeps the sign of everything and no more.
+  ! A codec that keeps only the sign of each value: sign_bytes is its max_bytes callback.
   integer(c_int64_t) function sign_bytes(user, field) bind(c)
     type(c_ptr), value :: user
     type(gpuzip_field_t), intent(in) :: field
@@ -92,7 +93,7 @@ contains
     out = reshape(real(in, c_float), shape(out))
     sign_decompress = gpuzip_ok
   end function
-  ! Steps of u' = u + 1 on two buffers that change places.
+  ! The callbacks of a run: each forward step adds 1 to u and swaps the two buffers.
 
   integer(c_int32_t) function on_forward(user, ts, ts_end, flags) bind(c)
     type(c_ptr), value :: user
@@ -223,7 +224,7 @@ contains
     call expect(all([field%n1, field%n2, field%n3] == [3000000000_c_int64_t, 1_c_int64_t, 1_c_int64_t]), 'a long one')
   end subroutine
 
-  ! Sections that pitches describe, and those that they do not.
+  ! Checks the fields made from array sections: pitches describe some, the others are refused.
   subroutine sections(u)
     real(c_double), target, intent(in) :: u(:, :, :, :)
     integer(c_int8_t), target :: bytes(7, 3)
@@ -261,7 +262,8 @@ contains
     call expect(field%type == gpuzip_type_complex_f32, 'the type of complex')
   end subroutine
 
-  ! A session on a field with a halo of 4 cells and a counter: the halo stays as it is, the rest comes back.
+  ! Tests a session on a section with a halo of 4 cells and an integer array: the halo does not
+  ! change, and the values inside come back.
   subroutine halos
     type(gpuzip_config_t) :: config
     type(gpuzip_t) :: session
@@ -299,7 +301,7 @@ contains
     call gpuzip_finalize(session)
   end subroutine
 
-  ! Two sessions on one schedule, and a trace file named by a Fortran text.
+  ! Tests two sessions on one schedule, and a trace file whose path is a Fortran string.
   subroutine schedules
     type(gpuzip_config_t) :: config
     type(gpuzip_schedule_t) :: schedule, same
@@ -422,7 +424,8 @@ contains
     call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_finalize')
   end subroutine
 
-  ! One state of ten fields; then each as the state of its own session.
+  ! Tests fields of both kinds and all ranks: a state of ten fields, then ten states of one field
+  ! each.
   subroutine every_kind_and_rank
     real(c_float), target :: a0, a1(2), a2(2, 3), a3(2, 3, 4), a4(2, 3, 4, 5)
     real(c_double), target :: b0, b1(2), b2(2, 3), b3(2, 3, 4), b4(2, 3, 4, 5)
@@ -519,7 +522,8 @@ contains
     end subroutine
   end subroutine
 
-  ! Works in the cache's slots; views of every rank.
+  ! Tests zero copy: the application computes in the slots of the device cache, through array
+  ! pointers of every rank.
   subroutine zero_copy
     type(gpuzip_config_t) :: config
     type(gpuzip_t) :: session

@@ -1,4 +1,5 @@
-! As much of CUDA Fortran's module as fortran/gpuzip_cuda.F90 needs, for compilers that know the language and lack the module.
+! The part of CUDA Fortran's module cudafor that fortran/gpuzip_cuda.F90 needs, for compilers that
+! know CUDA Fortran and lack this module.
 module cudafor
   use, intrinsic :: iso_c_binding
   implicit none

@@ -1,4 +1,5 @@
-! Device arrays, c_devptr and host arrays as fields, of every kind and rank: only to be compiled.
+! Makes fields of device arrays, of c_devptr and of a host array, of every kind and rank. The test
+! compiles this file and does not run it.
 subroutine device_fields(u1, u2, u3, u4, v1, v2, v3, v4, host, fields)
   use, intrinsic :: iso_c_binding
   use cudafor

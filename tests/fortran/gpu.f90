@@ -1,4 +1,5 @@
-! A state in device memory, driven from Fortran on a stream of its own: every restored state is compared. Prints "identical", or stops.
+! Runs a session from Fortran on a state in device memory and a stream of the application, and
+! checks every restored state. Prints "identical", or stops.
 program gpu
   use gpuzip
   use, intrinsic :: iso_c_binding

@@ -1,34 +1,35 @@
-//! Virtual time: when each operation would start and end if copies took their bytes over the
-//! bandwidth of their direction.
+//! Virtual time: when each operation would start and end if each copy took its number of bytes
+//! divided by the bandwidth of its direction.
 
 use std::collections::VecDeque;
 
-/// Completed operations that the log remembers at least.
+/// The number of completed operations that the log remembers at least.
 const MEMORY: usize = 1 << 16;
 
-/// The engines of a device. Each serves one operation at a time.
+/// The engines of a device. Each engine runs one operation at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// Copies to the device.
     HostToDevice = 0,
     /// Copies from the device.
     DeviceToHost = 1,
-    /// Copies on and between devices, and memory sets.
+    /// Copies within a device and between devices, and memory sets.
     DeviceToDevice = 2,
     /// `emu_work`
     Compute = 3,
 }
 
-/// The time until which each engine of a device is taken.
+/// The virtual time in seconds until which each engine of a device is busy.
 pub type Engines = [f64; 4];
 
 /// The host's clock and the speeds.
 pub struct Clock {
-    /// Virtual seconds of the host: it advances when the host waits or says that it works.
+    /// The host's virtual time in seconds, which advances when the host waits or calls
+    /// `emu_host_work`.
     pub host: f64,
-    /// Bytes per second to the device, from it, and on it.
+    /// Bytes per second of copies to the device, from the device, and within the device.
     pub bandwidth: [f64; 3],
-    /// Seconds of a kernel.
+    /// Virtual seconds that each kernel takes.
     pub launch: f64,
 }
 
@@ -39,26 +40,26 @@ impl Clock {
     }
 }
 
-/// Which operations have run, and when they ended. Operations are numbered from 1 in the order of
-/// the calls; 0 stands for none.
+/// Records which operations have run and when they ended. Operations are numbered from 1 in the
+/// order of the calls; 0 stands for no operation.
 pub struct Log {
     first: u64,
     ends: VecDeque<f64>,
 }
 
 impl Log {
-    /// No operation yet.
+    /// Makes a log without operations.
     pub fn new() -> Self {
         Self { first: 1, ends: VecDeque::new() }
     }
 
-    /// The number of a new operation.
+    /// Returns the number of a new operation.
     pub fn open(&mut self) -> u64 {
         self.ends.push_back(f64::NAN);
         self.first + self.ends.len() as u64 - 1
     }
 
-    /// The operation ended at this time.
+    /// Notes that the operation `op` ended at the virtual time `end`.
     pub fn close(&mut self, op: u64, end: f64) {
         self.ends[(op - self.first) as usize] = end;
         while self.ends.len() > MEMORY && !self.ends[0].is_nan() {
@@ -67,12 +68,12 @@ impl Log {
         }
     }
 
-    /// Whether the operation has run.
+    /// Returns whether the operation has run.
     pub fn done(&self, op: u64) -> bool {
         op < self.first || !self.ends[(op - self.first) as usize].is_nan()
     }
 
-    /// When it ended: 0 if that is long ago.
+    /// Returns the virtual time at which the operation ended; 0 if the log no longer remembers it.
     pub fn end(&self, op: u64) -> f64 {
         if op < self.first {
             return 0.0;

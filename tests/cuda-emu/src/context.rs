@@ -1,4 +1,4 @@
-//! Contexts, and each thread's stack of current ones.
+//! Contexts, and each thread's stack of current contexts.
 
 use crate::clock::Engines;
 use crate::driver::Driver;
@@ -12,30 +12,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A device.
 #[derive(Default)]
 pub struct Device {
-    /// Index of its primary context, once it had one.
+    /// Index of the primary context, once it was retained for the first time.
     pub primary: Option<usize>,
     /// Retains of the primary context.
     pub retained: u64,
     /// Bytes allocated.
     pub used: u64,
-    /// Until when its engines are taken.
+    /// The virtual times until which the engines of the device are busy.
     pub engines: Engines,
 }
 
 /// A context.
 pub struct Context {
-    /// Ordinal of its device.
+    /// Ordinal of the context's device.
     pub device: usize,
-    /// Not destroyed. A primary context keeps its handle, and lives again when it is retained
-    /// again.
+    /// True until the context is destroyed. A primary context keeps its handle, and is alive again
+    /// when it is retained again.
     pub alive: bool,
     /// The error that every call returns from now on.
     pub sticky: Option<Status>,
-    /// The indices of its streams.
+    /// The indices of the context's streams.
     pub streams: Vec<usize>,
-    /// The legacy default stream, once it was used.
+    /// Index of the legacy default stream, once it was used.
     pub legacy: Option<usize>,
-    /// The per-thread default streams, with the numbers of their threads.
+    /// The per-thread default streams: thread number and stream index.
     pub per_thread: Vec<(u64, usize)>,
 }
 
@@ -52,7 +52,8 @@ impl Context {
     }
 }
 
-/// The context handles that a thread has pushed, and the reset that they belong to.
+/// The context handles that a thread has pushed, and the number of the reset after which it pushed
+/// them.
 struct Stack {
     epoch: u64,
     handles: Vec<usize>,
@@ -63,7 +64,7 @@ thread_local! {
     static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number for this thread, in the order of first use.
+/// Returns the number of the calling thread; threads are numbered in the order of their first call.
 pub fn thread_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     if NUMBER.get() == 0 {
@@ -73,7 +74,7 @@ pub fn thread_number() -> u64 {
 }
 
 impl Driver {
-    /// This thread's stack.
+    /// Calls `body` with the calling thread's stack.
     fn stack<T>(&self, body: impl FnOnce(&mut Vec<usize>) -> T) -> T {
         STACK.with_borrow_mut(|stack| {
             if stack.epoch != self.epoch {
@@ -83,19 +84,19 @@ impl Driver {
         })
     }
 
-    /// The handle of the current context, 0 for none.
+    /// Returns the handle of the current context, 0 for none.
     pub fn current_handle(&self) -> usize {
         self.stack(|handles| handles.last().copied().unwrap_or(0))
     }
 
-    /// The current context, which must be alive and free of errors.
+    /// Returns the index of the current context, which must be alive and without an error.
     pub fn current(&self) -> Result<usize> {
         let context = self.current_device_context()?;
         self.healthy(context)?;
         Ok(context)
     }
 
-    /// The current context, which must be alive.
+    /// Returns the index of the current context, which must be alive.
     pub fn current_device_context(&self) -> Result<usize> {
         match self.current_handle() {
             0 => Err(INVALID_CONTEXT),
@@ -107,7 +108,7 @@ impl Driver {
         self.contexts.find(handle).filter(|index| self.contexts[*index].alive)
     }
 
-    /// Refuses a context that has met an error.
+    /// Returns the error that sticks to a context, if there is one.
     pub fn healthy(&self, context: usize) -> Result {
         match self.contexts[context].sticky {
             Some(code) => Err(code),
@@ -115,7 +116,7 @@ impl Driver {
         }
     }
 
-    /// The ordinal that a `CUdevice` stands for.
+    /// Returns the ordinal of a `CUdevice`.
     pub fn device(&self, device: i32) -> Result<usize> {
         usize::try_from(device)
             .ok()
@@ -140,7 +141,8 @@ impl Driver {
         Ok(self.contexts.handle(index))
     }
 
-    /// `cuDevicePrimaryCtxRelease`: the context to destroy, if this was the last retain.
+    /// `cuDevicePrimaryCtxRelease`: returns the context to destroy, if this released the last
+    /// retain.
     pub fn primary_release(&mut self, device: i32) -> Result<Option<usize>> {
         let device = self.device(device)?;
         let state = &mut self.devices[device];
@@ -163,7 +165,8 @@ impl Driver {
         Ok(handle)
     }
 
-    /// `cuCtxDestroy`, before its work is finished: the context to destroy.
+    /// The first part of `cuCtxDestroy`: returns the context to destroy, whose work must be
+    /// finished first.
     pub fn context_to_destroy(&mut self, handle: usize) -> Result<usize> {
         let index = self.live_context(handle).ok_or(INVALID_CONTEXT)?;
         if self.devices.iter().any(|device| device.primary == Some(index)) {
@@ -178,7 +181,7 @@ impl Driver {
         Ok(index)
     }
 
-    /// Ends a context whose work is finished, with all that it owns.
+    /// Ends a context whose work is finished, and all objects that it owns.
     pub fn end_context(&mut self, index: usize) {
         for base in self.memory.of_context(index) {
             self.release_region(base);
@@ -244,7 +247,7 @@ impl Driver {
         self.stack(Vec::pop).ok_or(INVALID_CONTEXT)
     }
 
-    /// The ends of all queues of a context.
+    /// Returns the last operation of each stream of a context.
     pub fn all_work(&self, context: usize) -> Vec<Point> {
         self.contexts[context].streams.iter().map(|stream| self.last(*stream)).collect()
     }

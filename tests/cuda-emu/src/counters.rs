@@ -1,9 +1,9 @@
-//! What happened since the last reset, exactly.
+//! Exact counts of calls, copies and objects since the last reset.
 
 use crate::call::NAMES;
 use crate::execute::Direction;
 
-/// The totals, as `emu_counters` hands them out; the layout is that of `emu_counters_t`.
+/// The totals that `emu_counters` writes; the layout is that of `emu_counters_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
@@ -29,7 +29,7 @@ pub struct Totals {
     pub host_syncs: u64,
     /// Operations that have run to their end.
     pub executed: u64,
-    /// Waits, records and synchronisations ignored on request.
+    /// Waits, records and synchronisations lost by `emu_drop`.
     pub dropped: u64,
     /// Live streams, without default streams.
     pub streams: u64,
@@ -51,7 +51,7 @@ pub struct Totals {
     pub device_bytes: u64,
     /// The largest value of `device_bytes`.
     pub peak_device_bytes: u64,
-    /// Bytes of live page-locked memory that was allocated as such.
+    /// Bytes of live page-locked memory from `cuMemHostAlloc`.
     pub host_bytes: u64,
     /// The largest value of `host_bytes`.
     pub peak_host_bytes: u64,
@@ -68,12 +68,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// All zero.
+    /// Makes counters that are all zero.
     pub fn new() -> Self {
         Self { totals: Totals::default(), calls: vec![0; NAMES.len()] }
     }
 
-    /// A copy was accepted.
+    /// Counts an accepted copy of `bytes` bytes.
     pub fn copy(&mut self, direction: Direction, bytes: usize) {
         let totals = &mut self.totals;
         let (sum, number) = match direction {
@@ -88,7 +88,7 @@ impl Counters {
         }
     }
 
-    /// Objects that must be freed before a reset.
+    /// Returns the number of live objects, which must be freed before a reset.
     pub fn alive(&self) -> u64 {
         let t = &self.totals;
         t.streams + t.events + t.allocations + t.host_allocations + t.contexts + t.retained

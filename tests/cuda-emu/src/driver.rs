@@ -1,4 +1,4 @@
-//! The driver: one state behind one lock, and the frame of every call.
+//! The driver: one state behind one lock, and the code that begins and ends every call.
 
 use crate::call::Call;
 use crate::clock::{Clock, Log};
@@ -18,7 +18,7 @@ use crate::table::Table;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The whole state.
+/// The whole state of the driver.
 pub struct Driver {
     pub(crate) initialised: bool,
     pub(crate) settings: Settings,
@@ -34,11 +34,11 @@ pub struct Driver {
     pub(crate) clock: Clock,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
-    /// What was asked for since `emu_history_start`.
+    /// The program's requests since `emu_history_start`; `None`: no history is kept.
     pub(crate) history: Option<Vec<Entry>>,
-    /// The streams with something in their queue.
+    /// The indices of the streams whose queues are not empty.
     pub(crate) active: Vec<usize>,
-    /// Queries since one was answered.
+    /// Number of queries since the last query that was answered with success.
     pub(crate) queries: u32,
     /// Number of the last reset.
     pub(crate) epoch: u64,
@@ -77,8 +77,8 @@ impl Driver {
         driver
     }
 
-    /// Starts again with other settings. Nothing may be alive: the number of live objects
-    /// otherwise.
+    /// Resets the driver with other settings. Returns the number of live objects; unless it is 0,
+    /// nothing is reset.
     pub(crate) fn reset(&mut self, settings: Settings) -> u64 {
         let alive = self.counters.alive() + self.counters.totals.pending;
         if alive == 0 {
@@ -92,12 +92,13 @@ impl Driver {
         alive
     }
 
-    /// The start of a call: it is counted, it may have to fail, and it needs `cuInit`.
+    /// Begins a call: counts it, returns the error that `emu_fail` asks for, if any, and refuses it
+    /// before `cuInit`.
     fn enter(&mut self, call: Call) -> Result {
         self.counters.totals.calls += 1;
         self.counters.calls[call as usize] += 1;
         match call {
-            // Asked for the name of an error, they are no calls of their own: "*" does not mean
+            // These functions report errors of other calls, so the name "*" does not stand for
             // them.
             Call::cuGetErrorName | Call::cuGetErrorString => return self.faults.call_by_name(call),
             _ => self.faults.call(call)?,
@@ -107,7 +108,7 @@ impl Driver {
             .ok_or(NOT_INITIALIZED)
     }
 
-    /// Forgets a region, in the counters too.
+    /// Frees a region and updates the counters.
     pub(crate) fn release_region(&mut self, base: usize) {
         let Some(region) = self.memory.free(base) else { return };
         let totals = &mut self.counters.totals;
@@ -126,18 +127,18 @@ impl Driver {
     }
 }
 
-/// The state, locked.
+/// Locks the driver's state.
 pub(crate) fn lock() -> MutexGuard<'static, Driver> {
     static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| Mutex::new(Driver::from_env()));
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that does not wait.
+/// Runs a call that does not wait for operations.
 pub(crate) fn call(which: Call, body: impl FnOnce(&mut Driver) -> Result) -> Status {
     call_and_wait(which, |driver| body(driver).map(|()| (Vec::new(), ())), |_, ()| Ok(()))
 }
 
-/// A call that begins, waits until some operations have run, and ends.
+/// Runs a call that begins, waits until some operations have run, and then ends.
 pub(crate) fn call_and_wait<T>(
     which: Call,
     begin: impl FnOnce(&mut Driver) -> Result<(Vec<Point>, T)>,
@@ -158,7 +159,7 @@ pub(crate) fn call_and_wait<T>(
     result.err().unwrap_or(SUCCESS)
 }
 
-/// Waits until all targets have run.
+/// Waits until all target operations have run.
 fn wait_for(
     mut driver: MutexGuard<'static, Driver>,
     targets: &[Point],
@@ -186,7 +187,7 @@ fn deadlock_limit() -> Duration {
     Duration::from_secs(read("CUDA_EMU_DEADLOCK_SECONDS", 10, |text| text.parse().ok()))
 }
 
-/// Ends the process: what happened must not be overlooked.
+/// Prints the message and aborts the process, so that a test cannot overlook the error.
 pub(crate) fn fatal(message: &str) -> ! {
     eprintln!("cuda-emu: {message}");
     std::process::abort()

@@ -12,13 +12,13 @@ const INTERPROCESS: u32 = 4;
 
 /// An event.
 pub struct Event {
-    /// Index of its context.
+    /// Index of the event's context.
     pub context: usize,
-    /// `cuEventElapsedTime` is allowed.
+    /// True if `cuEventElapsedTime` is allowed.
     pub timing: bool,
-    /// The last record.
+    /// The last record of the event.
     pub record: Option<Point>,
-    /// When that record ran, in virtual seconds.
+    /// The virtual time in seconds at which the record in `record` ran.
     pub time: f64,
 }
 
@@ -44,7 +44,7 @@ impl Driver {
         Ok(self.events.handle(index))
     }
 
-    /// `cuEventDestroy`: a record that is queued still runs.
+    /// `cuEventDestroy`: a queued record of the event still runs.
     pub fn event_destroy(&mut self, handle: usize) -> Result {
         self.current()?;
         let index = self.event(handle)?;
@@ -53,7 +53,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The event of a handle, with its context in order.
+    /// Returns the index of the event with this handle, if no error sticks to the event's context.
     pub fn event(&self, handle: usize) -> Result<usize> {
         let index = self.events.find(handle).ok_or(INVALID_HANDLE)?;
         self.healthy(self.events[index].context)?;

@@ -1,4 +1,4 @@
-//! What operations do when they run: to the bytes and to virtual time.
+//! Runs operations: what they do to memory, and how virtual time passes.
 
 use crate::clock::Engine;
 use crate::driver::Driver;
@@ -9,40 +9,40 @@ use crate::settings::Mode;
 use crate::status::{Result, ILLEGAL_ADDRESS};
 use crate::stream::Op;
 
-/// From where to where a copy goes.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To a device.
+    /// From the host to a device.
     HostToDevice,
-    /// From a device.
+    /// From a device to the host.
     DeviceToHost,
-    /// On a device or between two.
+    /// Within a device or between two devices.
     DeviceToDevice,
-    /// On the host.
+    /// From the host to the host.
     HostToHost,
 }
 
 /// The source or the destination of a copy.
 pub enum Side {
-    /// In memory that the driver knows: checked again when the copy runs.
+    /// An address in memory that the driver knows, checked again when the copy runs.
     Known(usize),
-    /// In pageable memory, while the host waits.
+    /// An address in pageable memory, used while the host waits.
     Pageable(usize),
-    /// Bytes taken when the copy was enqueued.
+    /// The source bytes, read when the copy was enqueued.
     Staged(Vec<u8>),
 }
 
-/// A copy, and how far it is.
+/// A copy, of which some bytes may be done.
 pub struct Copy {
     /// Destination.
     pub to: Side,
     /// Source.
     pub from: Side,
-    /// Bytes.
+    /// Number of bytes.
     pub len: usize,
-    /// Bytes done.
+    /// Number of bytes that are done.
     pub done: usize,
-    /// From the last byte to the first.
+    /// True if the copy goes from the last byte to the first.
     pub backwards: bool,
     /// Direction, for the counters and the clock.
     pub direction: Direction,
@@ -50,45 +50,45 @@ pub struct Copy {
     pub device: usize,
 }
 
-/// What an operation does.
+/// The action of an operation.
 pub enum Action {
     /// Copies bytes.
     Copy(Copy),
-    /// Sets bytes: address, value, number.
+    /// Sets bytes: address, value, number of bytes.
     Set(usize, u8, usize),
-    /// Records an event.
+    /// Records the event with this index.
     Record(usize),
-    /// Waits for what it comes after.
+    /// Does nothing; the operation waits for the operations in its list `after`.
     Wait,
-    /// Calls the host.
+    /// Calls a function of the host with this argument.
     Host(HostFn, usize),
     /// Runs a kernel.
     Launch(Box<Launch>),
-    /// Computes for so many virtual seconds.
+    /// Takes this number of virtual seconds.
     Work(f64),
 }
 
 /// How far an operation got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// To its end.
+    /// The operation has ended.
     Finished,
     /// A part of the operation is done.
     Partial,
-    /// The operation has started and ends by itself.
+    /// The operation has started and ends without another call: a host function.
     Started,
 }
 
 impl Driver {
-    /// Runs an operation, or a part of it.
+    /// Runs an operation, or a part of the operation.
     pub fn execute(&mut self, op: &mut Op) -> Result<Progress> {
         match &mut op.action {
             Action::Copy(copy) => return self.copy_piece(copy),
             Action::Launch(launch) => return self.launch_piece(launch),
             Action::Set(address, value, len) => {
                 self.check(*address, *len)?;
-                // SAFETY: the range was just found inside a live region of ours, which is mapped
-                // and writable.
+                // SAFETY: the range was just found inside a live region, which is mapped and
+                // writable.
                 unsafe { std::ptr::write_bytes(*address as *mut u8, *value, *len) };
             }
             Action::Host(function, data) => {
@@ -100,7 +100,7 @@ impl Driver {
         Ok(Progress::Finished)
     }
 
-    /// Copies the next piece: in random mode a random share of the rest, otherwise all.
+    /// Copies the next piece: in random mode a random share of the remaining bytes, otherwise all.
     fn copy_piece(&mut self, copy: &mut Copy) -> Result<Progress> {
         if copy.done == 0 {
             self.faults.execution()?;
@@ -111,15 +111,15 @@ impl Driver {
         let torn = self.settings.mode == Mode::Random && rest > 1 && self.rng.below(2) == 1;
         let piece = if torn { 1 + self.rng.below(rest - 1) } else { rest };
         let offset = if copy.backwards { rest - piece } else { copy.done };
-        // SAFETY: a known side was just found inside a live region; a pageable one is memory that
-        // the caller of a driver function vouched for and cannot touch before that function
-        // returns; staged bytes are `len` long.
+        // SAFETY: a known side was just found inside a live region. Pageable memory was promised by
+        // the caller of a driver function, who cannot touch it before that function returns. Staged
+        // bytes are `len` long.
         unsafe { std::ptr::copy((from + offset) as *const u8, (to + offset) as *mut u8, piece) };
         copy.done += piece;
         Ok(if copy.done == copy.len { Progress::Finished } else { Progress::Partial })
     }
 
-    /// The address of a side, if it may be touched.
+    /// Returns the address of a side, if its memory is still valid.
     fn side(&self, side: &Side, len: usize) -> Result<usize> {
         match side {
             Side::Known(address) => self.check(*address, len).map(|()| *address),
@@ -135,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// The engine that an operation takes on a device, and for how long.
+    /// Returns the device and the engine that an operation takes, and for how many virtual seconds.
     fn engine(&self, stream: usize, action: &Action) -> Option<(usize, Engine, f64)> {
         let device = self.contexts[self.streams[stream].context].device;
         let seconds =
@@ -159,8 +159,9 @@ impl Driver {
         }
     }
 
-    /// When an operation at the head of its stream can start: what its stream allows, what it waits
-    /// for too, and its engine too.
+    /// Returns three times at which an operation at the head of its stream could start: as far as
+    /// its stream allows; as far as the operations that it waits for allow, too; and as far as its
+    /// engine allows, too.
     pub fn start_times(&self, stream: usize, op: &Op) -> (f64, f64, f64) {
         let own = op.enqueued.max(self.streams[stream].end);
         let ready = op.after.iter().fold(own, |time, point| time.max(self.log.end(point.op)));
@@ -170,7 +171,8 @@ impl Driver {
         (own, ready, ready.max(engine))
     }
 
-    /// Moves virtual time over an operation that has run.
+    /// Advances the virtual time of stream and engine past an operation that has run, and returns
+    /// the time at which the operation ended.
     pub fn pass_time(&mut self, stream: usize, op: &Op) -> f64 {
         let (own, ready, start) = self.start_times(stream, op);
         let engine = self.engine(stream, &op.action);

@@ -13,9 +13,10 @@ use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Threads of a block, at most.
+/// The largest number of threads of a block.
 const THREADS: u64 = 1024;
-/// Dynamic shared memory of a block: without a request, and at most.
+/// The bytes of dynamic shared memory that a block may have without `cuFuncSetAttribute`, and the
+/// most that `cuFuncSetAttribute` may allow.
 const SHARED: u32 = 48 << 10;
 const MOST_SHARED: u32 = 163 << 10;
 
@@ -27,33 +28,33 @@ struct Words {
     at: [u64; 32],
 }
 
-/// `emu_kernel` of `kernel.h`: 0 copies the arguments, 1 runs a thread, 2 frees the copy, 3 tells
-/// what the arguments are.
+/// `emu_kernel` of `kernel.h`. The first argument: 0 copies the kernel's arguments, 1 runs a
+/// thread, 2 frees the copy, 3 fills `emu_words` from the copy.
 type Entry = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
 /// `emu_run_block` of `kernel.h`.
 type RunBlock = unsafe extern "C" fn(Entry, *mut c_void, *const u32, u32, u64) -> *const c_char;
 
-/// A loaded library; the last kernel that is queued or alive closes it.
+/// A loaded shared library, closed when the last module, kernel and launch that use it are dropped.
 struct Library {
     handle: *mut c_void,
     run_block: RunBlock,
 }
 
-// SAFETY: the handle of a library and the addresses in it are valid in every thread; the driver's
-// lock lets one thread run its kernels.
+// SAFETY: the handle of a library and the addresses in the library are valid in every thread; the
+// driver's lock lets only one thread at a time run its kernels.
 unsafe impl Send for Library {}
-// SAFETY: as above.
+// SAFETY: all use of a library from several threads is under the driver's lock.
 unsafe impl Sync for Library {}
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: `dlopen` gave it, and nothing of it is used any more.
+        // SAFETY: `dlopen` gave the handle, and nothing in the library is used any more.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
 impl Library {
-    /// Loads the bytes of a shared library, which are a library of their own each time.
+    /// Loads the bytes of a shared library. Each call loads a new copy with its own variables.
     fn open(bytes: &[u8]) -> Result<Arc<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name =
@@ -62,14 +63,15 @@ impl Library {
         std::fs::write(&path, bytes).map_err(|_| OPERATING_SYSTEM)?;
         let text =
             CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| OPERATING_SYSTEM)?;
-        // SAFETY: a C string; the library was compiled from kernels, and has no constructors of
-        // ours.
+        // SAFETY: `text` is a C string; the library was compiled from kernels and has no
+        // constructors.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let _ = std::fs::remove_file(&path);
         if handle.is_null() {
             return Err(INVALID_IMAGE);
         }
-        // SAFETY: an open library, which `kernel.h` gave a function of this name and type.
+        // SAFETY: the library is open, and `kernel.h` defines a function of this name and type in
+        // it.
         let run_block = unsafe {
             std::mem::transmute::<*mut c_void, Option<RunBlock>>(libc::dlsym(
                 handle,
@@ -77,18 +79,18 @@ impl Library {
             ))
         };
         let Some(run_block) = run_block else {
-            // SAFETY: opened just now.
+            // SAFETY: `dlopen` gave the handle above, and nothing uses the library.
             unsafe { libc::dlclose(handle) };
             return Err(INVALID_IMAGE);
         };
         Ok(Arc::new(Self { handle, run_block }))
     }
 
-    /// The kernel called `name`.
+    /// Returns the entry of the kernel called `name`.
     fn kernel(&self, name: &str) -> Option<Entry> {
         let symbol = |name: &str| {
             let name = CString::new(name).ok()?;
-            // SAFETY: an open library and a C string.
+            // SAFETY: the library is open, and `name` is a C string.
             let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
             (!address.is_null()).then_some(address)
         };
@@ -96,7 +98,8 @@ impl Library {
             symbol(name)?;
         }
         let entry = symbol(&format!("emu_kernel_{name}"))?;
-        // SAFETY: the compilation defined the trampolines, under these names and with this type.
+        // SAFETY: the software NVRTC has added the trampolines to the source, with these names and
+        // this type.
         Some(unsafe { std::mem::transmute::<*mut c_void, Entry>(entry) })
     }
 }
@@ -118,7 +121,7 @@ pub struct Function {
     shared: u32,
 }
 
-/// A grid, and how far it is.
+/// A launch of a kernel: a grid, of which some blocks may have run.
 pub struct Launch {
     library: Arc<Library>,
     entry: Entry,
@@ -127,14 +130,14 @@ pub struct Launch {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
-    /// Blocks done.
+    /// The number of blocks that have run.
     done: usize,
     /// The k-th block that runs is the one with the index `first + k * stride`.
     first: usize,
     stride: usize,
 }
 
-// SAFETY: the arguments are bytes that belong to this launch alone.
+// SAFETY: the pointer `arguments` points to bytes that belong to this launch alone.
 unsafe impl Send for Launch {}
 
 impl Drop for Launch {
@@ -154,19 +157,19 @@ impl Driver {
     /// `cuModuleLoadData`
     ///
     /// # Safety
-    /// `image` must be null or what the software NVRTC gave.
+    /// `image` must be null or an image of the software NVRTC.
     pub unsafe fn module_load(&mut self, image: *const c_char) -> Result<usize> {
         let context = self.current()?;
         if image.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that `image` is null or an image of the software NVRTC.
         let bytes = unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)?;
         let index = self.modules.insert(Module { context, library: Library::open(&bytes)? });
         Ok(self.modules.handle(index))
     }
 
-    /// `cuModuleUnload`: what is queued still runs.
+    /// `cuModuleUnload`: queued kernels of the module still run.
     pub fn module_unload(&mut self, handle: usize) -> Result {
         self.current()?;
         let index = self.modules.find(handle).ok_or(INVALID_HANDLE)?;
@@ -198,7 +201,7 @@ impl Driver {
         Ok(self.functions.handle(index))
     }
 
-    /// `cuFuncGetAttribute`: the numbers of a plain kernel.
+    /// `cuFuncGetAttribute`: returns the value of a simple kernel.
     pub fn function_attribute(&mut self, function: usize, attribute: i32) -> Result<i32> {
         let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
         match attribute {
@@ -230,8 +233,8 @@ impl Driver {
     /// `cuLaunchKernel`
     ///
     /// # Safety
-    /// `parameters` must point to a pointer to each argument of the kernel; it may be null if there
-    /// are none.
+    /// `parameters` must point to an array with a pointer to each argument of the kernel; for a
+    /// kernel without arguments it may be null.
     pub unsafe fn launch(
         &mut self,
         function: usize,
@@ -253,7 +256,7 @@ impl Driver {
         if !fits || !grid_fits || shared > most || grid.contains(&0) || block.contains(&0) {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: promised by the caller; the module is loaded.
+        // SAFETY: the caller promises a pointer to each argument, and the module is loaded.
         let arguments = unsafe { entry(0, parameters.cast()) };
         let library = Arc::clone(&self.modules[module].library);
         let mut launch =
@@ -267,14 +270,14 @@ impl Driver {
             }
         }
         let mut words = Words { arguments, count: 0, at: [0; 32] };
-        // SAFETY: the arguments are those that `entry` copied.
+        // SAFETY: `arguments` is the copy that `entry` made.
         unsafe { entry(3, (&raw mut words).cast()) };
         let operation = self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
         self.note_arguments(stream, operation, name, &words.at[..words.count as usize]);
         Ok(())
     }
 
-    /// Runs some blocks: in random mode often a part of the rest, otherwise all.
+    /// Runs some of the remaining blocks: in random mode often a part of them, otherwise all.
     pub fn launch_piece(&mut self, launch: &mut Launch) -> Result<Progress> {
         if launch.done == 0 {
             self.faults.kernel()?;
@@ -305,8 +308,8 @@ fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
         [index % columns, index / columns % rows, index / columns / rows].map(|part| part as u32);
     let geometry = [x, y, z, a, b, c, i, j, k];
     // SAFETY: the library is open and made the entry and the arguments; the driver's lock is held,
-    // so nothing else of the library runs. What the kernel itself touches is its author's
-    // promise, as on a device.
+    // so no other thread runs code of the library. The author of the kernel promises that its
+    // memory accesses are valid, as on a device.
     let failure = unsafe {
         (launch.library.run_block)(
             launch.entry,
@@ -319,13 +322,13 @@ fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
     if failure.is_null() {
         return Ok(());
     }
-    // SAFETY: a C string in the library's constants.
+    // SAFETY: `failure` is a C string among the library's constants.
     let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy();
     eprintln!("cuda-emu: block ({i}, {j}, {k}) of a kernel failed: {text}");
     Err(LAUNCH_FAILED)
 }
 
-/// FNV-1a of 64 bits.
+/// Returns the 64-bit FNV-1a hash of a text.
 fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

@@ -1,4 +1,4 @@
-/* The kernels of kernels.rs. */
+/* The kernels that kernels.rs compiles and runs. */
 extern "C" __global__ void add(float *c, const float *a, const float *b, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,4 +1,5 @@
-// A foreign program as it was written for GPUZIP 2.x: reverses 50 steps of a field and its previous time level.
+// A program outside the repository, written for GPUZIP 2.x: reverses 50 steps of a field and its
+// previous time level.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"

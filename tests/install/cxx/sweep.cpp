@@ -1,4 +1,5 @@
-// A foreign C++ program: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots, over gpuzip.h and, where it is installed, gpuzip.hpp.
+// A C++ program outside the repository: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots,
+// with gpuzip.h and, where it is installed, with gpuzip.hpp.
 #include <gpuzip.h>
 
 #include <cstdio>

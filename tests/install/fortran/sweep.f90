@@ -1,4 +1,5 @@
-! A foreign Fortran program: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots and a cache, and checks every state.
+! A Fortran program outside the repository: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots
+! and a device cache, and checks every state.
 program sweep
   use gpuzip
   implicit none

@@ -1,4 +1,4 @@
-//! Contexts and the current one.
+//! The functions of contexts and of each thread's stack of current contexts.
 
 use super::{exports, Handle, Out};
 use crate::call::Call;
@@ -8,7 +8,7 @@ use crate::status::{Result, Status};
 use crate::stream::Point;
 
 exports! {
-    /// The primary context of a device, retained.
+    /// Retains the primary context of a device.
     fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: i32) |driver| {
         context.check()?;
         context.set(driver.primary_retain(device)?)
@@ -19,18 +19,18 @@ exports! {
         flags.set(0)?;
         active.set(i32::from(driver.devices[device].retained > 0))
     };
-    /// A context of the application, made current.
+    /// Makes a context for the application and pushes it on this thread's stack.
     fn cuCtxCreate_v2(context: Out<Handle>, _flags: u32, device: i32) |driver| {
         context.check()?;
         context.set(driver.context_create(device)?)
     };
-    /// Replaces the top of the stack; 0 pops it.
+    /// Replaces the context on top of this thread's stack; a null handle pops it.
     fn cuCtxSetCurrent(context: Handle) |driver| driver.set_current(context);
-    /// The top of the stack, 0 if it is empty.
+    /// Gives the context on top of this thread's stack, null if the stack is empty.
     fn cuCtxGetCurrent(context: Out<Handle>) |driver| context.set(driver.current_handle());
     /// Pushes a context.
     fn cuCtxPushCurrent_v2(context: Handle) |driver| driver.push_current(context);
-    /// Pops the top; `context` may be null.
+    /// Pops this thread's stack; the pointer `context` may be null.
     fn cuCtxPopCurrent_v2(context: Out<Handle>) |driver| {
         let popped = driver.pop_current()?;
         context.set(popped).or(Ok(()))
@@ -40,7 +40,7 @@ exports! {
         let context = driver.current_device_context()?;
         device.set(driver.contexts[context].device as i32)
     };
-    /// There is one priority. Either pointer may be null.
+    /// Gives the range of stream priorities: only 0. Either pointer may be null.
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) |driver| {
         driver.current()?;
         [least, greatest].into_iter().filter(|out| out.check().is_ok()).try_for_each(|out| out.set(0))
@@ -58,7 +58,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: i32) -> Status {
     call_and_wait(Call::cuDevicePrimaryCtxRelease_v2, begin, end)
 }
 
-/// Ends a context of the application; its work is finished first.
+/// Finishes the work of a context of the application, then ends the context.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
 pub extern "C" fn cuCtxDestroy_v2(context: Handle) -> Status {
@@ -87,7 +87,8 @@ fn end(driver: &mut Driver, context: Option<usize>) -> Result {
 }
 
 impl Driver {
-    /// A synchronisation that the caller asked for: what to wait for, nothing if it is to be lost.
+    /// Counts a host synchronisation and returns the operations to wait for: `work`, or none if
+    /// `emu_drop` loses this synchronisation.
     pub(crate) fn host_sync(&mut self, work: Vec<Point>) -> Vec<Point> {
         self.counters.totals.host_syncs += 1;
         if self.faults.dropped(Drop::Sync) {

@@ -1,4 +1,4 @@
-//! Copies and sets.
+//! The functions that copy memory and set memory.
 
 use super::{exports, Address, Handle};
 use crate::call::Call;
@@ -11,15 +11,15 @@ use crate::stream::Point;
 /// The legacy default stream.
 const LEGACY: Handle = 1;
 
-/// A copy as the caller asks for it.
+/// A copy as the caller requests it.
 struct Request {
     to: Address,
     from: Address,
     len: usize,
     stream: Handle,
-    /// What the function's name promises; `None` if the pointers tell.
+    /// The direction in the function's name; `None` if the pointers determine the direction.
     direction: Option<Direction>,
-    /// `cuMemcpyHtoD` and `cuMemcpyDtoH`, which return when it is done.
+    /// True for `cuMemcpyHtoD` and `cuMemcpyDtoH`, which return when the copy has run.
     synchronous: bool,
 }
 
@@ -27,7 +27,7 @@ struct Request {
 struct Checked {
     request: Request,
     stream: usize,
-    /// In pageable memory.
+    /// True if the destination is pageable memory.
     to_pageable: bool,
     from_pageable: bool,
     direction: Direction,
@@ -48,13 +48,13 @@ macro_rules! copies {
 }
 
 copies! {
-    /// The pointers tell the direction.
+    /// Copies in the direction that the pointers determine.
     cuMemcpyAsync None;
-    /// To a device.
+    /// Copies from the host to a device.
     cuMemcpyHtoDAsync_v2 Some(Direction::HostToDevice);
-    /// From a device.
+    /// Copies from a device to the host.
     cuMemcpyDtoHAsync_v2 Some(Direction::DeviceToHost);
-    /// On a device or between two.
+    /// Copies within a device or between two devices.
     cuMemcpyDtoDAsync_v2 Some(Direction::DeviceToDevice);
 }
 
@@ -73,24 +73,25 @@ macro_rules! synchronous_copies {
 }
 
 synchronous_copies! {
-    /// To a device; from pageable memory it returns when the bytes are staged.
+    /// Copies to a device. From pageable memory the call returns when the bytes are in a staging
+    /// buffer.
     cuMemcpyHtoD_v2 Direction::HostToDevice, true;
-    /// From a device.
+    /// Copies from a device; the host waits for the copy.
     cuMemcpyDtoH_v2 Direction::DeviceToHost, true;
-    /// On a device: the host does not wait.
+    /// Copies within a device; the host does not wait for the copy.
     cuMemcpyDtoD_v2 Direction::DeviceToDevice, false;
 }
 
 exports! {
     /// Sets bytes of device memory.
     fn cuMemsetD8Async(to: Address, value: u8, len: usize, stream: Handle) |driver| driver.set_bytes(to, value, len, stream);
-    /// The same in the legacy default stream; the host does not wait.
+    /// Sets bytes of device memory in the legacy default stream; the host does not wait.
     fn cuMemsetD8_v2(to: Address, value: u8, len: usize) |driver| driver.set_bytes(to, value, len, LEGACY);
 }
 
-/// Page-locked memory is read and written when the copy runs. Pageable memory is read into a
-/// staging buffer before the call returns, after the stream has been worked off; and written before
-/// the call returns.
+/// Enqueues a copy. The copy reads and writes page-locked memory when it runs. From pageable memory
+/// the bytes are read into a staging buffer before the call returns, after all earlier operations
+/// of the stream have run. To pageable memory the bytes are written before the call returns.
 fn copy(call: Call, request: Request) -> Status {
     let begin = |driver: &mut Driver| {
         let Some(checked) = driver.check_copy(request)? else { return Ok((Vec::new(), None)) };
@@ -145,7 +146,7 @@ impl Driver {
         Ok(Some(Checked { request, stream, to_pageable, from_pageable, direction, device }))
     }
 
-    /// The region of a range, `None` for pageable memory.
+    /// Returns the region that contains a range of addresses, `None` for pageable memory.
     fn known(&self, address: Address, len: usize) -> Result<Option<Region>> {
         if address == 0 {
             return Err(INVALID_VALUE);
@@ -164,7 +165,8 @@ impl Driver {
             (false, _) => Side::Known(from),
             (true, false) => Side::Pageable(from),
             (true, true) => {
-                // SAFETY: the caller says that these bytes may be read until its call returns.
+                // SAFETY: the caller of the driver function promises that these bytes may be read
+                // until the function returns.
                 Side::Staged(unsafe { std::slice::from_raw_parts(from as *const u8, len) }.to_vec())
             }
         };

@@ -4,11 +4,11 @@ use super::{exports, Out};
 use crate::status::{describe, Status, INVALID_VALUE, NO_DEVICE};
 use std::ffi::{c_char, CStr};
 
-/// What `cuDeviceGetName` gives.
+/// The name that `cuDeviceGetName` gives.
 const NAME: &CStr = c"gpuzip software device";
 
 exports! {
-    /// Must come before anything else.
+    /// Initialises the driver; all other calls fail before this call.
     fn cuInit(flags: u32) |driver| {
         if flags != 0 {
             return Err(INVALID_VALUE);
@@ -19,35 +19,35 @@ exports! {
         driver.initialised = true;
         Ok(())
     };
-    /// `1000 * major + 10 * minor`.
+    /// Gives the CUDA version, `1000 * major + 10 * minor`.
     fn cuDriverGetVersion(version: Out<i32>) |driver| version.set(driver.settings.version);
-    /// The name of a code.
+    /// Gives the name of an error code.
     fn cuGetErrorName(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.0));
-    /// The text of a code.
+    /// Gives the text of an error code.
     fn cuGetErrorString(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.1));
-    /// Number of devices.
+    /// Gives the number of devices.
     fn cuDeviceGetCount(count: Out<i32>) |driver| count.set(driver.devices.len() as i32);
-    /// The device with an ordinal.
+    /// Gives the device with the number `ordinal`.
     fn cuDeviceGet(device: Out<i32>, ordinal: i32) |driver| device.set(driver.device(ordinal)? as i32);
-    /// Its name: at most `len` bytes with the NUL.
+    /// Writes the name of a device, at most `len` bytes with the NUL.
     fn cuDeviceGetName(name: Out<c_char>, len: i32, device: i32) |driver| {
         driver.device(device)?;
         name.check()?;
         let len = usize::try_from(len).ok().filter(|len| *len > 0).ok_or(INVALID_VALUE)?;
         let text = &NAME.to_bytes()[..NAME.to_bytes().len().min(len - 1)];
-        // SAFETY: the caller says that `len` bytes are there; the text and its NUL take no more.
+        // SAFETY: the caller promises `len` bytes at `name`; the text and its NUL take no more.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), name.0.cast(), text.len());
             name.0.add(text.len()).write(0);
         }
         Ok(())
     };
-    /// What a device can do.
+    /// Gives the value of a device attribute.
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |driver| {
         driver.device(device)?;
         value.set(device_attribute(attribute, device).ok_or(INVALID_VALUE)?)
     };
-    /// The memory of a device in bytes.
+    /// Gives the memory of a device in bytes.
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |driver| {
         driver.device(device)?;
         bytes.set(driver.settings.memory as usize)
@@ -59,8 +59,8 @@ fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Re
     text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// A `CUdevice_attribute`; those of an ordinary device of compute capability 8.0, and 0 for what
-/// this driver does not do.
+/// Returns the value of a `CUdevice_attribute`: the value of an ordinary device of compute
+/// capability 8.0, or 0 for a feature that this driver does not have.
 fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
     let known = match attribute {
         1..=3 => 1024,        // threads per block, block dimensions x and y

@@ -1,4 +1,4 @@
-//! Events.
+//! The functions of events.
 
 use super::{exports, Handle, Out};
 use crate::call::Call;
@@ -6,25 +6,25 @@ use crate::driver::{call_and_wait, Driver};
 use crate::status::Status;
 
 exports! {
-    /// Flags: 1 blocking, 2 without timing, 4 between processes (with 2).
+    /// Makes an event. Flags: 1 blocking wait, 2 no timing, 4 shared by processes (needs 2).
     fn cuEventCreate(event: Out<Handle>, flags: u32) |driver| {
         event.check()?;
         event.set(driver.event_create(flags)?)
     };
-    /// A queued record still runs.
+    /// Destroys an event; a queued record of the event still runs.
     fn cuEventDestroy_v2(event: Handle) |driver| driver.event_destroy(event);
-    /// Marks the end of the stream; both must be of one context.
+    /// Records the event at the end of the stream; event and stream must be of one context.
     fn cuEventRecord(event: Handle, stream: Handle) |driver| driver.event_record(event, stream);
-    /// Whether the last record has run.
+    /// Answers whether the last record of the event has run.
     fn cuEventQuery(event: Handle) |driver| driver.event_query(event);
-    /// Virtual milliseconds between two records.
+    /// Gives the virtual milliseconds between the records of two events.
     fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) |driver| {
         milliseconds.check()?;
         milliseconds.set(driver.event_elapsed(start, end)?)
     };
 }
 
-/// Waits for the last record.
+/// Waits until the last record of the event has run.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
 pub extern "C" fn cuEventSynchronize(event: Handle) -> Status {

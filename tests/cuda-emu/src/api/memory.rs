@@ -1,4 +1,4 @@
-//! Allocation and page-locking.
+//! The functions that allocate and page-lock memory.
 
 use super::{exports, Address, Out};
 use crate::call::Call;
@@ -9,20 +9,20 @@ use crate::status::{
     OUT_OF_MEMORY,
 };
 
-/// Portable, device map, write combined.
+/// The valid flags of `cuMemHostAlloc`: portable, device map, write combined.
 const HOST_ALLOC_FLAGS: u32 = 7;
-/// Portable, device map, I/O memory, read only.
+/// The valid flags of `cuMemHostRegister`: portable, device map, I/O memory, read only.
 const REGISTER_FLAGS: u32 = 15;
 
 exports! {
-    /// Free and total bytes of the current device.
+    /// Gives the free and the total bytes of the current device.
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) |driver| {
         let context = driver.current()?;
         let device = driver.contexts[context].device;
         free.set((driver.settings.memory - driver.devices[device].used) as usize)?;
         total.set(driver.settings.memory as usize)
     };
-    /// Device memory, poisoned.
+    /// Allocates device memory, filled with the poison byte.
     fn cuMemAlloc_v2(address: Out<Address>, bytes: usize) |driver| {
         let context = driver.current()?;
         address.check()?;
@@ -38,7 +38,7 @@ exports! {
         totals.peak_device_bytes = totals.peak_device_bytes.max(totals.device_bytes);
         Ok(())
     };
-    /// Memory for both sides; it takes nothing of the device's capacity.
+    /// Allocates managed memory, which takes nothing of the device's capacity.
     fn cuMemAllocManaged(address: Out<Address>, bytes: usize, flags: u32) |driver| {
         let context = driver.current()?;
         address.check()?;
@@ -47,7 +47,7 @@ exports! {
         }
         address.set(driver.allocate(bytes, Kind::Managed, context)?)
     };
-    /// Page-locked memory, poisoned.
+    /// Allocates page-locked memory, filled with the poison byte.
     fn cuMemHostAlloc(address: Out<Address>, bytes: usize, flags: u32) |driver| {
         let context = driver.current()?;
         address.check()?;
@@ -60,7 +60,8 @@ exports! {
         totals.peak_host_bytes = totals.peak_host_bytes.max(totals.host_bytes);
         Ok(())
     };
-    /// Frees page-locked memory, at once: a copy that is still queued from or to it is an error when it runs.
+    /// Frees page-locked memory at once. A queued copy from or to this memory is an error when the
+    /// copy runs.
     fn cuMemFreeHost(address: Address) |driver| {
         driver.current()?;
         driver.memory.at(address).filter(|region| region.kind == Kind::Pinned).ok_or(INVALID_VALUE)?;
@@ -83,7 +84,7 @@ exports! {
         driver.counters.totals.host_allocations += 1;
         Ok(())
     };
-    /// Ends the page-locking.
+    /// Ends the page-locking of memory of the application.
     fn cuMemHostUnregister(address: Address) |driver| {
         driver.current()?;
         driver.memory.at(address).filter(|region| region.kind == Kind::Registered).ok_or(HOST_MEMORY_NOT_REGISTERED)?;
@@ -92,7 +93,7 @@ exports! {
     };
 }
 
-/// Frees device or managed memory, when all work of its context is finished.
+/// Waits for all work of the context, then frees device or managed memory.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
 pub extern "C" fn cuMemFree_v2(address: Address) -> Status {

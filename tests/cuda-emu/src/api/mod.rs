@@ -1,5 +1,5 @@
-//! The C functions, in one file per subject. Each is named like the driver's; the CUDA driver API
-//! documents what they mean.
+//! The C functions of the driver, in one file per subject. Each function has the name of NVIDIA's
+//! function; the documentation of the CUDA driver API says what it does.
 
 pub mod context;
 pub mod control;
@@ -17,10 +17,10 @@ use std::marker::PhantomData;
 
 /// An opaque handle: `CUcontext`, `CUstream`, `CUevent`...
 pub type Handle = usize;
-/// A `CUdeviceptr`, or a host pointer that is only passed on.
+/// A `CUdeviceptr`, or a host pointer.
 pub type Address = usize;
 
-/// An out-parameter.
+/// A pointer through which a function writes a result.
 #[repr(transparent)]
 pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);
 
@@ -30,7 +30,7 @@ impl<'a, T> Out<'a, T> {
         Self(std::ptr::null_mut(), PhantomData)
     }
 
-    /// `CUDA_ERROR_INVALID_VALUE` for a null pointer.
+    /// Returns `CUDA_ERROR_INVALID_VALUE` for a null pointer.
     fn check(&self) -> Result {
         if self.0.is_null() {
             return Err(INVALID_VALUE);
@@ -41,7 +41,8 @@ impl<'a, T> Out<'a, T> {
     /// Writes the result.
     fn set(&self, value: T) -> Result {
         self.check()?;
-        // SAFETY: either it came from a reference, or the C caller vouches for it; it is not null.
+        // SAFETY: the pointer came from a reference, or the C caller promises that it may be
+        // written; `check` has refused null.
         unsafe { self.0.write(value) };
         Ok(())
     }
@@ -53,7 +54,7 @@ impl<'a, T> From<&'a mut T> for Out<'a, T> {
     }
 }
 
-/// Defines entry points that do not wait.
+/// Defines entry points that do not wait for operations.
 macro_rules! exports {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) |$driver:pat_param| $body:expr;)*) => {
         $(

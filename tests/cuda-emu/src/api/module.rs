@@ -1,4 +1,4 @@
-//! Modules and kernels.
+//! The functions of modules and kernels.
 
 #![allow(
     clippy::not_unsafe_ptr_arg_deref,
@@ -12,19 +12,19 @@ use crate::status::{Status, INVALID_VALUE, NOT_SUPPORTED};
 use std::ffi::{c_char, c_void, CStr};
 
 exports! {
-    /// Loads what the software NVRTC made; anything else is `INVALID_IMAGE`.
+    /// Loads an image that the software NVRTC made; any other image is `INVALID_IMAGE`.
     fn cuModuleLoadData(module: Out<Handle>, image: *const c_void) |driver| {
         module.check()?;
-        // SAFETY: the caller gives an image, which is text if it is ours.
+        // SAFETY: the caller gives an image; an image of the software NVRTC is a C string.
         module.set(unsafe { driver.module_load(image.cast()) }?)
     };
     /// Loads an image as `cuModuleLoadData` does; the options are ignored.
     fn cuModuleLoadDataEx(module: Out<Handle>, image: *const c_void, _count: u32, _options: *mut i32, _values: *mut *mut c_void) |driver| {
         module.check()?;
-        // SAFETY: as above.
+        // SAFETY: the caller gives an image; an image of the software NVRTC is a C string.
         module.set(unsafe { driver.module_load(image.cast()) }?)
     };
-    /// The kernel with a name.
+    /// Gives the kernel with a name.
     fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: *const c_char) |driver| {
         function.check()?;
         if name.is_null() {
@@ -34,19 +34,19 @@ exports! {
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| INVALID_VALUE)?;
         function.set(driver.module_function(module, name)?)
     };
-    /// Forgets a module; its kernels that are queued still run.
+    /// Unloads a module; queued kernels of the module still run.
     fn cuModuleUnload(module: Handle) |driver| driver.module_unload(module);
-    /// The numbers of a plain kernel.
+    /// Gives an attribute of a kernel; the values are those of a simple kernel.
     fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: Handle) |driver| {
         value.check()?;
         value.set(driver.function_attribute(function, attribute)?)
     };
-    /// Dynamic shared memory, and the carveout, which is ignored.
+    /// Sets the dynamic shared memory of a kernel; the carveout is ignored.
     fn cuFuncSetAttribute(function: Handle, attribute: i32, value: i32) |driver| driver.set_function_attribute(function, attribute, value);
 }
 
-/// Queues a kernel. The arguments are copied; their number and types are not checked, and `extra`
-/// is not supported.
+/// Enqueues a kernel with a copy of its arguments. The number and the types of the arguments are
+/// not checked, and `extra` is not supported.
 #[no_mangle]
 #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's signature")]
 pub extern "C" fn cuLaunchKernel(

@@ -1,4 +1,4 @@
-//! The entry points of `libnvrtc`. They touch nothing of the driver.
+//! The entry points of `libnvrtc`, which do not use the driver's state.
 
 use super::{Handle, Out};
 use crate::nvrtc::{Program, LOWERED, MINOR};
@@ -34,7 +34,7 @@ unsafe fn owned(text: *const c_char) -> Result<String> {
     if text.is_null() {
         return Err(INVALID_INPUT);
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises a C string; `text` is not null here.
     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -45,7 +45,7 @@ unsafe fn owned_array(count: i32, texts: *const *const c_char) -> Result<Vec<Str
     if count > 0 && texts.is_null() {
         return Err(INVALID_INPUT);
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises `count` pointers, each null or to a C string.
     (0..count).map(|k| unsafe { owned(texts.add(k).read()) }).collect()
 }
 
@@ -55,7 +55,7 @@ unsafe fn copy_text(text: &str, out: *mut c_char) -> Result {
     if out.is_null() {
         return Err(INVALID_INPUT);
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises room for the text and its NUL; `out` is not null here.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast(), text.len());
         out.add(text.len()).write(0);
@@ -73,7 +73,7 @@ macro_rules! nvrtc {
             $(#[$doc])*
             ///
             /// # Safety
-            /// The pointers must be null or as NVRTC's documentation asks.
+            /// The pointers must be null or valid as NVRTC's documentation requires.
             #[no_mangle]
             #[allow(non_snake_case, reason = "the name is NVRTC's")]
             pub unsafe extern "C" fn $name($($arg: $type),*) -> i32 {
@@ -84,16 +84,17 @@ macro_rules! nvrtc {
 }
 
 nvrtc! {
-    /// 12.x: images that were compiled with other headers are another version's.
+    /// Gives version 12.x, where x changes with the headers that are compiled with every kernel, so
+    /// that images made with other headers belong to another version.
     fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) put(&major, 12).and_then(|()| put(&minor, MINOR)).err().unwrap_or(0);
-    /// Copies a source and its headers.
+    /// Makes a program with a copy of a source and of its headers.
     fn nvrtcCreateProgram(
         program: Out<Handle>, source: *const c_char, name: *const c_char, count: i32, headers: *const *const c_char, names: *const *const c_char
     ) {
         let create = || {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises that both pointers are null or C strings.
             let (source, name) = unsafe { (owned(source)?, owned(name).unwrap_or_else(|_| "default_program".into())) };
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises `count` C strings in each array.
             let (texts, names) = unsafe { (owned_array(count, headers)?, owned_array(count, names)?) };
             let headers = names.into_iter().zip(texts).collect();
             let mut programs = programs();
@@ -102,7 +103,7 @@ nvrtc! {
         };
         create().err().unwrap_or(0)
     };
-    /// Forgets a program; what was loaded of it stays.
+    /// Destroys a program; modules loaded from its image stay.
     fn nvrtcDestroyProgram(program: Out<Handle>) {
         // SAFETY: the caller gives a pointer to a handle, or null.
         let handle = unsafe { program.0.as_mut() };
@@ -113,34 +114,34 @@ nvrtc! {
         *handle = 0;
         0
     };
-    /// Runs the C++ compiler.
+    /// Compiles the program with the C++ compiler.
     fn nvrtcCompileProgram(program: Handle, count: i32, options: *const *const c_char) with(program, |program| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises `count` C strings in `options`.
         let options = unsafe { owned_array(count, options) }?;
         program.compile(&options).then_some(()).ok_or(COMPILATION)
     });
-    /// With the NUL.
+    /// Gives the bytes of the PTX with its NUL.
     fn nvrtcGetPTXSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));
-    /// What the driver loads.
+    /// Writes the PTX: the image that the driver loads.
     fn nvrtcGetPTX(program: Handle, text: *mut c_char) with(program, |program| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises room for the size that nvrtcGetPTXSize gives.
         unsafe { copy_text(&program.image, text) }
     });
-    /// The compiled image, which is the PTX as well.
+    /// Gives the bytes of the CUBIN, which is the same image as the PTX.
     fn nvrtcGetCUBINSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));
-    /// The compiled image, which is the PTX as well.
+    /// Writes the CUBIN, which is the same image as the PTX.
     fn nvrtcGetCUBIN(program: Handle, text: *mut c_char) with(program, |program| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises room for the size that nvrtcGetCUBINSize gives.
         unsafe { copy_text(&program.image, text) }
     });
-    /// With the NUL.
+    /// Gives the bytes of the log with its NUL.
     fn nvrtcGetProgramLogSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.log.len() + 1));
-    /// What the compiler said.
+    /// Writes the log: the messages of the compiler.
     fn nvrtcGetProgramLog(program: Handle, text: *mut c_char) with(program, |program| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises room for the size that nvrtcGetProgramLogSize gives.
         unsafe { copy_text(&program.log, text) }
     });
-    /// Asks for an instance of a template, or a kernel in a namespace.
+    /// Requests an instance of a template, or a kernel in a namespace.
     fn nvrtcAddNameExpression(program: Handle, expression: *const c_char) with(program, |program| {
         if !program.image.is_empty() {
             return Err(NO_EXPRESSIONS_AFTER_COMPILATION);
@@ -151,7 +152,7 @@ nvrtc! {
         program.expressions.push((expression, name));
         Ok(())
     });
-    /// The name of what was asked for, which lives as long as the program.
+    /// Gives the lowered name of a name expression; the text lives as long as the program.
     fn nvrtcGetLoweredName(program: Handle, expression: *const c_char, name: Out<*const c_char>) with(program, |program| {
         if program.image.is_empty() {
             return Err(NO_LOWERED_NAMES_BEFORE_COMPILATION);
@@ -163,7 +164,7 @@ nvrtc! {
     });
 }
 
-/// The name of a code.
+/// Returns the name of an error code.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is NVRTC's")]
 pub extern "C" fn nvrtcGetErrorString(code: i32) -> *const c_char {

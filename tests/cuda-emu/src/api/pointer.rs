@@ -1,4 +1,4 @@
-//! What the driver knows about a pointer. No context need be current.
+//! The functions that tell the attributes of a pointer. They need no current context.
 
 use super::Address;
 use crate::call::Call;
@@ -13,7 +13,7 @@ enum Value {
     Long(usize),
 }
 
-/// One attribute; ordinary memory has none.
+/// Gives one attribute of a pointer; `INVALID_VALUE` for memory that the driver does not know.
 ///
 /// # Safety
 /// `data` must be null or the place for that attribute.
@@ -27,12 +27,13 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     call(Call::cuPointerGetAttribute, |driver| {
         let region = find(driver, address).ok_or(INVALID_VALUE)?;
         let value = value(driver, attribute, address, &region)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that `data` is null or the place for this attribute.
         unsafe { write(data, value) }
     })
 }
 
-/// Several attributes; those of ordinary memory are zero, its device is -2.
+/// Gives several attributes of a pointer; for memory that the driver does not know they are zero,
+/// and the device is -2.
 ///
 /// # Safety
 /// `attributes` and `data` must be null or `count` long, and each element of `data` the place for
@@ -51,11 +52,11 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
         }
         let region = find(driver, address);
         (0..count as usize).try_for_each(|index| {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises `count` elements in both arrays.
             let (attribute, place) = unsafe { (*attributes.add(index), *data.add(index)) };
             let known = region.and_then(|region| value(driver, attribute, address, &region).ok());
             let value = known.map_or_else(|| nothing(attribute), Ok)?;
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises that `place` is the place for this attribute.
             unsafe { write(place, value) }
         })
     })
@@ -68,7 +69,7 @@ fn find(driver: &Driver, address: Address) -> Option<Region> {
     }
 }
 
-/// A `CUpointer_attribute` of known memory.
+/// Returns the value of a `CUpointer_attribute` of memory that the driver knows.
 fn value(driver: &Driver, attribute: u32, address: Address, region: &Region) -> Result<Value> {
     let device_memory = region.kind.is_device();
     Ok(match attribute {
@@ -86,7 +87,7 @@ fn value(driver: &Driver, attribute: u32, address: Address, region: &Region) -> 
     })
 }
 
-/// A `CUpointer_attribute` that the memory does not have.
+/// Returns the value of a `CUpointer_attribute` of memory that the driver does not know.
 fn nothing(attribute: u32) -> Result<Value> {
     Ok(match attribute {
         1 | 3 | 4 | 7 | 11 | 12 => Value::Long(0),
@@ -103,9 +104,9 @@ unsafe fn write(data: *mut c_void, value: Value) -> Result {
         return Err(INVALID_VALUE);
     }
     match value {
-        // SAFETY: promised by the caller: 4 bytes; it is not null.
+        // SAFETY: the caller promises 4 bytes at `data`, which is not null here.
         Value::Word(word) => unsafe { data.cast::<u32>().write_unaligned(word) },
-        // SAFETY: promised by the caller: 8 bytes; it is not null.
+        // SAFETY: the caller promises 8 bytes at `data`, which is not null here.
         Value::Long(long) => unsafe { data.cast::<usize>().write_unaligned(long) },
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Streams.
+//! The functions of streams.
 
 use super::{exports, Handle, Out};
 use crate::call::Call;
@@ -9,28 +9,31 @@ use crate::status::{Status, INVALID_VALUE};
 use std::ffi::c_void;
 
 exports! {
-    /// Flags: 0 synchronises with the legacy default stream, 1 does not.
+    /// Makes a stream. Flags: 0: the stream synchronises with the legacy default stream, 1: it does
+    /// not.
     fn cuStreamCreate(stream: Out<Handle>, flags: u32) |driver| {
         stream.check()?;
         stream.set(driver.stream_create(flags)?)
     };
-    /// The priority is ignored.
+    /// Makes a stream; the priority is ignored.
     fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, _priority: i32) |driver| {
         stream.check()?;
         stream.set(driver.stream_create(flags)?)
     };
-    /// What is queued still runs.
+    /// Destroys a stream; its queued operations still run.
     fn cuStreamDestroy_v2(stream: Handle) |driver| driver.stream_destroy(stream);
-    /// Whether all has run.
+    /// Answers whether all operations of the stream have run.
     fn cuStreamQuery(stream: Handle) |driver| driver.stream_query(stream);
-    /// What follows in the stream waits for the last record of the event so far.
+    /// Makes later operations of the stream wait for the event's last record at the time of this
+    /// call.
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) |driver| driver.stream_wait(stream, event, flags);
-    /// The context of a stream.
+    /// Gives the context of a stream.
     fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) |driver| {
         context.check()?;
         context.set(driver.stream_context(stream)?)
     };
-    /// Calls a function of the host, on a thread of the driver, where no driver call is permitted.
+    /// Enqueues a call of a host function. The function runs on a thread of the driver and must not
+    /// call the driver.
     fn cuLaunchHostFunc(stream: Handle, function: Option<HostFn>, data: *mut c_void) |driver| {
         let stream = driver.stream(stream)?;
         driver.enqueue(stream, Action::Host(function.ok_or(INVALID_VALUE)?, data as usize), Vec::new());
@@ -38,7 +41,7 @@ exports! {
     };
 }
 
-/// Waits for all that is in the stream.
+/// Waits for all operations of the stream.
 #[no_mangle]
 #[allow(non_snake_case, reason = "the name is the driver's")]
 pub extern "C" fn cuStreamSynchronize(stream: Handle) -> Status {
