@@ -1,27 +1,27 @@
-//! Errors and lost synchronisation on request.
+//! Calls that fail, and synchronisation that is lost, because a test has requested it.
 
 use crate::call::{Call, NAMES};
 use crate::status::{Result, Status};
 
-/// A call, or the execution of a copy, that is to fail.
+/// A request that a call, or the execution of a copy or kernel, fails.
 struct Fault {
     name: String,
-    /// Matching calls left before it strikes; it strikes when this reaches zero.
+    /// The number of matching calls up to the call that fails, included.
     left: u64,
-    /// Strikes at every later match too.
+    /// True if every later matching call fails, too.
     forever: bool,
     code: Status,
 }
 
 impl Fault {
-    /// Counts a match; the code if it strikes now.
+    /// Counts a matching call. Returns the error code if this call is to fail.
     fn matched(&mut self) -> Option<Status> {
         self.left = self.left.saturating_sub(1);
         (self.left == 0).then_some(self.code)
     }
 }
 
-/// What [`Faults::dropped`] can lose.
+/// The kinds of calls that [`Faults::dropped`] can lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
     /// `cuStreamWaitEvent`
@@ -37,18 +37,18 @@ const EXECUTION: &str = "exec";
 /// The name under which the execution of a kernel can be made to fail.
 const KERNEL: &str = "kernel";
 
-/// All pending requests.
+/// All pending requests of failures and lost calls.
 #[derive(Default)]
 pub struct Faults {
     faults: Vec<Fault>,
     drops: [u64; 3],
-    /// The last call that was made to fail.
+    /// The last call that failed by request.
     pub struck: Option<Call>,
 }
 
 impl Faults {
-    /// Makes the `k`-th matching call from now fail, or with a negative `k` every one from the
-    /// `|k|`-th on; 0: none any more.
+    /// Makes the `k`-th matching call from now fail; a negative `k`: every call from the `|k|`-th
+    /// on; 0: removes the faults of this name. Returns false if the name is unknown.
     pub fn add(&mut self, name: &str, k: i64, code: Status) -> bool {
         let known = name == "*" || name == EXECUTION || name == KERNEL || NAMES.contains(&name);
         if known && k == 0 {
@@ -78,23 +78,24 @@ impl Faults {
         Some(())
     }
 
-    /// Counts a call; the error if it is to fail.
+    /// Counts a call. Returns the error if this call is to fail.
     pub fn call(&mut self, call: Call) -> Result {
         let name = NAMES[call as usize];
         self.strike(|fault| fault == name || fault == "*").inspect_err(|_| self.struck = Some(call))
     }
 
-    /// The same for a call that only its own name means.
+    /// Counts a call for which the name `*` does not stand. Returns the error if this call is to
+    /// fail.
     pub fn call_by_name(&mut self, call: Call) -> Result {
         self.strike(|fault| fault == NAMES[call as usize]).inspect_err(|_| self.struck = Some(call))
     }
 
-    /// Counts the execution of a copy; the sticky error if it is to fail.
+    /// Counts the execution of a copy. Returns the sticky error if this execution is to fail.
     pub fn execution(&mut self) -> Result {
         self.strike(|fault| fault == EXECUTION)
     }
 
-    /// Counts the execution of a kernel; the sticky error if it is to fail.
+    /// Counts the execution of a kernel. Returns the sticky error if this execution is to fail.
     pub fn kernel(&mut self) -> Result {
         self.strike(|fault| fault == KERNEL)
     }
@@ -109,12 +110,12 @@ impl Faults {
         struck.map_or(Ok(()), Err)
     }
 
-    /// Asks to lose the `k`-th operation of this kind from now; 0 asks for none.
+    /// Requests the loss of the `k`-th call of this kind from now; 0 removes the request.
     pub fn drop_later(&mut self, kind: Drop, k: u64) {
         self.drops[kind as usize] = k;
     }
 
-    /// Counts an operation; whether it is to be lost.
+    /// Counts a call of this kind. Returns whether this call is to be lost.
     pub fn dropped(&mut self, kind: Drop) -> bool {
         let left = &mut self.drops[kind as usize];
         let armed = *left > 0;

@@ -1,14 +1,14 @@
-//! What the program asked for, call by call: so that a test can prove what is ordered with what.
+//! The program's requests, call by call, from which a test can prove which operations are ordered.
 
 use crate::driver::Driver;
 use crate::execute::{Action, Side};
 use crate::stream::Point;
 
-/// What was asked for; the numbers are those of `cuda_emu.h`.
+/// The kind of a request; the numbers are those of `cuda_emu.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Kind {
-    /// Anything else that runs in a stream: kernels, host functions, computation.
+    /// An operation of another kind: a kernel, a host function, a computation.
     #[default]
     Other = 0,
     /// A copy.
@@ -17,7 +17,7 @@ pub enum Kind {
     Set = 2,
     /// A record of an event.
     Record = 3,
-    /// What follows in a stream waits for a record.
+    /// Later operations of a stream wait for a record.
     Wait = 4,
     /// The host waits for an operation.
     Sync = 5,
@@ -27,29 +27,29 @@ pub enum Kind {
     Stream = 7,
     /// An argument of a kernel.
     Argument = 8,
-    /// An event was asked whether it is done, and is.
+    /// A query has answered that an event is complete.
     Done = 9,
 }
 
-/// One entry, as `emu_history` hands it out; the layout is that of `emu_entry_t`.
+/// One entry as `emu_history` copies it; the layout is that of `emu_entry_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The kind of the request.
     pub kind: Kind,
-    /// The stream, by a number of its own.
+    /// The number of the stream.
     pub stream: u32,
-    /// The number of the operation; 0 for what does not run in a stream.
+    /// The number of the operation; 0 if the request does not run in a stream.
     pub operation: u64,
-    /// What a wait or the host waits for: an operation; 0: nothing.
+    /// The number of the operation for which a stream or the host waits; 0: none.
     pub after: u64,
-    /// The event of a record or wait, or the new one.
+    /// The event of a record or wait, or the new event.
     pub event: u64,
-    /// Destination.
+    /// Destination address.
     pub to: u64,
-    /// Source; 0 for a set.
+    /// Source address; 0 for a set.
     pub from: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -61,14 +61,14 @@ impl Driver {
         }
     }
 
-    /// An operation was put into a stream.
+    /// Notes an operation that was put into a stream.
     pub fn note_operation(&mut self, stream: usize, operation: u64, action: &Action) {
         let address = |side: &Side| match side {
             Side::Known(address) | Side::Pageable(address) => *address as u64,
             Side::Staged(_) => 0,
         };
         let (kind, to, from, bytes, event) = match action {
-            // A wait is noted whether it has to be queued or not.
+            // `stream_wait` notes each wait, also a wait that need not be queued.
             Action::Wait => return,
             Action::Copy(copy) => {
                 (Kind::Copy, address(&copy.to), address(&copy.from), copy.len as u64, 0)
@@ -89,7 +89,7 @@ impl Driver {
         });
     }
 
-    /// What a kernel was given.
+    /// Notes the arguments of a kernel.
     pub fn note_arguments(&mut self, stream: usize, operation: u64, name: u64, words: &[u64]) {
         for (k, &word) in words.iter().enumerate() {
             self.note(Entry {
@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// The host waits for operations.
+    /// Notes that the host waits for operations.
     pub fn note_sync(&mut self, targets: &[Point]) {
         for target in targets {
             self.note(Entry {

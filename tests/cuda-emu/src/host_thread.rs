@@ -1,5 +1,5 @@
-//! Host functions run on a thread of the driver, as they do in a real one, without the driver's
-//! lock: one that needs a lock of the application waits for it and stops nothing but its stream.
+//! Runs host functions on a thread of the driver, as NVIDIA's driver does, and without the driver's
+//! lock: a host function that waits for a lock of the application stops only its own stream.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -10,10 +10,10 @@ use std::time::Duration;
 /// A `CUhostFn`.
 pub type HostFn = extern "C" fn(*mut c_void);
 
-/// How long a call waits for a host function to return before it goes on without it. One that
-/// returns by then is deterministic.
+/// The time that a call waits for a host function to return before the call goes on. A host
+/// function that returns within this time keeps the run deterministic.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a waiting call sleeps before it looks again.
+/// The longest time that [`wait`] sleeps.
 const SLICE: Duration = Duration::from_millis(20);
 
 struct Job {
@@ -29,12 +29,13 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this is the thread of the host functions, where no driver call is permitted.
+/// Returns whether the calling thread is the thread of the host functions, which must not call the
+/// driver.
 pub fn inside() -> bool {
     INSIDE.get()
 }
 
-/// Starts a host function, and gives it a moment to return.
+/// Starts a host function, and waits at most `PATIENCE` for its return.
 pub fn start(op: u64, function: HostFn, data: usize) {
     static SENDER: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
     let sender =
@@ -44,12 +45,12 @@ pub fn start(op: u64, function: HostFn, data: usize) {
     drop(wait);
 }
 
-/// Takes the operations whose host function has returned.
+/// Returns the operations whose host functions have returned since the last call.
 pub fn collect() -> Vec<u64> {
     std::mem::take(&mut finished())
 }
 
-/// Waits a moment for a host function to return. The driver's lock must not be held.
+/// Waits at most `SLICE` for a host function to return. The caller must not hold the driver's lock.
 pub fn wait() {
     let (list, _) = SIGNAL
         .wait_timeout_while(finished(), SLICE, |list| list.is_empty())

@@ -1,13 +1,14 @@
 //! A software CUDA driver: the entry points of `libcuda.so.1` that a checkpointing library needs,
 //! over host memory.
 //!
-//! Streams are queues. Nothing runs when it is enqueued, except as a seeded scheduler decides at
-//! each API call, within the ordering rules of CUDA and no further; so a missing event or a staging
-//! buffer reused too early fails here, reproducibly. See the README for its use.
+//! Streams are queues. At each API call a seeded scheduler decides which queued operations run, in
+//! any order that the rules of CUDA allow. So a missing event, or a staging buffer that is reused
+//! too early, gives wrong results under some seeds, and always under the same seeds. The README
+//! says how to use the driver.
 //!
-//! The floors: [`api`] (the C functions); [`driver`] (one lock, one state); `scheduler` and
-//! `execute`; `stream`, `event`, `context`, `memory`; `launch` and `nvrtc` (kernels); `clock`,
-//! `faults`, `counters`, `history`, `settings`.
+//! The floors, each importing only from those after it: [`api`] (the C functions); [`driver`] (one
+//! lock, one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch`
+//! and `nvrtc` (kernels); `clock`, `faults`, `counters`, `history`, `settings`.
 
 pub mod api;
 mod call;

@@ -1,16 +1,17 @@
-//! The ranges that the driver knows: device, managed and page-locked memory. Addresses are not
-//! reused before a reset, so that a use after free is always seen.
+//! The memory regions that the driver knows: device, managed and page-locked memory. Addresses are
+//! not reused before a reset, so that each use of freed memory is detected.
 
 use crate::status::{Result, OPERATING_SYSTEM};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What fresh and freed memory holds.
+/// The value of each byte of new and of freed memory.
 pub const POISON: u8 = 0xA5;
-/// Alignment of allocations, and the gap that follows each.
+/// Alignment of allocations in bytes, and the size of the gap behind each allocation.
 const ALIGN: usize = 512;
-/// Address space is reserved in steps of this size.
+/// Address space is reserved in pieces of at least this number of bytes.
 const ARENA: usize = 64 << 20;
-/// Freed bytes that keep their poison; beyond, the oldest pages go back to the system.
+/// The number of freed bytes that keep their poison. When more bytes are freed, the oldest freed
+/// pages go back to the system.
 const QUARANTINE: usize = 64 << 20;
 const PAGE: usize = 4096;
 
@@ -28,26 +29,26 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// On the device's side of a copy.
+    /// Returns whether the memory counts as device memory for the direction of a copy.
     pub fn is_device(self) -> bool {
         matches!(self, Self::Device | Self::Managed)
     }
 }
 
-/// A live range.
+/// A live region.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
-    /// First byte.
+    /// Address of the first byte.
     pub base: usize,
-    /// Bytes.
+    /// Number of bytes.
     pub size: usize,
     /// Kind of memory.
     pub kind: Kind,
-    /// Index of the context that owns it.
+    /// Index of the context that owns the region.
     pub context: usize,
     /// Ordinal of that context's device.
     pub device: usize,
-    /// Never the same twice.
+    /// A number that no other region has.
     pub id: u64,
 }
 
@@ -55,13 +56,13 @@ pub struct Region {
 pub enum Place {
     /// Inside one live region.
     Inside(Region),
-    /// Partly inside one.
+    /// Partly inside a live region.
     Across,
     /// In memory that the driver does not know.
     Elsewhere,
 }
 
-/// All regions and the address space that they come from.
+/// All regions, and the address space from which they are allocated.
 #[derive(Default)]
 pub struct Memory {
     regions: BTreeMap<usize, Region>,
@@ -74,7 +75,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Makes a poisoned region.
+    /// Allocates a region filled with the poison byte.
     pub fn allocate(
         &mut self,
         size: usize,
@@ -89,18 +90,18 @@ impl Memory {
         Ok(base)
     }
 
-    /// Knows a region that someone else allocated.
+    /// Registers a region that the application allocated.
     pub fn add(&mut self, base: usize, size: usize, kind: Kind, context: usize, device: usize) {
         self.ids += 1;
         self.regions.insert(base, Region { base, size, kind, context, device, id: self.ids });
     }
 
-    /// The live region that starts at `base`.
+    /// Returns the live region that starts at `base`.
     pub fn at(&self, base: usize) -> Option<&Region> {
         self.regions.get(&base)
     }
 
-    /// Where the `len` bytes at `address` lie.
+    /// Returns where the `len` bytes at `address` lie.
     pub fn place(&self, address: usize, len: usize) -> Place {
         let end = address.saturating_add(len.max(1));
         match self.regions.range(..end).next_back() {
@@ -112,7 +113,7 @@ impl Memory {
         }
     }
 
-    /// Forgets a region and poisons it, unless it belongs to someone else.
+    /// Removes a region, and fills it with the poison byte unless the application allocated it.
     pub fn free(&mut self, base: usize) -> Option<Region> {
         let region = self.regions.remove(&base)?;
         if region.kind != Kind::Registered {
@@ -125,7 +126,7 @@ impl Memory {
         Some(region)
     }
 
-    /// The live regions of a context.
+    /// Returns the addresses of the live regions of a context.
     pub fn of_context(&self, context: usize) -> Vec<usize> {
         self.regions
             .values()
@@ -134,13 +135,13 @@ impl Memory {
             .collect()
     }
 
-    /// Starts again at the first address. No region may be live.
+    /// Makes allocation begin again at the first address. No region may be live.
     pub fn restart(&mut self) {
         let arenas = std::mem::take(&mut self.arenas);
         *self = Self { arenas, ..Self::default() };
     }
 
-    /// Fresh address space for `size` bytes and a gap.
+    /// Returns the address of unused address space for `size` bytes and a gap.
     fn carve(&mut self, size: usize) -> Result<usize> {
         let step = size
             .checked_next_multiple_of(ALIGN)
@@ -167,8 +168,8 @@ impl Memory {
             self.quarantined -= size;
             let (first, last) = (base.next_multiple_of(PAGE), (base + size) / PAGE * PAGE);
             if last > first {
-                // SAFETY: these pages lie in a freed region of our own mapping, and hold nothing
-                // but poison.
+                // SAFETY: these pages lie in a freed region of this driver's mapping, and hold
+                // nothing but poison.
                 unsafe {
                     libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DONTNEED)
                 };
@@ -177,7 +178,7 @@ impl Memory {
     }
 }
 
-/// Maps `capacity` bytes that take no memory before they are touched.
+/// Maps `capacity` bytes, which take no memory before they are touched, and returns their address.
 fn reserve(capacity: usize) -> Result<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: an anonymous mapping at an address of the system's choice touches no existing memory.

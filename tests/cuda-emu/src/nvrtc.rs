@@ -1,5 +1,6 @@
-//! The software NVRTC: the machine's C++ compiler makes a shared library of a kernel source, and
-//! the library's bytes, in hexadecimal, are the "PTX" and the "CUBIN" that the driver loads.
+//! The software NVRTC: the machine's C++ compiler makes a shared library of a kernel source. The
+//! bytes of this library in hexadecimal are the image, "PTX" and "CUBIN" at once, that the driver
+//! loads.
 
 use std::ffi::{c_char, CStr};
 use std::fmt::Write;
@@ -9,15 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The first line of an image.
 const MAGIC: &str = "// cuda-emu kernels\n";
-/// The beginning of the names that name expressions are lowered to.
+/// The prefix of the lowered names of name expressions.
 pub const LOWERED: &str = "emu_name_";
-/// The headers that give CUDA's words their meaning.
+/// The headers that define CUDA's words; they are compiled with every kernel.
 const HEADERS: [(&str, &str); 2] = [
     ("kernel.h", include_str!("../kernel.h")),
     ("kernel_intrinsics.h", include_str!("../kernel_intrinsics.h")),
 ];
 
-/// The minor version of the compiler: a sum of what is compiled with every kernel.
+/// The minor version of the compiler: a checksum of the headers that are compiled with every
+/// kernel.
 pub const MINOR: i32 = {
     let mut sum = 0;
     let mut h = 0;
@@ -33,7 +35,8 @@ pub const MINOR: i32 = {
     sum
 };
 
-/// Jumps between stacks are what a fortified `longjmp` refuses.
+/// The options of the C++ compiler. `-U_FORTIFY_SOURCE`: a fortified `longjmp` would refuse jumps
+/// between the stacks of fibres.
 const FLAGS: [&str; 10] = [
     "-O1",
     "-g1",
@@ -47,24 +50,24 @@ const FLAGS: [&str; 10] = [
     "-Wl,-Bsymbolic",
 ];
 
-/// A source, and what became of it.
+/// A program of NVRTC: a source, and the results of its compilation.
 #[derive(Default)]
 pub struct Program {
-    /// The text.
+    /// The source text.
     pub source: String,
     /// The name of the program in messages.
     pub name: String,
-    /// The files that it may include: name and text.
+    /// The header files that the source may include: name and text.
     pub headers: Vec<(String, String)>,
-    /// The name expressions, each with the name that it is lowered to.
+    /// The name expressions, each with its lowered name.
     pub expressions: Vec<(String, std::ffi::CString)>,
-    /// What the compiler said.
+    /// The messages of the compiler.
     pub log: String,
-    /// What the driver loads; empty before a compilation succeeds.
+    /// The image that the driver loads; empty before a compilation succeeds.
     pub image: String,
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, which is deleted when this value is dropped.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -74,7 +77,8 @@ impl Drop for Folder {
 }
 
 impl Program {
-    /// Compiles; `false` if that failed, and the log says why.
+    /// Compiles the program. Returns `false` if the compilation failed; the log then has the
+    /// reason.
     pub fn compile(&mut self, options: &[String]) -> bool {
         match self.library(options) {
             Ok((log, bytes)) => {
@@ -126,7 +130,7 @@ impl Program {
         Ok((log, bytes))
     }
 
-    /// The source with a trampoline for each kernel behind it.
+    /// Returns the source followed by a trampoline for each kernel.
     fn text(&self) -> String {
         let source = dynamic_shared(&self.source);
         let mut text = format!(
@@ -149,8 +153,8 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// The options that mean the same to a C++ compiler: definitions and folders. The others are
-/// ignored.
+/// Translates the options for macros and include folders into options of the C++ compiler. Other
+/// options are ignored.
 fn translate(options: &[String]) -> Vec<String> {
     let prefixes = [
         ("--define-macro=", "-D"),
@@ -175,8 +179,8 @@ fn translate(options: &[String]) -> Vec<String> {
     result
 }
 
-/// The names of the kernels at global scope that are no templates: the words before the parameters
-/// that follow each `__global__`.
+/// Returns the names of the kernels at global scope that are no templates: the words before the
+/// first parameter list behind each `__global__`.
 fn kernels(source: &str) -> Vec<String> {
     let text = without_comments(source);
     let mut names: Vec<String> = Vec::new();
@@ -218,7 +222,7 @@ fn without_comments(source: &str) -> String {
     text + rest
 }
 
-/// Makes `extern __shared__ T name[];` a pointer to the block's dynamic shared memory.
+/// Replaces `extern __shared__ T name[];` by a pointer to the block's dynamic shared memory.
 fn dynamic_shared(source: &str) -> String {
     let mut parts = source.split("extern __shared__");
     let mut text = parts.next().unwrap_or("").to_owned();
@@ -245,18 +249,18 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The library in an image.
+/// Returns the bytes of the shared library in an image; `None` for an image of another maker.
 ///
 /// # Safety
-/// `image` must be a C string, or begin otherwise than one of ours.
+/// `image` must be a C string, or differ from `MAGIC` within its first bytes.
 pub unsafe fn decode(image: *const c_char) -> Option<Vec<u8>> {
     for (k, byte) in MAGIC.bytes().enumerate() {
-        // SAFETY: all bytes before this one are as in `MAGIC`, so the string has not ended.
+        // SAFETY: all bytes before byte `k` equal those of `MAGIC`, so the image has not ended.
         if unsafe { image.add(k).read() } as u8 != byte {
             return None;
         }
     }
-    // SAFETY: it is one of ours, thus a C string.
+    // SAFETY: the image begins with `MAGIC`, so the caller promises a C string.
     let digits = &unsafe { CStr::from_ptr(image) }.to_bytes()[MAGIC.len()..];
     let digit = |byte: u8| (byte as char).to_digit(16);
     digits

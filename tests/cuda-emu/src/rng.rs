@@ -1,17 +1,17 @@
-//! The scheduler's dice: splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
+//! The scheduler's random numbers: SplitMix64 (Steele, Lea and Flood 2014).
 
-/// A seeded generator.
+/// A seeded random number generator.
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator whose sequence depends on `seed` alone.
+    /// Makes a generator whose sequence depends on `seed` alone.
     pub fn new(seed: u64) -> Self {
         let mut rng = Self(seed ^ 0x6a09_e667_f3bc_c908);
         rng.next();
         rng
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,7 +20,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`; `n` must not be zero.
+    /// Returns a random number below `n`, which must not be zero.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }

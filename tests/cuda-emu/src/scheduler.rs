@@ -1,5 +1,6 @@
-//! Which operation runs next. The rules: a stream runs in order, and an operation runs after all
-//! that it was enqueued behind. Within them, the mode and the dice decide.
+//! Decides which operation runs next. The rules: the operations of a stream run in order, and an
+//! operation runs after all operations in its list `after`. Among the orders that the rules allow,
+//! the mode and random numbers decide.
 
 use crate::driver::{fatal, Driver};
 use crate::execute::Progress;
@@ -7,25 +8,26 @@ use crate::host_thread;
 use crate::settings::Mode;
 use crate::stream::{Op, Point};
 
-/// Unanswered queries after which something must run.
+/// The number of consecutive queries without success after which the queried operation must run.
 const PATIENCE: u32 = 4;
-/// Virtual seconds that an unanswered query takes.
+/// Virtual seconds that a query without success takes.
 const QUERY_TIME: f64 = 1e-6;
-/// In virtual time, queries after which the host skips to the end of what it asks for.
+/// In the mode `Timed`, the number of consecutive queries without success after which the host's
+/// clock moves to the end of the queried operation.
 const TIMED_PATIENCE: u32 = 64;
 
-/// What the completion of an operation needs next.
+/// The next step that the completion of an operation needs.
 enum Next {
-    /// This stream to run.
+    /// The first operation of this stream must run.
     Run(usize),
-    /// A host function to return.
+    /// A host function must return.
     Host,
-    /// What can never happen.
+    /// The operation can never complete.
     Never,
 }
 
 impl Driver {
-    /// The scheduling point of every API call.
+    /// Runs the operations that the scheduler lets run at this API call; every call begins with it.
     pub fn tick(&mut self) {
         self.collect_host();
         match self.settings.mode {
@@ -36,7 +38,8 @@ impl Driver {
         }
     }
 
-    /// Random mode: half of the calls run nothing, a quarter one piece, a quarter several.
+    /// Random mode: half of the calls run nothing, a quarter run one piece of an operation, and a
+    /// quarter run up to eight pieces.
     fn run_some(&mut self) {
         if self.active.is_empty() {
             return;
@@ -49,13 +52,14 @@ impl Driver {
         }
     }
 
-    /// Runs the first stream that can; whether there was one.
+    /// Runs the first operation of the first stream that can run. Returns whether a stream could
+    /// run.
     fn run_first(&mut self) -> bool {
         let first = self.active.iter().copied().find(|stream| self.ready(*stream));
         first.inspect(|stream| self.run(*stream)).is_some()
     }
 
-    /// A stream that can run, drawn by weight.
+    /// Draws a stream that can run, with a probability proportional to its weight.
     fn draw(&mut self) -> Option<usize> {
         let weight = |driver: &Self, stream: usize| {
             if driver.ready(stream) {
@@ -79,7 +83,7 @@ impl Driver {
         None
     }
 
-    /// Whether the head of a stream can run.
+    /// Returns whether the first operation of a stream can run.
     fn ready(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
         !stream.in_flight
@@ -89,10 +93,11 @@ impl Driver {
                 .is_some_and(|op| op.after.iter().all(|point| self.log.done(point.op)))
     }
 
-    /// The first step towards an operation that has not run.
+    /// Returns the next step that an operation which has not run needs.
     fn next(&self, target: Point) -> Next {
         let mut stream = target.stream;
-        // Only heads of queues count, so a chain longer than the queues is a cycle.
+        // Each turn of the loop visits the first operation of one queue, so a chain that is longer
+        // than the number of queues has a cycle.
         for _ in 0..=self.active.len() {
             let Some(state) = self.streams.get(stream) else { return Next::Never };
             let Some(head) = state.queue.front() else { return Next::Never };
@@ -107,7 +112,8 @@ impl Driver {
         Next::Never
     }
 
-    /// Runs until the operation has run; `false` if a host function must return first.
+    /// Runs operations until `target` has run. Returns `false` if a host function must return
+    /// first.
     pub fn advance(&mut self, target: Point) -> bool {
         self.collect_host();
         while !self.log.done(target.op) {
@@ -128,7 +134,7 @@ impl Driver {
         true
     }
 
-    /// The host has waited for an operation: its clock moves to the end of it.
+    /// Moves the host's clock to the end of an operation for which the host has waited.
     pub fn waited(&mut self, target: Point) {
         let wait = self.log.end(target.op) - self.clock.host;
         if wait > 0.0 {
@@ -137,13 +143,14 @@ impl Driver {
         }
     }
 
-    /// Whether the host can know that an operation is complete.
+    /// Returns whether an operation is complete at the host's virtual time.
     pub fn complete(&self, target: Point) -> bool {
         self.log.done(target.op)
             && (self.settings.mode != Mode::Timed || self.log.end(target.op) <= self.clock.host)
     }
 
-    /// A query: asked often enough, it makes its operation run.
+    /// Answers a query whether an operation is complete. Many queries without success make the
+    /// operation run.
     pub fn query(&mut self, target: Point) -> bool {
         self.collect_host();
         if self.complete(target) {
@@ -170,14 +177,15 @@ impl Driver {
         }
     }
 
-    /// Runs everything that starts before a time.
+    /// Runs all operations that start before the virtual time `limit`.
     pub fn run_until(&mut self, limit: f64) {
         while let Some(stream) = self.earliest(limit) {
             self.run(stream);
         }
     }
 
-    /// The stream whose head starts first; among equals the one that waits longest.
+    /// Returns the stream whose first operation starts first; among equal times the stream that has
+    /// waited longest.
     fn earliest(&self, limit: f64) -> Option<usize> {
         let ready = self.active.iter().copied().filter(|stream| self.ready(*stream));
         let timed = ready.filter_map(|stream| {
@@ -190,7 +198,7 @@ impl Driver {
             .map(|best| best.3)
     }
 
-    /// Runs the head of a stream, or a part of it.
+    /// Runs the first operation of a stream, or a part of the operation.
     fn run(&mut self, stream: usize) {
         let mut op = self.streams[stream].queue.pop_front().expect("an operation to run");
         let context = self.streams[stream].context;
@@ -212,7 +220,7 @@ impl Driver {
         self.collect_host();
     }
 
-    /// Books an operation that has run.
+    /// Updates log, clock and counters after an operation has run.
     fn finish(&mut self, stream: usize, op: &Op) {
         let end = self.pass_time(stream, op);
         self.log.close(op.id, end);
@@ -224,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// Books the host functions that have returned.
+    /// Ends the operations whose host functions have returned.
     fn collect_host(&mut self) {
         let flying = self.active.iter().copied().find(|stream| self.streams[*stream].in_flight);
         if flying.is_none() {
@@ -254,8 +262,8 @@ mod tests {
         (driver, a, b)
     }
 
-    /// The API cannot make a cycle, since a wait captures a record of the past; the guard must see
-    /// one all the same.
+    /// The check must detect a cycle. The API cannot make a cycle, since a wait captures an earlier
+    /// record; so the test makes one by hand.
     #[test]
     fn a_cycle_of_waits_is_never_run() {
         let (mut driver, a, b) = driver(Mode::Late);

@@ -1,22 +1,22 @@
-//! What a reset chooses, and the environment variables that give the first choice.
+//! The settings of a reset, and the environment variables from which the first settings come.
 
 use std::env::var;
 
 /// How the scheduler chooses among the operations that the ordering rules allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Drawn from the seed; copies are torn.
+    /// The seed decides; copies are torn into pieces.
     Random = 0,
-    /// Nothing runs before something waits for it.
+    /// An operation runs only when the host waits and the wait depends on it.
     Late = 1,
-    /// Everything runs inside the call that enqueues it, if it can.
+    /// An operation runs inside the call that enqueues it, if the rules allow.
     Early = 2,
-    /// In the order of virtual time.
+    /// Operations run in the order of virtual time.
     Timed = 3,
 }
 
 impl Mode {
-    /// The mode with this number in the header.
+    /// Returns the mode with this number in `cuda_emu.h`.
     pub fn from_number(number: i32) -> Option<Self> {
         [Self::Random, Self::Late, Self::Early, Self::Timed]
             .into_iter()
@@ -34,7 +34,7 @@ impl Mode {
     }
 }
 
-/// The choices of a reset.
+/// The settings of a reset.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Seed of the scheduler.
@@ -45,13 +45,13 @@ pub struct Settings {
     pub devices: usize,
     /// Capacity of each device in bytes.
     pub memory: u64,
-    /// What `cuDriverGetVersion` says.
+    /// The version that `cuDriverGetVersion` gives.
     pub version: i32,
 }
 
 impl Settings {
-    /// The choices of the environment. A malformed variable is fatal: a test must not run with
-    /// another setup than it asked for.
+    /// Reads the settings from the environment. A malformed variable aborts the process: a test
+    /// must not run with other settings than it requested.
     pub fn from_env() -> Self {
         Self {
             seed: read("CUDA_EMU_SEED", 1, |text| text.parse().ok()),
@@ -63,7 +63,7 @@ impl Settings {
     }
 }
 
-/// The variable `name` through `parse`, or `default` when it is not set.
+/// Returns the environment variable `name` as `parse` reads it, or `default` if it is not set.
 pub fn read<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
     match var(name) {
         Err(_) => default,
@@ -72,7 +72,7 @@ pub fn read<T>(name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
     }
 }
 
-/// A number of bytes, with K, M or G for powers of 1024.
+/// Reads a number of bytes; K, M or G behind the number stand for powers of 1024.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),

@@ -1,4 +1,4 @@
-//! The `CUresult` codes that this driver returns, with the names and texts of the real one.
+//! The `CUresult` codes that this driver returns, with the names and texts of NVIDIA's driver.
 
 use std::ffi::CStr;
 
@@ -47,7 +47,7 @@ codes! {
     UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }
 
-/// The name and the text of a code.
+/// Returns the name and the text of a code.
 pub(crate) fn describe(code: Status) -> Option<(&'static CStr, &'static CStr)> {
     TABLE.iter().find(|entry| entry.0 == code).map(|entry| (entry.1, entry.2))
 }

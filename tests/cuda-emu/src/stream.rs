@@ -1,4 +1,4 @@
-//! Streams: queues of operations, and what each operation must wait for.
+//! Streams: queues of operations, each with the list of operations that it must wait for.
 
 use crate::context::thread_number;
 use crate::driver::Driver;
@@ -13,7 +13,7 @@ const NULL: usize = 0;
 const LEGACY: usize = 1;
 const PER_THREAD: usize = 2;
 
-/// An operation in the queue of a stream: by stream index and number.
+/// An operation, named by the index of its stream and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Index of the stream.
@@ -26,42 +26,43 @@ pub struct Point {
 pub struct Op {
     /// Number of the operation.
     pub id: u64,
-    /// What it does.
+    /// What the operation does.
     pub action: Action,
-    /// What must have run before it, besides its predecessors in the stream.
+    /// The operations of other streams that must have run before this operation.
     pub after: Vec<Point>,
-    /// The host's time when it was enqueued.
+    /// The host's virtual time in seconds when the operation was enqueued.
     pub enqueued: f64,
 }
 
 /// A stream.
 pub struct Stream {
-    /// Index of its context.
+    /// Index of the stream's context.
     pub context: usize,
-    /// Synchronises with the legacy default stream.
+    /// True if the stream synchronises with the legacy default stream.
     pub blocking: bool,
-    /// `cuStreamDestroy` was called; the queue is still to be worked off.
+    /// True after `cuStreamDestroy`, while queued operations still have to run.
     pub destroyed: bool,
-    /// A default stream: not counted, not destroyed by name.
+    /// True for a default stream, which is not counted and which `cuStreamDestroy` refuses.
     pub default: bool,
-    /// What is left to do.
+    /// The operations that have not run.
     pub queue: VecDeque<Op>,
-    /// The last operation ever enqueued.
+    /// The number of the last operation that was enqueued.
     pub tail: u64,
-    /// The host function at the head of the queue runs.
+    /// True while the host function at the head of the queue runs.
     pub in_flight: bool,
-    /// How often the random scheduler chooses it, in relation to the others.
+    /// The weight of the stream when the random scheduler draws a stream.
     pub weight: usize,
-    /// Virtual time at which its last operation ended.
+    /// Virtual time in seconds at which the stream's last operation ended.
     pub end: f64,
-    /// Virtual time that it spent waiting for other streams.
+    /// Virtual seconds that the stream has waited for other streams.
     pub stall: f64,
 }
 
 impl Driver {
-    /// Makes a stream in a context and gives its index.
+    /// Makes a stream in a context and returns its index.
     pub fn new_stream(&mut self, context: usize, blocking: bool, default: bool) -> usize {
-        // Some streams starve until something waits for them, some race ahead.
+        // With weight 0 a stream runs only when something waits for it; with weight 4 it runs ahead
+        // of others.
         let weight = [0, 1, 1, 4][self.rng.below(4)];
         let (queue, tail, end) = (VecDeque::new(), 0, 0.0);
         let stream = Stream {
@@ -93,7 +94,7 @@ impl Driver {
         Ok(self.streams.handle(index))
     }
 
-    /// `cuStreamDestroy`: what is queued still runs.
+    /// `cuStreamDestroy`: queued operations still run.
     pub fn stream_destroy(&mut self, handle: usize) -> Result {
         let index = self.stream(handle)?;
         if self.streams[index].default {
@@ -105,7 +106,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Forgets a destroyed stream once its queue is empty.
+    /// Removes a destroyed stream once its queue is empty.
     pub fn bury(&mut self, index: usize) {
         let stream = &self.streams[index];
         if stream.destroyed && stream.queue.is_empty() {
@@ -115,8 +116,8 @@ impl Driver {
         }
     }
 
-    /// The stream that a handle names for this thread, with its context and the current one in
-    /// order.
+    /// Returns the index of the stream that a handle names for the calling thread, if no error
+    /// sticks to the stream's context or to the current context.
     pub fn stream(&mut self, handle: usize) -> Result<usize> {
         let current = self.current()?;
         let index = match handle {
@@ -153,8 +154,8 @@ impl Driver {
         index
     }
 
-    /// Puts an operation at the end of a stream, behind `after` too and behind what the rules of
-    /// the default stream demand.
+    /// Puts an operation at the end of a stream and returns its number. The operation runs after
+    /// the operations in `after` and after those that the rules of the default stream require.
     pub fn enqueue(&mut self, stream: usize, action: Action, mut after: Vec<Point>) -> u64 {
         let context = &self.contexts[self.streams[stream].context];
         if context.legacy == Some(stream) {
@@ -180,12 +181,12 @@ impl Driver {
         id
     }
 
-    /// The last operation enqueued in a stream.
+    /// Returns the last operation enqueued in a stream.
     pub fn last(&self, stream: usize) -> Point {
         Point { stream, op: self.streams[stream].tail }
     }
 
-    /// Whether an operation has run and, in virtual time, has ended before now.
+    /// Returns whether an operation has run and its end is not after the host's virtual time.
     pub fn reached(&self, point: Point) -> bool {
         self.log.done(point.op) && self.log.end(point.op) <= self.clock.host
     }
@@ -198,7 +199,8 @@ impl Driver {
         self.healthy(context)
     }
 
-    /// `cuStreamWaitEvent`: captures the record that the event has now.
+    /// `cuStreamWaitEvent`: later operations wait for the event's last record at the time of this
+    /// call.
     pub fn stream_wait(&mut self, handle: usize, event: usize, flags: u32) -> Result {
         let stream = self.stream(handle)?;
         let event = self.event(event)?;
@@ -230,7 +232,7 @@ impl Driver {
         self.contexts.get(context).map(|_| self.contexts.handle(context)).ok_or(INVALID_CONTEXT)
     }
 
-    /// Queues a copy.
+    /// Enqueues a copy and returns its operation.
     pub fn enqueue_copy(&mut self, stream: usize, copy: Copy) -> Point {
         let op = self.enqueue(stream, Action::Copy(copy), Vec::new());
         Point { stream, op }

@@ -1,4 +1,4 @@
-//! The stack of current contexts, two devices, and the first calls of a program.
+//! Tests the stack of current contexts, two devices, and the first calls of a program.
 
 mod common;
 
@@ -71,7 +71,7 @@ fn streams_and_events_belong_to_their_context() {
     assert_eq!(cuEventRecord(e0, 0), INVALID_HANDLE);
     ok(cuEventRecord(e0, s0));
     ok(cuStreamWaitEvent(s1, e0, 0));
-    // A copy may go through a stream of another device.
+    // A copy to device 1 may be enqueued in a stream of device 0.
     ok(cuMemcpyHtoDAsync_v2(d1, host, 8, s0));
     ok(cuStreamSynchronize(s0));
     let mut context = 0;

@@ -1,4 +1,4 @@
-//! Errors on request, host functions and deadlocks.
+//! Tests requested errors, host functions and deadlocks.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn the_kth_call_fails() {
     ok(cuMemFree_v2(b));
     ok(cuMemFreeHost(host));
     assert_eq!(
-        // SAFETY: a C string, and a null pointer.
+        // SAFETY: the first name is a C string, the second a null pointer.
         unsafe { [emu_fail(c"cuNonsense".as_ptr(), 1, 1), emu_fail(std::ptr::null(), 1, 1)] },
         [INVALID_VALUE; 2]
     );
@@ -97,7 +97,7 @@ fn a_host_function_that_waits_stops_only_its_stream() {
     ok(cuStreamDestroy_v2(b));
 }
 
-/// Run again by itself in a process of its own, where it must abort.
+/// Runs itself again in a process of its own, which must abort.
 #[test]
 fn a_deadlock_ends_the_process() {
     const CHILD: &str = "CUDA_EMU_TEST_CHILD";

@@ -1,4 +1,4 @@
-//! The header is plain C and C++, and its struct is the one of the library.
+//! Tests that `cuda_emu.h` is valid C and C++, and that its structs have the library's layouts.
 
 use cuda_emu::{Entry, Totals};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Kernels: what they compute, when they run, and what is wrong with them.
+//! Tests the results of kernels, their order, and the detection of their errors.
 
 mod common;
 
@@ -10,13 +10,13 @@ use std::sync::{Mutex, PoisonError};
 
 const SOURCE: &str = include_str!("kernels.cu");
 
-/// Compiles, once per source; the status, the image and the log.
+/// Compiles a source, or returns the earlier result for the same source: status, image and log.
 fn compile(source: &str, options: &[&str], expressions: &[&str]) -> (i32, CString, String) {
     let c = |text: &str| CString::new(text).unwrap();
     let (source, mut program) = (c(source), 0);
     let options: Vec<CString> = options.iter().map(|option| c(option)).collect();
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-    // SAFETY: C strings, and buffers of the sizes that were asked for.
+    // SAFETY: all texts are C strings, and the buffers have the sizes that NVRTC gave.
     unsafe {
         let null = std::ptr::null();
         assert_eq!(
@@ -67,7 +67,7 @@ fn function(module: Handle, name: &str) -> Handle {
     function
 }
 
-/// A kernel of `SOURCE`, in the current context.
+/// Returns a kernel of `SOURCE`, loaded into the current context.
 fn kernel(name: &str) -> Handle {
     static IMAGES: Mutex<Option<HashMap<(), CString>>> = Mutex::new(None);
     let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,16 +111,17 @@ fn p<T>(argument: &T) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
-/// Device memory with values in it, as the host may see it.
+/// Allocates device memory and writes `values` into it; in this driver the host may write device
+/// memory.
 fn device<T: Copy>(values: &[T]) -> Address {
     let address = device_memory(size_of_val(values));
-    // SAFETY: fresh memory of this size, aligned for all numbers.
+    // SAFETY: `address` is new memory of this size, aligned for all numbers.
     unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), address as *mut T, values.len()) };
     address
 }
 
 fn values<T: Copy>(address: Address, len: usize) -> Vec<T> {
-    // SAFETY: the tests ask for what they have put there, or a kernel has.
+    // SAFETY: the tests read values that they or a kernel have written at `address`.
     unsafe { std::slice::from_raw_parts(address as *const T, len) }.to_vec()
 }
 
@@ -206,7 +207,8 @@ fn blocks_know_their_index_and_arguments_are_copied() {
     assert_eq!((values::<u32>(out, 96), v[0]), (expected, 100.0));
 }
 
-/// A kernel in one stream, and a copy of its result in another: whether the copy saw the result.
+/// Runs a kernel in one stream and copies its result in another stream, which waits for the kernel
+/// if `wait` is true. Returns whether the copy saw the result.
 fn kernel_then_copy(wait: bool) -> bool {
     let (a, b) = (stream(NON_BLOCKING), stream(NON_BLOCKING));
     let (x, c, host) = (device(&[1_f32; 64]), device(&[0_f32; 64]), pinned(256));
@@ -308,7 +310,7 @@ fn a_module_may_go_while_its_kernel_is_queued() {
     let (module, out) = (load(&image), device(&[0_u32]));
     let one = function(module, "one");
     ok(launch(one, [1; 3], 1, 0, 0, &[p(&out)]));
-    // As with the real compiler, only `extern "C"` keeps a name.
+    // As with NVIDIA's compiler, only a kernel with `extern "C"` keeps its name.
     assert_eq!(cuModuleGetFunction(Out::from(&mut 0), module, c"two".as_ptr()), NOT_FOUND);
     ok(cuModuleUnload(module));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Capacity, poison, pageable memory, pointers and what is alive.
+//! Tests capacity, poison, pageable memory, pointer attributes, and the counts of live objects.
 
 mod common;
 
@@ -88,7 +88,7 @@ fn a_copy_from_freed_pinned_memory_is_an_error_that_sticks() {
         [ILLEGAL_ADDRESS; 4]
     );
     assert_eq!((totals().streams, totals().allocations), (1, 1));
-    // The end of the context frees everything, and the next one is healthy.
+    // The end of the context frees all its objects, and no error sticks to the next context.
     ok(cuDevicePrimaryCtxRelease_v2(0));
     assert_eq!((totals().streams, totals().allocations, totals().abandoned), (0, 0, 2));
     assert_eq!(retain(0), session.context);
@@ -117,7 +117,7 @@ fn registered_memory_is_page_locked_memory() {
 
 fn attribute<T: Copy>(address: Address, attribute: u32, initial: T) -> Result<T> {
     let mut value = initial;
-    // SAFETY: the tests ask for attributes of the size of `T`.
+    // SAFETY: the tests request attributes whose size is that of `T`.
     match unsafe { cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, address) } {
         SUCCESS => Ok(value),
         code => Err(code),
@@ -143,7 +143,7 @@ fn pointers_have_attributes() {
 
     let (mut kind, mut ordinal) = (9_u32, 9_i32);
     let places = [(&raw mut kind).cast::<c_void>(), (&raw mut ordinal).cast::<c_void>()];
-    // SAFETY: two attributes of 4 bytes and two places for them.
+    // SAFETY: both arrays have two elements, and both attributes have 4 bytes.
     ok(unsafe {
         cuPointerGetAttributes(2, [2, 9].as_ptr(), places.as_ptr(), ordinary.as_ptr() as usize)
     });

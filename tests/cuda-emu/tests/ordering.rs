@@ -1,5 +1,5 @@
-//! What may run before what: every order that the rules allow is found by some seed, and no other
-//! by any.
+//! Tests the order of operations: some seed finds each order that the rules allow, and no seed
+//! finds an order that the rules forbid.
 
 mod common;
 
@@ -7,7 +7,7 @@ use common::*;
 
 const N: usize = 64;
 
-/// Memory on the device and page-locked memory on both ends of it.
+/// Device memory, and page-locked memory for the bytes copied to it and back.
 struct Buffers {
     input: Address,
     device: Address,
@@ -30,8 +30,8 @@ impl Drop for Buffers {
     }
 }
 
-/// Copies to the device in one stream and back in another, with what `between` puts between; the
-/// bytes that come back.
+/// Copies to the device in one stream, calls `between` with both streams, and copies back in the
+/// other stream. Returns the bytes that come back.
 fn round_trip(flags: u32, between: impl Fn(Handle, Handle)) -> Vec<u8> {
     let (a, b, buffers) = (stream(flags), stream(flags), Buffers::new());
     ok(cuMemcpyHtoDAsync_v2(buffers.device, buffers.input, N, a));
@@ -50,7 +50,7 @@ fn with_wait(a: Handle, b: Handle) {
     ok(cuEventDestroy_v2(e));
 }
 
-/// How many results are as they should be, all poison, or torn.
+/// Returns how many results are right, how many are all poison, and how many are torn.
 fn sort(results: &[Vec<u8>]) -> (usize, usize, usize) {
     let whole =
         |value: u8| results.iter().filter(|bytes| bytes.iter().all(|byte| *byte == value)).count();
@@ -110,8 +110,8 @@ fn early_runs_at_once() {
 
 #[test]
 fn a_wait_captures_the_record_of_its_time() {
-    // The event is recorded again, behind work of the waiting stream itself: if the wait moved with
-    // it, this would be a deadlock.
+    // After the wait the event is recorded again, behind the waiting stream's own work. If the wait
+    // were for this new record, it would be a deadlock.
     let between = |a: Handle, b: Handle| {
         let e = event(2);
         ok(cuEventRecord(e, a));
@@ -155,7 +155,7 @@ fn the_host_must_wait_before_it_reuses_a_staging_buffer() {
 fn the_default_stream_orders_blocking_streams_only() {
     let through = |default: Handle| {
         move |_: Handle, _: Handle| {
-            // An empty operation in the default stream stands between the two.
+            // An operation in the default stream, enqueued between the two copies, orders them.
             let e = event(2);
             ok(cuEventRecord(e, default));
             ok(cuEventDestroy_v2(e));
@@ -226,7 +226,8 @@ fn the_history_says_what_waits_for_what() {
     ok(cuStreamWaitEvent(b, mark, 0));
     ok(cuMemcpyDtoHAsync_v2(buffers.output, buffers.device, N, b));
     ok(cuStreamSynchronize(b));
-    // SAFETY: null asks for the number alone; then there is room for so many.
+    // SAFETY: the first call passes null and gets the number of entries; the second has room for
+    // this number.
     let entries = unsafe {
         let mut entries = vec![Entry::default(); emu_history(std::ptr::null_mut(), 0) as usize];
         emu_history(entries.as_mut_ptr(), entries.len() as u64);

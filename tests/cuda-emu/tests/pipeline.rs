@@ -1,5 +1,5 @@
-//! A double-buffered pipeline as a checkpointing library runs it: right under every seed, and wrong
-//! under some seed as soon as it loses any one of its waits.
+//! Tests a double-buffered pipeline like that of a checkpointing library: its results are right
+//! under every seed, and wrong under some seeds if one of its necessary waits is lost.
 
 mod common;
 
@@ -13,9 +13,9 @@ const SLOTS: usize = 2;
 struct Slot {
     device: Address,
     staging: Address,
-    /// The state is in the device buffer.
+    /// Event: the state is in the device buffer.
     filled: Handle,
-    /// The state has left the device buffer for the staging buffer.
+    /// Event: the state has been copied from the device buffer to the staging buffer.
     stored: Handle,
 }
 
@@ -34,8 +34,8 @@ impl Drop for Slot {
     }
 }
 
-/// Computes states 1, 2, ... in one stream, saves each through a slot and another stream; whether
-/// every state arrived whole.
+/// Computes states 1, 2, ... in one stream, and saves each state through a slot in another stream.
+/// Returns whether every state arrived whole.
 fn run() -> bool {
     let (compute, copy, state) = (stream(NON_BLOCKING), stream(NON_BLOCKING), device_memory(N));
     let slots: [Slot; SLOTS] = std::array::from_fn(|_| Slot::new());
@@ -73,7 +73,8 @@ fn the_pipeline_is_right_under_every_seed() {
     }
 }
 
-/// Seeds out of 200 that notice the loss of the `k`-th operation of this kind.
+/// Returns under how many of 200 seeds the loss of the `k`-th call of this kind gives wrong
+/// results.
 fn noticed(kind: &str, k: u64) -> usize {
     let results = seeds(200, Mode::Random, || {
         lose(kind, k);
@@ -84,8 +85,8 @@ fn noticed(kind: &str, k: u64) -> usize {
 
 #[test]
 fn every_lost_wait_of_the_copy_stream_is_noticed() {
-    // Waits alternate: the compute stream's, which the host's wait makes redundant, and the copy
-    // stream's.
+    // Odd waits are the compute stream's, which are redundant because the host waits, too. Even
+    // waits are the copy stream's.
     for step in 1..=u64::from(STEPS) {
         assert_eq!(noticed("wait", 2 * step - 1), 0);
         let seeds = noticed("wait", 2 * step);

@@ -1,4 +1,4 @@
-//! Virtual time.
+//! Tests virtual time.
 
 mod common;
 
@@ -10,7 +10,8 @@ fn close(a: f64, b: f64) {
     assert!((a - b).abs() < 1e-9, "{a} {b}");
 }
 
-/// Two streams and memory; 1000 B/s to the device and from it, 10000 B/s on it.
+/// Two streams and memory, with bandwidths of 1000 B/s to and from the device and 10000 B/s within
+/// the device.
 struct Machine {
     _session: Session,
     a: Handle,
@@ -124,7 +125,7 @@ fn events_tell_virtual_time() {
 
 #[test]
 fn first_come_first_served() {
-    // The copy of b is ready first, though it was asked for last.
+    // The copy in stream b is ready first, though it was enqueued last.
     let m = Machine::new(Mode::Timed);
     ok(emu_work(m.a, 0.5));
     m.upload(m.a);

@@ -1,5 +1,5 @@
-//! One driver per process, so one test at a time; and the driver's calls as functions that panic
-//! instead of returning a status.
+//! Helpers of the tests. A process has one driver, so one test runs at a time. The driver's calls
+//! are wrapped in functions that panic on an error.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its share")]
 
@@ -12,11 +12,11 @@ pub use cuda_emu::{status::*, Entry, Kind, Mode, Totals};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What poisoned memory holds.
+/// The value of each byte of new and of freed memory.
 pub const POISON: u8 = 0xA5;
-/// Capacity of a device.
+/// Capacity of a device in bytes.
 pub const CAPACITY: u64 = 1 << 20;
-/// Streams that do not synchronise with the default one.
+/// The flag of streams that do not synchronise with the default stream.
 pub const NON_BLOCKING: u32 = 1;
 
 /// Exclusive use of the driver, with the primary context of device 0 current.
@@ -40,7 +40,7 @@ impl Drop for Session {
     }
 }
 
-/// Exclusive use of the driver, reset.
+/// Resets the driver and returns a guard for its exclusive use.
 pub fn exclusive(seed: u64, mode: Mode, devices: i32) -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ pub fn exclusive(seed: u64, mode: Mode, devices: i32) -> MutexGuard<'static, ()>
     lock
 }
 
-/// A call that must succeed.
+/// Panics unless a call has succeeded.
 #[track_caller]
 pub fn ok(status: Status) {
     assert_eq!(status, SUCCESS);
@@ -110,19 +110,19 @@ pub fn calls(name: &str) -> u64 {
     unsafe { emu_calls(name.as_ptr()) }
 }
 
-/// The bytes at an address, as the host sees them now.
+/// Returns the bytes at an address as the host reads them now.
 pub fn bytes(address: Address, len: usize) -> Vec<u8> {
     // SAFETY: the tests give addresses inside live memory of the driver.
     unsafe { std::slice::from_raw_parts(address as *const u8, len) }.to_vec()
 }
 
-/// Writes bytes, as the host does.
+/// Writes `len` bytes from the host.
 pub fn fill(address: Address, value: u8, len: usize) {
     // SAFETY: the tests give addresses inside live memory of the driver.
     unsafe { std::ptr::write_bytes(address as *mut u8, value, len) };
 }
 
-/// Runs `body` for seeds 0, 1, ... in a session of its own, and gives its results.
+/// Runs `body` once for each of the seeds 0, 1, ..., after a reset, and returns the results.
 pub fn seeds<T>(count: u64, mode: Mode, mut body: impl FnMut() -> T) -> Vec<T> {
     (0..count)
         .map(|seed| {
