@@ -36,13 +36,14 @@ int main()
   for (int at = 0; at < CELLS; at++) host[at] = host[at] != 0;
   CUDA(cudaMemcpy(lambda, host, CELLS * sizeof(float), cudaMemcpyHostToDevice));
 
-  gpuzip_field_t state = {u, N, N, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}}; /* device memory: the session will be on that GPU */
+  /* The session will be on the GPU whose memory holds the field. */
+  gpuzip_field_t state = {u, N, N, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}};
   TRY(gpuzip_config_init(&config));
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
   config.checkpointing_snaps = 20;
-  config.cache_capacity = 4; /* snapshots that stay on the GPU; the others go to host memory and come back in time */
+  config.cache_capacity = 4; /* snapshots in the GPU's memory; the others are in host memory */
   TRY(gpuzip_init(&config, 1000, &state, 1, &gpuzip));
-  do { /* nothing here waits for the GPU: kernels, saves and retrieves are queued in the order of the stream */
+  do { /* enqueues kernels, saves and retrieves on the stream, and waits for none of them */
     TRY(gpuzip_get_action(gpuzip, &action));
     state.data = u;
     switch (action.type) {

@@ -64,8 +64,8 @@ static void recursion(double r, double d0, double dt, double freq, real *a, real
     *a = (real)(d / (d + alpha) * (exp(-(d + alpha) * dt) - 1.0));
 }
 
-/* `half` is 1/2 for the slab between points, whose high layer begins half a cell from the last
- * cell of the model; 0 for the slab on points. */
+/* Allocates a slab and computes its coefficients. `half` is 1/2 for the slab between points, whose
+ * high layer begins half a cell from the last cell of the model, and 0 for the slab on points. */
 static int slab_init(slab_t *s, const grid_t *g, int axis, double half, double dt, double freq, double vmax)
 {
     const double width = (double)g->border, d0 = -1.5 * vmax * log(REFLECTION) / (width * g->dx);

@@ -45,7 +45,8 @@ void kept_save(kept_t *k, const cpml_t *m, size_t ts, const state_t *x)
     state_copy(m, &k->states[ts], x);
 }
 
-/* Relative error of a field, or with `past` of field - past: a codec codes this difference in
+/* Returns the relative error of a field; if `got_past` and `exact_past` hold the previous time
+ * level, the relative error of the difference field - previous time level, which a codec codes in
  * place of the previous time level. */
 static double error(const real *got, const real *got_past, const real *exact, const real *exact_past, size_t count)
 {

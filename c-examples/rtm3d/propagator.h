@@ -12,7 +12,7 @@
 typedef struct medium_t {
     grid_t grid;
     real *scale;                   /* K of propagator.c: one value per point */
-    real *damp1, *damp2, *damp3;   /* w = damp1[i1] damp2[i2] damp3[i3]; exactly 1 outside the sponge */
+    real *damp1, *damp2, *damp3;   /* w = damp1[i1] damp2[i2] damp3[i3]; 1 outside the sponge */
 } medium_t;
 
 /* A state: two time levels, which are all that a step needs and all that a snapshot holds. */

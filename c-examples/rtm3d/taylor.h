@@ -28,8 +28,9 @@ typedef struct taylor_t {
     double misfit[TAYLOR_SIZES];           /* J(m + h p), summed over shots */
     double energy;                         /* 1/2 sum d^2 of the observed data */
     double slope;                          /* <g, p> */
-    double first[TAYLOR_SIZES], second[TAYLOR_SIZES];             /* the remainders without and with the slope */
-    /* log2 of quotients of neighbours; NaN: not judged */
+    /* The remainders without and with the slope. */
+    double first[TAYLOR_SIZES], second[TAYLOR_SIZES];
+    /* The rates: log2 of the quotients of neighbouring remainders; NaN: not judged. */
     double first_rate[TAYLOR_RATES], second_rate[TAYLOR_RATES];
     int judged;                            /* number of judged rates of the second remainder */
 } taylor_t;

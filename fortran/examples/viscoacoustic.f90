@@ -182,7 +182,8 @@ program viscoacoustic
   type(gpuzip_t) :: session
   type(gpuzip_stats_t) :: stats
   real(dp), allocatable :: e(:, :, :), q(:, :, :), dk(:, :, :), wavelet(:)
-  real(dp), allocatable :: observed(:, :, :), synthetic(:, :, :), linear(:, :, :)  ! (n2, n3, steps-1)
+  ! Data, (n2, n3, steps-1).
+  real(dp), allocatable :: observed(:, :, :), synthetic(:, :, :), linear(:, :, :)
   real(dp), allocatable :: gradient(:, :, :), expected(:, :, :)
   real(dp) :: dt, freq, forward, adjoint, mismatch
   integer :: ts
@@ -345,7 +346,7 @@ contains
     deallocate (kept)
   end subroutine
 
-  ! The first-order change of the data for a change dk of the known medium.
+  ! Computes `linear`, the first-order change of the data for a change dk of the known medium.
   subroutine linearised_modelling
     integer :: ts
     call rest(x, [n1, n2, n3])

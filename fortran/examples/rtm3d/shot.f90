@@ -24,7 +24,8 @@ module shot
   type shot_t
     integer :: source(3)
     type(wavefield_t) :: u, lambda
-    real(sp), allocatable :: observed(:, :, :), synthetic(:, :, :)  ! (n2, n3, steps-1): data of the true and the smooth model
+    ! Data of the true and of the smooth model, (n2, n3, steps-1).
+    real(sp), allocatable :: observed(:, :, :), synthetic(:, :, :)
   end type
 
 contains

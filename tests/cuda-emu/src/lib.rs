@@ -6,9 +6,9 @@
 //! too early, gives wrong results under some seeds, and always under the same seeds. The README
 //! says how to use the driver.
 //!
-//! The floors, each importing only from those after it: [`api`] (the C functions); [`driver`] (one
-//! lock, one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch`
-//! and `nvrtc` (kernels); `clock`, `faults`, `counters`, `history`, `settings`.
+//! The modules, from the C functions downwards: [`api`] (the C functions); [`driver`] (one lock,
+//! one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch` and
+//! `nvrtc` (kernels); `clock`, `faults`, `counters`, `history`, `settings`.
 
 pub mod api;
 mod call;
