@@ -47,7 +47,8 @@ static void release(float *u) {
 #endif
 }
 
-static float courant2(size_t i) { return i % N1 < N1 / 2 ? 0.12f : 0.3f; }  // (v dt / h)^2: two layers
+// Returns (v dt / h)^2 at the cell i, for a model of two layers.
+static float courant2(size_t i) { return i % N1 < N1 / 2 ? 0.12f : 0.3f; }
 
 // next = 2 curr - prev + (v dt / h)^2 laplacian(curr), damped at the edges, where next is written
 // to prev's memory.

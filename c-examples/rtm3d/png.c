@@ -55,7 +55,8 @@ static unsigned char *filter(const unsigned char *pixels, size_t width, size_t h
 static int write_all(FILE *file, const unsigned char *stream, size_t length, size_t width, size_t height)
 {
     static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    static const unsigned char grey8[5] = {8, 0, 0, 0, 0};  /* depth, grey, deflate, filter, plain */
+    /* Bit depth 8, colour type grey, compression deflate, filter method 0, not interlaced. */
+    static const unsigned char grey8[5] = {8, 0, 0, 0, 0};
     unsigned char header[13];
 
     memcpy(put32(put32(header, (uint32_t)width), (uint32_t)height), grey8, sizeof grey8);
