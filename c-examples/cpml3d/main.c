@@ -33,9 +33,9 @@ typedef struct run_t {
     survey_t survey;
     inversion_t inv;
     checkpoint_t checkpoint;
-    kept_t kept;        /* with --verify */
-    real *sum;          /* as inv.gradient, with every state kept */
-    double *gradient;   /* on the cells of the model */
+    kept_t kept;        /* for --verify */
+    real *sum;          /* for --verify: inv.gradient with every state kept */
+    double *gradient;   /* the gradient on the cells of the model */
     outputs_t files;
     double misfit, checkpointed, store_everything;  /* misfit; then two times in seconds */
     int identical;
@@ -75,8 +75,8 @@ static void swap_sums(run_t *run)
     run->inv.gradient = other;
 }
 
-/* Computes every shot; with --verify each shot twice, the first time with all states kept, with
- * which the second run compares its snapshots. */
+/* Computes every shot. With --verify each shot is computed twice: the first run keeps all states,
+ * and the second run compares its snapshots with these states. */
 static int invert(run_t *run, const job_t *job)
 {
     gpuzip_field_t fields[MAX_FIELDS];
@@ -189,7 +189,7 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("look at           %s\n                  %s\n", run->files.gradient_png, run->files.model_png);
 }
 
-/* Whether standard output took everything that was printed. */
+/* Returns whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -118,7 +118,7 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
         case GPUZIP_ACTION_RESTORE:
             if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, NULL)))
                 return -1;
-            wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may have other values there */
+            wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may not have zeros there */
             break;
         case GPUZIP_ACTION_BACKWARD:
             shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
@@ -133,7 +133,7 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
 
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image)
 {
-    gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* of this shot */
+    gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* the statistics of this shot */
 
     if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, shot, image) != 0 ||
         checkpoint_failed(gpuzip_stats(c->session, &stats)))

@@ -9,11 +9,11 @@
 
 typedef struct checkpoint_t {
     gpuzip_t *session;
-    int32_t policy;            /* of the cache: 0 clairvoyant, 1 lru */
+    int32_t policy;            /* policy of the device cache: 0 clairvoyant, 1 lru */
     /* Whether consecutive raw snapshots share a time level, stored once. */
     int32_t shared_levels;
     int32_t zfp_bit_rate, error_bound_mode;
-    double error_bound;        /* of the codec, plan.compressor */
+    double error_bound;        /* error bound of the codec, plan.compressor */
     gpuzip_summary_t plan;     /* the library's decisions, equal for all shots */
     gpuzip_stats_t total;      /* counts and seconds summed over shots; largest peaks */
 } checkpoint_t;
@@ -36,7 +36,7 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg
  * on stderr. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);
-/* Whether snapshots are lossy: the image then differs from that of a run that keeps every
+/* Returns whether snapshots are lossy: the image then differs from that of a run that keeps every
  * state. */
 int checkpoint_is_lossy(const checkpoint_t *c);
 /* Describes the codec and its bound in words. */
@@ -47,7 +47,7 @@ void checkpoint_codec(const checkpoint_t *c, char *text, size_t size);
 void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[2]);
 /* Keeps the settings of a configuration that checkpoint_codec and reports need. */
 void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg);
-/* Whether a call failed; prints the reason of a failure, or a warning, on stderr. */
+/* Returns whether a call failed; prints the reason of a failure, or a warning, on stderr. */
 int checkpoint_failed(gpuzip_status_t status);
 
 #endif

@@ -54,8 +54,8 @@ real *field_alloc(const grid_t *g)
     madvise(memory, bytes, MADV_HUGEPAGE);  /* a hint: its failure changes nothing */
 #endif
     field = memory;
-    /* Each thread first touches the lines that it will compute, so that they lie in memory near
-     * it. */
+    /* Each thread first touches the lines that it will compute, so that these lines lie in memory
+     * near the thread. */
 #pragma omp parallel for schedule(static)
     for (size_t line = 0; line < g->e2 * g->e3; line++)
         memset(field + line * g->e1, 0, g->e1 * sizeof *field);

@@ -7,9 +7,9 @@
 #include "setting.h"
 
 typedef struct job_t {
-    const char *name;    /* of the model */
-    const char *config;  /* of gpuzip, or NULL */
-    const char *out;     /* folder */
+    const char *name;    /* name of the model */
+    const char *config;  /* path of gpuzip's configuration file, or NULL */
+    const char *out;     /* folder for the files of the run */
     grid_t grid;
     float *model;        /* the true model, in which data are observed */
     float *smooth;       /* the smooth model, in which waves are migrated */

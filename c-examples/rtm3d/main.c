@@ -33,12 +33,12 @@ typedef struct run_t {
     checkpoint_t checkpoint;
     reference_t reference;
     int observed;      /* whether the shot has data */
-    image_t one;       /* of one shot */
-    image_t image;     /* with checkpointing */
-    image_t expected;  /* with every state kept */
-    taylor_t taylor;   /* with --taylor */
-    tuned_t tuned;     /* with --tune */
-    double *gradient;  /* with --gradient: on the cells of the model */
+    image_t one;       /* image of one shot */
+    image_t image;     /* image of all shots, with checkpointing */
+    image_t expected;  /* image of all shots, with every state kept; for --verify */
+    taylor_t taylor;   /* for --taylor */
+    tuned_t tuned;     /* for --tune */
+    double *gradient;  /* for --gradient: the gradient on the cells of the model */
 } run_t;
 
 static int open_gradient(run_t *run, const job_t *job)
@@ -143,7 +143,7 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
     return 0;
 }
 
-/* Whether standard output took everything that was printed. */
+/* Returns whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

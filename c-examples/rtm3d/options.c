@@ -14,7 +14,7 @@ enum kind { FLAG, TEXT, COUNT, NUMBER };
 static const struct option {
     const char *name;
     enum kind kind;
-    size_t offset;    /* of the member in options_t */
+    size_t offset;    /* position of the member in options_t, in bytes */
     double min, max;  /* smallest and largest value */
     const char *help;
 } OPTIONS[] = {

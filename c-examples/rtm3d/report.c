@@ -49,8 +49,8 @@ static void text_plan(const job_t *job, const checkpoint_t *c)
     }
 }
 
-/* Whether consecutive raw states are in memory together, each with its own copy of the time
- * level that they share. */
+/* Returns whether consecutive raw states are in memory together, each with its own copy of the
+ * time level that they have in common. */
 static int would_share(const job_t *job, const checkpoint_t *c)
 {
     const int32_t a = c->plan.algorithm;

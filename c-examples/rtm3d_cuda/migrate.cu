@@ -31,7 +31,7 @@ static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
         case GPUZIP_ACTION_RESTORE:
             if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, shot->stream)))
                 return -1;
-            /* A lossy snapshot may have other values there. */
+            /* A lossy snapshot may not have zeros in the halo. */
             gpu_clear_halo(g, &shot->u, shot->stream);
             break;
         case GPUZIP_ACTION_BACKWARD:

@@ -16,12 +16,12 @@ typedef struct run_t {
     survey_t survey;
     gpu_shot_t shot;
     checkpoint_t checkpoint;
-    tuned_t tuned;  // with --tune
+    tuned_t tuned;  // for --tune
     gpu_reference_t reference;
     int observed;                 /* whether the shot has data; for a sweep */
-    image_t sums;                 /* of one shot, on the device */
-    image_t one;                  /* `sums` on the host */
-    image_t image, expected;      /* of all shots: with checkpointing, with every state kept */
+    image_t sums;                 /* image of one shot, in device memory */
+    image_t one;                  /* the copy of `sums` in host memory */
+    image_t image, expected;      /* images of all shots: checkpointing, every state kept */
 } run_t;
 
 /* Prepares everything except the session. */
@@ -170,7 +170,7 @@ static int same(const image_t *a, const image_t *b)
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
-/* Whether standard output took everything that was printed. */
+/* Returns whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (job.dumps > 0)
-        /* Computed by the CPU, with equal bits. */
+        /* The CPU computes these results, with the bits that the GPU would give. */
         status = snapshots_dump(&job) == 0 ? printed() : FAILED;
     else if (job.settings > 0)
         status = run_sweep(&job);

@@ -33,7 +33,7 @@ enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
 typedef struct tally_t {
     gpuzip_stats_t stats;
     double modelling, migration, store_everything;
-    int different;  /* whether an image of this rank differed from that with every state kept */
+    int different;  /* 1: an image of this rank differed from the image with every state kept */
 } tally_t;
 
 /* The data of a rank. */
@@ -41,20 +41,20 @@ typedef struct run_t {
     int rank, ranks, decompose;
     const job_t *job;
     node_t node;
-    slab_t slab;                 /* with --decompose */
-    medium_t truth, smooth;      /* of the slab, or of the whole grid */
+    slab_t slab;                 /* for --decompose */
+    medium_t truth, smooth;      /* media of the slab, or of the whole grid */
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
-    tuned_t tuned;               /* with --tune: the profile of rank 0, on all ranks */
+    tuned_t tuned;               /* for --tune: the profile of rank 0, on all ranks */
     reference_t reference;
-    image_t one, expected;       /* of one shot: with checkpointing, with every state kept */
-    image_t part;                /* of all shots, on the slab */
-    image_t image;               /* of all shots, on the whole grid; rank 0 only */
+    image_t one, expected;       /* images of one shot: checkpointing, every state kept */
+    image_t part;                /* image of all shots on the slab */
+    image_t image;               /* image of all shots on the whole grid; rank 0 only */
     tally_t tally;
 } run_t;
 
-/* The worst exit code of all ranks, on every rank. */
+/* Returns the worst exit code of all ranks, on every rank. */
 static int agree(int code)
 {
     int worst;
@@ -184,8 +184,8 @@ static int same(const image_t *a, const image_t *b)
            memcmp(a->illumination, b->illumination, a->cells * sizeof(real)) == 0;
 }
 
-/* A shot_worker_t: migrates a shot and compares its image on this rank. Equal images of all
- * shots have equal stacks. */
+/* A shot_worker_t: migrates a shot and compares its image on this rank. If the images of all shots
+ * are equal, their sums are equal, too. */
 static int migrate_one(void *data, size_t number, image_t *image)
 {
     run_t *run = data;
@@ -231,8 +231,8 @@ static int tune(run_t *run)
     return code == DONE ? open_sessions(run) : code;
 }
 
-/* Rank 0 prints the size of the job and its own progress: with slabs that of all ranks,
- * otherwise that of its part of the shots. */
+/* Prints the size of the job and the progress of rank 0. With slabs this is the progress of all
+ * ranks, otherwise the progress of rank 0's share of the shots. */
 static void begin_progress(run_t *run)
 {
     const job_t *job = run->job;
@@ -285,7 +285,7 @@ static void add_slab(tally_t *sum, const tally_t *t)
     sum->different |= t->different;
 }
 
-/* On rank 0 run->tally becomes the tally of all ranks. */
+/* Adds the tallies of all ranks; run->tally of rank 0 becomes the sum. */
 static void gather_tallies(run_t *run)
 {
     run->tally.stats = run->checkpoint.total;
@@ -301,7 +301,7 @@ static void gather_tallies(run_t *run)
     run->checkpoint.total = run->tally.stats;
 }
 
-/* Whether standard output took everything that was printed. */
+/* Returns whether standard output took everything that was printed. */
 static int printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

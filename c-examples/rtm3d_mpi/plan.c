@@ -19,7 +19,7 @@ int plan_open(checkpoint_t *c, const char *config, const node_t *node, const gri
     return status;
 }
 
-/* For gpuzip_agree: the least of a number over all ranks. */
+/* The reduction for gpuzip_agree: sets *value to its minimum over all ranks. */
 static int32_t least(void *world, int64_t *value)
 {
     return MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, *(MPI_Comm *)world) != MPI_SUCCESS;
