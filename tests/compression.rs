@@ -555,13 +555,21 @@ fn bytes_of_the_cache_wait_for_their_download() {
         reject_nonfinite: false,
     };
     let codec = SnapshotCodec::new(settings, &layout).unwrap();
+    // Each tuple is a time step, its slot in the device cache, and its number of tiles with noise.
+    // The download of snapshot 3 is the last to begin; snapshot 4 takes its slot but does not fit
+    // into the cache; snapshot 5 takes its bytes.
+    let saves = [(0i64, 0u32, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)];
     let plan = Plan {
         policy: Policy::Clairvoyant,
         cache: 4,
         zero_copy: false,
         device_slots: 4,
         host_slots: 6,
-        steps: Vec::new(),
+        steps: saves
+            .iter()
+            .map(|&(ts, slot, _)| Step { slot, host: ts as u32 })
+            .chain([Step { slot: NONE, host: 3 }])
+            .collect(),
         fetches: Vec::new(),
         counts: Counts::default(),
         shares: None,
@@ -592,22 +600,10 @@ fn bytes_of_the_cache_wait_for_their_download() {
     };
     // SAFETY: the vectors outlive the calls.
     let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
-    // Each tuple is a time step, its slot in the device cache, and its number of tiles with noise.
-    // The download of snapshot 3 is the last to begin; snapshot 4 takes its slot but does not fit
-    // into the cache; snapshot 5 takes its bytes.
-    for (ts, slot, tiles) in [(0, 0, 1), (1, 1, 3), (2, 2, 3), (3, 3, 5), (4, 3, 9), (5, 0, 4)] {
-        tiers
-            .save(
-                Step { slot, host: ts as u32 },
-                Default::default(),
-                ts,
-                &memory(&mut state(ts, tiles)),
-            )
-            .unwrap();
+    for (event, (ts, _, tiles)) in saves.into_iter().enumerate() {
+        tiers.save(&plan, event, ts, &memory(&mut state(ts, tiles))).unwrap();
     }
     let mut restored = vec![0xEE; 4 * 10 * 2048];
-    tiers
-        .restore(Step { slot: NONE, host: 3 }, Default::default(), 3, true, &memory(&mut restored))
-        .unwrap();
+    tiers.restore(&plan, saves.len(), 3, true, &memory(&mut restored)).unwrap();
     assert!(restored == state(3, 5));
 }

@@ -40,11 +40,13 @@ pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
     let restores = steps as u64 - 1;
     let saves = schedule.events()?.saturating_sub(restores);
     let cache = sizes.cache.unwrap_or(schedule.snapshots);
+    // A SAVE and a transfer may leave out the previous time level, which another snapshot has.
+    let own = costs.own_part();
     let (copy_in, copy_out) = match cache {
-        0 => (costs.download, costs.upload),
+        0 => (own * costs.download, own * costs.upload),
         _ if sizes.zero_copy => (0.0, 0.0),
         _ if costs.compressed => (costs.copy, 0.0),
-        _ => (costs.copy, costs.copy),
+        _ => (own * costs.copy, costs.copy),
     };
     let sweep = costs.forward.total(steps - 1);
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
@@ -55,11 +57,11 @@ pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
         Some(transfers) if sizes.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
-    let link = sweep + moved.h2d as f64 * costs.upload;
+    let link = sweep + moved.h2d as f64 * own * costs.upload;
     Ok(Bound {
         stream,
         link,
-        makespan: stream.max(link).max(moved.d2h as f64 * costs.download),
+        makespan: stream.max(link).max(moved.d2h as f64 * own * costs.download),
         rank: 0,
     })
 }

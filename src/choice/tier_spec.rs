@@ -94,8 +94,11 @@ impl TierSpec {
         let left = |budget: u64| budget.saturating_sub(least);
         let within = Budgets { device: left(budgets.device), host: left(budgets.host), disk: 0 };
         let filled = Self::filling(within, profile, own_bytes, None);
-        let mut costs = Costs { slot_bytes: own_bytes, ..Costs::new(profile, state_bytes, None) };
-        costs.download *= own_bytes as f64 / state_bytes.max(1) as f64;
+        let costs = Costs {
+            slot_bytes: own_bytes,
+            previous_bytes,
+            ..Costs::new(profile, state_bytes, None)
+        };
         let shared =
             Some(Shared { previous_bytes, device: Some(budgets.device), host: Some(budgets.host) });
         TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
@@ -172,8 +175,7 @@ impl TierSpec {
         };
         let mut sizes =
             Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw, 0);
-        // Consecutive snapshots are written to the host without their previous time level.
-        sizes.costs.download *= levels.own_bytes as f64 / raw.max(1) as f64;
+        sizes.costs.previous_bytes = levels.previous_bytes;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(config.host_budget));
         sizes.aside = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };

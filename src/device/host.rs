@@ -86,6 +86,7 @@ impl HostDevice {
             Lane::App => None,
             Lane::Upload => Some(&mut self.upload),
             Lane::Download => Some(&mut self.download),
+            Lane::DiskRead | Lane::DiskWrite => None,
         }
     }
 
@@ -94,6 +95,7 @@ impl HostDevice {
             Lane::App => None,
             Lane::Upload => Some(&self.upload.queue),
             Lane::Download => Some(&self.download.queue),
+            Lane::DiskRead | Lane::DiskWrite => None,
         }
     }
 
@@ -111,6 +113,7 @@ impl HostDevice {
                     memory.bytes()
                 )
             }
+            Place::Disk(_) => return fail!(Unsupported, "the host backend has no disk"),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
             return fail!(
@@ -228,7 +231,7 @@ impl Device for HostDevice {
         }
     }
 
-    fn is_done(&self, event: Event) -> Result<bool> {
+    fn is_done(&mut self, event: Event) -> Result<bool> {
         let (lane, sequence) = self.events[event.0];
         Ok(self.queue(lane).is_none_or(|queue| queue.lock().done >= sequence))
     }

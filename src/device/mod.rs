@@ -13,9 +13,10 @@ mod rows;
 mod slab;
 mod thread;
 
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::layout::Field;
 use cuda::Launcher;
+use std::any::Any;
 use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
@@ -36,12 +37,16 @@ pub enum Lane {
     Upload,
     /// Transfers from device to host memory.
     Download,
+    /// Transfers from disk to host memory.
+    DiskRead,
+    /// Transfers from host memory to disk.
+    DiskWrite,
 }
 
-/// A point on a lane. An event can be recorded and waited for any number of times. A wait refers to
+/// A point on a lane: the number of an event of one device. An event can be recorded and waited for any number of times. A wait refers to
 /// the record that was the last one when the wait was enqueued.
 #[derive(Clone, Copy, Debug)]
-pub struct Event(usize);
+pub struct Event(pub(crate) usize);
 
 /// The application's stream in one call: a `CUstream`; NULL on the host backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +120,8 @@ pub enum Place {
     Device(u64),
     /// The host slab, from this offset.
     Host(u64),
+    /// The disk, from this offset.
+    Disk(u64),
     /// A field of the application, from its start. Counts as device memory.
     App(AppMemory),
 }
@@ -125,6 +132,7 @@ impl Place {
         match self {
             Place::Device(offset) => Place::Device(offset + bytes),
             Place::Host(offset) => Place::Host(offset + bytes),
+            Place::Disk(offset) => Place::Disk(offset + bytes),
             Place::App(memory) => Place::App(memory),
         }
     }
@@ -139,10 +147,12 @@ pub struct Traffic {
     pub d2h_bytes: u64,
     /// Between fields and cache slots.
     pub d2d_bytes: u64,
+    /// Between host memory and disk, both ways.
+    pub disk_bytes: u64,
 }
 
 /// The direction in which a copy crosses the link.
-enum Crossing {
+pub(crate) enum Crossing {
     None,
     ToDevice,
     ToHost,
@@ -150,9 +160,12 @@ enum Crossing {
 
 impl Traffic {
     /// Counts a copy.
-    fn count(&mut self, to: Place, from: Place, bytes: u64) -> Crossing {
+    pub(crate) fn count(&mut self, to: Place, from: Place, bytes: u64) -> Crossing {
         let on_host = |place| matches!(place, Place::Host(_));
         let (count, crossing) = match (on_host(to), on_host(from)) {
+            _ if matches!((to, from), (Place::Disk(_), _) | (_, Place::Disk(_))) => {
+                (&mut self.disk_bytes, Crossing::None)
+            }
             (true, false) => (&mut self.d2h_bytes, Crossing::ToHost),
             (false, true) => (&mut self.h2d_bytes, Crossing::ToDevice),
             _ => (&mut self.d2d_bytes, Crossing::None),
@@ -163,7 +176,7 @@ impl Traffic {
 }
 
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
-pub trait Device: Recorder + Launcher + Send {
+pub trait Device: Any + Recorder + Launcher + Send {
     /// Allocates the device slab of `bytes` bytes. Call this once, before any copy.
     fn reserve_device(&mut self, bytes: u64) -> Result<()>;
 
@@ -173,6 +186,11 @@ pub trait Device: Recorder + Launcher + Send {
 
     /// Allocates the host slab of `bytes` bytes. Call this once, before any copy.
     fn reserve_host(&mut self, bytes: u64) -> Result<()>;
+
+    /// Provides `bytes` bytes of disk. Call this once, before any copy.
+    fn reserve_disk(&mut self, bytes: u64) -> Result<()> {
+        fail!(Unsupported, "this backend has no disk, and {bytes} bytes of it are needed")
+    }
 
     /// Begins a call of the application with the name `call`. Until `leave`, `stream` is the
     /// application's lane, and its work is ordered after the previous call.
@@ -212,7 +230,7 @@ pub trait Device: Recorder + Launcher + Send {
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()>;
 
     /// Whether all work before `event` has ended. Never blocks.
-    fn is_done(&self, event: Event) -> Result<bool>;
+    fn is_done(&mut self, event: Event) -> Result<bool>;
 
     /// Blocks the calling thread until all work before `event` has ended. Call this between `enter`
     /// and `leave`.

@@ -2,6 +2,7 @@
 
 use crate::error::{fail, Result};
 use crate::plan::Plan;
+use crate::tier::STAGING_BUFFERS;
 
 /// The most bytes that the tiers may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +28,15 @@ impl Budgets {
         if held >= slots as u64 {
             return 0;
         }
-        slots - held.saturating_sub(STAGED) as u32
+        slots - held.saturating_sub(STAGING_BUFFERS) as u32
     }
 
     /// Number of snapshots of `slot_bytes` bytes that host memory and disk hold together.
     pub fn slots_outside(&self, slot_bytes: u64) -> u32 {
         let slots = |bytes: u64| bytes / slot_bytes.max(1);
         let (host, disk) = (slots(self.host), slots(self.disk));
-        let with_disk = if host >= STAGED { (host - STAGED).saturating_add(disk) } else { 0 };
+        let with_disk =
+            if host >= STAGING_BUFFERS { (host - STAGING_BUFFERS).saturating_add(disk) } else { 0 };
         u32::try_from(host.max(with_disk)).unwrap_or(u32::MAX - 1)
     }
 
@@ -51,8 +53,10 @@ impl Budgets {
         }
         let (slots, host) = (plan.host_slots as u64, bytes(plan.host_slots as u64));
         let on_disk = self.on_disk(plan.host_slots, slot_bytes) as u64;
-        let (memory, disk) =
-            (bytes((slots - on_disk) + if on_disk > 0 { STAGED } else { 0 }), bytes(on_disk));
+        let (memory, disk) = (
+            bytes((slots - on_disk) + if on_disk > 0 { STAGING_BUFFERS } else { 0 }),
+            bytes(on_disk),
+        );
         if memory > self.host || disk > self.disk {
             return fail!(
                 Budget,
@@ -60,12 +64,9 @@ impl Budgets {
                  of disk; {host} bytes of host memory would do, or {} and {host} bytes of disk",
                 self.host,
                 self.disk,
-                bytes(STAGED)
+                bytes(STAGING_BUFFERS)
             );
         }
         Ok(())
     }
 }
-
-/// Host slots through which snapshots pass to disk and back: half of them in each direction.
-pub(super) const STAGED: u64 = 4;

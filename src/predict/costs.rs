@@ -68,6 +68,9 @@ pub struct Costs {
     pub stored_bytes: u64,
     /// Bytes of a snapshot's slot, enough for the largest snapshot.
     pub slot_bytes: u64,
+    /// Bytes of a state that are the previous time level of its other fields, if snapshots share
+    /// time levels; else 0.
+    pub previous_bytes: u64,
     /// Whether snapshots are compressed. A compressed snapshot has no fixed place in a slot, and
     /// waits for the download from any bytes that were freed before.
     pub compressed: bool,
@@ -104,6 +107,7 @@ impl Costs {
             state_bytes,
             stored_bytes,
             slot_bytes,
+            previous_bytes: 0,
             compressed: codec.is_some(),
         }
     }
@@ -139,18 +143,10 @@ impl Costs {
         Ok(())
     }
 
-    /// Seconds of the application's stream in a SAVE that waits for nothing.
-    pub fn save(&self) -> f64 {
-        self.compress + self.copy
-    }
-
-    /// Seconds of the application's stream in a RESTORE that waits for nothing.
-    pub fn restore(&self) -> f64 {
-        if self.compressed {
-            self.decompress
-        } else {
-            self.copy
-        }
+    /// The part of a snapshot's bytes that is not the previous time level of other fields; 1 if
+    /// snapshots share no time levels.
+    pub fn own_part(&self) -> f64 {
+        1.0 - self.previous_bytes as f64 / self.stored_bytes.max(1) as f64
     }
 
     /// The ideal of the problem, in seconds: n forward and n backward steps, nothing else.

@@ -6,9 +6,9 @@
 //! plan with these costs.
 
 mod budgets;
+mod clocks;
 mod costs;
 mod lanes;
-mod player;
 mod profile;
 mod profile_file;
 mod simulate;

@@ -1,23 +1,25 @@
 //! The simulator plays a plan against the cost model, action by action, as a session plays the plan
-//! against a device.
+//! against a device: the same tiers play the plan, on a device whose lanes are clocks (`Clocks`).
 //!
 //! One stream computes, copies and codes. One engine per direction moves snapshots; with a disk,
-//! one more engine reads and one writes. The order is the session's: a SAVE waits until its slot
-//! has been read, copies the state, and issues the write-back of the snapshot. A RESTORE waits for
-//! its transfer and copies the state. After each SAVE and RESTORE, the transfers that are due are
-//! issued. Each transfer waits for its engine, its slot and its snapshot.
+//! one more engine reads and one writes.
 //!
 //! The schedule is generated during the simulation, so that a million steps need no more memory
 //! than their plan.
 
 use super::budgets::Budgets;
+use super::clocks::Clocks;
 use super::costs::Costs;
-use super::player::Player;
 use super::simulation::Simulation;
-use super::timeline::Timeline;
+use super::timeline::{Row, Timeline};
+use crate::device::AppMemory;
 use crate::error::{fail, Result};
-use crate::plan::Plan;
-use crate::schedule::{Kind, Schedule};
+use crate::layout::{Field, Layout, Levels, PreviousField};
+use crate::plan::{spare_bytes, Plan, NONE};
+use crate::scalar::Scalar;
+use crate::schedule::{flags, Action, Kind, Schedule};
+use crate::tier::{FieldChecksums, SnapshotCoder, Tiers, STAGING_BUFFERS};
+use std::any::Any;
 
 /// Plays `plan`, which must be a plan of `schedule`. Fails if the plan exceeds a budget; the error
 /// text says which budgets would be enough.
@@ -62,21 +64,212 @@ fn play(
     timeline: Option<Timeline>,
     patience: f64,
 ) -> Result<Option<(Simulation, Timeline)>> {
-    let mut player = Player::new(plan, costs, budgets, timeline)?;
+    let mut run = Run::new(plan, costs, budgets, timeline)?;
     for action in schedule.actions() {
-        player.act(action);
-        if action.kind == Kind::Error || player.is_full() {
-            return fail!(
-                Memory,
-                "no memory to predict the run time of the plan: take fewer time steps or snapshots"
-            );
-        }
-        if player.tally.waiting > patience {
+        run.act(action).map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
+        if run.waited > patience {
             return Ok(None);
         }
     }
-    Ok(Some(player.finish(costs.problem_ideal(schedule.steps))))
+    Ok(Some(run.finish(costs.problem_ideal(schedule.steps))?))
 }
+
+/// A simulated run.
+struct Run<'a> {
+    plan: &'a Plan,
+    costs: &'a Costs,
+    budgets: Budgets,
+    tiers: Tiers,
+    fields: Vec<AppMemory>,
+    /// Host slots with a smaller number are on disk.
+    on_disk: u32,
+    /// The next step of the plan, and whether the application has begun to compute its state where
+    /// the snapshot lies (zero copy).
+    event: usize,
+    is_begun: bool,
+    /// Seconds in which the application's stream has waited for transfers so far.
+    waited: f64,
+    /// What the simulated device does not count.
+    tally: Simulation,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        plan: &'a Plan,
+        costs: &'a Costs,
+        budgets: Budgets,
+        timeline: Option<Timeline>,
+    ) -> Result<Self> {
+        budgets.check(plan, costs.slot_bytes)?;
+        let clocks = Box::new(Clocks::new(costs, timeline));
+        let field =
+            |bytes: u64| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of: None };
+        let bytes = costs.stored_bytes;
+        let own = bytes.saturating_sub(costs.previous_bytes);
+        let shares = plan.shares.is_some() && costs.previous_bytes > 0;
+        let fields = if shares { vec![own, costs.previous_bytes] } else { vec![bytes] };
+        let layout = Layout {
+            fields: fields.iter().copied().map(field).collect(),
+            offsets: if shares { vec![0, own] } else { vec![0] },
+            raw_bytes: bytes,
+            slot_bytes: bytes,
+        };
+        // SAFETY: nothing reads or writes the memory of a field: the simulated device copies
+        // nothing.
+        let memory = |bytes: u64| unsafe { AppMemory::new(std::ptr::null_mut(), bytes as usize) };
+        let fields = fields.into_iter().map(memory).collect();
+        let mut tiers = if shares {
+            let past = vec![PreviousField { field: 1, at: 0, present: 0, of: 0, sum: own }];
+            let previous_bytes = costs.previous_bytes;
+            let levels = Levels { own: vec![(0, 0)], past, own_bytes: own, previous_bytes };
+            Tiers::sharing_levels(clocks, layout, plan, levels, FieldChecksums::Absent)?
+        } else {
+            let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes });
+            // Every snapshot finds room: the number of slots says how many fit.
+            Tiers::new(clocks, layout, plan, coder, ROOM, ROOM)?
+        };
+        let on_disk = budgets.on_disk(plan.host_slots, costs.slot_bytes);
+        if on_disk > 0 {
+            tiers.use_disk(on_disk, bytes, ROOM)?;
+        }
+        let tally = Simulation::default();
+        let (event, is_begun, waited) = (0, false, 0.0);
+        Ok(Run { plan, costs, budgets, tiers, fields, on_disk, event, is_begun, waited, tally })
+    }
+
+    fn clocks(&mut self) -> Result<&mut Clocks> {
+        let device: &mut dyn Any = self.tiers.device();
+        match device.downcast_mut() {
+            Some(clocks) => Ok(clocks),
+            None => fail!(Device, "the simulated device has no clocks"),
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Result<()> {
+        match action.kind {
+            Kind::Forward => {
+                if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
+                    self.timed_save(Self::begin_save)?;
+                }
+                let row = if action.flags & flags::RECOMPUTE != 0 {
+                    Row::Recompute
+                } else {
+                    Row::Forward
+                };
+                let seconds = self.costs.forward.of(action.ts - 1);
+                self.clocks()?.compute(row, seconds);
+            }
+            Kind::Backward => {
+                let seconds = self.costs.backward.of(action.ts);
+                self.clocks()?.compute(Row::Backward, seconds);
+            }
+            Kind::Save => {
+                self.occupy();
+                self.timed_save(|run| run.save(action.ts as i64))?;
+                self.event += 1;
+            }
+            Kind::Restore => {
+                self.occupy();
+                self.restore(action)?;
+                self.event += 1;
+            }
+            Kind::Terminate => {}
+            Kind::Error => return fail!(Memory, "take fewer time steps or snapshots"),
+        }
+        Ok(())
+    }
+
+    /// Plays a part of a SAVE, and counts the time that the part takes.
+    fn timed_save(&mut self, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let begin = self.clocks()?.now();
+        body(self)?;
+        let clocks = self.clocks()?;
+        let (end, waited) = (clocks.now(), clocks.waiting());
+        (self.tally.saving, self.waited) = (self.tally.saving + end - begin, waited);
+        Ok(())
+    }
+
+    fn begin_save(&mut self) -> Result<()> {
+        self.is_begun = true;
+        self.tiers.begin_save(self.plan, self.event).map(drop)
+    }
+
+    fn save(&mut self, ts: i64) -> Result<()> {
+        if !self.plan.zero_copy {
+            self.tiers.save(self.plan, self.event, ts, &self.fields)?;
+        } else {
+            if !self.is_begun {
+                self.begin_save()?;
+            }
+            self.is_begun = false;
+            self.tiers.commit_save(self.plan, self.event, ts)?;
+        }
+        self.tiers.saved().for_each(drop);
+        self.tally.d2h += u64::from(self.plan.steps[self.event].host != NONE);
+        Ok(())
+    }
+
+    fn restore(&mut self, action: Action) -> Result<()> {
+        let (ts, last) = (action.ts as i64, action.flags & flags::LAST_USE != 0);
+        let restored = if self.plan.zero_copy {
+            self.tiers.acquire(self.plan, self.event, ts, last)?.1
+        } else {
+            self.tiers.restore(self.plan, self.event, ts, last, &self.fields)?
+        };
+        self.tally.h2d += u64::from(restored.moved);
+        self.tally.late += u64::from(restored.late);
+        self.waited = self.clocks()?.waiting();
+        Ok(())
+    }
+
+    /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
+    /// never exceeded.
+    fn occupy(&mut self) {
+        let step = self.plan.steps[self.event];
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
+        let tally = &mut self.tally;
+        if step.slot != NONE {
+            tally.device_peak = tally.device_peak.max(bytes(step.slot + 1));
+        }
+        if step.host != NONE && step.host < self.on_disk {
+            tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));
+        } else if step.host != NONE {
+            let staged = if self.on_disk > 0 { STAGING_BUFFERS as u32 } else { 0 };
+            tally.host_peak = tally.host_peak.max(bytes(step.host + 1 - self.on_disk + staged));
+        }
+        debug_assert!(
+            tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host
+        );
+        debug_assert!(
+            tally.disk_peak <= self.budgets.disk
+                && (step.slot == NONE || step.slot < self.plan.cache)
+        );
+    }
+
+    fn finish(mut self, problem_ideal: f64) -> Result<(Simulation, Timeline)> {
+        let (played, timeline) = self.clocks()?.finish();
+        let spare = spare_bytes(self.plan.zero_copy, self.costs.state_bytes);
+        let Simulation { saving, h2d, d2h, late, device_peak, host_peak, disk_peak, .. } =
+            self.tally;
+        let device_peak = device_peak.saturating_add(spare);
+        let simulation = Simulation {
+            problem_ideal,
+            saving,
+            h2d,
+            d2h,
+            late,
+            device_peak,
+            host_peak,
+            disk_peak,
+            ..played
+        };
+        Ok((simulation, timeline))
+    }
+}
+
+/// Bytes of the device cache and of the host pool of the simulated device: more than any snapshots
+/// take.
+const ROOM: u64 = 1 << 62;
 
 #[cfg(test)]
 #[path = "simulate_tests.rs"]

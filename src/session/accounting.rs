@@ -24,8 +24,8 @@ impl Session {
     /// Adds the finished saves to the statistics. The size of a snapshot that a GPU compresses
     /// becomes known after its SAVE call, so the snapshot is counted in a later call.
     pub(super) fn count_saved(&mut self) {
-        let saved = self.engine.as_mut().map_or_else(Vec::new, |engine| engine.tiers.saved());
-        for Saved { ts, bytes, written } in saved {
+        let Some(engine) = &mut self.engine else { return };
+        for Saved { ts, bytes, written } in engine.tiers.saved() {
             self.stats.d2h += u64::from(written);
             self.stats.write_backs_avoided += u64::from(!written);
             self.stats.raw_bytes += if bytes > 0 { self.layout.raw_bytes } else { 0 };

@@ -5,9 +5,9 @@ use crate::choice::Tick;
 use crate::device::{check_disjoint, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::{Moment, Step, NONE};
+use crate::plan::Plan;
 use crate::schedule::{flags, trace, Kind};
-use crate::tier::{PreviousLevels, Tiers};
+use crate::tier::{Restored, Tiers};
 use std::time::Instant;
 
 impl Session {
@@ -19,9 +19,7 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers, step, previous_levels, _| {
-            tiers.save(step, previous_levels, ts, &memory)
-        })
+        self.store(tick, stream, &memory, |tiers, plan| tiers.save(plan, tick.event, ts, &memory))
     }
 
     /// Copies the snapshot of u(ts) into `fields`, on `stream`. The current action must be RESTORE
@@ -32,29 +30,23 @@ impl Session {
         self.place(fields)?;
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(tick, stream, |tiers, step, previous_levels, _| {
-            Ok(((), tiers.restore(step, previous_levels, ts, last, &memory)?))
+        self.fetch(stream, |tiers, plan| {
+            Ok(((), tiers.restore(plan, tick.event, ts, last, &memory)?))
         })
     }
 
-    /// Serves the SAVE of `tick`: `body` stores the state in `fields`, given the step of the plan,
-    /// the previous time levels that the step names, and the number of the spare slot.
+    /// Serves the SAVE of `tick`: `body` plays it, for the state in `fields`.
     pub(super) fn store(
         &mut self,
         tick: Tick,
         stream: Stream,
         fields: &[AppMemory],
-        body: impl FnOnce(&mut Tiers, Step, PreviousLevels, u32) -> Result<()>,
+        body: impl FnOnce(&mut Tiers, &Plan) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine()?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
-        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let previous_levels = engine.plan.previous_levels(tick.event);
-        engine.call(stream, "save", |engine| {
-            body(&mut engine.tiers, step, previous_levels, spare)?;
-            engine.issue(Moment::After(tick.event))
-        })?;
+        engine.call(stream, "save", |engine| body(&mut engine.tiers, &engine.plan))?;
         engine.acquired = None;
         self.stats.saves += 1;
         self.count_saved();
@@ -64,28 +56,17 @@ impl Session {
         Ok(())
     }
 
-    /// Serves the RESTORE of `tick`: `body` restores the state, given the same arguments as the
-    /// `body` of `store`. It returns a result, which this function returns, and whether the
-    /// snapshot had to come from the host.
+    /// Serves the current RESTORE: `body` plays it. Returns what `body` returns beside what it
+    /// found.
     pub(super) fn fetch<R>(
         &mut self,
-        tick: Tick,
         stream: Stream,
-        body: impl FnOnce(&mut Tiers, Step, PreviousLevels, u32) -> Result<(R, bool)>,
+        body: impl FnOnce(&mut Tiers, &Plan) -> Result<(R, Restored)>,
     ) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
-        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let prefetched =
-            step.host != NONE && step.slot != NONE && engine.issued.has(&engine.plan, tick.event);
-        let ((result, moved), late) = engine.call(stream, "restore", |engine| {
-            engine.issue(Moment::Restore(tick.event))?;
-            let late = prefetched && engine.tiers.is_late(step)?;
-            let previous_levels = engine.plan.previous_levels(tick.event);
-            let result = body(&mut engine.tiers, step, previous_levels, spare)?;
-            engine.issue(Moment::After(tick.event))?;
-            Ok((result, late))
-        })?;
+        let (result, Restored { moved, prefetched, late }) =
+            engine.call(stream, "restore", |engine| body(&mut engine.tiers, &engine.plan))?;
         engine.acquired = None;
         self.count_saved();
         self.stats.restores += 1;

@@ -1,8 +1,8 @@
-//! The engine: plays a plan on the tiers, and issues the plan's transfers.
+//! The engine: a plan, and the tiers of the device on which the plan is played.
 
 use crate::device::{AppMemory, Stream, Traffic};
 use crate::error::{Code, Error, Result};
-use crate::plan::{Issued, Moment, Plan, SPARE_SLOTS};
+use crate::plan::Plan;
 use crate::tier::Tiers;
 use crate::trace::nvtx;
 use crate::tune::Tuner;
@@ -16,8 +16,6 @@ pub(super) struct Engine {
     pub(super) decision: u64,
     pub(super) plan: Arc<Plan>,
     pub(super) tiers: Tiers,
-    /// The plan's transfers to the device that are issued already.
-    pub(super) issued: Issued,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
     /// application was given for its state.
     pub(super) begun: Option<(usize, Vec<AppMemory>)>,
@@ -43,7 +41,6 @@ impl Engine {
         (self.stalled_before, self.coded_before, self.traffic_before) =
             (device.stalled()?, device.coded()?, device.traffic());
         (self.begun, self.acquired, self.broken) = (None, None, None);
-        self.issued = Issued::default();
         Ok(())
     }
 
@@ -86,21 +83,6 @@ impl Engine {
             .and_then(|value| left.map(|()| value));
         self.broken = result.as_ref().err().cloned();
         result.and_then(|value| self.listen().map(|()| value))
-    }
-
-    /// Returns the number of the spare slot for a step of the plan that has no slot in the device
-    /// cache. Neighbouring steps have different spare slots.
-    pub(super) fn spare(&self, event: usize) -> u32 {
-        event as u32 % SPARE_SLOTS
-    }
-
-    /// Issues the transfers that are due at `moment`, in the plan's order.
-    pub(super) fn issue(&mut self, moment: Moment) -> Result<()> {
-        while let Some(fetch) = self.issued.due(&self.plan, moment) {
-            let event = fetch.event as usize;
-            self.tiers.fetch(self.plan.steps[event], self.plan.previous_levels(event))?;
-        }
-        Ok(())
     }
 }
 

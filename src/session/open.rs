@@ -11,7 +11,7 @@ use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField, Device, Traffic};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, Layout};
-use crate::plan::{spare_bytes, Issued, Plan};
+use crate::plan::{spare_bytes, Plan};
 use crate::process::Process;
 use crate::stats::Stats;
 use crate::tier::{FieldChecksums, SnapshotCoder, Tiers};
@@ -191,7 +191,6 @@ impl Session {
             decision: self.decision.unwrap_or(0),
             plan,
             tiers,
-            issued: Issued::default(),
             begun: None,
             acquired: None,
             broken: None,

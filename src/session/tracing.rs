@@ -226,6 +226,7 @@ fn of_costs(costs: &Costs) -> Object {
         .value("state_bytes", costs.state_bytes)
         .value("stored_bytes", costs.stored_bytes)
         .value("slot_bytes", costs.slot_bytes)
+        .value("previous_bytes", costs.previous_bytes)
 }
 
 fn of_stats(stats: &Stats) -> Object {

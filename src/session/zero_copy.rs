@@ -4,7 +4,6 @@
 use super::Session;
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
-use crate::plan::Moment;
 use crate::schedule::{flags, Action, Kind};
 use std::ffi::c_void;
 use std::time::Instant;
@@ -28,9 +27,9 @@ impl Session {
         };
         self.open()?;
         let engine = self.engine()?;
-        let (step, spare) = (engine.plan.steps[tick.event], engine.spare(tick.event));
-        let pointers =
-            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(step, spare))?;
+        let pointers = engine.call(stream, "save_begin", |engine| {
+            engine.tiers.begin_save(&engine.plan, tick.event)
+        })?;
         let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
             // SAFETY: the session owns this memory, `field.bytes()` bytes per field, and the
             // application alone uses it until it commits the save.
@@ -49,9 +48,7 @@ impl Session {
             Some((event, memory)) if *event == tick.event => memory.clone(),
             _ => return fail!(State, "save_commit of state {ts} without save_begin"),
         };
-        self.store(tick, stream, &memory, |tiers, step, _, spare| {
-            tiers.commit_save(step, ts, spare)
-        })
+        self.store(tick, stream, &memory, |tiers, plan| tiers.commit_save(plan, tick.event, ts))
     }
 
     /// Returns one address per field, where u(ts) lies, on `stream`, until the next save or
@@ -68,7 +65,7 @@ impl Session {
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
         let pointers =
-            self.fetch(tick, stream, |tiers, step, _, spare| tiers.acquire(step, ts, last, spare))?;
+            self.fetch(stream, |tiers, plan| tiers.acquire(plan, tick.event, ts, last))?;
         self.engine()?.acquired = Some((tick.event, ts));
         Ok(pointers)
     }
@@ -87,7 +84,7 @@ impl Session {
                 return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
             }
         };
-        engine.call(stream, "release", |engine| engine.issue(Moment::Released(event)))?;
+        engine.call(stream, "release", |engine| engine.tiers.release(&engine.plan, event))?;
         engine.acquired = None;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())

@@ -13,6 +13,8 @@ pub enum FieldChecksums {
     Host,
     /// On a GPU, by a kernel.
     Gpu(Box<GpuChecksums>),
+    /// Nowhere: a prediction compares nothing.
+    Absent,
 }
 
 /// Checksums on a GPU.
@@ -47,7 +49,7 @@ impl FieldChecksums {
     /// Bytes of the device slab that the checksums need.
     pub fn device_bytes(&self) -> u64 {
         match self {
-            FieldChecksums::Host => 0,
+            FieldChecksums::Host | FieldChecksums::Absent => 0,
             FieldChecksums::Gpu(_) => Levels::WORK_BYTES,
         }
     }
@@ -64,6 +66,7 @@ impl FieldChecksums {
     /// Stores the checksum of `field` at `to`, on the application's lane.
     pub fn keep(&mut self, device: &mut dyn Device, field: AppMemory, to: Place) -> Result<()> {
         match (self, to) {
+            (FieldChecksums::Absent, _) => Ok(()),
             (FieldChecksums::Host, _) => {
                 let word = device.pointer(to, 8)?.cast::<u64>();
                 // SAFETY: on the host backend `to` is host memory: eight aligned bytes of a slab,
@@ -94,6 +97,7 @@ impl FieldChecksums {
         i: usize,
     ) -> Result<()> {
         let gpu = match self {
+            FieldChecksums::Absent => return Ok(()),
             FieldChecksums::Host => {
                 let word = device.pointer(with, 8)?.cast::<u64>();
                 // SAFETY: on the host backend `with` is eight aligned bytes of a slab, which no

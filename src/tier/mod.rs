@@ -1,5 +1,9 @@
-//! Tiers: the device cache and the host pool. Each tier is one slab, and events order the lanes
-//! that use the slab.
+//! Tiers: the device cache, the host pool and the disk. Each tier is one slab or file, and events
+//! order the lanes that use the tier.
+//!
+//! The tiers play a plan: this folder alone says which waits, copies and records a step of the plan
+//! consists of. A session plays its plan on a device with memory. `crate::predict` plays a plan on a
+//! device whose lanes are clocks.
 //!
 //! The plan numbers the slots. The tiers keep, for each slot, where the slot's snapshot lies and
 //! which events a lane waits for before the lane touches these bytes. A raw snapshot lies at a
@@ -8,6 +12,7 @@
 //! snapshot stays in the pool, and a RESTORE reads the snapshot from there.
 
 mod arena;
+mod disk;
 mod field_checksums;
 mod packed;
 mod raw;
@@ -18,7 +23,9 @@ mod snapshot_coder;
 use crate::device::{AppMemory, Device};
 use crate::error::{fail, Result};
 use crate::layout::{Layout, Levels};
-use crate::plan::{Plan, PreviousLevel, Step, NONE};
+use crate::plan::{Issued, Moment, Plan, PreviousLevel, Step, NONE, SPARE_SLOTS};
+use disk::Disk;
+pub use disk::STAGING_BUFFERS;
 pub use field_checksums::FieldChecksums;
 use packed::Packed;
 use raw::Raw;
@@ -31,7 +38,8 @@ use std::ffi::c_void;
 /// Where the previous time level of one snapshot is, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
-/// A way to store snapshots in the slots of the tiers. `step` is the step of the plan. Each function
+/// A way to store snapshots in the slots of the tiers. `step` is the step of the plan, `spare` the
+/// number of the spare buffer that is used if the step has no slot. Each function without a comment
 /// is documented at the function of `Tiers` that has its name and calls it.
 trait Store: Send {
     /// Takes on a plan, whose slots exist already.
@@ -52,6 +60,8 @@ trait Store: Send {
         fields: &[AppMemory],
     ) -> Result<()>;
 
+    /// Issues the upload of a RESTORE's snapshot into its slot. The upload begins after all work
+    /// that the application's lane has so far.
     fn fetch(
         &mut self,
         slots: &mut Slots,
@@ -59,7 +69,8 @@ trait Store: Send {
         previous_levels: PreviousLevels,
     ) -> Result<()>;
 
-    /// Restores u(ts) for `read` = (ts, whether no later RESTORE reads the snapshot).
+    /// Restores u(ts) for `read` = (ts, whether no later RESTORE reads the snapshot). Returns
+    /// whether the snapshot had to cross the link.
     fn restore(
         &mut self,
         slots: &mut Slots,
@@ -77,6 +88,7 @@ trait Store: Send {
         without_zero_copy()
     }
 
+    /// Returns the addresses, and whether the snapshot had to cross the link.
     fn acquire(
         &mut self,
         _: &mut Slots,
@@ -114,10 +126,23 @@ fn without_zero_copy<T>() -> Result<T> {
     )
 }
 
-/// Device cache and host pool of one session.
+/// What a RESTORE found.
+#[derive(Clone, Copy, Debug)]
+pub struct Restored {
+    /// Whether the snapshot had to cross the link.
+    pub moved: bool,
+    /// Whether the snapshot's transfer into the cache was issued before the RESTORE.
+    pub prefetched: bool,
+    /// Whether that transfer had not ended when the RESTORE came.
+    pub late: bool,
+}
+
+/// Device cache, host pool and disk of one session, on which a plan is played.
 pub struct Tiers {
     slots: Slots,
     store: Box<dyn Store>,
+    /// The plan's transfers to the device that are issued already.
+    issued: Issued,
 }
 
 impl Tiers {
@@ -152,7 +177,7 @@ impl Tiers {
     }
 
     fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {
-        let mut tiers = Tiers { slots, store };
+        let mut tiers = Tiers { slots, store, issued: Issued::default() };
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -162,8 +187,22 @@ impl Tiers {
         let fitted = self.slots.fit(plan).and_then(|()| self.store.fit(&mut self.slots, plan));
         let (device, host) = (plan.device_slots, plan.host_slots);
         fitted.map_err(|e| e.within(format_args!("{device} device and {host} host slots")))?;
-        self.store.empty(&mut self.slots);
+        self.empty();
         Ok(())
+    }
+
+    /// Puts the first `slots` pool slots on the device's disk, where each takes `slot_bytes` bytes.
+    /// [`STAGING_BUFFERS`] buffers of `slot_bytes` bytes begin `at` bytes behind the begin of the
+    /// host slab. All slots are empty afterwards.
+    pub fn use_disk(&mut self, slots: u32, slot_bytes: u64, at: u64) -> Result<()> {
+        self.slots.disk = Disk::new(&mut *self.slots.device, slots, slot_bytes, at)?;
+        self.empty();
+        Ok(())
+    }
+
+    fn empty(&mut self) {
+        self.store.empty(&mut self.slots);
+        self.issued = Issued::default();
     }
 
     /// The device of these tiers, for reading its traffic and times.
@@ -176,7 +215,7 @@ impl Tiers {
         self.slots.device.synchronize()?;
         self.slots.device.forget_stream();
         let checked = self.store.check(&mut self.slots);
-        self.store.empty(&mut self.slots);
+        self.empty();
         checked
     }
 
@@ -192,8 +231,8 @@ impl Tiers {
     }
 
     /// What saves did, for all saves that were placed since the previous call of this function.
-    pub fn saved(&mut self) -> Vec<Saved> {
-        std::mem::take(&mut self.slots.saved)
+    pub fn saved(&mut self) -> impl Iterator<Item = Saved> + '_ {
+        self.slots.saved.drain(..)
     }
 
     /// Bytes of the largest compressed snapshot of this sweep.
@@ -207,74 +246,106 @@ impl Tiers {
         self.store.peaks()
     }
 
-    /// Stores the state u(ts), whose fields are `fields`, where `step` says. The fields are read in
-    /// the order of the application's lane: work enqueued on that lane after this call may
-    /// overwrite the fields.
-    pub fn save(
-        &mut self,
-        step: Step,
-        previous_levels: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
+    /// Plays the SAVE that is step `event` of the plan: stores the state u(ts), whose fields are
+    /// `fields`. The fields are read in the order of the application's lane: work enqueued on that
+    /// lane after this call may overwrite the fields.
+    pub fn save(&mut self, plan: &Plan, event: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        let step = plan.steps[event];
         if step.slot == NONE && step.host == NONE {
             self.slots.saved.push(Saved { ts, bytes: 0, written: false });
-            return Ok(());
+        } else {
+            self.slots.device.concerns(ts);
+            let previous_levels = plan.previous_levels(event);
+            self.store.save(&mut self.slots, step, previous_levels, ts, fields)?;
         }
-        self.slots.device.concerns(ts);
-        self.store.save(&mut self.slots, step, previous_levels, ts, fields)
+        self.issue(plan, Moment::After(event))
     }
 
-    /// Addresses at which the application may compute the fields of a state before a SAVE: in the
-    /// step's slot, or in spare buffer number `spare`.
-    pub fn begin_save(&mut self, step: Step, spare: u32) -> Result<Vec<*mut c_void>> {
-        self.store.begin_save(&mut self.slots, step, spare)
+    /// Addresses at which the application may compute the fields of a state before the SAVE that is
+    /// step `event` of the plan: in the step's slot, or in a spare buffer.
+    pub fn begin_save(&mut self, plan: &Plan, event: usize) -> Result<Vec<*mut c_void>> {
+        self.store.begin_save(&mut self.slots, plan.steps[event], spare(event))
     }
 
-    /// Stores the state u(ts) that the application has computed at the addresses from `begin_save`.
-    pub fn commit_save(&mut self, step: Step, ts: i64, spare: u32) -> Result<()> {
-        self.store.commit_save(&mut self.slots, step, ts, spare)
+    /// As `save`, for the state u(ts) that the application has computed at the addresses from
+    /// `begin_save`.
+    pub fn commit_save(&mut self, plan: &Plan, event: usize, ts: i64) -> Result<()> {
+        self.store.commit_save(&mut self.slots, plan.steps[event], ts, spare(event))?;
+        self.issue(plan, Moment::After(event))
     }
 
-    /// Addresses at which the application finds the fields of u(ts) after a RESTORE: in the step's
-    /// slot, or in spare buffer number `spare`, into which the state is copied or decoded. Also
-    /// returns whether the snapshot had to cross the link. `last`: no later RESTORE reads this
-    /// snapshot.
-    pub fn acquire(
-        &mut self,
-        step: Step,
-        ts: i64,
-        last: bool,
-        spare: u32,
-    ) -> Result<(Vec<*mut c_void>, bool)> {
-        self.store.acquire(&mut self.slots, step, (ts, last), spare)
-    }
-
-    /// Issues the upload of a RESTORE's snapshot into its slot. The upload begins after all work
-    /// that the application's lane has so far.
-    pub fn fetch(&mut self, step: Step, previous_levels: PreviousLevels) -> Result<()> {
-        self.store.fetch(&mut self.slots, step, previous_levels)
-    }
-
-    /// Whether the upload that a RESTORE needs has not ended yet.
-    pub fn is_late(&self, step: Step) -> Result<bool> {
-        self.slots.is_late(step)
-    }
-
-    /// Restores the state u(ts) into `fields` from where `step` says. The fields hold the state
-    /// when the application's lane has passed this call. `last`: no later RESTORE reads this
-    /// snapshot. Returns whether the snapshot had to cross the link.
+    /// Plays the RESTORE that is step `event` of the plan: restores the state u(ts) into `fields`.
+    /// The fields hold the state when the application's lane has passed this call. `last`: no later
+    /// RESTORE reads this snapshot.
     pub fn restore(
         &mut self,
-        step: Step,
-        previous_levels: PreviousLevels,
+        plan: &Plan,
+        event: usize,
         ts: i64,
         last: bool,
         fields: &[AppMemory],
-    ) -> Result<bool> {
-        self.slots.device.concerns(ts);
-        self.store.restore(&mut self.slots, step, previous_levels, (ts, last), fields)
+    ) -> Result<Restored> {
+        let ((), restored) = self.read(plan, event, |store, slots, step, previous_levels| {
+            slots.device.concerns(ts);
+            Ok(((), store.restore(slots, step, previous_levels, (ts, last), fields)?))
+        })?;
+        Ok(restored)
     }
+
+    /// As `restore`, but returns the addresses at which the application finds the fields of u(ts):
+    /// in the step's slot, or in a spare buffer, into which the state is copied or decoded.
+    pub fn acquire(
+        &mut self,
+        plan: &Plan,
+        event: usize,
+        ts: i64,
+        last: bool,
+    ) -> Result<(Vec<*mut c_void>, Restored)> {
+        self.read(plan, event, |store, slots, step, _| {
+            store.acquire(slots, step, (ts, last), spare(event))
+        })
+    }
+
+    /// Issues the transfers that waited only until the application gave back the addresses from
+    /// `acquire`. `event` is the RESTORE's step of the plan, after which no other step was played.
+    pub fn release(&mut self, plan: &Plan, event: usize) -> Result<()> {
+        self.issue(plan, Moment::Released(event))
+    }
+
+    /// Plays a RESTORE. `body` reads the snapshot; it returns a result and whether the snapshot had
+    /// to cross the link.
+    fn read<R>(
+        &mut self,
+        plan: &Plan,
+        event: usize,
+        body: impl FnOnce(&mut dyn Store, &mut Slots, Step, PreviousLevels) -> Result<(R, bool)>,
+    ) -> Result<(R, Restored)> {
+        let step = plan.steps[event];
+        let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, event);
+        self.issue(plan, Moment::Restore(event))?;
+        let late = prefetched && self.slots.is_late(step)?;
+        let previous_levels = plan.previous_levels(event);
+        let (result, moved) = body(&mut *self.store, &mut self.slots, step, previous_levels)?;
+        self.issue(plan, Moment::After(event))?;
+        Ok((result, Restored { moved, prefetched, late }))
+    }
+
+    /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins
+    /// after all work that the application's lane has so far.
+    fn issue(&mut self, plan: &Plan, moment: Moment) -> Result<()> {
+        while let Some(fetch) = self.issued.due(plan, moment) {
+            let event = fetch.event as usize;
+            let previous_levels = plan.previous_levels(event);
+            self.store.fetch(&mut self.slots, plan.steps[event], previous_levels)?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of the spare buffer for a step of the plan that has no slot in the device cache.
+/// Neighbouring steps have different spare buffers.
+fn spare(event: usize) -> u32 {
+    event as u32 % SPARE_SLOTS
 }
 
 impl Drop for Tiers {

@@ -128,25 +128,30 @@ impl Packed {
             slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
             return Ok(());
         }
-        let (at, held) = if step.host != NONE {
-            (slots.pool[step.host as usize].at.clone(), Held::InPoolSlot(step.host))
-        } else {
-            let at = self.take_of_pool(slots, bytes)?;
-            (at.clone(), Held::InPool(at))
+        let outside = match step.host {
+            NONE => Some(self.take_of_pool(slots, bytes)?),
+            _ => None,
         };
         if let Some((_, written)) = self.written {
             slots.device.wait(Lane::App, written)?;
         }
-        slots.device.copy(Lane::App, Place::Host(at.start), from, bytes)?;
-        if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
-            (slot.held, slot.host) = (held, step.host);
+        if let Some(at) = outside {
+            slots.device.copy(Lane::App, Place::Host(at.start), from, bytes)?;
+            if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
+                (slot.held, slot.host) = (Held::InPool(at), NONE);
+            }
+        } else {
+            let to = slots.begin_write(Lane::App, step.host)?;
+            slots.device.copy(Lane::App, to, from, bytes)?;
+            slots.end_write(Lane::App, step.host)?;
+            slots.stay_in_pool(step);
         }
         slots.saved.push(Saved { ts, bytes, written: true });
         Ok(())
     }
 
     /// Frees the bytes of a snapshot that no later RESTORE reads.
-    fn forget(&mut self, slots: &mut Slots, step: Step, ts: i64) {
+    fn forget(&mut self, slots: &mut Slots, step: Step, ts: i64) -> Result<()> {
         let host = match slots.cache.get(step.slot as usize) {
             Some(slot) => slot.host,
             None => step.host,
@@ -154,8 +159,9 @@ impl Packed {
         if step.slot != NONE {
             self.leave_cache(slots, step.slot);
         }
-        if slots.pool.get(host as usize).is_some_and(|slot| slot.ts == ts) {
-            self.leave_pool(slots, host);
+        match slots.pool.get(host as usize) {
+            Some(slot) if slot.ts == ts => self.leave_pool(slots, host),
+            _ => Ok(()),
         }
     }
 
@@ -187,25 +193,42 @@ impl Packed {
 
     /// Empties pool slot `slot` and takes `bytes` bytes of the pool for the snapshot of state `ts`.
     fn place_in_pool(&mut self, slots: &mut Slots, slot: u32, ts: i64, bytes: u64) -> Result<()> {
-        self.leave_pool(slots, slot);
-        slots.pool[slot as usize].at = self.take_of_pool(slots, bytes)?;
+        self.leave_pool(slots, slot)?;
+        slots.pool[slot as usize].at = if slots.disk.has(slot) {
+            let from = slots.disk.offset(slot);
+            from..from + bytes
+        } else {
+            self.take_of_pool(slots, bytes)?
+        };
         slots.pool[slot as usize].ts = ts;
         Ok(())
     }
 
-    fn leave_pool(&mut self, slots: &mut Slots, slot: u32) {
-        let HostSlot { at, ts, written, download } = &mut slots.pool[slot as usize];
+    fn leave_pool(&mut self, slots: &mut Slots, slot: u32) -> Result<()> {
+        let HostSlot { at, reader, ts, written, download } = &mut slots.pool[slot as usize];
         *ts = -1;
+        let at = std::mem::take(at);
         if at.is_empty() {
-            return;
+            return Ok(());
+        }
+        // If a cache slot reads its snapshot from this pool slot, the cache slot keeps the bytes.
+        let cached = slots.cache.get_mut(*reader as usize);
+        let cached = cached.filter(|cached| cached.held == Held::InPoolSlot(slot));
+        if slots.disk.has(slot) {
+            return match cached {
+                Some(_) => fail!(
+                    Unsupported,
+                    "a snapshot on disk is overwritten before its last use: raise device_budget, for which snapshots are too large"
+                ),
+                None => Ok(()),
+            };
         }
         self.written = later(self.written, (*download, *written));
-        let at = std::mem::take(at);
-        // If a cache slot reads its snapshot from this pool slot, the cache slot keeps the bytes.
-        match slots.cache.iter_mut().find(|cached| cached.held == Held::InPoolSlot(slot)) {
+        match cached {
             Some(cached) => cached.held = Held::InPool(at),
             None => self.pool_bytes.give(at),
         }
+        Ok(())
     }
 
     /// Takes `bytes` bytes of the pool. If no free range is that long, this function waits for all
@@ -284,12 +307,10 @@ impl Store for Packed {
 
     fn fetch(&mut self, slots: &mut Slots, step: Step, _: PreviousLevels) -> Result<()> {
         self.place_made_for(slots, step)?;
-        let host = &slots.pool[step.host as usize];
-        let (ts, bytes) = (host.ts, host.at.end - host.at.start);
-        slots.device.concerns(ts);
+        let bytes = slots.pool_bytes(step.host);
+        slots.device.concerns(slots.pool[step.host as usize].ts);
         if !self.place_in_cache(slots, step.slot, bytes) {
-            let slot = &mut slots.cache[step.slot as usize];
-            (slot.held, slot.host) = (Held::InPoolSlot(step.host), step.host);
+            slots.stay_in_pool(step);
             return Ok(());
         }
         slots.upload(step, self.read.map(|(_, read)| read))
@@ -320,27 +341,36 @@ impl Store for Packed {
             }
             held => {
                 let stage = self.free_stage(slots)?;
-                let (at, written) = match held {
-                    Held::InPoolSlot(host) => (
-                        slots.pool[host as usize].at.clone(),
-                        Some(slots.pool[host as usize].written),
-                    ),
-                    Held::InPool(at) => (at, self.written.map(|(_, event)| event)),
+                let to = self.coder.stage(stage);
+                slots.device.concerns(ts);
+                let bytes = match held {
+                    Held::InPoolSlot(host) => {
+                        if !slots.disk.has(host) {
+                            slots.device.wait(Lane::App, slots.pool[host as usize].written)?;
+                        }
+                        let bytes = slots.pool_bytes(host);
+                        let from = slots.begin_read(Lane::App, host)?;
+                        slots.device.copy(Lane::App, to, from, bytes)?;
+                        slots.end_read(Lane::App, host)?;
+                        bytes
+                    }
+                    Held::InPool(at) => {
+                        if let Some((_, written)) = self.written {
+                            slots.device.wait(Lane::App, written)?;
+                        }
+                        let bytes = at.end - at.start;
+                        slots.device.copy(Lane::App, to, Place::Host(at.start), bytes)?;
+                        bytes
+                    }
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
-                let (to, bytes) = (self.coder.stage(stage), at.end - at.start);
-                slots.device.concerns(ts);
-                if let Some(written) = written {
-                    slots.device.wait(Lane::App, written)?;
-                }
-                slots.device.copy(Lane::App, to, Place::Host(at.start), bytes)?;
                 (true, to, bytes)
             }
         };
         slots.device.concerns(ts);
         self.coder.open(&mut *slots.device, ts, from, bytes, fields)?;
         if last {
-            self.forget(slots, step, ts);
+            self.forget(slots, step, ts)?;
         }
         Ok(moved)
     }

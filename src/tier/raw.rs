@@ -23,11 +23,15 @@ impl Store for Raw {
         ts: i64,
         fields: &[AppMemory],
     ) -> Result<()> {
-        slots.clear_for_save(step)?;
-        let to =
-            if step.slot == NONE { slots.in_pool(step.host) } else { slots.in_slot(step.slot, 0) };
-        slots.copy_in(to, fields)?;
-        slots.write_back(step)?;
+        if step.slot == NONE {
+            let to = slots.begin_write(Lane::App, step.host)?;
+            slots.copy_in(to, fields)?;
+            slots.end_write(Lane::App, step.host)?;
+        } else {
+            slots.clear_for_save(step)?;
+            slots.copy_in(slots.in_slot(step.slot, 0), fields)?;
+            slots.write_back(step)?;
+        }
         slots.store_in_pool(step, ts);
         let bytes = slots.layout.slot_bytes;
         slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
@@ -47,15 +51,16 @@ impl Store for Raw {
         _: (i64, bool),
         fields: &[AppMemory],
     ) -> Result<bool> {
-        let from = if step.slot == NONE {
-            // No wait is needed: the operation that took the snapshot's cache slot waited for the
-            // download from that slot, and the application's lane has waited for that operation.
-            slots.in_pool(step.host)
+        if step.slot == NONE {
+            // The application's lane need not wait for the download: the operation that took the
+            // snapshot's cache slot did, and the application's lane has waited for that operation.
+            let from = slots.begin_read(Lane::App, step.host)?;
+            slots.copy_out(from, fields)?;
+            slots.end_read(Lane::App, step.host)?;
         } else {
             slots.await_fetch(step)?;
-            slots.in_slot(step.slot, 0)
-        };
-        slots.copy_out(from, fields)?;
+            slots.copy_out(slots.in_slot(step.slot, 0), fields)?;
+        }
         Ok(step.host != NONE)
     }
 
@@ -74,8 +79,9 @@ impl Store for Raw {
         let stored = step.slot != NONE || step.host != NONE;
         let bytes = slots.layout.slot_bytes;
         if step.slot == NONE && step.host != NONE {
-            let (to, from) = (slots.in_pool(step.host), slots.in_slot(NONE, spare));
+            let (to, from) = (slots.begin_write(Lane::App, step.host)?, slots.in_slot(NONE, spare));
             slots.device.copy(Lane::App, to, from, bytes)?;
+            slots.end_write(Lane::App, step.host)?;
         } else {
             slots.write_back(step)?;
         }
@@ -94,8 +100,9 @@ impl Store for Raw {
     ) -> Result<(Vec<*mut c_void>, bool)> {
         slots.device.concerns(ts);
         if step.slot == NONE {
-            let (to, from) = (slots.in_slot(NONE, spare), slots.in_pool(step.host));
+            let (to, from) = (slots.in_slot(NONE, spare), slots.begin_read(Lane::App, step.host)?);
             slots.device.copy(Lane::App, to, from, slots.layout.slot_bytes)?;
+            slots.end_read(Lane::App, step.host)?;
         } else {
             slots.await_fetch(step)?;
         }

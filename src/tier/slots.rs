@@ -1,6 +1,7 @@
 //! The slots of both tiers, the events that order the use of the slots, and the device. Every way to
 //! store snapshots works on these.
 
+use super::disk::Disk;
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -41,8 +42,11 @@ pub enum Held {
 /// A slot of the host pool.
 #[derive(Clone)]
 pub struct HostSlot {
-    /// The bytes of the pool that the snapshot takes.
+    /// The bytes of the pool, or of the disk, that the snapshot takes.
     pub at: Range<u64>,
+    /// Compressed snapshots: the cache slot for which the snapshot stayed in this slot, if that is
+    /// what the cache slot still holds ([`Held::InPoolSlot`]).
+    pub reader: u32,
     /// Time step of the snapshot's state; -1 if the slot is empty.
     pub ts: i64,
     /// The end of the download into this slot, and the number of that download.
@@ -67,6 +71,7 @@ pub struct Slots {
     pub layout: Layout,
     pub cache: Vec<DeviceSlot>,
     pub pool: Vec<HostSlot>,
+    pub disk: Disk,
     /// What saves did that `Tiers::saved` has not returned yet.
     pub saved: Vec<Saved>,
     /// Number of downloads so far.
@@ -83,7 +88,8 @@ impl Slots {
     pub fn new(mut device: Box<dyn Device>, layout: Layout, spare: u64) -> Result<Self> {
         let app = device.event()?;
         let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Slots { device, layout, cache, pool, saved, downloads: 0, spare, app })
+        let disk = Disk::default();
+        Ok(Slots { device, layout, cache, pool, disk, saved, downloads: 0, spare, app })
     }
 
     /// Makes the slots that `plan` has more than there are.
@@ -104,7 +110,7 @@ impl Slots {
         }
         for _ in self.pool.len()..plan.host_slots as usize {
             let written = self.device.event()?;
-            self.pool.push(HostSlot { at: 0..0, ts: -1, written, download: 0 });
+            self.pool.push(HostSlot { at: 0..0, reader: NONE, ts: -1, written, download: 0 });
         }
         Ok(())
     }
@@ -118,7 +124,8 @@ impl Slots {
             (slot.filling, slot.reading) = (false, false);
         }
         for (k, slot) in self.pool.iter_mut().enumerate() {
-            slot.at = fixed(k).unwrap_or(0..0);
+            let on_disk = self.disk.slots as usize;
+            slot.at = fixed(if k < on_disk { k } else { k - on_disk }).unwrap_or(0..0);
         }
         self.saved.clear();
     }
@@ -137,34 +144,85 @@ impl Slots {
     pub fn write_back(&mut self, step: Step) -> Result<()> {
         let Some(slot) = self.cache.get_mut(step.slot as usize) else { return Ok(()) };
         slot.reading = step.host != NONE;
-        if step.host != NONE {
-            let (read, host) = (slot.read, &self.pool[step.host as usize]);
-            let (written, bytes) = (host.written, host.at.end - host.at.start);
-            self.device.record(Lane::App, self.app)?;
-            self.device.wait(Lane::Download, self.app)?;
-            self.device.copy(
-                Lane::Download,
-                self.in_pool(step.host),
-                self.in_slot(step.slot, 0),
-                bytes,
-            )?;
-            self.device.record(Lane::Download, read)?;
-            self.device.record(Lane::Download, written)?;
-            self.downloads += 1;
-            self.cache[step.slot as usize].download = self.downloads;
-            self.pool[step.host as usize].download = self.downloads;
+        if step.host == NONE {
+            return Ok(());
+        }
+        let read = slot.read;
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Download, self.app)?;
+        let (to, from) = (self.begin_write(Lane::Download, step.host)?, self.in_slot(step.slot, 0));
+        self.device.copy(Lane::Download, to, from, self.pool_bytes(step.host))?;
+        self.device.record(Lane::Download, read)?;
+        self.end_write(Lane::Download, step.host)?;
+        self.downloads += 1;
+        self.cache[step.slot as usize].download = self.downloads;
+        self.pool[step.host as usize].download = self.downloads;
+        Ok(())
+    }
+
+    /// The place to which `lane` copies a snapshot that goes to pool slot `host`. If the slot is on
+    /// disk, `lane` waits for a staging buffer.
+    pub fn begin_write(&mut self, lane: Lane, host: u32) -> Result<Place> {
+        if self.disk.has(host) {
+            return self.disk.leave(&mut *self.device, lane);
+        }
+        Ok(self.in_pool(host))
+    }
+
+    /// Issues what follows the copy by `lane` to the place from `begin_write`: the write to disk,
+    /// and the record of the slot's event. A copy on the application's lane to host memory needs no
+    /// event, since every later transfer waits for that lane.
+    pub fn end_write(&mut self, lane: Lane, host: u32) -> Result<()> {
+        let written = self.pool[host as usize].written;
+        if self.disk.has(host) {
+            let (to, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
+            return self.disk.write(&mut *self.device, lane, to, bytes, written);
+        }
+        match lane {
+            Lane::App => Ok(()),
+            lane => self.device.record(lane, written),
+        }
+    }
+
+    /// The place from which `lane` copies the snapshot in pool slot `host`. `lane` waits until the
+    /// snapshot is there, except for one case: the application's lane does not wait for a download
+    /// to host memory.
+    pub fn begin_read(&mut self, lane: Lane, host: u32) -> Result<Place> {
+        let written = self.pool[host as usize].written;
+        if self.disk.has(host) {
+            let (from, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
+            return self.disk.read(&mut *self.device, lane, from, bytes, written);
+        }
+        if lane != Lane::App {
+            self.device.wait(lane, written)?;
+        }
+        Ok(self.in_pool(host))
+    }
+
+    /// Ends what `begin_read` began, after the copy by `lane`.
+    pub fn end_read(&mut self, lane: Lane, host: u32) -> Result<()> {
+        if self.disk.has(host) {
+            return self.disk.arrive(&mut *self.device, lane);
         }
         Ok(())
     }
 
+    /// Notes that the pool slot of a SAVE, if the step has one, holds u(ts).
     pub fn store_in_pool(&mut self, step: Step, ts: i64) {
         if let Some(slot) = self.pool.get_mut(step.host as usize) {
             slot.ts = ts;
         }
     }
 
+    /// The place in host memory of pool slot `slot`.
     pub fn in_pool(&self, slot: u32) -> Place {
         Place::Host(self.pool[slot as usize].at.start)
+    }
+
+    /// Bytes of the snapshot in pool slot `slot`.
+    pub fn pool_bytes(&self, slot: u32) -> u64 {
+        let at = &self.pool[slot as usize].at;
+        at.end - at.start
     }
 
     /// The place of cache slot `slot`; for `slot` = [`NONE`], the place of spare buffer number
@@ -224,7 +282,6 @@ impl Slots {
     /// begins after all work that the application's lane has so far, after the last download from
     /// the cache slot, and after `freed`: the last download from bytes that the snapshot takes.
     pub fn upload(&mut self, step: Step, freed: Option<Event>) -> Result<()> {
-        let host = self.pool[step.host as usize].clone();
         let DeviceSlot { filled, read, reading, .. } = self.cache[step.slot as usize];
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Upload, self.app)?;
@@ -234,19 +291,28 @@ impl Slots {
         if let Some(freed) = freed {
             self.device.wait(Lane::Upload, freed)?;
         }
-        self.device.wait(Lane::Upload, host.written)?;
-        let (to, bytes) = (self.in_slot(step.slot, 0), host.at.end - host.at.start);
-        self.device.copy(Lane::Upload, to, Place::Host(host.at.start), bytes)?;
+        let (from, to) = (self.begin_read(Lane::Upload, step.host)?, self.in_slot(step.slot, 0));
+        self.device.copy(Lane::Upload, to, from, self.pool_bytes(step.host))?;
+        self.end_read(Lane::Upload, step.host)?;
         self.device.record(Lane::Upload, filled)?;
         let slot = &mut self.cache[step.slot as usize];
         (slot.host, slot.filling, slot.reading) = (step.host, true, false);
         Ok(())
     }
 
+    /// Notes that the snapshot of a step stays in its pool slot, from which a RESTORE reads the
+    /// snapshot: the cache slot of the step, if the step has one, holds no bytes.
+    pub fn stay_in_pool(&mut self, step: Step) {
+        if let Some(slot) = self.cache.get_mut(step.slot as usize) {
+            (slot.held, slot.host) = (Held::InPoolSlot(step.host), step.host);
+            self.pool[step.host as usize].reader = step.slot;
+        }
+    }
+
     /// Whether the upload that a RESTORE needs has not ended yet.
-    pub fn is_late(&self, step: Step) -> Result<bool> {
+    pub fn is_late(&mut self, step: Step) -> Result<bool> {
         match self.cache.get(step.slot as usize) {
-            Some(slot) if slot.filling => Ok(!self.device.is_done(slot.filled)?),
+            Some(&DeviceSlot { filling: true, filled, .. }) => Ok(!self.device.is_done(filled)?),
             _ => Ok(false),
         }
     }

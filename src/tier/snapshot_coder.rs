@@ -33,6 +33,11 @@ pub enum SnapshotCoder {
     },
     /// On a GPU, by kernels.
     Gpu(Box<GpuCoder>),
+    /// Nowhere: a prediction assumes that every snapshot has `bytes` bytes.
+    Assumed {
+        /// Bytes of every snapshot.
+        bytes: u64,
+    },
 }
 
 /// A snapshot coder on a GPU.
@@ -97,7 +102,7 @@ impl SnapshotCoder {
     /// Bytes of the device slab that the staging buffers take.
     pub fn device_bytes(&self) -> u64 {
         match self {
-            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
             SnapshotCoder::Gpu(gpu) => STAGES as u64 * gpu.room,
         }
     }
@@ -105,7 +110,7 @@ impl SnapshotCoder {
     /// Bytes of device memory that the coder has allocated itself, outside the device slab.
     pub fn own_bytes(&self) -> u64 {
         match self {
-            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
             SnapshotCoder::Gpu(gpu) => gpu.codec.as_ref().map_or(0, GpuCodec::bytes),
         }
     }
@@ -121,7 +126,7 @@ impl SnapshotCoder {
     /// for.
     pub fn lag(&self) -> usize {
         match self {
-            SnapshotCoder::Host { .. } => 0,
+            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
             SnapshotCoder::Gpu(_) => STAGES,
         }
     }
@@ -131,6 +136,7 @@ impl SnapshotCoder {
         match self {
             SnapshotCoder::Host { stage, .. } => Place::App(stage.memory()),
             SnapshotCoder::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.room),
+            SnapshotCoder::Assumed { .. } => Place::Device(0),
         }
     }
 
@@ -155,6 +161,10 @@ impl SnapshotCoder {
                 queue.copy(gpu.report(k), codec.report(), size_of::<Report>() as u64)?;
                 device.record(Lane::App, gpu.made[k])
             }
+            SnapshotCoder::Assumed { .. } => {
+                device.begin_coding(Coding::Compress)?;
+                device.end_coding()
+            }
         }
     }
 
@@ -162,7 +172,7 @@ impl SnapshotCoder {
     /// made the snapshot.
     pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<u64> {
         match self {
-            SnapshotCoder::Host { bytes, .. } => Ok(*bytes),
+            SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
                 gpu.read_report(k)?.check()
@@ -201,6 +211,10 @@ impl SnapshotCoder {
                 device.end_coding()
             }
             SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields),
+            SnapshotCoder::Assumed { .. } => {
+                device.begin_coding(Coding::Decompress)?;
+                device.end_coding()
+            }
         }
     }
 

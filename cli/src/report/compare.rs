@@ -114,6 +114,9 @@ fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
     if shot.is("zero_copy") {
         return Plan::handing_over(&Index::new(schedule)?, cache);
     }
+    if shot.previous_bytes() > 0 {
+        return Plan::sharing(&Index::new(schedule)?, cache);
+    }
     let policy = if shot.text_of("policy") == Policy::Lru.name() {
         Policy::Lru
     } else {
@@ -136,6 +139,7 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
         state_bytes: shot.cost("state_bytes")? as u64,
         stored_bytes: shot.cost("stored_bytes")? as u64,
         slot_bytes: shot.cost("slot_bytes")? as u64,
+        previous_bytes: shot.previous_bytes(),
         compressed: shot.is_compressed(),
     })
 }
@@ -152,6 +156,12 @@ fn measured_costs(shot: &Shot) -> Result<Costs> {
     let forward = shot.busy(&[Lane::Compute], &["forward", "recompute"]).0;
     let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
     let moved = shot.stat("h2d_bytes")? + shot.stat("d2h_bytes")?;
+    let stored = per(moved, transfers, planned.stored_bytes as f64);
+    // Snapshots that share time levels differ in size, and the costs are those of a whole state.
+    let (stored_bytes, whole) = match planned.previous_bytes {
+        0 => (stored.round() as u64, 1.0),
+        _ => (planned.stored_bytes, planned.stored_bytes as f64 / stored),
+    };
     Ok(Costs {
         forward: Times::Each(per(forward, shot.stat("forward_steps")?, planned.forward.of(0))),
         backward: Times::Each(per(
@@ -162,9 +172,9 @@ fn measured_costs(shot: &Shot) -> Result<Costs> {
         copy: mean(&[Lane::Codec], &["copy"], planned.copy),
         compress: mean(&[Lane::Codec], &["compress"], planned.compress),
         decompress: mean(&[Lane::Codec], &["decompress"], planned.decompress),
-        upload: mean(&UPLOADS, &[], planned.upload),
-        download: mean(&DOWNLOADS, &[], planned.download),
-        stored_bytes: per(moved, transfers, planned.stored_bytes as f64).round() as u64,
+        upload: mean(&UPLOADS, &[], planned.upload / whole) * whole,
+        download: mean(&DOWNLOADS, &[], planned.download / whole) * whole,
+        stored_bytes,
         ..planned
     })
 }

@@ -151,6 +151,12 @@ impl Shot {
         self.about["costs"]["compressed"].as_bool().unwrap_or(false)
     }
 
+    /// Returns the bytes of a state that are the previous time level of other fields, if the shot's
+    /// snapshots shared time levels; else 0.
+    pub fn previous_bytes(&self) -> u64 {
+        self.about["costs"]["previous_bytes"].as_u64().unwrap_or(0)
+    }
+
     /// Returns one of the statistics of the shot.
     pub fn stat(&self, name: &str) -> Result<f64> {
         number(&self.about["stats"], name)

@@ -122,11 +122,19 @@ impl CudaDevice {
         Ok(this)
     }
 
-    fn stream(&self, lane: Lane) -> CUstream {
+    /// The application's stream in its last call; NULL, the default stream, before the first one.
+    fn app_stream(&self) -> CUstream {
+        self.app.unwrap_or(std::ptr::null_mut())
+    }
+
+    fn stream(&self, lane: Lane) -> Result<CUstream> {
         match lane {
-            Lane::App => self.app.unwrap_or(std::ptr::null_mut()),
-            Lane::Upload => self.upload,
-            Lane::Download => self.download,
+            Lane::App => Ok(self.app_stream()),
+            Lane::Upload => Ok(self.upload),
+            Lane::Download => Ok(self.download),
+            Lane::DiskRead | Lane::DiskWrite => {
+                fail!(Unsupported, "the CUDA backend has no disk")
+            }
         }
     }
 
@@ -135,6 +143,7 @@ impl CudaDevice {
             Place::Device(offset) => (self.device.address(), self.device.bytes(), offset),
             Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
             Place::App(memory) => (memory.address as u64, memory.bytes() as u64, 0),
+            Place::Disk(_) => return fail!(Unsupported, "the CUDA backend has no disk"),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > size) {
             return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
@@ -225,16 +234,16 @@ impl Device for CudaDevice {
 
     fn leave(&mut self) -> Result<()> {
         let result = match self.calls.back() {
-            Some(call) => cu!(cuEventRecord(call.pair.end, self.stream(Lane::App))),
+            Some(call) => cu!(cuEventRecord(call.pair.end, self.app_stream())),
             None => Ok(()),
         };
         if result.is_err() {
             // The end of this call was not recorded, so that later waits for the call would be in
             // vain. The host waits for the stream here instead, and the call leaves the list.
-            let _ = cu!(cuStreamSynchronize(self.stream(Lane::App)));
+            let _ = cu!(cuStreamSynchronize(self.app_stream()));
             self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
         }
-        let stream = self.stream(Lane::App);
+        let stream = self.app_stream();
         let result = result.and_then(|()| self.timers.leave(&mut self.pairs, stream));
         self.entered = None;
         result
@@ -261,7 +270,7 @@ impl Device for CudaDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
-        let stream = self.stream(lane);
+        let stream = self.stream(lane)?;
         let timer = self.timers.begin(&mut self.pairs, stream)?;
         if let Err(error) = cu!(cuMemcpyAsync(target, source, bytes as usize, stream)) {
             timer.into_iter().for_each(|pair| self.pairs.give(pair));
@@ -281,14 +290,14 @@ impl Device for CudaDevice {
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
-        cu!(cuEventRecord(self.events[event.0], self.stream(lane)))
+        cu!(cuEventRecord(self.events[event.0], self.stream(lane)?))
     }
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
-        cu!(cuStreamWaitEvent(self.stream(lane), self.events[event.0], 0))
+        cu!(cuStreamWaitEvent(self.stream(lane)?, self.events[event.0], 0))
     }
 
-    fn is_done(&self, event: Event) -> Result<bool> {
+    fn is_done(&mut self, event: Event) -> Result<bool> {
         is_done(self.events[event.0])
     }
 
@@ -319,7 +328,7 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         match (&self.entered, self.calls.back()) {
             // The end of the current call is not recorded yet.
-            (Some(_), _) => cu!(cuStreamSynchronize(self.stream(Lane::App)))?,
+            (Some(_), _) => cu!(cuStreamSynchronize(self.app_stream()))?,
             (None, Some(call)) => cu!(cuEventSynchronize(call.pair.end))?,
             (None, None) => {}
         }
@@ -361,12 +370,12 @@ impl Recorder for CudaDevice {
     }
 
     fn begin_coding(&mut self, coding: Coding) -> Result<()> {
-        let stream = self.stream(Lane::App);
+        let stream = self.app_stream();
         self.timers.begin_coding(&mut self.pairs, coding, stream)
     }
 
     fn end_coding(&mut self) -> Result<()> {
-        let stream = self.stream(Lane::App);
+        let stream = self.app_stream();
         self.timers.end_coding(&mut self.pairs, stream)
     }
 
@@ -417,7 +426,7 @@ impl Recorder for CudaDevice {
 
 impl Launcher for CudaDevice {
     fn launches(&self, lane: Lane) -> Result<Queue> {
-        Ok(Queue::new(Stream(self.stream(lane).cast())))
+        Ok(Queue::new(Stream(self.stream(lane)?.cast())))
     }
 
     fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {

@@ -1,0 +1,251 @@
+//! A device without memory, whose lanes are clocks: a copy only takes time. The tiers play a plan on
+//! it as they play the plan on a device with memory.
+
+use super::costs::Costs;
+use super::lanes::{Condition, Lanes, Transfer};
+use super::simulation::Simulation;
+use super::timeline::{Row, Timeline};
+use crate::device::cuda::Launcher;
+use crate::device::{
+    AppMemory, Coding, Crossing, Device, Event, Lane, Place, Recorder, Stream, Traffic,
+};
+use crate::error::Result;
+use crate::fallible_vec;
+use std::ffi::c_void;
+
+/// When an event is reached.
+#[derive(Clone, Copy)]
+enum Reached {
+    /// At this time, in seconds.
+    At(f64),
+    /// When this transfer ends.
+    After(Transfer),
+}
+
+/// The clocks of the application's stream and of the copy engines.
+pub(super) struct Clocks {
+    costs: Costs,
+    /// The time of the application's stream, in seconds.
+    now: f64,
+    /// What the next transfer of each lane waits for; by the number of the lane.
+    conditions: [Condition; 5],
+    lanes: Lanes,
+    events: Vec<Reached>,
+    traffic: Traffic,
+    /// The times of the application's stream so far.
+    tally: Simulation,
+}
+
+impl Clocks {
+    pub fn new(costs: &Costs, timeline: Option<Timeline>) -> Self {
+        Clocks {
+            costs: costs.clone(),
+            now: 0.0,
+            conditions: Default::default(),
+            lanes: Lanes::new(timeline),
+            events: Vec::new(),
+            traffic: Traffic::default(),
+            tally: Simulation::default(),
+        }
+    }
+
+    /// The time of the application's stream, in seconds.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// Seconds in which the application's stream has waited for transfers so far.
+    pub fn waiting(&self) -> f64 {
+        self.tally.waiting
+    }
+
+    /// Lets the application compute for `seconds` seconds. The row says what.
+    pub fn compute(&mut self, row: Row, seconds: f64) {
+        self.tally.plan_ideal += seconds;
+        self.pass(row, seconds);
+    }
+
+    /// Returns the times and the transferred bytes of the run so far, and its timeline.
+    pub fn finish(&mut self) -> (Simulation, Timeline) {
+        let Traffic { h2d_bytes, d2h_bytes, disk_bytes, .. } = self.traffic;
+        let simulation = Simulation {
+            makespan: self.now,
+            disk_reads: self.lanes.issued(Lane::DiskRead),
+            disk_writes: self.lanes.issued(Lane::DiskWrite),
+            h2d_bytes,
+            d2h_bytes,
+            disk_bytes,
+            ..self.tally.clone()
+        };
+        (simulation, self.lanes.timeline.take().unwrap_or_default())
+    }
+
+    fn pass(&mut self, row: Row, seconds: f64) {
+        let begin = self.now;
+        self.now += seconds;
+        if let Some(timeline) = &mut self.lanes.timeline {
+            timeline.add(row, begin, self.now);
+        }
+    }
+
+    /// Makes the application's stream wait until the time `end`, in seconds.
+    fn wait_until(&mut self, end: f64) {
+        if end > self.now {
+            self.tally.waiting += end - self.now;
+            self.pass(Row::Stall, end - self.now);
+        }
+    }
+
+    /// The time at which an event is reached, in seconds.
+    fn time_of(&mut self, event: Event) -> Result<f64> {
+        match self.events[event.0] {
+            Reached::At(time) => Ok(time),
+            Reached::After(transfer) => self.lanes.end(transfer),
+        }
+    }
+}
+
+impl Device for Clocks {
+    fn reserve_device(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn reserve_host(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn reserve_disk(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn enter(&mut self, _: Stream, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// No memory is behind the address.
+    fn pointer(&self, _: Place, _: u64) -> Result<*mut c_void> {
+        Ok(std::ptr::null_mut())
+    }
+
+    fn owns(&self, _: AppMemory) -> bool {
+        false
+    }
+
+    fn event(&mut self) -> Result<Event> {
+        fallible_vec::push(&mut self.events, Reached::At(0.0))?;
+        Ok(Event(self.events.len() - 1))
+    }
+
+    #[inline]
+    fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
+        let crossing = self.traffic.count(to, from, bytes);
+        // The costs are those of `stored_bytes` bytes.
+        let of = |seconds: f64| match bytes == self.costs.stored_bytes {
+            true => seconds,
+            false => seconds * (bytes as f64 / self.costs.stored_bytes.max(1) as f64),
+        };
+        let (engine, seconds) = match (lane, crossing) {
+            (Lane::DiskRead, _) => (lane, of(self.costs.disk_read)),
+            (Lane::DiskWrite, _) => (lane, of(self.costs.disk_write)),
+            (_, Crossing::ToDevice) => (Lane::Upload, of(self.costs.upload)),
+            (_, Crossing::ToHost) => (Lane::Download, of(self.costs.download)),
+            (_, Crossing::None) => (Lane::App, of(self.costs.copy)),
+        };
+        match (lane, engine) {
+            (Lane::App, Lane::App) => {
+                self.tally.copying += seconds;
+                self.pass(Row::Codec, seconds);
+            }
+            (Lane::App, engine) => {
+                let end = self.lanes.cut_in(engine, self.now, seconds)?;
+                self.wait_until(end);
+            }
+            (lane, _) => {
+                let mut condition = std::mem::take(&mut self.conditions[lane as usize]);
+                condition.issued = condition.issued.max(self.now);
+                self.lanes.issue(lane, condition, seconds)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
+        self.events[event.0] = match lane {
+            Lane::App => Reached::At(self.now),
+            lane => self.lanes.last(lane).map_or(Reached::At(0.0), Reached::After),
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
+        match (lane, self.events[event.0]) {
+            (Lane::App, _) => {
+                let time = self.time_of(event)?;
+                self.wait_until(time);
+            }
+            (lane, Reached::At(time)) => {
+                let issued = &mut self.conditions[lane as usize].issued;
+                *issued = issued.max(time);
+            }
+            (lane, Reached::After(transfer)) => self.conditions[lane as usize].and(transfer),
+        }
+        Ok(())
+    }
+
+    fn is_done(&mut self, event: Event) -> Result<bool> {
+        Ok(self.time_of(event)? <= self.now)
+    }
+
+    fn finish(&mut self, event: Event) -> Result<()> {
+        let time = self.time_of(event)?;
+        self.wait_until(time);
+        Ok(())
+    }
+
+    fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
+        Ok(0.0)
+    }
+
+    fn finish_calls(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn synchronize(&mut self) -> Result<()> {
+        for lane in [Lane::Upload, Lane::Download, Lane::DiskRead, Lane::DiskWrite] {
+            if let Some(last) = self.lanes.last(lane) {
+                let end = self.lanes.end(last)?;
+                self.wait_until(end);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_stream(&mut self) {}
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Recorder for Clocks {
+    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+        let seconds = match coding {
+            Coding::Compress => self.costs.compress,
+            Coding::Decompress => self.costs.decompress,
+        };
+        if coding == Coding::Compress {
+            self.tally.compressing += seconds;
+        }
+        self.tally.coding += seconds;
+        self.pass(Row::Codec, seconds);
+        Ok(())
+    }
+}
+
+impl Launcher for Clocks {}
