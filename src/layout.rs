@@ -41,6 +41,8 @@ pub fn aligned(bytes: u64) -> u64 {
 pub struct Layout {
     /// The fields.
     pub fields: Vec<Field>,
+    /// The size of each field in bytes.
+    pub bytes: Vec<u64>,
     /// The offset of each field in a raw snapshot, in bytes.
     pub offsets: Vec<u64>,
     /// Bytes of all fields, without padding.
@@ -125,6 +127,7 @@ impl Layout {
             );
         }
         let mut offsets = Vec::with_capacity(fields.len());
+        let mut sizes = Vec::with_capacity(fields.len());
         let (mut raw_bytes, mut end) = (0u64, 0u64);
         for (i, field) in fields.iter().enumerate() {
             let [n1, n2, n3] = field.n;
@@ -150,6 +153,7 @@ impl Layout {
                 }
             }
             offsets.push(end);
+            sizes.push(bytes);
             raw_bytes = raw_bytes.saturating_add(bytes);
             end = end.saturating_add(bytes.next_multiple_of(ALIGNMENT));
         }
@@ -160,7 +164,7 @@ impl Layout {
                 fields.len()
             );
         }
-        Ok(Layout { fields, offsets, raw_bytes, slot_bytes: end })
+        Ok(Layout { fields, bytes: sizes, offsets, raw_bytes, slot_bytes: end })
     }
 }
 

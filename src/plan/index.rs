@@ -42,9 +42,11 @@ impl Index {
         }
         let mut events = with_room(count as usize)?;
         let mut clock = 0;
-        for action in schedule.actions() {
+        let mut actions = schedule.actions();
+        while let Some(action) = actions.next() {
             match action.kind {
-                Kind::Forward | Kind::Backward => clock += 1,
+                Kind::Forward => clock += 1 + u64::from(actions.skip_like(action)),
+                Kind::Backward => clock += 1,
                 Kind::Save | Kind::Restore => {
                     push(
                         &mut events,

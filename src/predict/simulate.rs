@@ -9,7 +9,7 @@
 
 use super::budgets::Budgets;
 use super::clocks::Clocks;
-use super::costs::Costs;
+use super::costs::{Costs, Times};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::AppMemory;
@@ -20,6 +20,7 @@ use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
 use crate::tier::{FieldChecksums, SnapshotCoder, Tiers, STAGING_BUFFERS};
 use std::any::Any;
+use std::ops::Range;
 
 /// Plays `plan`, which must be a plan of `schedule`. Fails if the plan exceeds a budget; the error
 /// text says which budgets would be enough.
@@ -65,8 +66,11 @@ fn play(
     patience: f64,
 ) -> Result<Option<(Simulation, Timeline)>> {
     let mut run = Run::new(plan, costs, budgets, timeline)?;
-    for action in schedule.actions() {
-        run.act(action).map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
+    let mut actions = schedule.actions();
+    while let Some(action) = actions.next() {
+        let more = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
+        run.act(action, more)
+            .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
         if run.waited > patience {
             return Ok(None);
         }
@@ -87,6 +91,8 @@ struct Run<'a> {
     /// the snapshot lies (zero copy).
     event: usize,
     is_begun: bool,
+    /// Consecutive steps of one row whose time has not passed on the device yet, in seconds.
+    steps: (Row, f64),
     /// Seconds in which the application's stream has waited for transfers so far.
     waited: f64,
     /// What the simulated device does not count.
@@ -110,6 +116,7 @@ impl<'a> Run<'a> {
         let fields = if shares { vec![own, costs.previous_bytes] } else { vec![bytes] };
         let layout = Layout {
             fields: fields.iter().copied().map(field).collect(),
+            bytes: fields.clone(),
             offsets: if shares { vec![0, own] } else { vec![0] },
             raw_bytes: bytes,
             slot_bytes: bytes,
@@ -132,9 +139,19 @@ impl<'a> Run<'a> {
         if on_disk > 0 {
             tiers.use_disk(on_disk, bytes, ROOM)?;
         }
-        let tally = Simulation::default();
-        let (event, is_begun, waited) = (0, false, 0.0);
-        Ok(Run { plan, costs, budgets, tiers, fields, on_disk, event, is_begun, waited, tally })
+        Ok(Run {
+            plan,
+            costs,
+            budgets,
+            tiers,
+            fields,
+            on_disk,
+            event: 0,
+            is_begun: false,
+            steps: (Row::Forward, 0.0),
+            waited: 0.0,
+            tally: Simulation::default(),
+        })
     }
 
     fn clocks(&mut self) -> Result<&mut Clocks> {
@@ -145,10 +162,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn act(&mut self, action: Action) -> Result<()> {
+    /// Plays an action, and `more` FORWARD actions after it.
+    fn act(&mut self, action: Action, more: u32) -> Result<()> {
         match action.kind {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
+                    self.pass_steps()?;
                     self.timed_save(Self::begin_save)?;
                 }
                 let row = if action.flags & flags::RECOMPUTE != 0 {
@@ -156,26 +175,46 @@ impl<'a> Run<'a> {
                 } else {
                     Row::Forward
                 };
-                let seconds = self.costs.forward.of(action.ts - 1);
-                self.clocks()?.compute(row, seconds);
+                self.compute(row, &self.costs.forward, action.ts - 1..action.ts + more)?;
             }
             Kind::Backward => {
-                let seconds = self.costs.backward.of(action.ts);
-                self.clocks()?.compute(Row::Backward, seconds);
+                let step = action.ts..action.ts + 1;
+                self.compute(Row::Backward, &self.costs.backward, step)?;
             }
             Kind::Save => {
+                self.pass_steps()?;
                 self.occupy();
                 self.timed_save(|run| run.save(action.ts as i64))?;
                 self.event += 1;
             }
             Kind::Restore => {
+                self.pass_steps()?;
                 self.occupy();
                 self.restore(action)?;
                 self.event += 1;
             }
-            Kind::Terminate => {}
+            Kind::Terminate => self.pass_steps()?,
             Kind::Error => return fail!(Memory, "take fewer time steps or snapshots"),
         }
+        Ok(())
+    }
+
+    /// Lets the application compute the steps ts -> ts+1 for each ts of `steps`, after those that
+    /// it has computed so far.
+    fn compute(&mut self, row: Row, times: &Times, steps: Range<u32>) -> Result<()> {
+        if row != self.steps.0 {
+            self.pass_steps()?;
+            self.steps.0 = row;
+        }
+        self.steps.1 = steps.fold(self.steps.1, |seconds, ts| seconds + times.of(ts));
+        Ok(())
+    }
+
+    /// Lets the time of the steps so far pass on the device.
+    fn pass_steps(&mut self) -> Result<()> {
+        let (row, seconds) = self.steps;
+        self.steps.1 = 0.0;
+        self.clocks()?.compute(row, seconds);
         Ok(())
     }
 

@@ -326,6 +326,16 @@ impl Sweep {
     }
 }
 
+impl Sweep {
+    /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
+    /// goal. Returns their number.
+    pub fn skip_to(&mut self, last: u32) -> u32 {
+        let skipped = last.min(self.goal.saturating_sub(1)).saturating_sub(self.live);
+        self.live += skipped;
+        skipped
+    }
+}
+
 impl Iterator for Sweep {
     type Item = Action;
 

@@ -421,5 +421,21 @@ impl Iterator for Actions {
     }
 }
 
+impl Actions {
+    /// Skips the FORWARD actions that come next and differ from `last`, the FORWARD that `next`
+    /// returned last, in nothing but their time step. Returns their number; it may be less than
+    /// there are.
+    #[inline]
+    pub fn skip_like(&mut self, last: Action) -> u32 {
+        let Source::Sweep(sweep) = &mut self.source else { return 0 };
+        if last.flags & flags::RECOMPUTE != 0 {
+            return sweep.skip_to(self.furthest);
+        }
+        let skipped = sweep.skip_to(u32::MAX);
+        self.furthest += skipped;
+        skipped
+    }
+}
+
 #[cfg(test)]
 mod tests;

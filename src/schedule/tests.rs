@@ -303,10 +303,21 @@ fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
     Ranges::new(schedule.actions(), join).flat_map(steps).collect()
 }
 
-/// Checks that ranges contain the schedule's actions, and that no two consecutive ranges could be
+/// The actions of a schedule, with those that `skip_like` skips made from the action before them.
+fn with_skipped(schedule: &Schedule) -> Vec<Action> {
+    let (mut actions, mut all) = (schedule.actions(), Vec::new());
+    while let Some(action) = actions.next() {
+        let skipped = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
+        all.extend((0..=skipped).map(|k| Action { ts: action.ts + k, ..action }));
+    }
+    all
+}
+
+/// Checks that skipping leaves out no other action, that ranges contain the schedule's actions, and that no two consecutive ranges could be
 /// joined.
 fn check_ranges(schedule: &Schedule) {
     let actions: Vec<Action> = schedule.actions().collect();
+    assert_eq!(with_skipped(schedule), actions, "{schedule:?}");
     assert_eq!(expanded(schedule, true), actions, "{schedule:?}");
     assert_eq!(expanded(schedule, false), actions, "{schedule:?}");
     assert!(Ranges::new(schedule.actions(), false).all(|(action, end)| action.ts == end));

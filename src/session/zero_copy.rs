@@ -30,10 +30,10 @@ impl Session {
         let pointers = engine.call(stream, "save_begin", |engine| {
             engine.tiers.begin_save(&engine.plan, tick.event)
         })?;
-        let memory = self.layout.fields.iter().zip(&pointers).map(|(field, &address)| {
-            // SAFETY: the session owns this memory, `field.bytes()` bytes per field, and the
-            // application alone uses it until it commits the save.
-            unsafe { AppMemory::new(address.cast(), field.bytes().unwrap_or(0) as usize) }
+        let memory = self.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
+            // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
+            // alone uses it until it commits the save.
+            unsafe { AppMemory::new(address.cast(), bytes as usize) }
         });
         let begun = Some((tick.event, memory.collect()));
         self.engine()?.begun = begun;

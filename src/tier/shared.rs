@@ -75,7 +75,7 @@ impl Shared {
         save: bool,
     ) -> Result<()> {
         for (i, at) in self.levels.own.clone() {
-            let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), slots.field_bytes(i));
+            let (app, slot, bytes) = (Place::App(fields[i]), slot.plus(at), slots.layout.bytes[i]);
             let (to, from) = if save { (slot, app) } else { (app, slot) };
             slots.device.copy(Lane::App, to, from, bytes)?;
         }
@@ -153,7 +153,7 @@ impl Shared {
         )?;
         if let PreviousLevel::Place(_) = previous_levels.1 {
             for (&(i, to), &(_, from)) in to.iter().zip(&from) {
-                slots.device.copy(Lane::Download, to, from, slots.field_bytes(i))?;
+                slots.device.copy(Lane::Download, to, from, slots.layout.bytes[i])?;
             }
         }
         self.read_by_download(slots, step.slot)?;
@@ -243,7 +243,7 @@ impl Store for Shared {
                         Lane::App,
                         to,
                         Place::App(fields[i]),
-                        slots.field_bytes(i),
+                        slots.layout.bytes[i],
                     )?;
                 }
             }
@@ -287,7 +287,7 @@ impl Store for Shared {
         )?;
         let (to, from) = (self.in_cache(previous_levels.0), self.in_pool(previous_levels.1));
         for ((i, to), (_, from)) in to.into_iter().zip(from) {
-            slots.device.copy(Lane::Upload, to, from, slots.field_bytes(i))?;
+            slots.device.copy(Lane::Upload, to, from, slots.layout.bytes[i])?;
         }
         slots.device.record(Lane::Upload, slot.filled)?;
         let slot = &mut slots.cache[step.slot as usize];
@@ -312,7 +312,7 @@ impl Store for Shared {
         };
         self.copy_own(slots, fields, from, false)?;
         for (i, from) in past {
-            slots.device.copy(Lane::App, Place::App(fields[i]), from, slots.field_bytes(i))?;
+            slots.device.copy(Lane::App, Place::App(fields[i]), from, slots.layout.bytes[i])?;
         }
         Ok(step.host != NONE)
     }

@@ -5,7 +5,7 @@ use super::disk::Disk;
 use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::layout::{Field, Layout};
+use crate::layout::Layout;
 use crate::plan::{Plan, Step, NONE};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -236,28 +236,26 @@ impl Slots {
 
     pub fn pointers(&self, slot: u32, spare: u32) -> Result<Vec<*mut c_void>> {
         let place = self.in_slot(slot, spare);
-        let field = |(field, &offset): (&Field, &u64)| {
-            self.device.pointer(place.plus(offset), field.bytes().unwrap_or(0))
-        };
-        self.layout.fields.iter().zip(&self.layout.offsets).map(field).collect()
+        let field =
+            |(&bytes, &offset): (&u64, &u64)| self.device.pointer(place.plus(offset), bytes);
+        self.layout.bytes.iter().zip(&self.layout.offsets).map(field).collect()
     }
 
     /// The fields of spare buffer number `spare`.
     pub fn spare_fields(&self, spare: u32) -> Result<Vec<AppMemory>> {
-        let fields = self.layout.fields.iter().map(|field| field.bytes().unwrap_or(0) as usize);
         // SAFETY: the addresses are memory of the device slab, which only the application's lane
         // uses.
-        let memory = |(address, bytes): (*mut c_void, usize)| unsafe {
-            AppMemory::new(address.cast(), bytes)
+        let memory = |(address, &bytes): (*mut c_void, &u64)| unsafe {
+            AppMemory::new(address.cast(), bytes as usize)
         };
-        Ok(self.pointers(NONE, spare)?.into_iter().zip(fields).map(memory).collect())
+        Ok(self.pointers(NONE, spare)?.into_iter().zip(&self.layout.bytes).map(memory).collect())
     }
 
     /// Copies the fields of a state on the application's lane to `place`, each to its offset in the
     /// layout.
     pub fn copy_in(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
         for (i, &memory) in fields.iter().enumerate() {
-            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
+            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.layout.bytes[i]);
             self.device.copy(Lane::App, at, Place::App(memory), bytes)?;
         }
         Ok(())
@@ -267,15 +265,10 @@ impl Slots {
     /// the layout.
     pub fn copy_out(&mut self, place: Place, fields: &[AppMemory]) -> Result<()> {
         for (i, &memory) in fields.iter().enumerate() {
-            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.field_bytes(i));
+            let (at, bytes) = (place.plus(self.layout.offsets[i]), self.layout.bytes[i]);
             self.device.copy(Lane::App, Place::App(memory), at, bytes)?;
         }
         Ok(())
-    }
-
-    /// Bytes of field `i`.
-    pub fn field_bytes(&self, i: usize) -> u64 {
-        self.layout.fields[i].bytes().unwrap_or(0)
     }
 
     /// Issues the upload of a RESTORE's snapshot from its pool slot into its cache slot. The upload

@@ -167,8 +167,7 @@ impl Probe {
     /// Returns fields in the probe's device memory, into which codecs decompress.
     fn scratch(&self) -> Result<Vec<AppMemory>> {
         let mut fields = Vec::with_capacity(self.layout.fields.len());
-        for (field, &offset) in self.layout.fields.iter().zip(&self.layout.offsets) {
-            let bytes = field.bytes().unwrap_or(0);
+        for (&bytes, &offset) in self.layout.bytes.iter().zip(&self.layout.offsets) {
             let address = self.device.pointer(Place::Device(offset), bytes)?;
             // SAFETY: the memory belongs to this probe's device, which lives as long as the probe,
             // and nothing else uses the memory.
