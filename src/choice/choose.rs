@@ -1,6 +1,6 @@
 //! The choice of a schedule and its plans from a configuration.
 
-use super::search::{search, Keep};
+use super::search::{clearly_less, search, Keep};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
@@ -69,7 +69,9 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
             slowest = slowest
                 .max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
         }
-        if slowest < least {
+        // Of options that take equally long the first is taken. Snapshots that share time levels
+        // come before whole states, for they are smaller, and raw states before coded ones.
+        if slowest < clearly_less(least) {
             (best, least) = (Some(Choice { alternative, ..choice }), slowest);
         }
     }

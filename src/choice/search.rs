@@ -90,6 +90,12 @@ fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
     fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
 
+/// Returns the time, in seconds, below which another prediction is less than `makespan` by more than
+/// the rounding errors of predictions.
+pub(super) fn clearly_less(makespan: f64) -> f64 {
+    makespan * (1.0 - 1e-9)
+}
+
 struct Search<'a> {
     alternatives: &'a [Vec<TierSpec>],
     keep: Keep,
@@ -143,7 +149,7 @@ impl Search<'_> {
     /// Returns the makespan, in seconds, below which a plan is kept.
     fn to_beat(&self, alternative: usize, algorithm: Algorithm) -> f64 {
         self.rival(alternative, algorithm)
-            .map_or(f64::INFINITY, |k| self.found[k].simulation.makespan)
+            .map_or(f64::INFINITY, |k| clearly_less(self.found[k].simulation.makespan))
     }
 
     fn attempt(&mut self, alternative: usize, schedule: Schedule) -> Result<()> {
