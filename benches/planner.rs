@@ -46,10 +46,10 @@ fn speed() {
     ];
     for (transfer, copy, device, host) in cases {
         let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
-        let mut sizes = TierSpec::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
-        (sizes.costs.upload, sizes.costs.download, sizes.costs.copy) = (transfer, transfer, copy);
+        let mut tiers = TierSpec::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
+        (tiers.costs.upload, tiers.costs.download, tiers.costs.copy) = (transfer, transfer, copy);
         let (seconds, found) =
-            timed(|| search(10_000, u32::MAX, &[vec![sizes.clone()]], Keep::Best).unwrap());
+            timed(|| search(10_000, u32::MAX, &[vec![tiers.clone()]], Keep::Best).unwrap());
         let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
         println!(
             "X = {transfer:>4}, op = {copy:.2}, {device:>3} / {host:>4}: {seconds:.3} s <= {SEARCH_S}: {} {snapshots} {chunk}, {:.3} times the ideal",
@@ -67,8 +67,8 @@ fn speed() {
             d2h_gbs: 1e-6,
             ..Profile::free()
         };
-        let sizes = TierSpec::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
-        simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
+        let tiers = TierSpec::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
+        simulate(&schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().makespan
     };
     println!(
         "n = 1000000, revolve 100, 8 slots: planned and simulated in {:.2} s <= {MILLION_S}\n",
@@ -191,8 +191,8 @@ fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     );
     let mut session = session.unwrap();
     let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
-    let sizes = TierSpec::filling(Budgets::NONE, profile, STATE as u64, None);
-    simulate(&schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().makespan
+    let tiers = TierSpec::filling(Budgets::NONE, profile, STATE as u64, None);
+    simulate(&schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().makespan
 }
 
 /// Prints predicted and measured times for plans with long waits and plans with short waits.

@@ -4,7 +4,7 @@
 //! folded in the same way. The limit of a plan is the generation of its schedule, which every plan
 //! needs once.
 
-use gpuzip::plan::{Event, Fetch, Index, Plan, Policy, Step};
+use gpuzip::plan::{Access, Fetch, Index, Plan, Policy, Step};
 use gpuzip::schedule::{Action, Kind, Schedule};
 use std::hint::black_box;
 use std::mem::size_of;
@@ -75,20 +75,20 @@ fn planning(name: &str, schedule: &Schedule, cache: u32, policy: Policy) {
     let index = Index::new(schedule).unwrap();
     let planning = seconds(5, || Plan::of(&index, cache, policy).unwrap());
     let plan = Plan::of(&index, cache, policy).unwrap();
-    let events = index.events.len() as f64;
-    let per_event = |seconds: f64| seconds * 1e9 / events;
+    let accesses = index.accesses.len() as f64;
+    let per_access = |seconds: f64| seconds * 1e9 / accesses;
     let kept =
         plan.steps.capacity() * size_of::<Step>() + plan.fetches.capacity() * size_of::<Fetch>();
-    let passing = index.events.capacity() * size_of::<Event>();
+    let passing = index.accesses.capacity() * size_of::<Access>();
     let total = indexing + planning;
     println!(
-        "{name:<16} {cache:>2}  {:<11} {events:>8}  {indexing:>6.3}  {planning:>6.3}  {total:>6.3}  <= {PLAN_S}  {generating:>8.3}  \
+        "{name:<16} {cache:>2}  {:<11} {accesses:>8}  {indexing:>6.3}  {planning:>6.3}  {total:>6.3}  <= {PLAN_S}  {generating:>8.3}  \
          {:>5.1}  {:>8.1}  {:>7.1}  {:>7.1}",
         policy.name(),
         total / generating,
-        per_event(total),
-        kept as f64 / events,
-        passing as f64 / events,
+        per_access(total),
+        kept as f64 / accesses,
+        passing as f64 / accesses,
     );
 }
 
@@ -118,7 +118,7 @@ fn main() {
         "schedule",
         "C",
         "policy",
-        "events",
+        "accesses",
         "index",
         "plan",
         "s",

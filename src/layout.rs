@@ -58,7 +58,7 @@ pub struct Levels {
     /// The own fields: index in the state, and offset in a slot in bytes. Checksums follow them.
     pub own: Vec<(usize, u64)>,
     /// The fields that are previous time levels.
-    pub past: Vec<PreviousField>,
+    pub previous: Vec<PreviousField>,
     /// Bytes of a slot, checksums and padding included.
     pub own_bytes: u64,
     /// Bytes of a place.
@@ -78,41 +78,41 @@ pub struct PreviousField {
     /// Offset of this field in a place, in bytes.
     pub at: u64,
     /// Index of the current field in the state.
-    pub present: usize,
+    pub current: usize,
     /// Offset of the current field in a slot, in bytes.
-    pub of: u64,
+    pub current_at: u64,
     /// Offset of the checksum of the current field in a slot, in bytes.
-    pub sum: u64,
+    pub checksum_at: u64,
 }
 
 impl Layout {
     /// Returns the layout with shared time levels; `None` if the state has no time level to share.
     pub fn levels(&self) -> Option<Levels> {
         // A GPU adds up checksums in words of 4 bytes: fields of smaller values are not shared.
-        let is_past = |field: &Field| {
+        let is_previous = |field: &Field| {
             field.scalar.bytes() >= 4
                 && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none())
         };
         let mut levels =
-            Levels { own: Vec::new(), past: Vec::new(), own_bytes: 0, previous_bytes: 0 };
-        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_past(field)) {
+            Levels { own: Vec::new(), previous: Vec::new(), own_bytes: 0, previous_bytes: 0 };
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_previous(field)) {
             levels.own.push((i, levels.own_bytes));
             levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
-        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_past(field)) {
-            let (present, of) =
+        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_previous(field)) {
+            let (current, current_at) =
                 levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
-            let sum = levels.own_bytes + 8 * levels.past.len() as u64;
-            levels.past.push(PreviousField {
+            let checksum_at = levels.own_bytes + 8 * levels.previous.len() as u64;
+            levels.previous.push(PreviousField {
                 field: i,
                 at: levels.previous_bytes,
-                present,
-                of,
-                sum,
+                current,
+                current_at,
+                checksum_at,
             });
             levels.previous_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
         }
-        levels.own_bytes += (8 * levels.past.len() as u64).next_multiple_of(ALIGNMENT);
+        levels.own_bytes += (8 * levels.previous.len() as u64).next_multiple_of(ALIGNMENT);
         (levels.previous_bytes > 0).then_some(levels)
     }
 

@@ -274,7 +274,7 @@ fn without_a_device_the_costs_are_the_hosts() {
     };
     let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
-    assert_eq!(assumed.option.sizes.costs, host.option.sizes.costs);
+    assert_eq!(assumed.option.tiers.costs, host.option.tiers.costs);
 }
 
 /// On a machine with a device, the fields of the first save show whether the session is on that

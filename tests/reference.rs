@@ -37,8 +37,8 @@ for line in sys.stdin:
 /// A plan in one line, for `PLAYER`.
 fn written(schedule: &Schedule, plan: &Plan, costs: &Costs) -> String {
     let index = Index::new(schedule).unwrap();
-    let mut issue = vec![-1i64; index.events.len()];
-    plan.fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after.into());
+    let mut issue = vec![-1i64; index.accesses.len()];
+    plan.fetches.iter().for_each(|fetch| issue[fetch.restore as usize] = fetch.issue_after.into());
     let mut line =
         format!("{} {} {} {}", plan.device_slots, costs.upload, costs.copy, costs.backward.of(0));
     let mut e = 0;

@@ -29,7 +29,7 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
 pub(super) struct Planned<'a> {
     pub plan: &'a Plan,
     pub compression: &'a Settings,
-    pub sizes: &'a TierSpec,
+    pub tiers: &'a TierSpec,
     /// `device_budget` and `host_budget` in bytes; 0: no budget.
     pub budgets: (u64, u64),
 }
@@ -60,7 +60,7 @@ pub(super) fn summarize(
         },
         ..Default::default()
     };
-    if let Some(Planned { plan, compression, sizes, budgets }) = planned {
+    if let Some(Planned { plan, compression, tiers, budgets }) = planned {
         (summary.device_budget, summary.host_budget) = budgets;
         summary.compressor = compression.method.number().into();
         summary.policy = plan.policy as i32;
@@ -72,11 +72,11 @@ pub(super) fn summarize(
         summary.prefetches = plan.counts.prefetches;
         summary.min_lead = plan.counts.min_lead;
         summary.mean_lead = plan.counts.mean_lead;
-        summary.slot_bytes = sizes.slot_bytes;
-        summary.device_bytes = sizes.device_bytes(plan);
-        summary.host_bytes = sizes.bytes_of(plan).1;
+        summary.slot_bytes = tiers.slot_bytes;
+        summary.device_bytes = tiers.device_bytes(plan);
+        summary.host_bytes = tiers.bytes_of(plan).1;
         if summary.device_bytes.max(summary.host_bytes) == u64::MAX {
-            return fail!(Memory, "snapshots of {} bytes do not fit any memory", sizes.slot_bytes);
+            return fail!(Memory, "snapshots of {} bytes do not fit any memory", tiers.slot_bytes);
         }
     }
     Ok(summary)

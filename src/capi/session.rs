@@ -414,10 +414,10 @@ pub unsafe extern "C" fn gpuzip_summary(
         let value = with_session(handle, |session| {
             let schedule = session.schedule().tell()?;
             let plan = session.plan()?;
-            let (compression, sizes, budgets) =
-                (session.compression(), session.sizes(), session.budgets());
+            let (compression, tiers, budgets) =
+                (session.compression(), session.tiers(), session.budgets());
             let ranges = session.schedule().config().range_actions;
-            summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, sizes, budgets }))
+            summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, tiers, budgets }))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         let planned = choice.plans.first().map(|plan| Planned {
             plan,
             compression: &option.compression,
-            sizes: &option.sizes,
+            tiers: &option.tiers,
             budgets,
         });
         let value = summarize(&choice.schedule, ranges, planned)?;

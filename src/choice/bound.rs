@@ -10,7 +10,7 @@ use crate::schedule::Schedule;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// The least time of the application's stream: the time if the stream never waits. Exact for
-    /// steps of equal cost.
+    /// steps of equal cost, unless snapshots share time levels.
     pub stream: f64,
     /// The least time until the last transfer to the device ends: the forward sweep, then the
     /// uploads.
@@ -29,22 +29,22 @@ impl Bound {
     }
 }
 
-/// Returns the bounds of `schedule` on the tiers `sizes`.
+/// Returns the bounds of `schedule` on `tiers`.
 ///
 /// The application's stream does all forward and backward steps and handles every snapshot. The
 /// link works beside it. No upload begins before the first RESTORE, because only a full cache makes
 /// uploads necessary, and every upload follows the download of its snapshot.
-pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
-    let costs = &sizes.costs;
+pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec) -> Result<Bound> {
+    let costs = &tiers.costs;
     let steps = schedule.steps;
     let restores = steps as u64 - 1;
-    let saves = schedule.events()?.saturating_sub(restores);
-    let cache = sizes.cache.unwrap_or(schedule.snapshots);
+    let saves = schedule.accesses()?.saturating_sub(restores);
+    let cache = tiers.cache.unwrap_or(schedule.snapshots);
     // A SAVE and a transfer may leave out the previous time level, which another snapshot has.
     let own = costs.own_part();
     let (copy_in, copy_out) = match cache {
         0 => (own * costs.download, own * costs.upload),
-        _ if sizes.zero_copy => (0.0, 0.0),
+        _ if tiers.zero_copy => (0.0, 0.0),
         _ if costs.compressed => (costs.copy, 0.0),
         _ => (own * costs.copy, costs.copy),
     };
@@ -54,7 +54,7 @@ pub(super) fn bound(schedule: &Schedule, sizes: &TierSpec) -> Result<Bound> {
         saves as f64 * (costs.compress + copy_in) + restores as f64 * (costs.decompress + copy_out);
     let stream = sweep + repeated + costs.backward.total(steps) + snapshots;
     let moved = match schedule.transfers(cache)? {
-        Some(transfers) if sizes.policy == Policy::Clairvoyant && cache > 0 => transfers,
+        Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
     let link = sweep + moved.h2d as f64 * own * costs.upload;

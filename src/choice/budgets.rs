@@ -129,15 +129,15 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
 /// snapshots. On the host backend the cache is in main memory, too, and gets all bytes.
 fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let slot = slot_bytes(config, layout);
-    let aside = aside(config, layout, free.device.is_some());
+    let beside_cache = beside_cache(config, layout, free.device.is_some());
     let all = u64::from(steps.saturating_sub(1).max(1));
-    let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(aside);
+    let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(beside_cache);
     let host = free.host.bytes / PARTS / u64::from(free.ranks.max(1));
     let least = enough(adjust(u64::from(steps)).into());
     let cache = slot.saturating_mul(config.cache.into());
     let (device, host) = match free.device {
         None if config.cache > 0 => {
-            (0, host.checked_sub(cache.saturating_add(aside))?.min(enough(all)))
+            (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(enough(all)))
         }
         None => (host.min(enough(all)), 0),
         Some(_) if config.cache > 0 => (0, host.min(enough(all))),
@@ -159,7 +159,7 @@ fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
 
 /// Returns the bytes of device memory beside the snapshots: spare slots, the work space of shared
 /// time levels, and the memory that the kernels of a codec work in.
-fn aside(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
+fn beside_cache(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };

@@ -47,7 +47,7 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
 
 /// Decides the schedule and the plans of sessions that have one storage option each.
 pub fn choose(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
-    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|sizes| vec![sizes.clone()]).collect();
+    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|tiers| vec![tiers.clone()]).collect();
     choose_among(config, steps, &sessions)
 }
 
@@ -64,10 +64,10 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
             Err(error) => return Err(error),
         };
         let mut slowest = 0.0f64;
-        for (sizes, plan) in sessions.iter().zip(&choice.plans) {
-            sizes.costs.check(steps)?;
+        for (tiers, plan) in sessions.iter().zip(&choice.plans) {
+            tiers.costs.check(steps)?;
             slowest = slowest
-                .max(simulate(&choice.schedule, plan, &sizes.costs, sizes.budgets)?.makespan);
+                .max(simulate(&choice.schedule, plan, &tiers.costs, tiers.budgets)?.makespan);
         }
         // Of options that take equally long the first is taken. Snapshots that share time levels
         // come before whole states, for they are smaller, and raw states before coded ones.
@@ -109,7 +109,7 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
     let limited = config.snapshots > 0
         || config.adjust_snapshots
-        || sessions.iter().any(|sizes| sizes.host.is_some());
+        || sessions.iter().any(|tiers| tiers.host.is_some());
     if config.algorithm.is_some() || sessions.is_empty() || !limited {
         return Ok(None);
     }
@@ -186,8 +186,8 @@ pub fn choose_schedule(
 /// Plans a schedule for every session and checks that each plan fits its tiers.
 fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let choice = plan_all(schedule, sessions)?;
-    for (sizes, plan) in sessions.iter().zip(&choice.plans) {
-        sizes.check(plan)?;
+    for (tiers, plan) in sessions.iter().zip(&choice.plans) {
+        tiers.check(plan)?;
     }
     Ok(choice)
 }
@@ -197,8 +197,8 @@ fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     if !sessions.is_empty() {
         let index = Index::new(&schedule)?;
-        for sizes in sessions {
-            plans.push(sizes.plan_of(&index, schedule.snapshots, &plans)?);
+        for tiers in sessions {
+            plans.push(tiers.plan_of(&index, schedule.snapshots, &plans)?);
         }
     }
     Ok(Choice { alternative: 0, schedule, plans })
@@ -222,7 +222,7 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
             return Ok(None);
         }
         let choice = plan_all(make(config, steps, snapshots, inner_slots(sessions))?, sessions)?;
-        let fits = sessions.iter().zip(&choice.plans).all(|(sizes, plan)| sizes.admits(plan));
+        let fits = sessions.iter().zip(&choice.plans).all(|(tiers, plan)| tiers.admits(plan));
         Ok(fits.then_some(choice))
     };
     let mut best = attempt(high)?;

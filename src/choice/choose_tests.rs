@@ -15,8 +15,8 @@ fn chosen(config: &Config, steps: u32) -> Choice {
 
 /// Predicted seconds of a choice.
 fn predicted(config: &Config, choice: &Choice) -> f64 {
-    let sizes = TierSpec::new(config, STATE, STATE);
-    crate::predict::simulate(&choice.schedule, &choice.plans[0], &sizes.costs, Budgets::NONE)
+    let tiers = TierSpec::new(config, STATE, STATE);
+    crate::predict::simulate(&choice.schedule, &choice.plans[0], &tiers.costs, Budgets::NONE)
         .unwrap()
         .makespan
 }

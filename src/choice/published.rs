@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// Predicts GPUZIP's recipes on these tiers: Revolve with `adjust` snapshots, and Uniform as
 /// published with as many snapshots as the host pool holds. GPUZIP writes every snapshot to the
 /// host; a recipe whose snapshots do not all fit there is left out.
-pub fn published(steps: u32, sizes: &TierSpec) -> Result<Vec<Candidate>> {
-    let most = sizes.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
+pub fn published(steps: u32, tiers: &TierSpec) -> Result<Vec<Candidate>> {
+    let most = tiers.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
     let mut recipes = Vec::new();
     if adjust(steps as u64) <= most {
         recipes.push(Schedule::revolve(steps, adjust(steps as u64))?);
@@ -21,12 +21,12 @@ pub fn published(steps: u32, sizes: &TierSpec) -> Result<Vec<Candidate>> {
     if most > 0 {
         recipes.push(Schedule::uniform_published(steps, most)?);
     }
-    recipes.into_iter().map(|schedule| candidate(schedule, sizes)).collect()
+    recipes.into_iter().map(|schedule| candidate(schedule, tiers)).collect()
 }
 
-fn candidate(schedule: Schedule, sizes: &TierSpec) -> Result<Candidate> {
+fn candidate(schedule: Schedule, tiers: &TierSpec) -> Result<Candidate> {
     let plan =
-        Plan::of(&Index::new(&schedule)?, sizes.cache.unwrap_or(schedule.snapshots), Policy::Lru)?;
-    let simulation = simulate(&schedule, &plan, &sizes.costs, sizes.budgets)?;
+        Plan::of(&Index::new(&schedule)?, tiers.cache.unwrap_or(schedule.snapshots), Policy::Lru)?;
+    let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
     Ok(Candidate { alternative: 0, schedule, plans: vec![Arc::new(plan)], simulation })
 }

@@ -7,7 +7,7 @@
 use super::bound::{bound, Bound};
 use super::portfolio::{neighbours, portfolio};
 use super::tier_spec::TierSpec;
-use crate::error::{fail, Error, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::plan::{Index, Plan};
 use crate::predict::{simulate_within, Simulation};
@@ -45,8 +45,8 @@ pub fn search(
     alternatives: &[Vec<TierSpec>],
     keep: Keep,
 ) -> Result<Vec<Candidate>> {
-    for sizes in alternatives.iter().flatten() {
-        sizes.costs.check(steps)?;
+    for tiers in alternatives.iter().flatten() {
+        tiers.costs.check(steps)?;
     }
     let mut search = Search { alternatives, keep, found: Vec::new(), too_long: None };
     let mut members = Vec::new();
@@ -80,12 +80,12 @@ pub fn search(
 /// Returns the number of snapshots that every session can hold, and the slots of the smallest
 /// cache.
 fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
-    let most = sessions.iter().map(|sizes| sizes.capacity(most)).min().unwrap_or(most);
-    (most, sessions.iter().filter_map(|sizes| sizes.cache).min().unwrap_or(most))
+    let most = sessions.iter().map(|tiers| tiers.capacity(most)).min().unwrap_or(most);
+    (most, sessions.iter().filter_map(|tiers| tiers.cache).min().unwrap_or(most))
 }
 
 fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
-    let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|sizes| sizes.slot_bytes).max();
+    let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|tiers| tiers.slot_bytes).max();
     let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
     fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
@@ -101,7 +101,8 @@ struct Search<'a> {
     keep: Keep,
     /// The best plan of each family so far, or the best of all, as `keep` says.
     found: Vec<Candidate>,
-    /// The error for the last schedule that has too many actions to be planned.
+    /// The error for the last schedule that has too many actions, or takes too much memory, to be
+    /// planned.
     too_long: Option<Error>,
 }
 
@@ -115,8 +116,8 @@ impl Search<'_> {
                 continue;
             }
             let mut largest: Option<Bound> = None;
-            for sizes in &self.alternatives[alternative] {
-                let bound = bound(&schedule, sizes)?;
+            for tiers in &self.alternatives[alternative] {
+                let bound = bound(&schedule, tiers)?;
                 largest =
                     largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
             }
@@ -156,11 +157,15 @@ impl Search<'_> {
         #[cfg(test)]
         tests::ATTEMPTS.with(|attempts| attempts.set(attempts.get() + 1));
         let limit = self.to_beat(alternative, schedule.algorithm);
-        let Some((plans, simulation)) =
-            evaluate(&schedule, &self.alternatives[alternative], limit)?
-        else {
-            return Ok(());
+        let evaluated = match evaluate(&schedule, &self.alternatives[alternative], limit) {
+            // A plan for which there is no memory now cannot be played either.
+            Err(error) if error.code == Code::Memory => {
+                self.too_long = Some(error);
+                return Ok(());
+            }
+            evaluated => evaluated?,
         };
+        let Some((plans, simulation)) = evaluated else { return Ok(()) };
         let candidate = Candidate { alternative, plans, simulation, schedule };
         match self.rival(alternative, candidate.schedule.algorithm) {
             Some(k) => self.found[k] = candidate,
@@ -180,13 +185,13 @@ fn evaluate(
     let index = Index::new(schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();
-    for sizes in sessions {
-        let plan = sizes.plan_of(&index, schedule.snapshots, &plans)?;
-        if sizes.check(&plan).is_err() {
+    for tiers in sessions {
+        let plan = tiers.plan_of(&index, schedule.snapshots, &plans)?;
+        if tiers.check(&plan).is_err() {
             return Ok(None);
         }
-        let patience = limit - bound(schedule, sizes)?.stream;
-        match simulate_within(schedule, &plan, &sizes.costs, sizes.budgets, patience)? {
+        let patience = limit - bound(schedule, tiers)?.stream;
+        match simulate_within(schedule, &plan, &tiers.costs, tiers.budgets, patience)? {
             Some(simulation) if simulation.makespan < limit => {
                 if simulation.makespan >= slowest.makespan {
                     slowest = simulation;

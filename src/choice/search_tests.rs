@@ -23,29 +23,30 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
 /// Tiers with `cache` and `host` slots of one byte.
 fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
-    let (policy, zero_copy, room, aside, shared) = (Policy::Clairvoyant, false, None, 0, None);
+    let (policy, zero_copy, packed_bytes, beside_cache, shared) =
+        (Policy::Clairvoyant, false, None, 0, None);
     TierSpec {
         slot_bytes: 1,
         cache: Some(cache),
         host: Some(host),
         policy,
         zero_copy,
-        room,
-        aside,
+        packed_bytes,
+        beside_cache,
         costs,
         budgets,
         shared,
     }
 }
 
-fn best(steps: u32, sizes: TierSpec) -> Candidate {
-    search(steps, u32::MAX, &[vec![sizes]], Keep::Best).unwrap().swap_remove(0)
+fn best(steps: u32, tiers: TierSpec) -> Candidate {
+    search(steps, u32::MAX, &[vec![tiers]], Keep::Best).unwrap().swap_remove(0)
 }
 
 /// Predicted time of a schedule with a policy, over the ideal time of the problem.
-fn over_ideal(schedule: &Schedule, sizes: &TierSpec, policy: Policy) -> f64 {
-    let plan = Plan::new(schedule, sizes.cache.unwrap(), policy).unwrap();
-    simulate(schedule, &plan, &sizes.costs, Budgets::NONE).unwrap().over_problem_ideal()
+fn over_ideal(schedule: &Schedule, tiers: &TierSpec, policy: Policy) -> f64 {
+    let plan = Plan::new(schedule, tiers.cache.unwrap(), policy).unwrap();
+    simulate(schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().over_problem_ideal()
 }
 
 /// The costs of a V100 behind PCIe 3 for GPUZIP 2.x's Salt model, n = 3751: raw snapshots, and
@@ -60,9 +61,9 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
         (0.8, 0.5, true, 60, 2235, 1.61, 2.25, 1.0),
         (0.24, 0.3, true, 200, 3750, 1.32, 2.7, 1.0),
     ] {
-        let sizes = tiers(balance(transfer, op, compressed), cache, host);
-        let ours = best(n, sizes.clone()).simulation.over_problem_ideal();
-        let recipes = published(n, &sizes).unwrap();
+        let tiers = tiers(balance(transfer, op, compressed), cache, host);
+        let ours = best(n, tiers.clone()).simulation.over_problem_ideal();
+        let recipes = published(n, &tiers).unwrap();
         let [gpuzip_revolve, gpuzip_uniform] =
             [0, 1].map(|k| recipes[k].simulation.over_problem_ideal());
         assert_eq!((recipes[0].schedule.snapshots, recipes[1].schedule.snapshots), (8, host));
@@ -88,13 +89,13 @@ fn no_schedule_of_any_family_is_better() {
         (97, 5.0, 0.2, false, 0, 40),
         (60, 8.0, 0.5, false, 10, 0),
     ] {
-        let sizes = tiers(balance(transfer, op, compressed), cache, host);
-        let ours = best(n, sizes.clone()).simulation.over_problem_ideal();
+        let tiers = tiers(balance(transfer, op, compressed), cache, host);
+        let ours = best(n, tiers.clone()).simulation.over_problem_ideal();
         let most = (cache + host).min(n - 1);
         let mut all = portfolio(n, most, cache).unwrap();
         assert!(all.len() > 20);
         for member in &all {
-            assert!(over_ideal(member, &sizes, Policy::Clairvoyant) >= ours - 1e-12, "{member:?}");
+            assert!(over_ideal(member, &tiers, Policy::Clairvoyant) >= ours - 1e-12, "{member:?}");
         }
         all.clear();
         for s in 1..=most {
@@ -109,7 +110,7 @@ fn no_schedule_of_any_family_is_better() {
         }
         let least = all
             .iter()
-            .map(|s| over_ideal(s, &sizes, Policy::Clairvoyant))
+            .map(|s| over_ideal(s, &tiers, Policy::Clairvoyant))
             .fold(f64::INFINITY, f64::min);
         println!("n = {n}: {ours} beside {least} of {} schedules", all.len());
         assert!(ours <= 1.01 * least, "n = {n}: {ours} beside {least} of {} schedules", all.len());
@@ -121,10 +122,10 @@ fn no_schedule_of_any_family_is_better() {
 fn no_plan_beats_its_bound() {
     for (transfer, op, compressed) in [(12.0, 0.48, false), (3.0, 0.85, true), (0.5, 0.0, false)] {
         for cache in [0, 1, 2, 5, 12] {
-            let sizes = tiers(balance(transfer, op, compressed), cache, 100);
+            let tiers = tiers(balance(transfer, op, compressed), cache, 100);
             for schedule in portfolio(120, 60, cache).unwrap() {
-                let makespan = over_ideal(&schedule, &sizes, Policy::Clairvoyant) * 240.0;
-                let bound = bound(&schedule, &sizes).unwrap();
+                let makespan = over_ideal(&schedule, &tiers, Policy::Clairvoyant) * 240.0;
+                let bound = bound(&schedule, &tiers).unwrap();
                 assert!(
                     bound.makespan <= makespan * (1.0 + 1e-12),
                     "{bound:?}, {makespan}: {schedule:?} through {cache} slots"
@@ -151,9 +152,9 @@ fn few_schedules_are_simulated() {
         (20.0, 0.8, false, 2, 40),
         (1.5, 0.8, false, 40, 100),
     ] {
-        let sizes = tiers(balance(transfer, op, compressed), cache, host);
+        let tiers = tiers(balance(transfer, op, compressed), cache, host);
         let (before, begin) = (ATTEMPTS.get(), Instant::now());
-        let best = best(10_000, sizes.clone());
+        let best = best(10_000, tiers.clone());
         let attempts = ATTEMPTS.get() - before;
         let all = portfolio(10_000, (cache + host).min(9999), cache).unwrap().len();
         println!(
@@ -168,8 +169,8 @@ fn few_schedules_are_simulated() {
 
 #[test]
 fn equal_inputs_give_equal_plans() {
-    let sizes = tiers(balance(12.0, 0.48, false), 4, 60);
-    let (a, b) = (best(1500, sizes.clone()), best(1500, sizes));
+    let tiers = tiers(balance(12.0, 0.48, false), 4, 60);
+    let (a, b) = (best(1500, tiers.clone()), best(1500, tiers));
     assert_eq!(format!("{:?}", a.schedule), format!("{:?}", b.schedule));
     assert_eq!((a.simulation, &a.plans[0].steps), (b.simulation, &b.plans[0].steps));
 }

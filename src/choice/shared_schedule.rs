@@ -16,7 +16,7 @@ pub struct Tick {
     /// Number of actions since the rewind; the first action has 0.
     pub it: i64,
     /// Number of SAVEs and RESTOREs before this action: the index of the action's step in the plan.
-    pub event: usize,
+    pub step: usize,
     /// The action.
     pub action: Action,
     /// The last time step of a range of FORWARDs; of any other action, its own time step.
@@ -42,7 +42,7 @@ struct State {
     told: bool,
     actions: Option<Ranges>,
     sweep: u64,
-    event: usize,
+    step: usize,
     current: Option<Tick>,
 }
 
@@ -59,7 +59,7 @@ impl SharedSchedule {
             told: false,
             actions: None,
             sweep: 0,
-            event: 0,
+            step: 0,
             current: None,
         };
         Ok(SharedSchedule { config, steps, state: Mutex::new(state) })
@@ -89,7 +89,7 @@ impl SharedSchedule {
         let mut state = self.lock()?;
         if let Some(choice) = &state.decided {
             match options.get(choice.alternative).or(options.last()) {
-                Some(sizes) => plan_for(choice, sizes)?,
+                Some(tiers) => plan_for(choice, tiers)?,
                 None => return fail!(Argument, "a session that stores nothing"),
             };
         }
@@ -209,8 +209,8 @@ impl SharedSchedule {
     }
 
     /// Returns the plan for a session with these tiers.
-    pub fn plan(&self, sizes: &TierSpec) -> Result<Arc<Plan>> {
-        plan_for(self.lock()?.decide(&self.config, self.steps)?, sizes)
+    pub fn plan(&self, tiers: &TierSpec) -> Result<Arc<Plan>> {
+        plan_for(self.lock()?.decide(&self.config, self.steps)?, tiers)
     }
 
     /// Moves on to the next action and returns it.
@@ -230,7 +230,7 @@ impl SharedSchedule {
             return fail!(Memory, "there is no memory to go on with the schedule: free memory, then call setup for a new shot");
         }
         let tick = state.tick(action, end);
-        state.event += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
+        state.step += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
         Ok(tick)
     }
@@ -276,7 +276,7 @@ impl SharedSchedule {
         let mut state = self.lock()?;
         if state.current.is_some() {
             state.sweep += 1;
-            (state.actions, state.current, state.event) = (None, None, 0);
+            (state.actions, state.current, state.step) = (None, None, 0);
         }
         Ok(state.sweep)
     }
@@ -308,7 +308,7 @@ impl State {
         Tick {
             sweep: self.sweep,
             it: self.current.map_or(0, |tick| tick.it + 1),
-            event: self.event,
+            step: self.step,
             action,
             end,
         }
@@ -355,8 +355,8 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
 
 /// Returns the plan in `choice` that serves a session with these tiers, or a new plan if it fits
 /// them.
-fn plan_for(choice: &Choice, sizes: &TierSpec) -> Result<Arc<Plan>> {
-    let plan = sizes.plan_for(&choice.schedule, &choice.plans)?;
-    sizes.check(&plan)?;
+fn plan_for(choice: &Choice, tiers: &TierSpec) -> Result<Arc<Plan>> {
+    let plan = tiers.plan_for(&choice.schedule, &choice.plans)?;
+    tiers.check(&plan)?;
     Ok(plan)
 }

@@ -21,7 +21,7 @@ pub struct StorageOption {
     /// How raw snapshots share time levels; `None`: they do not.
     pub levels: Option<Levels>,
     /// Sizes and costs of the tiers.
-    pub sizes: TierSpec,
+    pub tiers: TierSpec,
 }
 
 /// Returns the storage options for states of this layout. They depend only on the arguments,
@@ -62,11 +62,11 @@ fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
         && !config.zero_copy
         && config.policy == Policy::Clairvoyant;
     let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
-    let sizes = TierSpec::sharing(config, &levels, layout.slot_bytes);
+    let tiers = TierSpec::sharing(config, &levels, layout.slot_bytes);
     Some(StorageOption {
         compression: config.compression.with(Method::None),
         levels: Some(levels),
-        sizes,
+        tiers,
     })
 }
 
@@ -82,11 +82,11 @@ pub fn candidates(config: &Config) -> Vec<Settings> {
 }
 
 fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
-    let aside = aside(config, compression, layout)?;
-    if (1..aside).contains(&config.device_budget) {
+    let beside_cache = beside_cache(config, compression, layout)?;
+    if (1..beside_cache).contains(&config.device_budget) {
         return fail!(
             Budget,
-            "device_budget = {}: it needs {aside} bytes for other things than the cache",
+            "device_budget = {}: it needs {beside_cache} bytes for other things than the cache",
             config.device_budget
         );
     }
@@ -94,13 +94,13 @@ fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<St
     Ok(StorageOption {
         compression: compression.clone(),
         levels: None,
-        sizes: tiers_of(config, compression, layout, expected, aside),
+        tiers: tiers_of(config, compression, layout, expected, beside_cache),
     })
 }
 
 /// Returns the bytes of device memory beside the cache: two spare slots if the application works in
 /// the slots, and the work space of a codec on a GPU.
-fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
+fn beside_cache(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
     let spare = spare_bytes(config.zero_copy, layout.slot_bytes);
     let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
     Ok(spare.saturating_add(if by_kernels {
@@ -110,7 +110,7 @@ fn aside(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64
     }))
 }
 
-/// Returns the tiers for snapshots of `slot_bytes` bytes, with `aside` bytes of device memory
+/// Returns the tiers for snapshots of `slot_bytes` bytes, with `beside_cache` bytes of device memory
 /// beside the cache. Compressed snapshots get all of the device budget, but at most the bytes that
 /// `cache_capacity` snapshots can take.
 pub fn tiers_of(
@@ -118,17 +118,19 @@ pub fn tiers_of(
     compression: &Settings,
     layout: &Layout,
     slot_bytes: u64,
-    aside: u64,
+    beside_cache: u64,
 ) -> TierSpec {
-    let mut sizes = TierSpec::stored(config, compression, slot_bytes, layout.slot_bytes, aside);
-    if compression.method != Method::None && config.device_budget > aside {
+    let mut tiers =
+        TierSpec::stored(config, compression, slot_bytes, layout.slot_bytes, beside_cache);
+    if compression.method != Method::None && config.device_budget > beside_cache {
         let most = match config.cache {
             0 => u64::MAX,
             cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
         };
-        sizes.room = Some(most.min(config.device_budget - aside) / ALIGNMENT * ALIGNMENT);
+        tiers.packed_bytes =
+            Some(most.min(config.device_budget - beside_cache) / ALIGNMENT * ALIGNMENT);
     }
-    sizes
+    tiers
 }
 
 /// Returns the bytes to plan with for a snapshot: by the configured compression factor, or else by

@@ -25,9 +25,9 @@ pub struct TierSpec {
     pub zero_copy: bool,
     /// Bytes of the device cache, if they are not `slot_bytes` times the slots: for compressed
     /// snapshots.
-    pub room: Option<u64>,
+    pub packed_bytes: Option<u64>,
     /// Bytes of device memory beside the cache; they count in the device budget.
-    pub aside: u64,
+    pub beside_cache: u64,
     /// Seconds of steps, copies, codec calls and transfers.
     pub costs: Costs,
     /// The limits of the tiers in bytes that the simulator must keep.
@@ -65,15 +65,15 @@ impl TierSpec {
         let slot_bytes = costs.slot_bytes;
         let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let host = Some(budgets.slots_outside(slot_bytes));
-        let (policy, zero_copy, room, aside) = (Policy::Clairvoyant, false, None, 0);
+        let (policy, zero_copy, packed_bytes, beside_cache) = (Policy::Clairvoyant, false, None, 0);
         TierSpec {
             slot_bytes,
             cache: Some(cache),
             host,
             policy,
             zero_copy,
-            room,
-            aside,
+            packed_bytes,
+            beside_cache,
             costs,
             budgets,
             shared: None,
@@ -117,21 +117,21 @@ impl TierSpec {
         Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 
-    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with `aside`
+    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with `beside_cache`
     /// bytes of the device budget for other memory than the cache.
     pub fn stored(
         config: &Config,
         compression: &Settings,
         slot_bytes: u64,
         raw: u64,
-        aside: u64,
+        beside_cache: u64,
     ) -> Self {
         let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
         let cache = match (config.device_budget, config.cache) {
             (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
             (0, cache) => Some(cache),
-            (budget, 0) => Some(slots(budget.saturating_sub(aside))),
-            (budget, most) => Some(slots(budget.saturating_sub(aside)).min(most)),
+            (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
+            (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
         };
         let host = match config.host_budget {
             0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => {
@@ -148,8 +148,8 @@ impl TierSpec {
             host,
             policy,
             zero_copy,
-            room: None,
-            aside,
+            packed_bytes: None,
+            beside_cache,
             costs,
             budgets,
             shared: None,
@@ -160,11 +160,11 @@ impl TierSpec {
     /// state.
     pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
         let least = LEAST_PLACES.saturating_mul(levels.previous_bytes);
-        let left = |budget: u64, aside: u64| {
+        let left = |budget: u64, beside_cache: u64| {
             if budget == 0 {
                 0
             } else {
-                budget.saturating_sub(aside).max(1)
+                budget.saturating_sub(beside_cache).max(1)
             }
         };
         let slots = left(config.device_budget, Levels::WORK_BYTES);
@@ -173,24 +173,24 @@ impl TierSpec {
             host_budget: left(config.host_budget, least),
             ..config.clone()
         };
-        let mut sizes =
+        let mut tiers =
             Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw, 0);
-        sizes.costs.previous_bytes = levels.previous_bytes;
+        tiers.costs.previous_bytes = levels.previous_bytes;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(config.host_budget));
-        sizes.aside = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
-        sizes.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
-        sizes
+        tiers.beside_cache = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
+        tiers.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
+        tiers
     }
 
     /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
-        self.cache_bytes(plan).saturating_add(self.aside)
+        self.cache_bytes(plan).saturating_add(self.beside_cache)
     }
 
     /// Returns the bytes of the device cache of a plan.
     pub fn cache_bytes(&self, plan: &Plan) -> u64 {
-        self.room.unwrap_or(self.bytes_of(plan).0)
+        self.packed_bytes.unwrap_or(self.bytes_of(plan).0)
     }
 
     /// Returns the number of snapshots that the tiers hold, at most `most`.
@@ -257,9 +257,9 @@ impl TierSpec {
 
     /// Returns the bytes of the device cache and of the host pool that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let past = self.shared.as_ref().map_or(0, |shared| shared.previous_bytes);
+        let previous = self.shared.as_ref().map_or(0, |shared| shared.previous_bytes);
         let bytes = |slots: u32, places: u32| {
-            let places = u64::from(places).saturating_mul(past);
+            let places = u64::from(places).saturating_mul(previous);
             u64::from(slots).saturating_mul(self.slot_bytes).saturating_add(places)
         };
         let (device, host) = plan.places();

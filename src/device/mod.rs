@@ -43,8 +43,9 @@ pub enum Lane {
     DiskWrite,
 }
 
-/// A point on a lane: the number of an event of one device. An event can be recorded and waited for any number of times. A wait refers to
-/// the record that was the last one when the wait was enqueued.
+/// A point on a lane, named by its number among the events of one device. An event can be recorded
+/// and waited for any number of times. A wait refers to the record that was the last one when the
+/// wait was enqueued.
 #[derive(Clone, Copy, Debug)]
 pub struct Event(pub(crate) usize);
 
@@ -170,7 +171,7 @@ impl Traffic {
             (false, true) => (&mut self.h2d_bytes, Crossing::ToDevice),
             _ => (&mut self.d2d_bytes, Crossing::None),
         };
-        *count += bytes;
+        *count = count.saturating_add(bytes);
         crossing
     }
 }

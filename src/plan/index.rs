@@ -6,10 +6,10 @@ use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push, with_room};
 use crate::schedule::{Kind, Schedule};
 
-/// A SAVE or RESTORE action. Its number among `Index::events` is the number of its step of the
+/// A SAVE or RESTORE action. Its number among `Index::accesses` is the number of its step of the
 /// plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Event {
+pub struct Access {
     /// Time step of the state.
     pub ts: u32,
     /// True for a SAVE, false for a RESTORE.
@@ -24,7 +24,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub struct Index {
     /// The SAVE and RESTORE actions.
-    pub events: Vec<Event>,
+    pub accesses: Vec<Access>,
     /// Number of states that are reversed, n.
     pub states: usize,
 }
@@ -33,14 +33,14 @@ impl Index {
     /// Walks through the schedule once, and then backward through its SAVE and RESTORE actions.
     pub fn new(schedule: &Schedule) -> Result<Self> {
         schedule.check_length()?;
-        let count = schedule.events()?;
+        let count = schedule.accesses()?;
         if count >= NONE as u64 {
             return fail!(Budget, "{count} saves and restores: a plan holds at most {}; take fewer time steps or more snapshots", NONE - 1);
         }
         if let Some(why) = schedule.why_it_takes_long() {
             log::warn!("{why}");
         }
-        let mut events = with_room(count as usize)?;
+        let mut accesses = with_room(count as usize)?;
         let mut clock = 0;
         let mut actions = schedule.actions();
         while let Some(action) = actions.next() {
@@ -49,8 +49,13 @@ impl Index {
                 Kind::Backward => clock += 1,
                 Kind::Save | Kind::Restore => {
                     push(
-                        &mut events,
-                        Event { ts: action.ts, save: action.kind == Kind::Save, next: NONE, clock },
+                        &mut accesses,
+                        Access {
+                            ts: action.ts,
+                            save: action.kind == Kind::Save,
+                            next: NONE,
+                            clock,
+                        },
                     )?;
                 }
                 Kind::Terminate => {}
@@ -64,10 +69,10 @@ impl Index {
         }
         let states = schedule.steps as usize;
         let mut upcoming = filled(NONE, states)?;
-        for (e, event) in events.iter_mut().enumerate().rev() {
-            let this = if event.save { NONE } else { e as u32 };
-            event.next = std::mem::replace(&mut upcoming[event.ts as usize], this);
+        for (e, access) in accesses.iter_mut().enumerate().rev() {
+            let this = if access.save { NONE } else { e as u32 };
+            access.next = std::mem::replace(&mut upcoming[access.ts as usize], this);
         }
-        Ok(Index { events, states })
+        Ok(Index { accesses, states })
     }
 }

@@ -24,16 +24,16 @@ impl Issued {
     pub fn due(&mut self, plan: &Plan, moment: Moment) -> Option<Fetch> {
         let fetch = *plan.fetches.get(self.0)?;
         let is_due = match moment {
-            Moment::Restore(event) => fetch.event as usize == event,
-            Moment::After(event) => fetch.issue_after as usize <= event,
-            Moment::Released(event) => fetch.released_after as usize <= event,
+            Moment::Restore(step) => fetch.restore as usize == step,
+            Moment::After(step) => fetch.issue_after as usize <= step,
+            Moment::Released(step) => fetch.released_after as usize <= step,
         };
         self.0 += usize::from(is_due);
         is_due.then_some(fetch)
     }
 
-    /// Whether the transfer for the RESTORE `event` has been issued.
-    pub fn has(&self, plan: &Plan, event: usize) -> bool {
-        plan.fetches.get(self.0).is_none_or(|fetch| fetch.event as usize != event)
+    /// Whether the transfer for the RESTORE `step` has been issued.
+    pub fn has(&self, plan: &Plan, step: usize) -> bool {
+        plan.fetches.get(self.0).is_none_or(|fetch| fetch.restore as usize != step)
     }
 }

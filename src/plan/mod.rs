@@ -19,7 +19,7 @@ use crate::fallible_vec::{self, filled};
 use crate::schedule::Schedule;
 use std::fmt;
 
-pub use index::{Event, Index};
+pub use index::{Access, Index};
 pub use issue::{Issued, Moment};
 pub use time_levels::{PreviousLevel, Shares};
 
@@ -78,7 +78,7 @@ pub struct Step {
     pub host: u32,
 }
 
-/// A transfer from host to device into the slot of the RESTORE with number `event`. The transfer is
+/// A transfer from host to device into the slot of the RESTORE with number `restore`. The transfer is
 /// issued right after the step of the plan with number `issue_after`; if both numbers are equal,
 /// the transfer is issued when the RESTORE is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +87,7 @@ pub struct Fetch {
     /// or on its way there.
     pub issue_after: u32,
     /// Number of the RESTORE that needs the snapshot: the deadline of the transfer.
-    pub event: u32,
+    pub restore: u32,
     /// As `issue_after`, for a zero-copy application that releases its slot before the next SAVE or
     /// RESTORE: one less where only the application's use of the slot delays the transfer.
     pub released_after: u32,
@@ -165,12 +165,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Where the previous time level of the snapshot of plan step `event` lies, in the cache and in
+    /// Where the previous time level of the snapshot of plan step number `step` lies, in the cache and in
     /// the host pool.
-    pub fn previous_levels(&self, event: usize) -> (PreviousLevel, PreviousLevel) {
+    pub fn previous_levels(&self, step: usize) -> (PreviousLevel, PreviousLevel) {
         self.shares
             .as_ref()
-            .map_or_else(Default::default, |shares| (shares.device[event], shares.host[event]))
+            .map_or_else(Default::default, |shares| (shares.device[step], shares.host[step]))
     }
 
     /// Number of places for previous time levels, in the cache and in the host pool.
@@ -193,26 +193,26 @@ impl Plan {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
         let mut needed = filled(false, states)?;
         let mut last_read = filled(false, self.steps.len())?;
-        for (e, event) in index.events.iter().enumerate().rev() {
-            let needed = &mut needed[event.ts as usize];
+        for (e, access) in index.accesses.iter().enumerate().rev() {
+            let needed = &mut needed[access.ts as usize];
             let step = &mut self.steps[e];
-            if !event.save {
+            if !access.save {
                 let reads = step.host != NONE;
-                last_read[e] = if write_all { event.next == NONE } else { reads && !*needed };
+                last_read[e] = if write_all { access.next == NONE } else { reads && !*needed };
                 *needed |= reads;
             } else {
-                let direct = step.slot == NONE && event.next != NONE;
+                let direct = step.slot == NONE && access.next != NONE;
                 step.host = if direct || *needed || write_all { 0 } else { NONE };
-                last_read[e] = step.host != NONE && event.next == NONE;
+                last_read[e] = step.host != NONE && access.next == NONE;
                 *needed = false;
             }
         }
         let mut place = filled(NONE, states)?;
         let mut free = Vec::new();
-        for (e, event) in index.events.iter().enumerate() {
+        for (e, access) in index.accesses.iter().enumerate() {
             let step = &mut self.steps[e];
-            let place = &mut place[event.ts as usize];
-            if event.save && step.host != NONE {
+            let place = &mut place[access.ts as usize];
+            if access.save && step.host != NONE {
                 *place = free.pop().unwrap_or(self.host_slots);
                 self.host_slots = self.host_slots.max(*place + 1);
             }
@@ -228,9 +228,9 @@ impl Plan {
 
     fn count(&mut self, index: &Index) {
         let mut counts = Counts::default();
-        for (step, event) in self.steps.iter().zip(&index.events) {
+        for (step, access) in self.steps.iter().zip(&index.accesses) {
             let moves = u64::from(step.host != NONE);
-            if event.save {
+            if access.save {
                 counts.saves += 1;
                 counts.d2h += moves;
             } else {
@@ -240,12 +240,12 @@ impl Plan {
         }
         counts.misses = counts.h2d;
         counts.hits = counts.restores - counts.h2d;
-        let clock = |e: u32| index.events[e as usize].clock;
+        let clock = |e: u32| index.accesses[e as usize].clock;
         let leads = self
             .fetches
             .iter()
-            .filter(|f| f.issue_after < f.event)
-            .map(|f| clock(f.event) - clock(f.issue_after));
+            .filter(|f| f.issue_after < f.restore)
+            .map(|f| clock(f.restore) - clock(f.issue_after));
         let (mut sum, mut least) = (0u128, u64::MAX);
         for lead in leads {
             counts.prefetches += 1;
@@ -273,7 +273,7 @@ impl fmt::Display for Plan {
         for (e, step) in self.steps.iter().enumerate() {
             writeln!(f, "{e}:{}{}", place("slot", step.slot), place("host", step.host))?;
             while let Some(fetch) = fetches.next_if(|fetch| fetch.issue_after <= e as u32) {
-                writeln!(f, "  fetch for {}", fetch.event)?;
+                writeln!(f, "  fetch for {}", fetch.restore)?;
             }
         }
         Ok(())

@@ -53,8 +53,8 @@ pub(super) fn replace(
         zero_copy,
         in_hand: NONE,
     };
-    let mut steps = with_room(index.events.len())?;
-    for e in 0..index.events.len() as u32 {
+    let mut steps = with_room(index.accesses.len())?;
+    for e in 0..index.accesses.len() as u32 {
         steps.push(match policy {
             _ if capacity == 0 => cache.without(e),
             Policy::Clairvoyant => cache.clairvoyant(e)?,
@@ -78,7 +78,7 @@ impl Cache<'_> {
     fn without(&self, e: u32) -> Step {
         Step {
             slot: NONE,
-            host: if self.index.events[e as usize].save { NONE } else { READ_FROM_HOST },
+            host: if self.index.accesses[e as usize].save { NONE } else { READ_FROM_HOST },
         }
     }
 
@@ -95,18 +95,18 @@ impl Cache<'_> {
     /// Among slots without a later use, a SAVE takes the slot freed last and a fetch takes the slot
     /// freed first: slots freed earlier give fetches a longer lead.
     fn clairvoyant(&mut self, e: u32) -> Result<Step> {
-        let event = self.index.events[e as usize];
-        let ts = event.ts as usize;
-        let (slot, host) = if event.save {
+        let access = self.index.accesses[e as usize];
+        let ts = access.ts as usize;
+        let (slot, host) = if access.save {
             self.saved[ts] = e;
-            if event.next == NONE {
+            if access.next == NONE {
                 self.in_hand = NONE;
                 return Ok(Step { slot: NONE, host: NONE });
             }
             let slot = self
                 .dead_last()
                 .or_else(|| self.empty())
-                .or_else(|| self.evict_furthest(event.next));
+                .or_else(|| self.evict_furthest(access.next));
             (slot, NONE)
         } else if self.place[ts] != NONE {
             self.order.remove(&e);
@@ -115,7 +115,7 @@ impl Cache<'_> {
             let slot = self
                 .empty()
                 .or_else(|| self.dead_first())
-                .or_else(|| self.evict_furthest(event.next));
+                .or_else(|| self.evict_furthest(access.next));
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
                 let saved = self.saved[ts];
@@ -123,7 +123,7 @@ impl Cache<'_> {
                     &mut self.fetches,
                     Fetch {
                         issue_after: free.max(saved),
-                        event: e,
+                        restore: e,
                         released_after: released.max(saved),
                     },
                 )?;
@@ -132,12 +132,12 @@ impl Cache<'_> {
         };
         self.in_hand = slot.filter(|_| self.zero_copy).unwrap_or(NONE);
         let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
-        self.hold(slot, event.ts, e);
-        if event.next == NONE {
+        self.hold(slot, access.ts, e);
+        if access.next == NONE {
             self.place[ts] = NONE;
             self.dead.push_back(slot);
         } else {
-            self.order.insert(event.next, slot);
+            self.order.insert(access.next, slot);
         }
         Ok(Step { slot, host })
     }
@@ -145,10 +145,10 @@ impl Cache<'_> {
     /// Least recently used, as GPUZIP 2.x published it: a snapshot without a later use is treated
     /// like all others.
     fn lru(&mut self, e: u32) -> Result<Step> {
-        let event = self.index.events[e as usize];
-        let ts = event.ts as usize;
-        let hit = !event.save && self.place[ts] != NONE;
-        if event.save {
+        let access = self.index.accesses[e as usize];
+        let ts = access.ts as usize;
+        let hit = !access.save && self.place[ts] != NONE;
+        if access.save {
             self.saved[ts] = e;
         }
         let slot = if hit {
@@ -157,12 +157,12 @@ impl Cache<'_> {
             let last_but_one = self.order.keys().rev().nth(1).copied();
             let slot =
                 self.empty().or_else(|| self.order.pop_first().map(|(_, slot)| slot)).unwrap_or(0);
-            if !event.save {
+            if !access.save {
                 let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
                 let issue_after = free.max(self.saved[ts]);
                 push(
                     &mut self.fetches,
-                    Fetch { issue_after, event: e, released_after: issue_after },
+                    Fetch { issue_after, restore: e, released_after: issue_after },
                 )?;
             }
             slot
@@ -170,9 +170,9 @@ impl Cache<'_> {
         if hit {
             self.order.remove(&self.last_use[slot as usize]);
         }
-        self.hold(slot, event.ts, e);
+        self.hold(slot, access.ts, e);
         self.order.insert(e, slot);
-        Ok(Step { slot, host: if event.save || hit { NONE } else { READ_FROM_HOST } })
+        Ok(Step { slot, host: if access.save || hit { NONE } else { READ_FROM_HOST } })
     }
 
     fn empty(&mut self) -> Option<u32> {
@@ -215,7 +215,7 @@ impl Cache<'_> {
         match self.last_use[slot as usize] {
             NONE => (0, 0),
             e if !self.zero_copy => (e, e),
-            e => (e + 1, e + u32::from(self.index.events[e as usize].save)),
+            e => (e + 1, e + u32::from(self.index.accesses[e as usize].save)),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// allows, and as late as its RESTORE allows.
 fn check(schedule: &Schedule, plan: &Plan) {
     let index = Index::new(schedule).unwrap();
-    assert_eq!(plan.steps.len(), index.events.len());
+    assert_eq!(plan.steps.len(), index.accesses.len());
     for (early, released) in [(true, false), (true, true), (false, false)] {
         // A slot's content is the number of the SAVE that made the snapshot.
         let mut device = vec![NONE; plan.device_slots as usize];
@@ -18,51 +18,51 @@ fn check(schedule: &Schedule, plan: &Plan) {
         let mut made_by: HashMap<u32, u32> = HashMap::new();
         let mut fetches = plan.fetches.iter().peekable();
         let mut late: HashMap<u32, u32> = HashMap::new();
-        for (e, (step, event)) in plan.steps.iter().zip(&index.events).enumerate() {
+        for (e, (step, access)) in plan.steps.iter().zip(&index.accesses).enumerate() {
             let e = e as u32;
             let mut issue = |device: &mut Vec<u32>, until: u32, host: &Vec<u32>| {
                 let after = |f: &Fetch| if released { f.released_after } else { f.issue_after };
                 while let Some(fetch) = fetches
-                    .next_if(|f| after(f) < until || (f.issue_after == until && f.event == until))
+                    .next_if(|f| after(f) < until || (f.issue_after == until && f.restore == until))
                 {
-                    let Step { slot, host: from } = plan.steps[fetch.event as usize];
-                    assert!(slot != NONE && from != NONE && fetch.issue_after <= fetch.event);
+                    let Step { slot, host: from } = plan.steps[fetch.restore as usize];
+                    assert!(slot != NONE && from != NONE && fetch.issue_after <= fetch.restore);
                     assert!((fetch.issue_after.saturating_sub(1)..=fetch.issue_after)
                         .contains(&fetch.released_after));
                     assert_ne!(host[from as usize], NONE, "fetched before it was written");
                     if early {
                         device[slot as usize] = host[from as usize];
                     } else {
-                        late.insert(fetch.event, host[from as usize]);
+                        late.insert(fetch.restore, host[from as usize]);
                     }
                 }
             };
             issue(&mut device, e, &host);
-            if event.save {
-                made_by.insert(event.ts, e);
+            if access.save {
+                made_by.insert(access.ts, e);
                 if step.slot != NONE {
                     device[step.slot as usize] = e;
                 }
                 if step.host != NONE {
                     host[step.host as usize] = e;
                 }
-                assert!(event.next == NONE || step.slot != NONE || step.host != NONE);
+                assert!(access.next == NONE || step.slot != NONE || step.host != NONE);
             } else {
                 if let Some(content) = late.remove(&e) {
                     device[step.slot as usize] = content;
                 }
-                let wanted = made_by[&event.ts];
+                let wanted = made_by[&access.ts];
                 if step.slot == NONE || step.host != NONE {
                     assert_eq!(
                         host[step.host as usize], wanted,
-                        "host slot {} at event {e}",
+                        "host slot {} at access {e}",
                         step.host
                     );
                 }
                 if step.slot != NONE {
                     assert_eq!(
                         device[step.slot as usize], wanted,
-                        "device slot {} at event {e}",
+                        "device slot {} at access {e}",
                         step.slot
                     );
                 }
@@ -91,16 +91,16 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     check(schedule, &plan);
     for (e, pair) in plan.steps.windows(2).enumerate() {
         let same_snapshot =
-            !index.events[e + 1].save && index.events[e + 1].ts == index.events[e].ts;
+            !index.accesses[e + 1].save && index.accesses[e + 1].ts == index.accesses[e].ts;
         assert!(
             pair[0].slot == NONE || pair[0].slot != pair[1].slot || same_snapshot,
-            "event {}",
+            "access {}",
             e + 1
         );
     }
     for fetch in &plan.fetches {
-        let slot = plan.steps[fetch.event as usize].slot;
-        let last_use = (0..fetch.event as usize).rev().find(|&e| plan.steps[e].slot == slot);
+        let slot = plan.steps[fetch.restore as usize].slot;
+        let last_use = (0..fetch.restore as usize).rev().find(|&e| plan.steps[e].slot == slot);
         assert!(
             last_use.is_none_or(|e| fetch.issue_after as usize > e),
             "{fetch:?} into slot {slot}, used at {last_use:?}"
@@ -117,11 +117,11 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
 /// application that releases its slot before the next SAVE or RESTORE.
 fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
     let index = Index::new(schedule).unwrap();
-    let clock = |e: u32| index.events[e as usize].clock;
+    let clock = |e: u32| index.accesses[e as usize].clock;
     let (mut sum, mut fetches) = (0, plan.fetches.iter().peekable());
     for e in 0..plan.steps.len() as u32 {
-        while let Some(fetch) = fetches.next_if(|f| f.released_after <= e || f.event == e) {
-            sum += clock(fetch.event) - clock(e);
+        while let Some(fetch) = fetches.next_if(|f| f.released_after <= e || f.restore == e) {
+            sum += clock(fetch.restore) - clock(e);
         }
     }
     sum as f64 / plan.fetches.len() as f64
@@ -261,19 +261,19 @@ fn fewest(index: &Index, cache: usize, write_backs: bool) -> u64 {
         held: &Held,
         memo: &mut Memo,
     ) -> u64 {
-        let Some(event) = index.events.get(e) else { return 0 };
+        let Some(access) = index.accesses.get(e) else { return 0 };
         if let Some(&known) = memo.get(&(e, held.clone())) {
             return known;
         }
         let (mut cost, mut with) = (0, held.clone());
-        if event.save {
-            with.insert((event.ts, false));
-        } else if !held.iter().any(|(ts, _)| *ts == event.ts) {
+        if access.save {
+            with.insert((access.ts, false));
+        } else if !held.iter().any(|(ts, _)| *ts == access.ts) {
             cost = 1;
-            with.insert((event.ts, true));
+            with.insert((access.ts, true));
         }
-        if event.next == NONE {
-            with.retain(|(ts, _)| *ts != event.ts);
+        if access.next == NONE {
+            with.retain(|(ts, _)| *ts != access.ts);
         }
         // A snapshot that leaves the cache is needed again, so the host must hold it.
         let without = |out: &(u32, bool), memo: &mut Memo| {

@@ -54,9 +54,9 @@ struct Lifetime {
 /// Determines for a plan where previous time levels are shared.
 pub fn share(index: &Index, steps: &[Step], fetches: &[Fetch]) -> Result<Shares> {
     let mut issue = filled(NONE, steps.len())?;
-    fetches.iter().for_each(|fetch| issue[fetch.event as usize] = fetch.issue_after);
-    let cached = |e: usize| (steps[e].slot, index.events[e].save || steps[e].host != NONE);
-    let pooled = |e: usize| (steps[e].host, index.events[e].save);
+    fetches.iter().for_each(|fetch| issue[fetch.restore as usize] = fetch.issue_after);
+    let cached = |e: usize| (steps[e].slot, index.accesses[e].save || steps[e].host != NONE);
+    let pooled = |e: usize| (steps[e].host, index.accesses[e].save);
     let (device, device_places) = previous_levels(index, &cached, &issue)?;
     let (host, host_places) = previous_levels(index, &pooled, &issue)?;
     Ok(Shares { device, host, device_places, host_places })
@@ -91,14 +91,14 @@ fn previous_levels(
             places = places.max(*place + 1);
         }
     }
-    let past = |&k: &u32| match lifetimes.get(k as usize) {
+    let place = |&k: &u32| match lifetimes.get(k as usize) {
         None => PreviousLevel::Nowhere,
         Some(lifetime) if shared(lifetime) => {
             PreviousLevel::Slot(lifetimes[lifetime.before as usize].slot)
         }
         Some(_) => PreviousLevel::Place(place[k as usize]),
     };
-    Ok((fallible_vec::collected(lifetime_of.iter().map(past))?, places))
+    Ok((fallible_vec::collected(lifetime_of.iter().map(place))?, places))
 }
 
 /// Returns all lifetimes in a tier, and for each plan step the number of its lifetime.
@@ -108,10 +108,10 @@ fn lifetimes(
     issue: &[u32],
 ) -> Result<(Vec<Lifetime>, Vec<u32>)> {
     let mut lifetimes: Vec<Lifetime> = Vec::new();
-    let mut lifetime_of = filled(NONE, index.events.len())?;
+    let mut lifetime_of = filled(NONE, index.accesses.len())?;
     let mut in_slot: Vec<u32> = Vec::new();
     let mut of_state = filled(NONE, index.states)?;
-    for (e, event) in index.events.iter().enumerate() {
+    for (e, access) in index.accesses.iter().enumerate() {
         let (slot, begins) = at(e);
         if slot == NONE {
             continue;
@@ -122,17 +122,17 @@ fn lifetimes(
         }
         let current = &mut in_slot[slot as usize];
         if begins {
-            let early = !event.save && issue[e] != e as u32;
-            let since = if event.save { e as u32 } else { issue[e] };
+            let early = !access.save && issue[e] != e as u32;
+            let since = if access.save { e as u32 } else { issue[e] };
             if let Some(lifetime) = lifetimes.get_mut(*current as usize) {
                 // An early fetch overwrites the slot only after plan step `since`.
                 lifetime.kept = if early { since } else { since.saturating_sub(1) };
             }
             let number = lifetimes.len() as u32;
-            let before = event
+            let before = access
                 .ts
                 .checked_sub(1)
-                .filter(|_| event.save)
+                .filter(|_| access.save)
                 .map_or(NONE, |ts| of_state[ts as usize]);
             let before = if lifetimes
                 .get(before as usize)
@@ -149,7 +149,7 @@ fn lifetimes(
             *current = number;
             // A fetched snapshot may not have arrived when the next state is saved. Its current
             // time level is therefore not shared with the next snapshot.
-            of_state[event.ts as usize] = if event.save { number } else { NONE };
+            of_state[access.ts as usize] = if access.save { number } else { NONE };
         }
         lifetime_of[e] = *current;
         if let Some(lifetime) = lifetimes.get_mut(*current as usize) {

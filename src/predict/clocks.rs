@@ -32,6 +32,8 @@ pub(super) struct Clocks {
     lanes: Lanes,
     events: Vec<Reached>,
     traffic: Traffic,
+    /// Seconds of transfers that the application's stream did itself.
+    direct: f64,
     /// The times of the application's stream so far.
     tally: Simulation,
 }
@@ -45,6 +47,7 @@ impl Clocks {
             lanes: Lanes::new(timeline),
             events: Vec::new(),
             traffic: Traffic::default(),
+            direct: 0.0,
             tally: Simulation::default(),
         }
     }
@@ -54,9 +57,10 @@ impl Clocks {
         self.now
     }
 
-    /// Seconds in which the application's stream has waited for transfers so far.
-    pub fn waiting(&self) -> f64 {
-        self.tally.waiting
+    /// Seconds in which the application's stream has waited for transfers so far, without the
+    /// seconds of transfers that the stream does itself.
+    pub fn delays(&self) -> f64 {
+        self.tally.waiting - self.direct
     }
 
     /// Lets the application compute for `seconds` seconds. The row says what.
@@ -163,6 +167,7 @@ impl Device for Clocks {
             (Lane::App, engine) => {
                 let end = self.lanes.cut_in(engine, self.now, seconds)?;
                 self.wait_until(end);
+                self.direct += seconds;
             }
             (lane, _) => {
                 let mut condition = std::mem::take(&mut self.conditions[lane as usize]);

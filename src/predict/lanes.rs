@@ -132,7 +132,11 @@ impl Lanes {
                 if number == 0 {
                     continue;
                 }
-                self.advance(other, now)?;
+                // A transfer that has not begun was issued before this one: the recursion ends,
+                // although engines wait for one another.
+                if self.engines[other].ends.len() < number as usize {
+                    self.advance(other, now)?;
+                }
                 match self.engines[other].ends.get(number as usize - 1) {
                     Some(&end) => ready = ready.max(end),
                     None => return Ok(()),

@@ -46,7 +46,8 @@ pub fn simulate_timeline(
     Ok(play(schedule, plan, costs, budgets, timeline, f64::INFINITY)?.unwrap_or_default())
 }
 
-/// As `simulate`, but returns `None` as soon as waiting alone takes longer than `patience` seconds.
+/// As `simulate`, but returns `None` as soon as transfers have delayed the application's stream by
+/// more than `patience` seconds, without the seconds of transfers that the stream does itself.
 pub(crate) fn simulate_within(
     schedule: &Schedule,
     plan: &Plan,
@@ -71,7 +72,7 @@ fn play(
         let more = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
         run.act(action, more)
             .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
-        if run.waited > patience {
+        if run.delays > patience {
             return Ok(None);
         }
     }
@@ -89,12 +90,12 @@ struct Run<'a> {
     on_disk: u32,
     /// The next step of the plan, and whether the application has begun to compute its state where
     /// the snapshot lies (zero copy).
-    event: usize,
+    step: usize,
     is_begun: bool,
     /// Consecutive steps of one row whose time has not passed on the device yet, in seconds.
     steps: (Row, f64),
-    /// Seconds in which the application's stream has waited for transfers so far.
-    waited: f64,
+    /// Seconds by which transfers have delayed the application's stream so far.
+    delays: f64,
     /// What the simulated device does not count.
     tally: Simulation,
 }
@@ -126,9 +127,15 @@ impl<'a> Run<'a> {
         let memory = |bytes: u64| unsafe { AppMemory::new(std::ptr::null_mut(), bytes as usize) };
         let fields = fields.into_iter().map(memory).collect();
         let mut tiers = if shares {
-            let past = vec![PreviousField { field: 1, at: 0, present: 0, of: 0, sum: own }];
+            let previous = vec![PreviousField {
+                field: 1,
+                at: 0,
+                current: 0,
+                current_at: 0,
+                checksum_at: own,
+            }];
             let previous_bytes = costs.previous_bytes;
-            let levels = Levels { own: vec![(0, 0)], past, own_bytes: own, previous_bytes };
+            let levels = Levels { own: vec![(0, 0)], previous, own_bytes: own, previous_bytes };
             Tiers::sharing_levels(clocks, layout, plan, levels, FieldChecksums::Absent)?
         } else {
             let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes });
@@ -136,6 +143,12 @@ impl<'a> Run<'a> {
             Tiers::new(clocks, layout, plan, coder, ROOM, ROOM)?
         };
         let on_disk = budgets.on_disk(plan.host_slots, costs.slot_bytes);
+        if on_disk > 0 && shares {
+            return fail!(
+                Unsupported,
+                "snapshots that share time levels have no place on disk: give a host budget for all of them"
+            );
+        }
         if on_disk > 0 {
             tiers.use_disk(on_disk, bytes, ROOM)?;
         }
@@ -146,10 +159,10 @@ impl<'a> Run<'a> {
             tiers,
             fields,
             on_disk,
-            event: 0,
+            step: 0,
             is_begun: false,
             steps: (Row::Forward, 0.0),
-            waited: 0.0,
+            delays: 0.0,
             tally: Simulation::default(),
         })
     }
@@ -185,13 +198,13 @@ impl<'a> Run<'a> {
                 self.pass_steps()?;
                 self.occupy();
                 self.timed_save(|run| run.save(action.ts as i64))?;
-                self.event += 1;
+                self.step += 1;
             }
             Kind::Restore => {
                 self.pass_steps()?;
                 self.occupy();
                 self.restore(action)?;
-                self.event += 1;
+                self.step += 1;
             }
             Kind::Terminate => self.pass_steps()?,
             Kind::Error => return fail!(Memory, "take fewer time steps or snapshots"),
@@ -223,48 +236,48 @@ impl<'a> Run<'a> {
         let begin = self.clocks()?.now();
         body(self)?;
         let clocks = self.clocks()?;
-        let (end, waited) = (clocks.now(), clocks.waiting());
-        (self.tally.saving, self.waited) = (self.tally.saving + end - begin, waited);
+        let (end, delays) = (clocks.now(), clocks.delays());
+        (self.tally.saving, self.delays) = (self.tally.saving + end - begin, delays);
         Ok(())
     }
 
     fn begin_save(&mut self) -> Result<()> {
         self.is_begun = true;
-        self.tiers.begin_save(self.plan, self.event).map(drop)
+        self.tiers.begin_save(self.plan, self.step).map(drop)
     }
 
     fn save(&mut self, ts: i64) -> Result<()> {
         if !self.plan.zero_copy {
-            self.tiers.save(self.plan, self.event, ts, &self.fields)?;
+            self.tiers.save(self.plan, self.step, ts, &self.fields)?;
         } else {
             if !self.is_begun {
                 self.begin_save()?;
             }
             self.is_begun = false;
-            self.tiers.commit_save(self.plan, self.event, ts)?;
+            self.tiers.commit_save(self.plan, self.step, ts)?;
         }
         self.tiers.saved().for_each(drop);
-        self.tally.d2h += u64::from(self.plan.steps[self.event].host != NONE);
+        self.tally.d2h += u64::from(self.plan.steps[self.step].host != NONE);
         Ok(())
     }
 
     fn restore(&mut self, action: Action) -> Result<()> {
         let (ts, last) = (action.ts as i64, action.flags & flags::LAST_USE != 0);
         let restored = if self.plan.zero_copy {
-            self.tiers.acquire(self.plan, self.event, ts, last)?.1
+            self.tiers.acquire(self.plan, self.step, ts, last)?.1
         } else {
-            self.tiers.restore(self.plan, self.event, ts, last, &self.fields)?
+            self.tiers.restore(self.plan, self.step, ts, last, &self.fields)?
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);
-        self.waited = self.clocks()?.waiting();
+        self.delays = self.clocks()?.delays();
         Ok(())
     }
 
     /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
     /// never exceeded.
     fn occupy(&mut self) {
-        let step = self.plan.steps[self.event];
+        let step = self.plan.steps[self.step];
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
         if step.slot != NONE {

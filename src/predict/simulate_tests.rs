@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Code;
 use crate::plan::{Index, Policy};
 use crate::predict::{Row, Times};
 use proptest::prelude::*;
@@ -68,7 +69,7 @@ fn makespans_equal_those_of_another_implementation() {
 fn without_transfers_only_steps_and_copies_count() {
     for (n, s) in [(1u32, 1u32), (2, 1), (100, 7), (1000, 10)] {
         let schedule = Schedule::revolve(n, s).unwrap();
-        let s = schedule.events().unwrap() as f64;
+        let s = schedule.accesses().unwrap() as f64;
         let found =
             played(&schedule, schedule.snapshots, Policy::Clairvoyant, &costs(12.0, 0.5, 2.0));
         let steps = schedule.forward_steps() as f64 + 2.0 * n as f64;
@@ -89,13 +90,13 @@ fn without_a_cache_every_transfer_is_waited_for() {
     assert!(
         near(
             found.makespan,
-            schedule.forward_steps() as f64 + 500.0 + 3.0 * schedule.events().unwrap() as f64
+            schedule.forward_steps() as f64 + 500.0 + 3.0 * schedule.accesses().unwrap() as f64
         ),
         "{found:?}"
     );
     assert_eq!(
         (found.h2d, found.d2h, found.device_peak, found.host_peak),
-        (499, schedule.events().unwrap() - 499, 0, 9)
+        (499, schedule.accesses().unwrap() - 499, 0, 9)
     );
 }
 
@@ -203,6 +204,49 @@ fn budgets_that_do_not_do_are_an_error_that_says_what_would() {
             "{found:?}"
         );
     }
+}
+
+/// A SAVE or RESTORE without a cache slot moves its snapshot itself while snapshots are on their way
+/// to disk and back, and engines wait for one another.
+#[test]
+fn snapshots_pass_by_the_cache_while_others_move_to_disk() {
+    let schedule = Schedule::revolve(60, 20).unwrap();
+    let index = Index::new(&schedule).unwrap();
+    let costs = Costs { disk_read: 4.0, disk_write: 5.0, ..costs(3.0, 0.1, 1.0) };
+    for (cache, zero_copy) in [(0, false), (1, true), (2, true), (1, false), (3, false)] {
+        let plan = match zero_copy {
+            true => Plan::handing_over(&index, cache).unwrap(),
+            false => Plan::of(&index, cache, Policy::Clairvoyant).unwrap(),
+        };
+        let budgets = Budgets { device: 5, host: 6, disk: 1000 };
+        let found = simulate(&schedule, &plan, &costs, budgets).unwrap();
+        assert!(found.disk_writes > 0 && found.disk_reads > 0, "{found:?}");
+        assert_eq!((found.h2d, found.d2h), (plan.counts.h2d, plan.counts.d2h));
+        let moved = found.disk_reads as f64 * 4.0;
+        assert!(found.makespan > moved.max(found.plan_ideal), "{found:?}");
+    }
+}
+
+/// Consecutive snapshots that share a time level move half of their bytes, and what moves takes its
+/// part of the time.
+#[test]
+fn shared_time_levels_are_neither_copied_nor_moved() {
+    let schedule = Schedule::store_all(40).unwrap();
+    let index = Index::new(&schedule).unwrap();
+    let whole = Costs { state_bytes: 8, stored_bytes: 8, slot_bytes: 8, ..costs(4.0, 1.0, 1.0) };
+    let halves = Costs { slot_bytes: 4, previous_bytes: 4, ..whole.clone() };
+    let at = |plan: &Plan, costs: &Costs| simulate(&schedule, plan, costs, Budgets::NONE).unwrap();
+    let plain = at(&Plan::new(&schedule, 5, Policy::Clairvoyant).unwrap(), &whole);
+    let shared = at(&Plan::sharing(&index, 5).unwrap(), &halves);
+    assert_eq!((shared.h2d, shared.d2h), (plain.h2d, plain.d2h));
+    // u(0) has no snapshot before it, and each of the few snapshots in the cache may lose its
+    // neighbour to the host.
+    assert!(shared.d2h_bytes <= plain.d2h_bytes / 2 + 4 * 6, "{shared:?} beside {plain:?}");
+    assert!(shared.h2d_bytes <= plain.h2d_bytes, "{shared:?} beside {plain:?}");
+    assert!(shared.copying < 0.8 * plain.copying && shared.makespan <= plain.makespan);
+    let disk = Budgets { host: 20, disk: 1000, ..Budgets::NONE };
+    let plan = Plan::sharing(&index, 5).unwrap();
+    assert_eq!(simulate(&schedule, &plan, &halves, disk).unwrap_err().code, Code::Unsupported);
 }
 
 /// Plans and plays a million steps.

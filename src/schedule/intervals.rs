@@ -235,6 +235,14 @@ impl Sweep {
         Sweep { intervals, interval: 0, ranges: Vec::new(), live: 0, goal: 0, next: Next::Start }
     }
 
+    /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
+    /// goal. Returns their number.
+    pub fn skip_to(&mut self, last: u32) -> u32 {
+        let skipped = last.min(self.goal.saturating_sub(1)).saturating_sub(self.live);
+        self.live += skipped;
+        skipped
+    }
+
     fn range(&self) -> Range {
         let i = self.interval;
         Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
@@ -323,16 +331,6 @@ impl Sweep {
             }
             _ => false,
         }
-    }
-}
-
-impl Sweep {
-    /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
-    /// goal. Returns their number.
-    pub fn skip_to(&mut self, last: u32) -> u32 {
-        let skipped = last.min(self.goal.saturating_sub(1)).saturating_sub(self.live);
-        self.live += skipped;
-        skipped
     }
 }
 

@@ -313,7 +313,7 @@ impl Schedule {
     }
 
     /// Number of SAVE and RESTORE actions, by a formula where one exists.
-    pub fn events(&self) -> Result<u64> {
+    pub fn accesses(&self) -> Result<u64> {
         match &self.form {
             Form::Intervals(intervals) => Ok(intervals.saves()? + self.steps as u64 - 1),
             Form::Trace(trace) => Ok(trace.summary.saves + trace.summary.restores),
@@ -335,7 +335,7 @@ impl Schedule {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
                 let restores = self.steps as u64 - 1;
-                Ok(Some(Transfers { h2d: restores, d2h: self.events()? - restores }))
+                Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
             }
             Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
             Form::Trace(_) => Ok(None),

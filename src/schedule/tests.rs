@@ -8,7 +8,7 @@ fn counts(schedule: &Schedule) -> Summary {
     assert_eq!(summary.forward_steps, schedule.forward_steps(), "closed form of {schedule:?}");
     assert_eq!(
         summary.saves + summary.restores,
-        schedule.events().unwrap(),
+        schedule.accesses().unwrap(),
         "closed form of {schedule:?}"
     );
     assert_eq!(summary.backward_steps, schedule.steps as u64);

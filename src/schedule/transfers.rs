@@ -102,7 +102,7 @@ mod tests {
                 let schedule = schedule.unwrap();
                 let through = schedule.clone().through(cache);
                 let summary = validate(through.actions(), n, Some(schedule.snapshots)).unwrap();
-                prop_assert_eq!((summary.forward_steps, summary.saves + summary.restores), (schedule.forward_steps(), through.events().unwrap()));
+                prop_assert_eq!((summary.forward_steps, summary.saves + summary.restores), (schedule.forward_steps(), through.accesses().unwrap()));
                 let counts = Plan::new(&through, cache, Policy::Clairvoyant).unwrap().counts;
                 let transfers = through.transfers(cache).unwrap().unwrap();
                 prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", through);

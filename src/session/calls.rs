@@ -19,7 +19,7 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers, plan| tiers.save(plan, tick.event, ts, &memory))
+        self.store(tick, stream, &memory, |tiers, plan| tiers.save(plan, tick.step, ts, &memory))
     }
 
     /// Copies the snapshot of u(ts) into `fields`, on `stream`. The current action must be RESTORE
@@ -31,7 +31,7 @@ impl Session {
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
         self.fetch(stream, |tiers, plan| {
-            Ok(((), tiers.restore(plan, tick.event, ts, last, &memory)?))
+            Ok(((), tiers.restore(plan, tick.step, ts, last, &memory)?))
         })
     }
 

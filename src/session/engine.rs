@@ -34,9 +34,13 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Prepares the tiers and the counters for a shot. If this fails, nothing has changed.
+    /// Prepares the tiers and the counters for a shot. If this fails, the shot so far is broken,
+    /// since its snapshots are gone.
     pub(super) fn reset(&mut self) -> Result<()> {
-        self.tiers.clear()?;
+        if let Err(error) = self.tiers.clear() {
+            self.broken = Some(error.clone());
+            return Err(error);
+        }
         let device = self.tiers.device();
         (self.stalled_before, self.coded_before, self.traffic_before) =
             (device.stalled()?, device.coded()?, device.traffic());

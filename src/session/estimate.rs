@@ -27,8 +27,8 @@ pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<E
     let target = target_of(&mut config, fields)?;
     budget(&mut config, &layout, steps, target);
     let mut options = storage_options(&config, &layout)?;
-    let sizes = options.iter().map(|option| option.sizes.clone()).collect();
-    let choice = choose_among(&config, steps, &[sizes])?;
+    let tiers = options.iter().map(|option| option.tiers.clone()).collect();
+    let choice = choose_among(&config, steps, &[tiers])?;
     let option = options.swap_remove(choice.alternative);
     Ok(Estimate { choice, option, budgets: (config.device_budget, config.host_budget) })
 }

@@ -116,7 +116,7 @@ impl Session {
             Some(engine) if engine.decision == decision => Ok(engine.plan.clone()),
             _ => {
                 self.settle()?;
-                self.schedule.plan(&self.option.sizes)
+                self.schedule.plan(&self.option.tiers)
             }
         }
     }
@@ -128,7 +128,7 @@ impl Session {
 
     /// Returns the bytes of one snapshot that the plan counts with.
     pub fn slot_bytes(&self) -> u64 {
-        self.option.sizes.slot_bytes
+        self.option.tiers.slot_bytes
     }
 
     /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
@@ -137,8 +137,8 @@ impl Session {
     }
 
     /// Returns the tiers that the plan is made for.
-    pub fn sizes(&self) -> &TierSpec {
-        &self.option.sizes
+    pub fn tiers(&self) -> &TierSpec {
+        &self.option.tiers
     }
 
     fn engine(&mut self) -> Result<&mut Engine> {

@@ -37,16 +37,16 @@ impl Session {
             return fail!(Config, "no way to store snapshots");
         };
         let codec = codec_of(&option.compression, &layout)?;
-        if config.device_budget > 0 && option.sizes.cache == Some(0) {
+        if config.device_budget > 0 && option.tiers.cache == Some(0) {
             log::warn!(
                 "device_budget = {} is less than a snapshot of {} bytes: no device cache",
                 config.device_budget,
-                option.sizes.slot_bytes
+                option.tiers.slot_bytes
             );
         }
         target.map_or(Ok(()), |target| target.check(fields))?;
         let (number, sweep) =
-            schedule.attach(options.iter().map(|option| option.sizes.clone()).collect())?;
+            schedule.attach(options.iter().map(|option| option.tiers.clone()).collect())?;
         Ok(Session {
             schedule,
             number,
@@ -121,7 +121,7 @@ impl Session {
         let replanned = storage_options(&config, &self.layout).and_then(|options| {
             self.schedule.replan_at_start(
                 self.number,
-                options.iter().map(|option| option.sizes.clone()).collect(),
+                options.iter().map(|option| option.tiers.clone()).collect(),
             )?;
             Ok(options)
         });
@@ -179,7 +179,7 @@ impl Session {
             "{} device and {} host slots of {} bytes",
             plan.device_slots,
             plan.host_slots,
-            self.option.sizes.slot_bytes
+            self.option.tiers.slot_bytes
         );
         let tiers = match self.option.levels.clone() {
             Some(levels) => {
@@ -227,47 +227,47 @@ impl Session {
         // The staging buffers and the work space of the codec count in the budget, too.
         let (stages, own) =
             coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
-        let aside = spare
+        let beside_cache = spare
             .saturating_add(stages)
             .saturating_add(own)
             .saturating_add(checksums.device_bytes());
-        if (1..aside).contains(&self.config.device_budget) && stages > 0 {
+        if (1..beside_cache).contains(&self.config.device_budget) && stages > 0 {
             return fail!(
                 Budget,
-                "device_budget = {}: compression on this device works in {aside} bytes",
+                "device_budget = {}: compression on this device works in {beside_cache} bytes",
                 self.config.device_budget
             );
         }
         if self.option.levels.is_some() {
-            self.option.sizes.aside = aside;
-        } else if self.option.sizes.aside != aside {
+            self.option.tiers.beside_cache = beside_cache;
+        } else if self.option.tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
-            let sizes = tiers_of(
+            let tiers = tiers_of(
                 &self.config,
                 &self.option.compression,
                 &self.layout,
-                self.option.sizes.slot_bytes,
-                aside,
+                self.option.tiers.slot_bytes,
+                beside_cache,
             );
-            self.option.sizes = TierSpec { cache: self.option.sizes.cache, ..sizes };
+            self.option.tiers = TierSpec { cache: self.option.tiers.cache, ..tiers };
         }
         loop {
-            let plan = self.schedule.plan(&self.option.sizes)?;
+            let plan = self.schedule.plan(&self.option.tiers)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
-            let cache = self.option.sizes.cache_bytes(&plan);
-            match device.reserve_device(cache.saturating_add(aside - own)) {
+            let cache = self.option.tiers.cache_bytes(&plan);
+            match device.reserve_device(cache.saturating_add(beside_cache - own)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!(
                         "{error}: the device cache shrinks from {} to {fewer} slots",
                         plan.device_slots
                     );
-                    (self.option.sizes.cache, self.option.sizes.room) = (Some(fewer), None);
+                    (self.option.tiers.cache, self.option.tiers.packed_bytes) = (Some(fewer), None);
                 }
                 result => {
                     result?;
                     let pool = match (most, self.config.host_budget) {
-                        (None, _) => self.option.sizes.bytes_of(&plan).1,
+                        (None, _) => self.option.tiers.bytes_of(&plan).1,
                         (Some(most), 0) => {
                             times(plan.host_slots.saturating_add(plan.device_slots), aligned(most))
                         }
@@ -295,23 +295,23 @@ impl Session {
         if largest == 0 || self.config.device_budget == 0 {
             return Ok(());
         }
-        let sizes = tiers_of(
+        let tiers = tiers_of(
             &self.config,
             &self.option.compression,
             &self.layout,
             aligned(largest),
-            self.option.sizes.aside,
+            self.option.tiers.beside_cache,
         );
-        let sizes = TierSpec { host: self.option.sizes.host, ..sizes };
-        if sizes.cache != self.option.sizes.cache {
-            if let Ok(plan) = self.schedule.plan(&sizes) {
+        let tiers = TierSpec { host: self.option.tiers.host, ..tiers };
+        if tiers.cache != self.option.tiers.cache {
+            if let Ok(plan) = self.schedule.plan(&tiers) {
                 log::info!(
                     "{} device and {} host slots of {largest} bytes",
                     plan.device_slots,
                     plan.host_slots
                 );
                 engine.tiers.fit(&plan)?;
-                (engine.plan, self.option.sizes) = (plan, sizes);
+                (engine.plan, self.option.tiers) = (plan, tiers);
             }
         }
         Ok(())

@@ -149,7 +149,7 @@ impl Session {
             .text_of("compressor", self.option.compression.method.name())
             .value("link_bandwidth", self.config.link_bandwidth);
         Ok(about
-            .value("costs", of_costs(&self.option.sizes.costs).text())
+            .value("costs", of_costs(&self.option.tiers.costs).text())
             .value("stats", of_stats(&stats).text()))
     }
 }

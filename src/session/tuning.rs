@@ -97,7 +97,7 @@ impl Session {
         config.profile = Some(profile);
         let options = storage_options(&config, &self.layout)?;
         self.schedule
-            .replan(self.number, options.iter().map(|option| option.sizes.clone()).collect())?;
+            .replan(self.number, options.iter().map(|option| option.tiers.clone()).collect())?;
         (self.config, self.options, self.decision, self.measured) = (config, options, None, None);
         Ok(())
     }

@@ -28,14 +28,14 @@ impl Session {
         self.open()?;
         let engine = self.engine()?;
         let pointers = engine.call(stream, "save_begin", |engine| {
-            engine.tiers.begin_save(&engine.plan, tick.event)
+            engine.tiers.begin_save(&engine.plan, tick.step)
         })?;
         let memory = self.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
             // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
             // alone uses it until it commits the save.
             unsafe { AppMemory::new(address.cast(), bytes as usize) }
         });
-        let begun = Some((tick.event, memory.collect()));
+        let begun = Some((tick.step, memory.collect()));
         self.engine()?.begun = begun;
         Ok(pointers)
     }
@@ -45,10 +45,10 @@ impl Session {
         self.check_zero_copy("save_commit")?;
         let tick = self.expect(Kind::Save, ts)?;
         let memory = match &self.engine()?.begun {
-            Some((event, memory)) if *event == tick.event => memory.clone(),
+            Some((step, memory)) if *step == tick.step => memory.clone(),
             _ => return fail!(State, "save_commit of state {ts} without save_begin"),
         };
-        self.store(tick, stream, &memory, |tiers, plan| tiers.commit_save(plan, tick.event, ts))
+        self.store(tick, stream, &memory, |tiers, plan| tiers.commit_save(plan, tick.step, ts))
     }
 
     /// Returns one address per field, where u(ts) lies, on `stream`, until the next save or
@@ -65,8 +65,8 @@ impl Session {
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
         let pointers =
-            self.fetch(stream, |tiers, plan| tiers.acquire(plan, tick.event, ts, last))?;
-        self.engine()?.acquired = Some((tick.event, ts));
+            self.fetch(stream, |tiers, plan| tiers.acquire(plan, tick.step, ts, last))?;
+        self.engine()?.acquired = Some((tick.step, ts));
         Ok(pointers)
     }
 
@@ -77,14 +77,14 @@ impl Session {
         self.check_zero_copy("retrieve_release")?;
         let begin = Instant::now();
         let engine = self.engine()?;
-        let event = match engine.acquired {
-            Some((event, acquired)) if acquired == ts => event,
+        let step = match engine.acquired {
+            Some((step, acquired)) if acquired == ts => step,
             Some((_, acquired)) => return fail!(State, "retrieve_release of state {ts}: the application has state {acquired}"),
             None => {
                 return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
             }
         };
-        engine.call(stream, "release", |engine| engine.tiers.release(&engine.plan, event))?;
+        engine.call(stream, "release", |engine| engine.tiers.release(&engine.plan, step))?;
         engine.acquired = None;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())

@@ -6,7 +6,8 @@
 //! a buffer while another transfer empties the other buffer.
 
 use crate::device::{Device, Event, Lane, Place};
-use crate::error::Result;
+use crate::error::{fail, Result};
+use std::ops::Range;
 
 /// Staging buffers in each direction.
 const BUFFERS: usize = 2;
@@ -72,9 +73,17 @@ impl Disk {
         host < self.slots
     }
 
-    /// The offset on disk, in bytes, of pool slot `host`.
-    pub fn offset(&self, host: u32) -> u64 {
-        u64::from(host) * self.slot_bytes
+    /// The bytes of the disk that a snapshot of `bytes` bytes takes in pool slot `host`.
+    pub fn place(&self, host: u32, bytes: u64) -> Result<Range<u64>> {
+        if bytes > self.slot_bytes {
+            return fail!(
+                Budget,
+                "a snapshot of {bytes} bytes does not fit its place of {} bytes on disk: raise disk_budget or lower compression_factor",
+                self.slot_bytes
+            );
+        }
+        let at = u64::from(host).saturating_mul(self.slot_bytes);
+        Ok(at..at.saturating_add(bytes))
     }
 
     /// Begins the way of a snapshot to disk: returns the place to which `lane` copies the snapshot

@@ -246,46 +246,52 @@ impl Tiers {
         self.store.peaks()
     }
 
-    /// Plays the SAVE that is step `event` of the plan: stores the state u(ts), whose fields are
+    /// Plays the SAVE that is step `number` of the plan: stores the state u(ts), whose fields are
     /// `fields`. The fields are read in the order of the application's lane: work enqueued on that
     /// lane after this call may overwrite the fields.
-    pub fn save(&mut self, plan: &Plan, event: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
-        let step = plan.steps[event];
+    pub fn save(
+        &mut self,
+        plan: &Plan,
+        number: usize,
+        ts: i64,
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        let step = plan.steps[number];
         if step.slot == NONE && step.host == NONE {
             self.slots.saved.push(Saved { ts, bytes: 0, written: false });
         } else {
             self.slots.device.concerns(ts);
-            let previous_levels = plan.previous_levels(event);
+            let previous_levels = plan.previous_levels(number);
             self.store.save(&mut self.slots, step, previous_levels, ts, fields)?;
         }
-        self.issue(plan, Moment::After(event))
+        self.issue(plan, Moment::After(number))
     }
 
     /// Addresses at which the application may compute the fields of a state before the SAVE that is
-    /// step `event` of the plan: in the step's slot, or in a spare buffer.
-    pub fn begin_save(&mut self, plan: &Plan, event: usize) -> Result<Vec<*mut c_void>> {
-        self.store.begin_save(&mut self.slots, plan.steps[event], spare(event))
+    /// step `number` of the plan: in the step's slot, or in a spare buffer.
+    pub fn begin_save(&mut self, plan: &Plan, number: usize) -> Result<Vec<*mut c_void>> {
+        self.store.begin_save(&mut self.slots, plan.steps[number], spare(number))
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
     /// `begin_save`.
-    pub fn commit_save(&mut self, plan: &Plan, event: usize, ts: i64) -> Result<()> {
-        self.store.commit_save(&mut self.slots, plan.steps[event], ts, spare(event))?;
-        self.issue(plan, Moment::After(event))
+    pub fn commit_save(&mut self, plan: &Plan, number: usize, ts: i64) -> Result<()> {
+        self.store.commit_save(&mut self.slots, plan.steps[number], ts, spare(number))?;
+        self.issue(plan, Moment::After(number))
     }
 
-    /// Plays the RESTORE that is step `event` of the plan: restores the state u(ts) into `fields`.
+    /// Plays the RESTORE that is step `number` of the plan: restores the state u(ts) into `fields`.
     /// The fields hold the state when the application's lane has passed this call. `last`: no later
     /// RESTORE reads this snapshot.
     pub fn restore(
         &mut self,
         plan: &Plan,
-        event: usize,
+        number: usize,
         ts: i64,
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let ((), restored) = self.read(plan, event, |store, slots, step, previous_levels| {
+        let ((), restored) = self.read(plan, number, |store, slots, step, previous_levels| {
             slots.device.concerns(ts);
             Ok(((), store.restore(slots, step, previous_levels, (ts, last), fields)?))
         })?;
@@ -297,19 +303,19 @@ impl Tiers {
     pub fn acquire(
         &mut self,
         plan: &Plan,
-        event: usize,
+        number: usize,
         ts: i64,
         last: bool,
     ) -> Result<(Vec<*mut c_void>, Restored)> {
-        self.read(plan, event, |store, slots, step, _| {
-            store.acquire(slots, step, (ts, last), spare(event))
+        self.read(plan, number, |store, slots, step, _| {
+            store.acquire(slots, step, (ts, last), spare(number))
         })
     }
 
     /// Issues the transfers that waited only until the application gave back the addresses from
-    /// `acquire`. `event` is the RESTORE's step of the plan, after which no other step was played.
-    pub fn release(&mut self, plan: &Plan, event: usize) -> Result<()> {
-        self.issue(plan, Moment::Released(event))
+    /// `acquire`. `number` is the RESTORE's step of the plan, after which no other step was played.
+    pub fn release(&mut self, plan: &Plan, number: usize) -> Result<()> {
+        self.issue(plan, Moment::Released(number))
     }
 
     /// Plays a RESTORE. `body` reads the snapshot; it returns a result and whether the snapshot had
@@ -317,16 +323,16 @@ impl Tiers {
     fn read<R>(
         &mut self,
         plan: &Plan,
-        event: usize,
+        number: usize,
         body: impl FnOnce(&mut dyn Store, &mut Slots, Step, PreviousLevels) -> Result<(R, bool)>,
     ) -> Result<(R, Restored)> {
-        let step = plan.steps[event];
-        let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, event);
-        self.issue(plan, Moment::Restore(event))?;
+        let step = plan.steps[number];
+        let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, number);
+        self.issue(plan, Moment::Restore(number))?;
         let late = prefetched && self.slots.is_late(step)?;
-        let previous_levels = plan.previous_levels(event);
+        let previous_levels = plan.previous_levels(number);
         let (result, moved) = body(&mut *self.store, &mut self.slots, step, previous_levels)?;
-        self.issue(plan, Moment::After(event))?;
+        self.issue(plan, Moment::After(number))?;
         Ok((result, Restored { moved, prefetched, late }))
     }
 
@@ -334,9 +340,9 @@ impl Tiers {
     /// after all work that the application's lane has so far.
     fn issue(&mut self, plan: &Plan, moment: Moment) -> Result<()> {
         while let Some(fetch) = self.issued.due(plan, moment) {
-            let event = fetch.event as usize;
-            let previous_levels = plan.previous_levels(event);
-            self.store.fetch(&mut self.slots, plan.steps[event], previous_levels)?;
+            let number = fetch.restore as usize;
+            let previous_levels = plan.previous_levels(number);
+            self.store.fetch(&mut self.slots, plan.steps[number], previous_levels)?;
         }
         Ok(())
     }
@@ -344,8 +350,8 @@ impl Tiers {
 
 /// The number of the spare buffer for a step of the plan that has no slot in the device cache.
 /// Neighbouring steps have different spare buffers.
-fn spare(event: usize) -> u32 {
-    event as u32 % SPARE_SLOTS
+fn spare(number: usize) -> u32 {
+    number as u32 % SPARE_SLOTS
 }
 
 impl Drop for Tiers {

@@ -195,8 +195,7 @@ impl Packed {
     fn place_in_pool(&mut self, slots: &mut Slots, slot: u32, ts: i64, bytes: u64) -> Result<()> {
         self.leave_pool(slots, slot)?;
         slots.pool[slot as usize].at = if slots.disk.has(slot) {
-            let from = slots.disk.offset(slot);
-            from..from + bytes
+            slots.disk.place(slot, bytes)?
         } else {
             self.take_of_pool(slots, bytes)?
         };
@@ -239,7 +238,8 @@ impl Packed {
             return Ok(at);
         }
         slots.device.synchronize()?;
-        let in_slots = slots.pool.iter_mut().map(|slot| &mut slot.at).filter(|at| !at.is_empty());
+        let in_memory = slots.pool.iter_mut().skip(slots.disk.slots as usize);
+        let in_slots = in_memory.map(|slot| &mut slot.at).filter(|at| !at.is_empty());
         let overflow = slots.cache.iter_mut().filter_map(|slot| {
             if let Held::InPool(at) = &mut slot.held {
                 Some(at)

@@ -42,25 +42,30 @@ impl Shared {
 
     /// The place of each field of the previous time level of a snapshot in the cache, with the
     /// number of the field. Empty if the previous time level is not there.
-    fn in_cache(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
-        self.places_of(past, Place::Device(self.device), Place::Device(0))
+    fn in_cache(&self, previous: PreviousLevel) -> Vec<(usize, Place)> {
+        self.places_of(previous, Place::Device(self.device), Place::Device(0))
     }
 
     /// The place of each field of the previous time level of a snapshot in the pool, as `in_cache`.
-    fn in_pool(&self, past: PreviousLevel) -> Vec<(usize, Place)> {
-        self.places_of(past, Place::Host(self.host), Place::Host(0))
+    fn in_pool(&self, previous: PreviousLevel) -> Vec<(usize, Place)> {
+        self.places_of(previous, Place::Host(self.host), Place::Host(0))
     }
 
     /// As `in_cache`, for the tier whose places begin at `places` and whose slots begin at `slots`.
-    fn places_of(&self, past: PreviousLevel, places: Place, slots: Place) -> Vec<(usize, Place)> {
-        let Levels { own_bytes, previous_bytes, past: fields, .. } = &self.levels;
-        let place = |field: &PreviousField| match past {
+    fn places_of(
+        &self,
+        previous: PreviousLevel,
+        places: Place,
+        slots: Place,
+    ) -> Vec<(usize, Place)> {
+        let Levels { own_bytes, previous_bytes, previous: fields, .. } = &self.levels;
+        let place = |field: &PreviousField| match previous {
             PreviousLevel::Nowhere => None,
             PreviousLevel::Place(k) => {
                 Some((field.field, places.plus(u64::from(k) * previous_bytes + field.at)))
             }
             PreviousLevel::Slot(k) => {
-                Some((field.field, slots.plus(u64::from(k) * own_bytes + field.of)))
+                Some((field.field, slots.plus(u64::from(k) * own_bytes + field.current_at)))
             }
         };
         fields.iter().filter_map(place).collect()
@@ -98,8 +103,8 @@ impl Shared {
     /// state.
     fn keep_sums(&mut self, slots: &mut Slots, fields: &[AppMemory], slot: Place) -> Result<()> {
         let Shared { levels, checksums, .. } = self;
-        levels.past.iter().try_for_each(|past| {
-            checksums.keep(&mut *slots.device, fields[past.present], slot.plus(past.sum))
+        levels.previous.iter().try_for_each(|pair| {
+            checksums.keep(&mut *slots.device, fields[pair.current], slot.plus(pair.checksum_at))
         })
     }
 
@@ -121,8 +126,14 @@ impl Shared {
         let at = u64::from(other) * levels.own_bytes;
         let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
         let device = &mut *slots.device;
-        levels.past.iter().try_for_each(|past| {
-            checksums.compare(device, fields[past.field], slot.plus(past.sum), ts, past.field)
+        levels.previous.iter().try_for_each(|pair| {
+            checksums.compare(
+                device,
+                fields[pair.field],
+                slot.plus(pair.checksum_at),
+                ts,
+                pair.field,
+            )
         })
     }
 
@@ -183,10 +194,10 @@ impl Shared {
         slots: &mut Slots,
         lane: Lane,
         host: u32,
-        past: PreviousLevel,
+        previous: PreviousLevel,
     ) -> Result<()> {
         slots.device.wait(lane, slots.pool[host as usize].written)?;
-        match past {
+        match previous {
             PreviousLevel::Slot(other) => {
                 slots.device.wait(lane, slots.pool[other as usize].written)
             }
@@ -236,8 +247,8 @@ impl Store for Shared {
         self.keep_sums(slots, fields, slot)?;
         match if cached { previous_levels.0 } else { previous_levels.1 } {
             PreviousLevel::Slot(other) => self.compare(slots, ts, fields, other, cached)?,
-            past => {
-                let to = if cached { self.in_cache(past) } else { self.in_pool(past) };
+            previous => {
+                let to = if cached { self.in_cache(previous) } else { self.in_pool(previous) };
                 for (i, to) in to {
                     slots.device.copy(
                         Lane::App,
@@ -303,7 +314,7 @@ impl Store for Shared {
         _: (i64, bool),
         fields: &[AppMemory],
     ) -> Result<bool> {
-        let (from, past) = if step.slot == NONE {
+        let (from, previous) = if step.slot == NONE {
             self.await_pool(slots, Lane::App, step.host, previous_levels.1)?;
             (slots.in_pool(step.host), self.in_pool(previous_levels.1))
         } else {
@@ -311,7 +322,7 @@ impl Store for Shared {
             (slots.in_slot(step.slot, 0), self.in_cache(previous_levels.0))
         };
         self.copy_own(slots, fields, from, false)?;
-        for (i, from) in past {
+        for (i, from) in previous {
             slots.device.copy(Lane::App, Place::App(fields[i]), from, slots.layout.bytes[i])?;
         }
         Ok(step.host != NONE)

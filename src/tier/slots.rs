@@ -40,7 +40,6 @@ pub enum Held {
 }
 
 /// A slot of the host pool.
-#[derive(Clone)]
 pub struct HostSlot {
     /// The bytes of the pool, or of the disk, that the snapshot takes.
     pub at: Range<u64>,
@@ -118,7 +117,8 @@ impl Slots {
     /// Empties all slots. Snapshots of `slot_bytes` bytes lie at fixed offsets, slot number times
     /// `slot_bytes`; for `None` a slot has no bytes until a snapshot is placed.
     pub fn empty(&mut self, slot_bytes: Option<u64>) {
-        let fixed = |k: usize| slot_bytes.map(|bytes| k as u64 * bytes..(k as u64 + 1) * bytes);
+        let offset = |k: usize, bytes: u64| (k as u64).saturating_mul(bytes);
+        let fixed = |k: usize| slot_bytes.map(|bytes| offset(k, bytes)..offset(k + 1, bytes));
         for (k, slot) in self.cache.iter_mut().enumerate() {
             slot.held = fixed(k).map_or(Held::Nowhere, Held::InCache);
             (slot.filling, slot.reading) = (false, false);

@@ -150,9 +150,9 @@ impl CostOptions {
             (None, None, Some(_)) => 0,
             (None, None, None) => return refuse(no_budgets()),
         };
-        if let Some(past) = self.shared_bytes.filter(|&past| past == 0 || past >= state_bytes) {
+        if let Some(bytes) = self.shared_bytes.filter(|&bytes| bytes == 0 || bytes >= state_bytes) {
             return refuse(format!(
-                "--shared-bytes {past}: a part of the {state_bytes} bytes of a state"
+                "--shared-bytes {bytes}: a part of the {state_bytes} bytes of a state"
             ));
         }
         let budgets = Budgets {
@@ -309,13 +309,13 @@ impl Machine {
     /// snapshots that share time levels.
     pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
         let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
-        let shared = self.previous_bytes.map(|past| {
-            TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, past)
+        let shared = self.previous_bytes.map(|bytes| {
+            TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, bytes)
         });
         codecs
             .map(|codec| self.sizes(codec))
-            .chain(shared.map(|sizes| self.capped(sizes)))
-            .map(|sizes| vec![sizes])
+            .chain(shared.map(|tiers| self.capped(tiers)))
+            .map(|tiers| vec![tiers])
             .collect()
     }
 
@@ -350,10 +350,10 @@ impl Machine {
     }
 
     /// Limits the slots of the device cache to the number that was asked for.
-    fn capped(&self, sizes: TierSpec) -> TierSpec {
+    fn capped(&self, tiers: TierSpec) -> TierSpec {
         TierSpec {
-            cache: sizes.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
-            ..sizes
+            cache: tiers.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
+            ..tiers
         }
     }
 

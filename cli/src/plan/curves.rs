@@ -71,9 +71,9 @@ fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f6
     let mut points = Vec::new();
     for &device in devices {
         let mut times = Vec::new();
-        for sizes in with(machine, device, machine.budgets.host).alternatives().iter().flatten() {
+        for tiers in with(machine, device, machine.budgets.host).alternatives().iter().flatten() {
             times
-                .extend(published(steps, sizes)?.iter().map(|c| c.simulation.over_problem_ideal()));
+                .extend(published(steps, tiers)?.iter().map(|c| c.simulation.over_problem_ideal()));
         }
         points.extend(times.into_iter().min_by(f64::total_cmp).map(|time| (device, time)));
     }

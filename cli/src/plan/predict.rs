@@ -83,18 +83,18 @@ fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
 /// Plans the schedule that the options name, with raw and with compressed snapshots.
 fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let mut ranked = Vec::new();
-    for (alternative, sizes) in machine.alternatives().iter().flatten().enumerate() {
-        let cache = sizes.cache.unwrap_or(0);
+    for (alternative, tiers) in machine.alternatives().iter().flatten().enumerate() {
+        let cache = tiers.cache.unwrap_or(0);
         let schedule = arguments.schedule.schedule(cache)?;
-        let plan = match (&sizes.shared, arguments.policy) {
+        let plan = match (&tiers.shared, arguments.policy) {
             (None, policy) => Plan::new(&schedule, cache, policy)?,
             (Some(_), Policy::Lru) => continue,
-            (Some(_), Policy::Clairvoyant) => (*sizes.plan_for(&schedule, &[])?).clone(),
+            (Some(_), Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
         };
-        if sizes.shared.is_some() && sizes.check(&plan).is_err() {
+        if tiers.shared.is_some() && tiers.check(&plan).is_err() {
             continue;
         }
-        let simulation = simulate(&schedule, &plan, &sizes.costs, sizes.budgets)?;
+        let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
         ranked.push(Candidate { alternative, schedule, plans: vec![Arc::new(plan)], simulation });
     }
     count_places(&mut ranked, machine);
@@ -107,9 +107,9 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
 fn count_places(ranked: &mut [Candidate], machine: &Machine) {
     let alternatives = machine.alternatives();
     for candidate in ranked {
-        let sizes = &alternatives[candidate.alternative][0];
-        if let (Some(_), Some(plan)) = (&sizes.shared, candidate.plans.first()) {
-            let peaks = sizes.bytes_of(plan);
+        let tiers = &alternatives[candidate.alternative][0];
+        if let (Some(_), Some(plan)) = (&tiers.shared, candidate.plans.first()) {
+            let peaks = tiers.bytes_of(plan);
             (candidate.simulation.device_peak, candidate.simulation.host_peak) = peaks;
         }
     }
@@ -128,11 +128,11 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
     let alternatives = machine.alternatives();
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
-    for (alternative, sizes) in
-        alternatives.iter().flatten().enumerate().filter(|(_, sizes)| sizes.shared.is_none())
+    for (alternative, tiers) in
+        alternatives.iter().flatten().enumerate().filter(|(_, tiers)| tiers.shared.is_none())
     {
         ranked.extend(
-            published(steps, sizes)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
+            published(steps, tiers)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
         );
     }
     count_places(&mut ranked, machine);

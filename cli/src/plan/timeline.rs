@@ -34,9 +34,9 @@ const LANES: [Lane; 4] = [
 /// Draws the timeline of a candidate's slowest session.
 pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let alternatives = machine.alternatives();
-    let (sizes, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
+    let (tiers, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
     let (found, timeline) =
-        simulate_timeline(&candidate.schedule, plan, &sizes.costs, sizes.budgets)?;
+        simulate_timeline(&candidate.schedule, plan, &tiers.costs, tiers.budgets)?;
     let lanes = lanes(&[&timeline]);
     let panel = panel_height(&lanes);
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
@@ -51,7 +51,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
         found.over_problem_ideal()
     );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
-    keys(&mut page, 54.0, if sizes.costs.compressed { "codec" } else { "copy" });
+    keys(&mut page, 54.0, if tiers.costs.compressed { "codec" } else { "copy" });
     let top = 86.0;
     page.text(20.0, top - 8.0, Anchor::Start, 13.0, "Whole sweep: share of the time");
     shares(&mut page, &lanes, &timeline, found.makespan, top);

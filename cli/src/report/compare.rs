@@ -71,8 +71,9 @@ impl Columns {
     pub fn of(shot: &Shot) -> Result<Self> {
         let schedule = schedule(shot)?;
         let plan = plan(shot, &schedule)?;
-        let (planned, remade) = (planned_costs(shot)?, measured_costs(shot)?);
+        let planned = planned_costs(shot)?;
         let (first, first_timeline) = simulate_timeline(&schedule, &plan, &planned, Budgets::NONE)?;
+        let remade = measured_costs(shot, &planned, &first)?;
         let (second, simulated) = simulate_timeline(&schedule, &plan, &remade, Budgets::NONE)?;
         Ok(Columns {
             planned: predicted(&first, &first_timeline),
@@ -144,38 +145,48 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
     })
 }
 
-/// Returns the costs of the plan, with the shot's mean times in place of those that it measured.
-fn measured_costs(shot: &Shot) -> Result<Costs> {
-    let planned = planned_costs(shot)?;
+/// Returns the costs of the plan, `planned`, with the shot's mean times in place of those that it
+/// measured. `predicted` is the simulation with the costs of the plan.
+fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Result<Costs> {
     let mean = |rows: &[Lane], names: &[&str], else_: f64| match shot.busy(rows, names) {
         (_, 0) => else_,
         (seconds, count) => seconds / count as f64,
     };
     let per =
         |seconds: f64, steps: f64, else_: f64| if steps > 0.0 { seconds / steps } else { else_ };
-    let forward = shot.busy(&[Lane::Compute], &["forward", "recompute"]).0;
-    let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
-    let moved = shot.stat("h2d_bytes")? + shot.stat("d2h_bytes")?;
-    let stored = per(moved, transfers, planned.stored_bytes as f64);
-    // Snapshots that share time levels differ in size, and the costs are those of a whole state.
-    let (stored_bytes, whole) = match planned.previous_bytes {
-        0 => (stored.round() as u64, 1.0),
-        _ => (planned.stored_bytes, planned.stored_bytes as f64 / stored),
+    let step = |names: &[&str], steps: f64, else_: &Times| {
+        Times::Each(per(shot.busy(&[Lane::Compute], names).0, steps, else_.of(0)))
     };
+    let costs = Costs {
+        forward: step(&["forward", "recompute"], shot.stat("forward_steps")?, &planned.forward),
+        backward: step(&["backward"], shot.stat("backward_steps")?, &planned.backward),
+        ..planned.clone()
+    };
+    let (up, down) = (shot.stat("h2d_bytes")?, shot.stat("d2h_bytes")?);
+    if planned.previous_bytes > 0 {
+        // A copy or a transfer moves all of a state or a part, and the costs are those of a whole
+        // state.
+        let whole = |rows: &[Lane], names: &[&str], states: f64, else_: f64| {
+            per(shot.busy(rows, names).0, states, else_)
+        };
+        let bytes = planned.stored_bytes.max(1) as f64;
+        let copies = if planned.copy > 0.0 { predicted.copying / planned.copy } else { 0.0 };
+        return Ok(Costs {
+            copy: whole(&[Lane::Codec], &["copy"], copies, planned.copy),
+            upload: whole(&UPLOADS, &[], up / bytes, planned.upload),
+            download: whole(&DOWNLOADS, &[], down / bytes, planned.download),
+            ..costs
+        });
+    }
+    let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
     Ok(Costs {
-        forward: Times::Each(per(forward, shot.stat("forward_steps")?, planned.forward.of(0))),
-        backward: Times::Each(per(
-            shot.busy(&[Lane::Compute], &["backward"]).0,
-            shot.stat("backward_steps")?,
-            planned.backward.of(0),
-        )),
         copy: mean(&[Lane::Codec], &["copy"], planned.copy),
         compress: mean(&[Lane::Codec], &["compress"], planned.compress),
         decompress: mean(&[Lane::Codec], &["decompress"], planned.decompress),
-        upload: mean(&UPLOADS, &[], planned.upload / whole) * whole,
-        download: mean(&DOWNLOADS, &[], planned.download / whole) * whole,
-        stored_bytes,
-        ..planned
+        upload: mean(&UPLOADS, &[], planned.upload),
+        download: mean(&DOWNLOADS, &[], planned.download),
+        stored_bytes: per(up + down, transfers, planned.stored_bytes as f64).round() as u64,
+        ..costs
     })
 }
 
