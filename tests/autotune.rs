@@ -229,7 +229,7 @@ fn ratios_are_those_of_live_states() {
     let profile = session.profile().unwrap();
     let mut codec =
         SnapshotCodec::new(bounded(Method::Lorenzo), &Layout::new(fields()).unwrap()).unwrap();
-    let mut stream = vec![0; codec.room()];
+    let mut stream = vec![0; codec.capacity()];
     let mut app = quick();
     let mut ratio = |ts| {
         app.set(ts);

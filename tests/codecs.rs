@@ -60,7 +60,7 @@ fn codec(settings: &Settings, fields: &[Field]) -> SnapshotCodec {
 }
 
 fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
-    let mut stream = vec![0xA5; codec.room()];
+    let mut stream = vec![0xA5; codec.capacity()];
     let mut state = state.clone();
     // SAFETY: the fields are vectors of this test.
     let bytes = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap();
@@ -606,7 +606,7 @@ fn nan_is_refused_in_every_level() {
             ..settings(&Method::Lorenzo, ErrorBound::OfMax(1e-3))
         };
         let mut codec = codec(&settings, &fields);
-        let mut stream = vec![0; codec.room()];
+        let mut stream = vec![0; codec.capacity()];
         // SAFETY: the fields are vectors of this test.
         let error = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap_err();
         assert_eq!(error.code, Code::Values, "{error}");

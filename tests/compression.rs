@@ -147,7 +147,7 @@ impl Expected {
     fn new(settings: &Settings, fields: &[Field], noisy: i64) -> Self {
         let codec =
             SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap();
-        Expected { stream: vec![0; codec.room()], codec, noisy }
+        Expected { stream: vec![0; codec.capacity()], codec, noisy }
     }
 
     /// Returns the bytes of the snapshot of u(ts) and the fields that this snapshot decodes to.

@@ -17,7 +17,7 @@ use app::{
 };
 use emu::Entry;
 use gpuzip::codec::gpu::GpuCodec;
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::error::Result;
@@ -64,7 +64,7 @@ impl Case {
             (&self.job.config.compression, Layout::new(app::shapes()).unwrap());
         let field = |field: &Field| (field.n.iter().product(), field.bytes().unwrap());
         self.compresses().then(|| Kernels {
-            room: GpuCodec::room(settings, &layout).unwrap(),
+            room: SnapshotCodec::output_bytes(settings, &layout).unwrap() as u64,
             own: GpuCodec::bytes_for(settings, &layout).unwrap(),
             fields: layout.fields.iter().map(field).collect(),
         })

@@ -224,11 +224,19 @@ miri)
         exit 0
     fi
     # These modules use no files, threads or foreign functions. proptest runs only 4 cases of each
-    # property, because Miri is slow.
+    # property, and tests that take more than 20 ms without Miri are left out, because with Miri a
+    # second becomes an hour.
     export PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-strict-provenance"
-    for part in config::tests predict::profile_file schedule:: plan::tests codec::stream codec::checksum choice::shared_schedule::; do
+    skip=""
+    for name in revolve_takes_the_smallest_best_advance counts_equal_the_published_table \
+        clairvoyant_fetches_as_little clairvoyant_moves_as_little structured_changes_are_told_apart \
+        revolve_is_optimal uniform_is_correct large_schedules_are_optimal no_word_is_blind a_million_steps; do
+        skip="$skip --skip $name"
+    done
+    for part in config::tests layout:: schedule:: plan::tests predict:: tier:: codec::stream codec::checksum::; do
+        # shellcheck disable=SC2086 # what is skipped is words
         check "unit tests of $part" "test result: ok. [1-9][0-9]* passed;.*" \
-            cargo miri test --manifest-path "$root/Cargo.toml" --target-dir "$out/target" -p gpuzip --lib -- "$part"
+            cargo miri test --manifest-path "$root/Cargo.toml" --target-dir "$out/target" -p gpuzip --lib -- "$part" $skip
     done
     ;;
 *)

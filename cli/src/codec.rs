@@ -217,7 +217,7 @@ impl Sample {
     fn result(&mut self, settings: &Settings) -> Result<Outcome> {
         let layout = Layout::new(self.fields.clone())?;
         let mut codec = SnapshotCodec::new(settings.clone(), &layout)?;
-        let (mut stream, mut decoded) = (vec![0; codec.room()], self.data.clone());
+        let (mut stream, mut decoded) = (vec![0; codec.capacity()], self.data.clone());
         let memory: Vec<AppMemory> = self.data.iter_mut().map(Values::memory).collect();
         // SAFETY: the vectors of this sample have the layout's size, and no other code uses them.
         let (bytes, compress) = best(|| unsafe { codec.compress(&memory, &mut stream) })?;

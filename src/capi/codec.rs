@@ -70,9 +70,9 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     entry("gpuzip_codec_bound", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
+        let most = SnapshotCodec::output_bytes(&settings_of(config)?, &layout_of(&fields)?)?;
         // SAFETY: by this function's contract.
-        unsafe { write(bytes, "bytes", codec.room() as u64) }
+        unsafe { write(bytes, "bytes", most as u64) }
     })
 }
 
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
-        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.room());
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.capacity());
         // SAFETY: `stream` has `capacity` bytes apart from the fields, and the fields are readable
         // host memory, by this function's contract.
         let size = unsafe {

@@ -140,8 +140,7 @@ fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> R
         return Ok(layout.slot_bytes);
     }
     if !compression.method.is_bounded() {
-        return Ok(SnapshotCodec::new(compression.clone(), layout)?
-            .expected_bytes(config.compression_factor));
+        return SnapshotCodec::expected_bytes(compression, layout, config.compression_factor);
     }
     if config.compression_factor > 1.0 {
         return Ok(SnapshotCodec::bytes_by_ratio(layout, config.compression_factor));

@@ -140,6 +140,22 @@ impl Method {
         }
     }
 
+    /// Returns the largest number of bytes of the payload of an array of this shape; 0 for
+    /// `Method::None`. Fails as `coder` does.
+    pub fn most_bytes(&self, shape: Shape) -> Result<usize> {
+        match self {
+            Method::None => Ok(0),
+            Method::Plugin(number) => Ok(plugin::coder(*number, shape)?.max_bytes()),
+            Method::Zfp { rate } => Zfp::most_bytes(shape, *rate),
+            Method::Fp16 => Ok(Half::new(shape)?.max_bytes()),
+            Method::Bfp => Ok(Bfp::new(shape)?.max_bytes()),
+            Method::Cuszp { .. } => Cuszp::most_bytes(&shape),
+            Method::Lorenzo => Lorenzo::most_bytes(&shape),
+            Method::Bitcomp { .. } => Bitcomp::most_bytes(shape),
+            Method::Dct => Dct::most_bytes(shape),
+        }
+    }
+
     /// Makes a coder for arrays of one shape. Returns `None` for `Method::None`, which needs no
     /// coder.
     pub fn coder(&self, shape: Shape) -> Result<Option<Box<dyn Coder>>> {

@@ -2,7 +2,7 @@
 //! time levels, the later level and the difference of the two levels are coded.
 
 use super::coder::{Bound, Coder, Shape};
-use super::settings::Settings;
+use super::settings::{Method, Settings};
 use super::simd::{dispatch, Kernel};
 use super::stream::{padded, Content, Header, HEADER};
 use super::value_range::ValueRange;
@@ -44,18 +44,20 @@ pub struct SnapshotCodec {
     /// Memory for contiguous copies of fields whose rows are apart.
     packed: Packed,
     /// Bytes that `compress` needs in its output buffer.
-    room: usize,
+    output_bytes: usize,
+}
+
+/// Returns the shapes of the fields of a layout.
+fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
+    layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
 }
 
 impl SnapshotCodec {
     /// Makes a codec for snapshots of `layout`. A session does not make one with `Method::None`,
     /// but copies the fields instead.
     pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
-        let shapes: Vec<Shape> = layout
-            .fields
-            .iter()
-            .map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
-            .collect();
+        let output_bytes = Self::output_bytes(&settings, layout)?;
+        let shapes: Vec<Shape> = shapes_of(layout).collect();
         let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
         for &shape in &shapes {
             if !shape.scalar.is_coded() {
@@ -69,10 +71,6 @@ impl SnapshotCodec {
                 coders.extend(settings.method.coder(shape)?);
             }
         }
-        let most = |i: usize| {
-            padded(coders.get(coder_of[i]).map_or(0, |c| c.max_bytes()).max(shapes[i].bytes()))
-        };
-        let room = (0..shapes.len()).map(most).fold(0, usize::saturating_add);
         let of_pairs = layout
             .fields
             .iter()
@@ -93,7 +91,7 @@ impl SnapshotCodec {
             coder_of,
             difference,
             packed: Packed::new(layout.fields.iter().map(|f| f.scalar.is_coded()).collect()),
-            room,
+            output_bytes,
         })
     }
 
@@ -108,26 +106,35 @@ impl SnapshotCodec {
             .fold(0, u64::saturating_add)
     }
 
-    /// Returns the bytes that `compress` needs in its output buffer.
-    pub fn room(&self) -> usize {
-        self.room
+    /// Returns the bytes that `compress` needs in its output buffer for snapshots of `layout`.
+    pub fn output_bytes(settings: &Settings, layout: &Layout) -> Result<usize> {
+        let most = |shape: Shape| {
+            let coded =
+                if shape.scalar.is_coded() { settings.method.most_bytes(shape)? } else { 0 };
+            Ok(padded(coded.max(shape.bytes())))
+        };
+        shapes_of(layout).try_fold(0usize, |sum, shape| Ok(sum.saturating_add(most(shape)?)))
+    }
+
+    /// Returns the bytes that `compress` of this codec needs in its output buffer.
+    pub fn capacity(&self) -> usize {
+        self.output_bytes
     }
 
     /// Returns the bytes of a snapshot: the exact number if the codec has payloads of a fixed size,
     /// or else the number expected for a compression ratio of `factor`. At most `max_bytes`.
-    pub fn expected_bytes(&self, factor: f64) -> u64 {
-        if self.settings.method.is_bounded() {
-            return Self::bytes_by_ratio(&self.layout, factor);
+    pub fn expected_bytes(settings: &Settings, layout: &Layout, factor: f64) -> Result<u64> {
+        if settings.method.is_bounded() {
+            return Ok(Self::bytes_by_ratio(layout, factor));
         }
-        let coded = |(shape, &coder): (&Shape, &usize)| {
-            padded(self.coders.get(coder).map_or(shape.bytes(), |c| c.max_bytes())) as u64
+        let bytes = |shape: Shape| {
+            let is_coded = shape.scalar.is_coded() && settings.method != Method::None;
+            let most = if is_coded { settings.method.most_bytes(shape)? } else { shape.bytes() };
+            Ok(padded(most) as u64)
         };
-        self.shapes
-            .iter()
-            .zip(&self.coder_of)
-            .map(coded)
-            .fold(0, u64::saturating_add)
-            .min(Self::max_bytes(&self.layout))
+        let sum = shapes_of(layout)
+            .try_fold(0u64, |sum, shape| Result::Ok(sum.saturating_add(bytes(shape)?)))?;
+        Ok(sum.min(Self::max_bytes(layout)))
     }
 
     /// Returns the bytes of a snapshot whose coded fields together have this compression ratio.
@@ -143,17 +150,17 @@ impl SnapshotCodec {
     }
 
     /// Codes the fields, which must have the shapes of the layout, into the beginning of `to`,
-    /// which has at least `room` bytes. Returns the bytes of the snapshot.
+    /// which has at least `output_bytes` bytes. Returns the bytes of the snapshot.
     ///
     /// # Safety
     /// The fields must be readable host memory, as `AppMemory` promises.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
-        if to.len() < self.room {
+        if to.len() < self.output_bytes {
             return fail!(
                 Argument,
                 "{} bytes for a compressed snapshot: it needs room for {}",
                 to.len(),
-                self.room
+                self.output_bytes
             );
         }
         let mut packed = std::mem::take(&mut self.packed);

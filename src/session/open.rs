@@ -225,13 +225,13 @@ impl Session {
         let spare = spare_bytes(self.config.zero_copy, self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // The staging buffers and the work space of the codec count in the budget, too.
-        let (stages, own) =
+        let (buffers, own) =
             coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
         let beside_cache = spare
-            .saturating_add(stages)
+            .saturating_add(buffers)
             .saturating_add(own)
             .saturating_add(checksums.device_bytes());
-        if (1..beside_cache).contains(&self.config.device_budget) && stages > 0 {
+        if (1..beside_cache).contains(&self.config.device_budget) && buffers > 0 {
             return fail!(
                 Budget,
                 "device_budget = {}: compression on this device works in {beside_cache} bytes",
@@ -280,7 +280,7 @@ impl Session {
                         device.touch_ahead();
                     }
                     coder.into_iter().for_each(|coder| coder.settle_at(cache + spare));
-                    checksums.settle_at(device, cache + spare + stages)?;
+                    checksums.settle_at(device, cache + spare + buffers)?;
                     return Ok((plan, cache, pool));
                 }
             }

@@ -30,10 +30,10 @@ pub struct Packed {
     largest: u64,
 }
 
-/// A compressed snapshot in a staging buffer, not yet placed in a tier. `stage` is the number of
+/// A compressed snapshot in a staging buffer, not yet placed in a tier. `buffer` is the number of
 /// the staging buffer.
 struct Made {
-    stage: usize,
+    buffer: usize,
     step: Step,
     ts: i64,
     /// Number of the save that made the snapshot (`Packed::calls`).
@@ -83,10 +83,10 @@ impl Packed {
 
     /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
     /// full.
-    fn free_stage(&mut self, slots: &mut Slots) -> Result<usize> {
+    fn free_buffer(&mut self, slots: &mut Slots) -> Result<usize> {
         self.place_made(slots, |made, lag| made >= lag.max(1))?;
         Ok((0..self.coder.lag().max(1))
-            .find(|&k| self.made.iter().all(|made| made.stage != k))
+            .find(|&k| self.made.iter().all(|made| made.buffer != k))
             .unwrap_or(0))
     }
 
@@ -106,13 +106,13 @@ impl Packed {
     /// Moves the oldest snapshot from its staging buffer to the tier that its step names. Blocks
     /// the calling thread until the size of that snapshot is known.
     fn place_oldest(&mut self, slots: &mut Slots) -> Result<()> {
-        let Some(Made { stage, step, ts, .. }) = self.made.pop_front() else { return Ok(()) };
+        let Some(Made { buffer, step, ts, .. }) = self.made.pop_front() else { return Ok(()) };
         let bytes = self
             .coder
-            .size(&mut *slots.device, stage)
+            .size(&mut *slots.device, buffer)
             .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
         self.largest = self.largest.max(bytes);
-        let from = self.coder.stage(stage);
+        let from = self.coder.buffer(buffer);
         slots.device.concerns(ts);
         let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, bytes);
         if step.host != NONE {
@@ -298,10 +298,10 @@ impl Store for Packed {
         fields: &[AppMemory],
     ) -> Result<()> {
         self.next_call(slots)?;
-        let stage = self.free_stage(slots)?;
+        let buffer = self.free_buffer(slots)?;
         slots.device.concerns(ts);
-        self.coder.make(&mut *slots.device, stage, fields)?;
-        self.made.push_back(Made { stage, step, ts, call: self.calls });
+        self.coder.make(&mut *slots.device, buffer, fields)?;
+        self.made.push_back(Made { buffer, step, ts, call: self.calls });
         self.place_made(slots, |made, lag| made > lag)
     }
 
@@ -340,30 +340,27 @@ impl Store for Packed {
                 (step.host != NONE, Place::Device(at.start), at.end - at.start)
             }
             held => {
-                let stage = self.free_stage(slots)?;
-                let to = self.coder.stage(stage);
+                let buffer = self.free_buffer(slots)?;
+                let to = self.coder.buffer(buffer);
                 slots.device.concerns(ts);
-                let bytes = match held {
+                let (bytes, written) = match &held {
                     Held::InPoolSlot(host) => {
-                        if !slots.disk.has(host) {
-                            slots.device.wait(Lane::App, slots.pool[host as usize].written)?;
-                        }
-                        let bytes = slots.pool_bytes(host);
-                        let from = slots.begin_read(Lane::App, host)?;
-                        slots.device.copy(Lane::App, to, from, bytes)?;
-                        slots.end_read(Lane::App, host)?;
-                        bytes
+                        let written = slots.pool[*host as usize].written;
+                        (slots.pool_bytes(*host), Some(written).filter(|_| !slots.disk.has(*host)))
                     }
-                    Held::InPool(at) => {
-                        if let Some((_, written)) = self.written {
-                            slots.device.wait(Lane::App, written)?;
-                        }
-                        let bytes = at.end - at.start;
-                        slots.device.copy(Lane::App, to, Place::Host(at.start), bytes)?;
-                        bytes
-                    }
+                    Held::InPool(at) => (at.end - at.start, self.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
+                if let Some(written) = written {
+                    slots.device.wait(Lane::App, written)?;
+                }
+                if let Held::InPoolSlot(host) = held {
+                    let from = slots.begin_read(Lane::App, host)?;
+                    slots.device.copy(Lane::App, to, from, bytes)?;
+                    slots.end_read(Lane::App, host)?;
+                } else if let Held::InPool(at) = held {
+                    slots.device.copy(Lane::App, to, Place::Host(at.start), bytes)?;
+                }
                 (true, to, bytes)
             }
         };

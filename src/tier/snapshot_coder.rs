@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// Number of staging buffers on a GPU. With two buffers, the size of a snapshot is asked for at the
 /// second save after the save that made the snapshot.
-const STAGES: usize = 2;
+const BUFFERS: usize = 2;
 /// Restores on a GPU whose reports may be unread.
 const REPORTS: usize = 64;
 
@@ -27,7 +27,7 @@ pub enum SnapshotCoder {
         /// The codec.
         codec: Box<SnapshotCodec>,
         /// The staging buffer.
-        stage: Slab,
+        buffer: Slab,
         /// Bytes of the snapshot in the staging buffer.
         bytes: u64,
     },
@@ -45,7 +45,7 @@ pub struct GpuCoder {
     codec: Option<GpuCodec>,
     /// Bytes of a staging buffer, and offset in bytes of the first staging buffer in the device
     /// slab.
-    room: u64,
+    buffer_bytes: u64,
     at: u64,
     /// Page-locked reports: one of each staging buffer, then those of restores.
     reports: HostSlab,
@@ -61,7 +61,7 @@ impl SnapshotCoder {
     /// Makes a snapshot coder on the host.
     pub fn on_host(codec: SnapshotCodec) -> Result<Self> {
         Ok(SnapshotCoder::Host {
-            stage: Slab::new(codec.room() as u64)?,
+            buffer: Slab::new(codec.capacity() as u64)?,
             codec: Box::new(codec),
             bytes: 0,
         })
@@ -70,17 +70,26 @@ impl SnapshotCoder {
     /// Makes a snapshot coder on a GPU: compiles and loads the kernels, and allocates their work
     /// memory.
     pub fn on_gpu(device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<Self> {
-        let room = Self::stage_bytes(settings, layout)?;
+        let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut coder = None;
         device.run(&mut |queue, architecture| {
-            let reports = HostSlab::new(((STAGES + REPORTS) * size_of::<Report>()) as u64)?;
+            let reports = HostSlab::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
             let codec = Some(GpuCodec::new(settings, layout, architecture, queue)?);
             let (made, read, restored) = (Vec::new(), Vec::new(), VecDeque::new());
-            coder = Some(GpuCoder { codec, room, at: 0, reports, made, restored, read, next: 0 });
+            coder = Some(GpuCoder {
+                codec,
+                buffer_bytes,
+                at: 0,
+                reports,
+                made,
+                restored,
+                read,
+                next: 0,
+            });
             Ok(())
         })?;
         let Some(mut coder) = coder else { return fail!(Unsupported, "the device has no kernels") };
-        for events in [(&mut coder.made, STAGES), (&mut coder.read, REPORTS)] {
+        for events in [(&mut coder.made, BUFFERS), (&mut coder.read, REPORTS)] {
             for _ in 0..events.1 {
                 events.0.push(device.event()?);
             }
@@ -89,21 +98,21 @@ impl SnapshotCoder {
     }
 
     /// Bytes of one staging buffer on a GPU.
-    fn stage_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
-        Ok(aligned(SnapshotCodec::new(settings.clone(), layout)?.room() as u64))
+    fn buffer_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
+        Ok(aligned(SnapshotCodec::output_bytes(settings, layout)? as u64))
     }
 
     /// Bytes of device memory that a snapshot coder on a GPU takes in all.
     pub fn gpu_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
-        let stages = Self::stage_bytes(settings, layout)?.saturating_mul(STAGES as u64);
-        Ok(stages.saturating_add(GpuCodec::bytes_for(settings, layout)?))
+        let buffers = Self::buffer_bytes(settings, layout)?.saturating_mul(BUFFERS as u64);
+        Ok(buffers.saturating_add(GpuCodec::bytes_for(settings, layout)?))
     }
 
     /// Bytes of the device slab that the staging buffers take.
     pub fn device_bytes(&self) -> u64 {
         match self {
             SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
-            SnapshotCoder::Gpu(gpu) => STAGES as u64 * gpu.room,
+            SnapshotCoder::Gpu(gpu) => BUFFERS as u64 * gpu.buffer_bytes,
         }
     }
 
@@ -127,36 +136,36 @@ impl SnapshotCoder {
     pub fn lag(&self) -> usize {
         match self {
             SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
-            SnapshotCoder::Gpu(_) => STAGES,
+            SnapshotCoder::Gpu(_) => BUFFERS,
         }
     }
 
     /// Staging buffer number `k`.
-    pub fn stage(&self, k: usize) -> Place {
+    pub fn buffer(&self, k: usize) -> Place {
         match self {
-            SnapshotCoder::Host { stage, .. } => Place::App(stage.memory()),
-            SnapshotCoder::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.room),
+            SnapshotCoder::Host { buffer, .. } => Place::App(buffer.memory()),
+            SnapshotCoder::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.buffer_bytes),
             SnapshotCoder::Assumed { .. } => Place::Device(0),
         }
     }
 
     /// Compresses the fields into staging buffer `k`, on the application's lane.
     pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<()> {
-        let stage = self.stage(k);
+        let buffer = self.buffer(k);
         match self {
-            SnapshotCoder::Host { codec, stage, bytes } => {
+            SnapshotCoder::Host { codec, buffer, bytes } => {
                 device.begin_coding(Coding::Compress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
-                *bytes = unsafe { codec.compress(fields, stage.bytes_mut()) }? as u64;
+                *bytes = unsafe { codec.compress(fields, buffer.bytes_mut()) }? as u64;
                 device.end_coding()
             }
             SnapshotCoder::Gpu(gpu) => {
-                let stage = device.pointer(stage, gpu.room)? as u64;
+                let buffer = device.pointer(buffer, gpu.buffer_bytes)? as u64;
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
                 device.begin_coding(Coding::Compress)?;
-                codec.compress(&queue, &addresses(fields), stage)?;
+                codec.compress(&queue, &addresses(fields), buffer)?;
                 device.end_coding()?;
                 queue.copy(gpu.report(k), codec.report(), size_of::<Report>() as u64)?;
                 device.record(Lane::App, gpu.made[k])
@@ -191,9 +200,9 @@ impl SnapshotCoder {
         fields: &[AppMemory],
     ) -> Result<()> {
         match self {
-            SnapshotCoder::Host { codec, stage, .. } => {
+            SnapshotCoder::Host { codec, buffer, .. } => {
                 let from = match from {
-                    Place::App(_) => &stage.bytes()[..bytes as usize],
+                    Place::App(_) => &buffer.bytes()[..bytes as usize],
                     // SAFETY: `from` is `bytes` bytes of the device slab, which is host memory on
                     // this backend. These bytes hold the snapshot, and no lane writes them before
                     // this call returns.
@@ -223,7 +232,7 @@ impl SnapshotCoder {
     pub fn check(&mut self) -> Result<()> {
         let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
-            gpu.read_report(STAGES + k)?.check().map_err(|e| of_state(e, ts))?;
+            gpu.read_report(BUFFERS + k)?.check().map_err(|e| of_state(e, ts))?;
         }
         Ok(())
     }
@@ -274,7 +283,7 @@ impl GpuCoder {
         {
             self.restored.pop_front();
             device.finish(self.read[k])?;
-            self.read_report(STAGES + k)?.check().map_err(|e| of_state(e, ts))?;
+            self.read_report(BUFFERS + k)?.check().map_err(|e| of_state(e, ts))?;
         }
         let from = device.pointer(from, bytes)? as u64;
         let Some(codec) = &self.codec else { return fail!(State, "no codec") };
@@ -283,7 +292,7 @@ impl GpuCoder {
         device.begin_coding(Coding::Decompress)?;
         codec.decompress(&queue, from, bytes, &addresses(fields))?;
         device.end_coding()?;
-        queue.copy(self.report(STAGES + k), codec.report(), size_of::<Report>() as u64)?;
+        queue.copy(self.report(BUFFERS + k), codec.report(), size_of::<Report>() as u64)?;
         device.record(Lane::App, self.read[k])?;
         self.restored.push_back((k, ts));
         self.next += 1;

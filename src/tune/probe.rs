@@ -154,9 +154,9 @@ impl Probe {
         }
         let (compress, _) = self.timed(stream, |device| coder.make(device, 0, fields))?;
         let (_, bytes) = self.timed(stream, |device| coder.size(device, 0))?;
-        let stage = coder.stage(0);
+        let buffer = coder.buffer(0);
         let (decompress, _) =
-            self.timed(stream, |device| coder.open(device, ts, stage, bytes, &scratch))?;
+            self.timed(stream, |device| coder.open(device, ts, buffer, bytes, &scratch))?;
         coder.check()?;
         trial.stored.push(bytes);
         trial.compress.push(compress);

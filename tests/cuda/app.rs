@@ -166,7 +166,7 @@ fn numbers(ts: u32, seed: u64) -> Vec<u8> {
 fn decoded(settings: &Settings, states: &[u8]) -> Vec<u8> {
     let mut codec = SnapshotCodec::new(settings.clone(), &Layout::new(shapes()).unwrap()).unwrap();
     let mut states = states.to_vec();
-    let mut stream = vec![0; codec.room()];
+    let mut stream = vec![0; codec.capacity()];
     for state in states.chunks_exact_mut(state_bytes()) {
         let (mut fields, mut at) = (Vec::new(), state.as_mut_ptr());
         for field in shapes() {

@@ -175,7 +175,7 @@ impl Rig {
         ok!(cuStreamCreate(&mut stream, 1));
         let queue = Queue::new(Stream(stream.cast()));
         let host = SnapshotCodec::new(settings.clone(), &layout).unwrap();
-        let room = host.room();
+        let room = host.capacity();
         let architecture = gpuzip::device::cuda::devices().unwrap()[0].architecture;
         let device = GpuCodec::new(&settings, &layout, architecture, &queue).unwrap();
         let alloc = |bytes: usize| {

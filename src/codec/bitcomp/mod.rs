@@ -43,6 +43,12 @@ impl Bitcomp {
         Self::with(Library::get()?, shape, algorithm)
     }
 
+    /// Returns the largest number of bytes of the payload of an array of this shape. Fails where
+    /// libnvcomp is not installed.
+    pub fn most_bytes(shape: Shape) -> Result<usize> {
+        Library::get().map(|_| shape.bytes())
+    }
+
     fn with(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         let plan = Plan::new(library, shape, algorithm)?;
         Ok(Bitcomp {

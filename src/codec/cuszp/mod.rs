@@ -130,7 +130,7 @@ impl<T: Quantised> Work<T> {
 impl Cuszp {
     /// Makes a coder for arrays of this shape, which it takes as one-dimensional.
     pub fn new(shape: &Shape, mode: Mode) -> Result<Self> {
-        check_size(shape)?;
+        Self::most_bytes(shape)?;
         let work = match shape.scalar {
             Scalar::F32 => Works::F32(Work::new()?),
             Scalar::F64 => Works::F64(Work::new()?),
@@ -138,12 +138,27 @@ impl Cuszp {
         };
         Ok(Cuszp { len: shape.values(), scalar: shape.scalar, mode, work })
     }
+
+    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
+    /// array can be coded.
+    pub fn most_bytes(shape: &Shape) -> Result<usize> {
+        check_size(shape)?;
+        match shape.scalar {
+            Scalar::F32 | Scalar::F64 => Ok(most_bytes(shape.values(), shape.scalar)),
+            other => other.not_coded(),
+        }
+    }
+}
+
+/// Returns the largest number of bytes of a stream of `len` values. A block of 31 planes takes no
+/// more bytes than 32 values.
+fn most_bytes(len: usize, scalar: Scalar) -> usize {
+    8 + len.div_ceil(LINE) * (1 + LINE * scalar.bytes() as usize)
 }
 
 impl Coder for Cuszp {
     fn max_bytes(&self) -> usize {
-        // A block of 31 planes takes no more bytes than 32 values.
-        8 + self.len.div_ceil(LINE) * (1 + LINE * self.scalar.bytes() as usize)
+        most_bytes(self.len, self.scalar)
     }
 
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {

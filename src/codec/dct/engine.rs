@@ -2,7 +2,7 @@
 //! and the payload.
 
 use super::batch::{Batch, Coded};
-use super::grid::{axes, sides, Grid};
+use super::grid::{axes, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::Bound;
 use crate::error::{fail, Result};
@@ -82,12 +82,9 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.n.iter().product()
     }
 
-    /// Returns the largest number of bytes of a stream: header, longest directory, all tiles raw,
-    /// and 16 bytes that a writer may overwrite behind them.
+    /// Returns the largest number of bytes of a stream.
     pub fn max_bytes(&self) -> usize {
-        self.grids.iter().map(|grid| HEADER + self.longest_directory(grid)).max().unwrap_or(0)
-            + self.values() * T::BYTES
-            + 16
+        max_bytes(self.n, T::BYTES)
     }
 
     fn longest_directory(&self, grid: &Grid) -> usize {
@@ -313,6 +310,19 @@ fn width(longest: usize) -> u32 {
 /// Returns the length in bytes of the longest possible directory for values of `bytes` bytes each.
 pub(crate) fn longest_directory(grid: &Grid, bytes: usize) -> usize {
     directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * bytes))
+}
+
+/// Returns the largest number of bytes of a stream for an array with extents `n` and values of
+/// `bytes` bytes: header, longest directory, all tiles raw, and 16 bytes that a writer may overwrite
+/// behind them.
+pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
+    let dims = axes(n).into_iter().filter(|&a| a).count();
+    let directory = |&side: &usize| {
+        let (t, m) = tiling(n, side);
+        let [values, tiles] = [t, m].map(|extents| extents.iter().product::<usize>());
+        HEADER + directory_bytes(tiles, tiles, width(values * bytes))
+    };
+    sides(dims).iter().map(directory).max().unwrap_or(0) + n.iter().product::<usize>() * bytes + 16
 }
 
 /// Returns the length in bytes of a directory for `tiles` tiles, of which `coded` are not empty.

@@ -45,10 +45,16 @@ pub(crate) fn sides(dims: usize) -> &'static [usize] {
     }
 }
 
+/// Returns the extents of tiles with this side, `side` or 1 along each axis, and the number of tiles
+/// along each axis.
+pub(crate) fn tiling(n: [usize; 3], side: usize) -> ([usize; 3], [usize; 3]) {
+    let t = axes(n).map(|active| if active { side } else { 1 });
+    (t, std::array::from_fn(|a| n[a].div_ceil(t[a])))
+}
+
 impl Grid {
     pub fn new(n: [usize; 3], side: usize) -> Result<Self> {
-        let t = axes(n).map(|active| if active { side } else { 1 });
-        let m = std::array::from_fn(|a| n[a].div_ceil(t[a]));
+        let (t, m) = tiling(n, side);
         let dims = t.iter().filter(|&&t| t > 1).count();
         let order = order(side, dims)?;
         let mut rank = fallible_vec::filled(0, order.len() / side)?;

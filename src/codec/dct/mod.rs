@@ -145,9 +145,7 @@ enum Typed {
 impl Dct {
     /// Makes a coder for arrays of this shape and allocates its memory.
     pub fn new(shape: Shape) -> Result<Self> {
-        if shape.n.contains(&0) {
-            return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);
-        }
+        Self::most_bytes(shape)?;
         Ok(Dct {
             engine: match shape.scalar {
                 Scalar::F32 => Typed::F32(Box::new(Engine::new(shape.n)?)),
@@ -155,6 +153,20 @@ impl Dct {
                 other => return other.not_coded(),
             },
         })
+    }
+
+    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
+    /// array can be coded.
+    pub fn most_bytes(shape: Shape) -> Result<usize> {
+        if shape.n.contains(&0) {
+            return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);
+        }
+        match shape.scalar {
+            Scalar::F32 | Scalar::F64 => {
+                Ok(engine::max_bytes(shape.n, shape.scalar.bytes() as usize))
+            }
+            other => other.not_coded(),
+        }
     }
 }
 

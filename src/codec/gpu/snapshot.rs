@@ -3,7 +3,7 @@
 
 use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::snapshot_codec::groups_of;
-use crate::codec::{Delta, ErrorBound, Settings, Shape, SnapshotCodec};
+use crate::codec::{Delta, ErrorBound, Settings, Shape};
 use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
 use crate::error::{fail, Result};
 use crate::layout::{aligned, Field, Layout};
@@ -225,11 +225,6 @@ impl GpuCodec {
     /// Returns the bytes of device memory that the codec holds.
     pub fn bytes(&self) -> u64 {
         self.memory.bytes()
-    }
-
-    /// Returns the bytes of device memory that `compress` needs for the snapshot it makes.
-    pub fn room(settings: &Settings, layout: &Layout) -> Result<u64> {
-        Ok(SnapshotCodec::new(settings.clone(), layout)?.room() as u64)
     }
 
     /// Returns the device address of the [`Report`] of the last call. The next call overwrites the

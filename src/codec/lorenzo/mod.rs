@@ -127,13 +127,23 @@ impl<T: Quantised> Work<T> {
 impl Lorenzo {
     /// Makes a coder for arrays of this shape.
     pub fn new(shape: &Shape) -> Result<Self> {
-        check_size(shape)?;
+        Self::most_bytes(shape)?;
         let work = match shape.scalar {
             Scalar::F32 => Works::F32(Work::new()?),
             Scalar::F64 => Works::F64(Work::new()?),
             other => return other.not_coded(),
         };
         Ok(Lorenzo { scalar: shape.scalar, grid: Grid::new(shape), work })
+    }
+
+    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
+    /// array can be coded.
+    pub fn most_bytes(shape: &Shape) -> Result<usize> {
+        check_size(shape)?;
+        match shape.scalar {
+            Scalar::F32 | Scalar::F64 => Ok(most_bytes(&Grid::new(shape), shape.scalar)),
+            other => other.not_coded(),
+        }
     }
 }
 
@@ -175,10 +185,15 @@ impl Grid {
     }
 }
 
+/// Returns the largest number of bytes of a stream. A tile takes at most one byte more than its
+/// values, and two bytes for its size.
+fn most_bytes(grid: &Grid, scalar: Scalar) -> usize {
+    grid.head() + 3 * grid.count() + grid.values() * scalar.bytes() as usize
+}
+
 impl Coder for Lorenzo {
     fn max_bytes(&self) -> usize {
-        // A tile takes at most one byte more than its values, and two bytes for its size.
-        self.grid.head() + 3 * self.grid.count() + self.grid.values() * self.scalar.bytes() as usize
+        most_bytes(&self.grid, self.scalar)
     }
 
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {

@@ -114,31 +114,7 @@ impl Zfp {
     /// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64).
     /// Extents of 1 do not count as dimensions.
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
-        let (most, exponent, width) = match shape.scalar {
-            Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
-            Scalar::F64 => (64, <f64 as Value<8>>::EXPONENT, 64),
-            other => return other.not_coded(),
-        };
-        if !(1..=most).contains(&rate) {
-            return fail!(Config, "zfp_bit_rate = {rate}: 1 to {most} bits per value of this type");
-        }
-        let dims = shape.dims();
-        let grid = Grid::new(&dims);
-        let d = dims.len().max(1) as u32;
-        let size = 1 << (2 * d);
-        // As in libzfp: a block has at least its exponent; bit planes go down to 2^-1074, and
-        // 2 (d + 1) planes further because the transform can enlarge values.
-        let bits = (size * rate).max(1 + exponent);
-        let spec = Spec {
-            size,
-            bits,
-            width,
-            exponent,
-            planes: 1074 + 2 * (d + 1) - ((1 << (exponent - 1)) - 1),
-        };
-        let Some((values, bits)) = sizes(&shape, &grid, bits) else {
-            return fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n);
-        };
+        let Blocks { spec, grid, dims, values, bits } = Blocks::of(shape, rate)?;
         let work = match shape.scalar {
             Scalar::F32 => Work::F32(Room::new()?),
             _ => Work::F64(Room::new()?),
@@ -147,13 +123,62 @@ impl Zfp {
             shape,
             values,
             grid,
-            dims: d,
+            dims,
             spec,
-            bytes: bits.div_ceil(64) * 8,
+            bytes: stream_bytes(bits),
             used: bits.div_ceil(8),
             work,
         })
     }
+
+    /// Returns the number of bytes of the stream of an array of this shape at `rate` bits per value.
+    /// Fails if no such array can be coded.
+    pub fn most_bytes(shape: Shape, rate: u32) -> Result<usize> {
+        Ok(stream_bytes(Blocks::of(shape, rate)?.bits))
+    }
+}
+
+/// How an array is divided into blocks: the parameters of a block, the number of its dimensions, the
+/// blocks, the values of the array, and the bits of all blocks.
+struct Blocks {
+    spec: Spec,
+    grid: Grid,
+    dims: u32,
+    values: usize,
+    bits: usize,
+}
+
+impl Blocks {
+    fn of(shape: Shape, rate: u32) -> Result<Self> {
+        let (most, exponent, width) = match shape.scalar {
+            Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
+            Scalar::F64 => (64, <f64 as Value<8>>::EXPONENT, 64),
+            other => return other.not_coded(),
+        };
+        if !(1..=most).contains(&rate) {
+            return fail!(Config, "zfp_bit_rate = {rate}: 1 to {most} bits per value of this type");
+        }
+        let extents = shape.dims();
+        let grid = Grid::new(&extents);
+        let dims = extents.len().max(1) as u32;
+        let size = 1 << (2 * dims);
+        // As in libzfp: a block has at least its exponent; bit planes go down to 2^-1074, and
+        // 2 (dims + 1) planes further because the transform can enlarge values.
+        let block_bits = (size * rate).max(1 + exponent);
+        let planes = 1074 + 2 * (dims + 1) - ((1 << (exponent - 1)) - 1);
+        let spec = Spec { size, bits: block_bits, width, exponent, planes };
+        match sizes(&shape, &grid, block_bits) {
+            Some((values, bits)) => Ok(Blocks { spec, grid, dims, values, bits }),
+            None => {
+                fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n)
+            }
+        }
+    }
+}
+
+/// Returns the bytes of a stream of `bits` bits: whole words of 64 bits.
+fn stream_bytes(bits: usize) -> usize {
+    bits.div_ceil(64) * 8
 }
 
 /// Returns the number of values of an array and the number of bits of its stream, or `None` if the
