@@ -39,7 +39,7 @@ have() {
 
 # check TITLE EXPECTED PROGRAM ARGUMENTS...: runs a program under the tool. The program must exit
 # with 0 and, unless EXPECTED is empty, print a line that ends with EXPECTED. Lines of its output
-# that begin with a count of jobs or calls are repeated on stdout.
+# that begin with a count of jobs or calls are repeated on stdout, and counts of passed unit tests.
 check() {
     title=$1 expected=$2
     shift 2
@@ -47,7 +47,7 @@ check() {
     # shellcheck disable=SC2086 # $watch is a command with its arguments
     if $watch "$@" >"$out/log" 2>&1 && { [ -z "$expected" ] || grep -q "$expected\$" "$out/log"; }; then
         echo "$tool: $title: 0 errors"
-        sed -En 's/^[0-9]+ (jobs|calls)/  &/p' "$out/log"
+        sed -En 's/^[0-9]+ (jobs|calls)/  &/p; s/^test result: ok\. ([0-9]+) passed.*/  \1 tests/p' "$out/log"
     else
         echo "$tool: $title: FAILED: $*"
         tail -n 60 "$out/log"
