@@ -1,0 +1,93 @@
+//! The begin and the end of a shot.
+
+use super::Session;
+use crate::error::Result;
+use crate::schedule::Kind;
+use crate::stats::Stats;
+use std::time::Instant;
+
+impl Session {
+    /// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics. The
+    /// plan stays, unless a new decision or the measured size of compressed snapshots changes it.
+    pub fn setup(&mut self) -> Result<()> {
+        self.process.check()?;
+        self.end_reversed_shot()?;
+        self.trace_break();
+        self.leave_old_plan()?;
+        if self.tick.is_some() && self.is_measured() {
+            self.end_tuning();
+        }
+        if let Some(engine) = &mut self.engine {
+            let largest = engine.tiers.largest();
+            engine.reset()?;
+            self.replan(largest)?;
+        }
+        self.sweep = self.schedule.rewind()?;
+        (self.tick, self.served, self.stopped, self.range, self.ended) =
+            (None, true, None, None, false);
+        self.stats = Stats::default();
+        if !self.is_measured() {
+            self.begin_tuning();
+        }
+        self.trace_setup();
+        Ok(())
+    }
+
+    /// Ends a shot that the application left after its last BACKWARD, without asking for TERMINATE.
+    /// The shot gets the check and the line of the performance log that TERMINATE would have given.
+    /// If the check fails, this call returns its error; the next call goes on.
+    fn end_reversed_shot(&mut self) -> Result<()> {
+        let is_reversed =
+            self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
+        let is_broken = self.stopped.is_some()
+            || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
+        if !is_reversed || self.ended || is_broken {
+            return Ok(());
+        }
+        self.ended = true;
+        self.account(Instant::now());
+        self.conclude()?;
+        self.end_shot();
+        Ok(())
+    }
+
+    /// Ends the session. Returns an error if a restored state differed from the saved one and no
+    /// earlier call said so, even if the shot was broken off. The session can be dropped whatever
+    /// this returns.
+    pub fn close(&mut self) -> Result<()> {
+        if !self.process.is_current() {
+            return Ok(());
+        }
+        self.end_reversed_shot()?;
+        match self
+            .engine
+            .as_mut()
+            .filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later())
+        {
+            Some(engine) if self.stats.restores > 0 && !self.ended => engine.finish(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops this shot: every call but setup and the end of the session then fails with `why`.
+    pub fn stop(&mut self, why: &str) {
+        self.stopped = Some(why.into());
+    }
+
+    /// Does what must precede TERMINATE: fails if a restored state differed from the saved one, for
+    /// which it waits for the device if the comparison runs there, and ends the measurement of the
+    /// shot.
+    fn conclude(&mut self) -> Result<()> {
+        if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later())
+        {
+            engine.finish()?;
+        }
+        self.conclude_tuning()
+    }
+
+    /// Calls `conclude` at TERMINATE. If it fails, the shot counts as ended, so that neither setup
+    /// nor the end of the session returns the error again.
+    pub(super) fn conclude_once(&mut self) -> Result<()> {
+        self.conclude().inspect_err(|_| self.ended = true)
+    }
+}
