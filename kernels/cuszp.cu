@@ -109,7 +109,7 @@ static __device__ __forceinline__ u32 differences(const u32 *numbers, u64 n, u64
  * Returns the rate of the thread's block, from its magnitudes. If the block stores its first number
  * apart, *first is this number, and it is removed from v.
  */
-static __device__ __forceinline__ u32 rate_of(u32 v[8], u32 outlier, u32 *first)
+static __device__ __forceinline__ u32 rate_of(u32 v[8], u32 *first)
 {
     u32 behind = 0;
     const u32 leads = threadIdx.x % 4 == 0;
@@ -120,7 +120,7 @@ static __device__ __forceinline__ u32 rate_of(u32 v[8], u32 outlier, u32 *first)
     const u32 all = max(others, width_of(*first)), apart = bytes_of(*first);
     if (all > 31)
         return AS_IS;
-    if (!outlier || apart + 4 * others >= 4 * all)
+    if (apart + 4 * others >= 4 * all)
         return all;
     v[0] = leads ? 0 : v[0];
     return 0x80 | (apart - 1) << 5 | others;
@@ -159,7 +159,7 @@ static __device__ void put_as_is(const real *x, const real *later, u64 n, u64 ti
 }
 
 /* Codes an array, one block of threads per tile. `status`: one word per tile, zero at first. */
-extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later, u64 n, u32 outlier, Job *job, const Quanta *quanta, u64 *status)
+extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later, u64 n, Job *job, const Quanta *quanta, u64 *status)
 {
     __shared__ __align__(16) u32 room[ROOM];
     __shared__ u32 rates[BLOCKS / 4], of_warps[WARPS], ticket;
@@ -176,7 +176,7 @@ extern "C" __global__ void ENCODER cuszp_encode(const real *x, const real *later
     __syncwarp();
     const u32 signs = differences(room, n, tile, v), raw = raw_bytes(n, tile);
     Block block;
-    block.rate = rate_of(v, outlier, &first);
+    block.rate = rate_of(v, &first);
     block.rate = good >> lane_id() / 4 & 1 ? block.rate : AS_IS;
     block.size = size_of(block.rate, raw);
     /* Behind the barrier in `place` all threads have read their numbers from `room`. */
@@ -257,7 +257,7 @@ static __device__ __forceinline__ void sum_block(u32 v[8])
 
 /* Decodes an array, one block of threads per tile. `status`: one word per tile, zero at first. */
 extern "C" __global__ void __launch_bounds__(256)
-cuszp_decode(real *x, const real *later, u64 n, u32 outlier, Job *job, u64 *status)
+cuszp_decode(real *x, const real *later, u64 n, Job *job, u64 *status)
 {
     __shared__ __align__(16) u32 room[ROOM];
     __shared__ u32 of_warps[WARPS], ticket;
@@ -277,7 +277,7 @@ cuszp_decode(real *x, const real *later, u64 n, u32 outlier, Job *job, u64 *stat
     const u64 tile = ticket, number = tile * BLOCKS + threadIdx.x / 4;
     Block block;
     block.rate = number < blocks_of(n) ? ((const u8 *)job->payload)[8 + number] : 0;
-    const int valid = block.rate < 32 || block.rate == AS_IS || (block.rate >= 0x80 && outlier);
+    const int valid = block.rate < 32 || block.rate == AS_IS || block.rate >= 0x80;
     block.size = size_of(block.rate, raw_bytes(n, tile));
     const u32 bytes = place(&block, of_warps);
     if (threadIdx.x < 32) {

@@ -6,7 +6,7 @@
 mod checksum;
 
 use checksum::reseal;
-use gpuzip::codec::{simd, Bound, ErrorBound, Method, Settings, Shape, SnapshotCodec};
+use gpuzip::codec::{simd, Bound, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::device::AppMemory;
 use gpuzip::error::Code;
 use gpuzip::layout::{Field, Layout};
@@ -369,6 +369,30 @@ proptest! {
             .collect::<Result<_, _>>()?;
         prop_assert!(outcomes.windows(2).all(|w| w[0] == w[1]));
         prop_assert!(outcomes[0].as_ref().err().is_none_or(|code| *code == Code::Stream));
+    }
+}
+
+/// cuszp has no parameter: streams whose header has one are refused, with a text that names it.
+#[test]
+fn cuszp_takes_no_parameter() {
+    let n = [33, 12, 9];
+    let fields = [Field { n, scalar: Scalar::F32, previous_of: None }];
+    let state = State::new(&fields, |k, i| value(0, 5, k, i, n));
+    let settings = settings(&Method::Cuszp, ErrorBound::DEFAULT);
+    let good = compress(&mut codec(&settings, &fields), &state);
+    let read = |stream: &[u8]| {
+        let (header, ..) = Header::open(stream)?;
+        let method = Method::of_stream(header.codec, header.parameter)?;
+        decompress(&mut codec(&settings.with(method), &fields), stream, &fields)
+    };
+    assert!(read(&good).is_ok());
+    for parameter in [1u32, 2, u32::MAX] {
+        let mut bad = good.clone();
+        bad[12..16].copy_from_slice(&parameter.to_le_bytes());
+        assert!(reseal(&mut bad));
+        let error = read(&bad).err().unwrap();
+        let named = error.message.contains(&format!("codec 3 with parameter {parameter}"));
+        assert!(error.code == Code::Stream && named, "{error}");
     }
 }
 

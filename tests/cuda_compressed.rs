@@ -24,14 +24,13 @@ use gpuzip::session::Session;
 /// application's fields.
 const MEMORY: u64 = 1 << 26;
 
-const METHODS: [Method; 9] = [
+const METHODS: [Method; 8] = [
     Method::Bitcomp { sparse: false },
     Method::Bitcomp { sparse: true },
     Method::Fp16,
     Method::Bfp,
     Method::Zfp { rate: 11 },
-    Method::Cuszp { plain: false },
-    Method::Cuszp { plain: true },
+    Method::Cuszp,
     Method::Lorenzo,
     Method::Dct,
 ];

@@ -224,32 +224,17 @@ fn lorenzo_of_damaged_streams() {
 
 #[test]
 fn cuszp() {
-    check("cuszp", Method::Cuszp { plain: false }, &BOUNDS);
+    check("cuszp", Method::Cuszp, &BOUNDS);
 }
 
 #[test]
 fn cuszp_on_wavefields() {
-    check_real("cuszp_on_wavefields", Method::Cuszp { plain: false }, &REAL);
+    check_real("cuszp_on_wavefields", Method::Cuszp, &REAL);
 }
 
 #[test]
 fn cuszp_of_damaged_streams() {
-    check_damaged("cuszp_of_damaged_streams", Method::Cuszp { plain: false });
-}
-
-#[test]
-fn cuszp_plain() {
-    check("cuszp_plain", Method::Cuszp { plain: true }, &BOUNDS);
-}
-
-#[test]
-fn cuszp_plain_on_wavefields() {
-    check_real("cuszp_plain_on_wavefields", Method::Cuszp { plain: true }, &REAL);
-}
-
-#[test]
-fn cuszp_plain_of_damaged_streams() {
-    check_damaged("cuszp_plain_of_damaged_streams", Method::Cuszp { plain: true });
+    check_damaged("cuszp_of_damaged_streams", Method::Cuszp);
 }
 
 #[test]
@@ -514,11 +499,10 @@ fn on_a_gpu() -> bool {
     std::env::var_os("GPUZIP_TEST_GPU").is_some()
 }
 
-const METHODS: [Method; 7] = [
+const METHODS: [Method; 6] = [
     Method::Dct,
     Method::Lorenzo,
-    Method::Cuszp { plain: false },
-    Method::Cuszp { plain: true },
+    Method::Cuszp,
     Method::Zfp { rate: 8 },
     Method::Fp16,
     Method::Bfp,

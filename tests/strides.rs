@@ -212,7 +212,7 @@ fn methods() -> impl Strategy<Value = Method> {
     prop_oneof![
         4 => Just(Method::None),
         1 => (2u32..20).prop_map(|rate| Method::Zfp { rate }),
-        1 => any::<bool>().prop_map(|plain| Method::Cuszp { plain }),
+        1 => Just(Method::Cuszp),
         1 => Just(Method::Lorenzo),
         1 => Just(Method::Dct),
         1 => Just(Method::Fp16),

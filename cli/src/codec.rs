@@ -54,12 +54,10 @@ pub struct Arguments {
 }
 
 fn codecs() -> impl TypedValueParser<Value = Method> {
-    let names = PossibleValuesParser::new(methods().map(|method| method.name()));
-    names.map(|name| methods().find(|method| method.name() == name).unwrap_or(Method::None))
-}
-
-fn methods() -> impl Iterator<Item = Method> {
-    Method::ALL.into_iter().chain([Method::Cuszp { plain: true }])
+    let names = PossibleValuesParser::new(Method::ALL.map(|method| method.name()));
+    names.map(|name| {
+        Method::ALL.into_iter().find(|method| method.name() == name).unwrap_or(Method::None)
+    })
 }
 
 fn types() -> impl TypedValueParser<Value = Scalar> {
@@ -396,7 +394,9 @@ fn all() -> Vec<Settings> {
         .into_iter()
         .chain(EQUAL_PSNR.map(ErrorBound::Psnr));
     let bounded = bounds.flat_map(|bound| {
-        let methods = methods().filter(|method| method.is_bounded() && method.missing().is_none());
+        let methods = Method::ALL
+            .into_iter()
+            .filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
     });
     let fixed = [Method::None, Method::Fp16, Method::Bfp].into_iter();

@@ -249,7 +249,7 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         0 => Method::None,
         1 => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
         2 => Method::Bitcomp { sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")? },
-        3 => Method::Cuszp { plain: false },
+        3 => Method::Cuszp,
         4 => Method::Lorenzo,
         5 => Method::Dct,
         6 => Method::Fp16,

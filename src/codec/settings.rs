@@ -3,7 +3,7 @@
 use super::bfp::Bfp;
 use super::bitcomp::{Bitcomp, Delta, Statistics};
 use super::coder::{Bound, Coder, Shape};
-use super::cuszp::{self, Cuszp};
+use super::cuszp::Cuszp;
 use super::dct::Dct;
 use super::half::Half;
 use super::lorenzo::Lorenzo;
@@ -30,11 +30,9 @@ pub enum Method {
         /// Bitcomp's algorithm for arrays with many zeros.
         sparse: bool,
     },
-    /// 3: cuSZp (Huang et al. 2023) in its published one-dimensional layout.
-    Cuszp {
-        /// The plain mode of cuSZp 2; false: its outlier mode, whose payload is smaller.
-        plain: bool,
-    },
+    /// 3: cuSZp (Huang et al. 2023) in its published one-dimensional layout, with the outlier mode
+    /// of cuSZp 2.
+    Cuszp,
     /// 4: Lorenzo prediction (Ibarria et al. 2003) of quantised values in tiles.
     Lorenzo,
     /// 5: discrete cosine transform of tiles.
@@ -53,7 +51,7 @@ impl Method {
         Method::None,
         Method::Zfp { rate: 8 },
         Method::Bitcomp { sparse: false },
-        Method::Cuszp { plain: false },
+        Method::Cuszp,
         Method::Lorenzo,
         Method::Dct,
         Method::Fp16,
@@ -62,12 +60,8 @@ impl Method {
 
     /// The codecs that keep an error bound and need nothing but this library or an installed
     /// libnvcomp.
-    pub const BOUNDED: [Method; 4] = [
-        Method::Lorenzo,
-        Method::Dct,
-        Method::Cuszp { plain: false },
-        Method::Bitcomp { sparse: false },
-    ];
+    pub const BOUNDED: [Method; 4] =
+        [Method::Lorenzo, Method::Dct, Method::Cuszp, Method::Bitcomp { sparse: false }];
 
     /// Returns the number of the codec, as in the configuration key `compressor`.
     pub const fn number(&self) -> u8 {
@@ -75,7 +69,7 @@ impl Method {
             Method::None => 0,
             Method::Zfp { .. } => 1,
             Method::Bitcomp { .. } => 2,
-            Method::Cuszp { .. } => 3,
+            Method::Cuszp => 3,
             Method::Lorenzo => 4,
             Method::Dct => 5,
             Method::Fp16 => 6,
@@ -90,8 +84,7 @@ impl Method {
             Method::None => "none",
             Method::Zfp { .. } => "zfp",
             Method::Bitcomp { .. } => "bitcomp",
-            Method::Cuszp { plain: false } => "cuszp",
-            Method::Cuszp { plain: true } => "cuszp-plain",
+            Method::Cuszp => "cuszp",
             Method::Lorenzo => "lorenzo",
             Method::Dct => "dct",
             Method::Fp16 => "fp16",
@@ -104,7 +97,6 @@ impl Method {
     pub fn parameter(&self) -> u32 {
         match self {
             Method::Zfp { rate } => *rate,
-            Method::Cuszp { plain } => *plain as u32,
             Method::Bitcomp { sparse } => *sparse as u32,
             _ => 0,
         }
@@ -121,7 +113,6 @@ impl Method {
     pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
         match Method::ALL.into_iter().find(|m| m.number() == number) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
-            Some(Method::Cuszp { .. }) => Ok(Method::Cuszp { plain: parameter == 1 }),
             Some(Method::Bitcomp { .. }) => Ok(Method::Bitcomp { sparse: parameter == 1 }),
             Some(method) => Ok(method),
             None if plugin::is_registered(number) => Ok(Method::Plugin(number)),
@@ -149,7 +140,7 @@ impl Method {
             Method::Zfp { rate } => Zfp::most_bytes(shape, *rate),
             Method::Fp16 => Ok(Half::new(shape)?.max_bytes()),
             Method::Bfp => Ok(Bfp::new(shape)?.max_bytes()),
-            Method::Cuszp { .. } => Cuszp::most_bytes(&shape),
+            Method::Cuszp => Cuszp::most_bytes(&shape),
             Method::Lorenzo => Lorenzo::most_bytes(&shape),
             Method::Bitcomp { .. } => Bitcomp::most_bytes(shape),
             Method::Dct => Dct::most_bytes(shape),
@@ -165,10 +156,7 @@ impl Method {
             Method::Zfp { rate } => Ok(Some(Box::new(Zfp::new(shape, *rate)?))),
             Method::Fp16 => Ok(Some(Box::new(Half::new(shape)?))),
             Method::Bfp => Ok(Some(Box::new(Bfp::new(shape)?))),
-            Method::Cuszp { plain } => Ok(Some(Box::new(Cuszp::new(
-                &shape,
-                if *plain { cuszp::Mode::Plain } else { cuszp::Mode::Outlier },
-            )?))),
+            Method::Cuszp => Ok(Some(Box::new(Cuszp::new(&shape)?))),
             Method::Lorenzo => Ok(Some(Box::new(Lorenzo::new(&shape)?))),
             Method::Bitcomp { sparse } => Ok(Some(Box::new(Bitcomp::new(shape, *sparse as i32)?))),
             Method::Dct => Ok(Some(Box::new(Dct::new(shape)?))),

@@ -5,7 +5,7 @@
 
 use super::super::quantize::{low_bytes, scan, to_bytes, word, Quantised, LINE, LINES, TILE};
 use super::super::simd::{prefetch, Kernel, Level};
-use super::{Mode, Work, AS_IS, ROOM};
+use super::{Work, AS_IS, ROOM};
 
 /// Masks for eight planes: mask n keeps the first n planes.
 const FIRST_PLANES: [[u8; LINE]; 9] = {
@@ -39,7 +39,6 @@ pub(super) struct Decode<'a, T> {
     pub work: &'a mut Work<T>,
     pub from: &'a [u8],
     pub x: &'a mut [T],
-    pub mode: Mode,
     pub level: Level,
 }
 
@@ -54,13 +53,13 @@ struct Rate {
     planes: u8,
     /// Bytes of the block; 0 for a raw block.
     size: u8,
-    /// Whether the modes `Outlier` and `Plain` allow this rate byte.
-    valid: [bool; 2],
+    /// Whether a stream may have this rate byte.
+    valid: bool,
 }
 
 const RATES: [Rate; 256] = {
-    let mut rates = [Rate { apart: 0, signs: 0, planes: 0, size: 0, valid: [false; 2] }; 256];
-    (rates[0].valid, rates[AS_IS as usize].valid) = ([true; 2], [true; 2]);
+    let mut rates = [Rate { apart: 0, signs: 0, planes: 0, size: 0, valid: false }; 256];
+    (rates[0].valid, rates[AS_IS as usize].valid) = (true, true);
     let mut rate = 1;
     while rate < 256 {
         if rate < 32 || rate >= 0x80 {
@@ -69,13 +68,8 @@ const RATES: [Rate; 256] = {
             } else {
                 (1 + (rate as u8 >> 5 & 3), rate as u8 & 31)
             };
-            rates[rate] = Rate {
-                apart,
-                signs: 4,
-                planes,
-                size: apart + 4 + 4 * planes,
-                valid: [true, rate < 32],
-            };
+            rates[rate] =
+                Rate { apart, signs: 4, planes, size: apart + 4 + 4 * planes, valid: true };
         }
         rate += 1;
     }
@@ -88,7 +82,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
     /// Decodes the array. Returns `None` if the stream is damaged.
     #[inline(always)]
     fn run(self) -> Option<()> {
-        let Decode { work, from, x, mode, level } = self;
+        let Decode { work, from, x, level } = self;
         let blocks = x.len().div_ceil(LINE);
         let (head, rest) = from.split_at_checked(8)?;
         let (rates, mut rest) = rest.split_at_checked(blocks)?;
@@ -105,7 +99,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                 sizes[block] =
                     if rate == AS_IS { as_is } else { RATES[rate as usize].size as usize };
                 size += sizes[block];
-                valid &= RATES[rate as usize].valid[(mode == Mode::Plain) as usize];
+                valid &= RATES[rate as usize].valid;
                 for i in (0..LINE).step_by(64 / T::BYTES) {
                     prefetch::<_, true>(x, LINE * block + i);
                 }

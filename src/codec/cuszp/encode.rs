@@ -7,7 +7,7 @@ use super::super::quantize::{
     difference_back, put_word, to_rows, used_bytes, word, Quantised, Quantum, LINE, LINES, TILE,
 };
 use super::super::simd::{prefetch, Kernel};
-use super::{Mode, Work, AS_IS};
+use super::{Work, AS_IS};
 
 /// The bits of the first number of a block in its first row, and in two planes.
 const FIRST_IN_ROWS: u64 = 0x8080_8080_8080_8080;
@@ -30,7 +30,6 @@ pub(super) struct Encode<'a, T> {
     pub work: &'a mut Work<T>,
     pub x: &'a [T],
     pub quantum: Quantum<T>,
-    pub mode: Mode,
     pub to: &'a mut [u8],
 }
 
@@ -40,7 +39,7 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
     /// Codes the array and returns the bytes of the stream.
     #[inline(always)]
     fn run(self) -> usize {
-        let Encode { work, x, quantum, mode, to } = self;
+        let Encode { work, x, quantum, to } = self;
         put_word(to, 0, quantum.step.to_f64().to_bits());
         let mut at = 8 + x.len().div_ceil(LINE);
         let all = x;
@@ -54,8 +53,7 @@ impl<T: Quantised> Kernel for Encode<'_, T> {
                     prefetch::<_, false>(all, TILE * (batch + 1) + LINE * block + i);
                 }
                 let good = good >> block & 1 != 0;
-                let (rate, next) =
-                    if good { work.put(block, slices, mode, size) } else { (AS_IS, size) };
+                let (rate, next) = if good { work.put(block, slices, size) } else { (AS_IS, size) };
                 size = next;
                 if rate == AS_IS {
                     for x in x {
@@ -138,22 +136,20 @@ impl<T: Quantised> Work<T> {
 
     /// Writes a block to `stream` from `at` on. Returns the rate byte and the end of the block.
     #[inline(always)]
-    fn put(&mut self, block: usize, slices: usize, mode: Mode, mut at: usize) -> (u8, usize) {
+    fn put(&mut self, block: usize, slices: usize, mut at: usize) -> (u8, usize) {
         let Work { numbers: [_, x], planes, signs, widths: [all, others], stream, .. } = self;
         let (all, others) = (all[block] as usize, others[block] as usize);
         let (mut rate, mut width, mut kept) = (all as u8, all, u64::MAX);
         if all > 31 {
             return (AS_IS, at);
         }
-        if mode == Mode::Outlier {
-            let first = x[LINE * block].unsigned_abs();
-            let apart = used_bytes(first as u64);
-            if apart + 4 * others < 4 * all {
-                (rate, width, kept) =
-                    (0x80 | ((apart - 1) << 5 | others) as u8, others, !FIRST_IN_PLANES);
-                put_word(stream, at, first as u64);
-                at += apart;
-            }
+        let first = x[LINE * block].unsigned_abs();
+        let apart = used_bytes(first as u64);
+        if apart + 4 * others < 4 * all {
+            (rate, width, kept) =
+                (0x80 | ((apart - 1) << 5 | others) as u8, others, !FIRST_IN_PLANES);
+            put_word(stream, at, first as u64);
+            at += apart;
         }
         if rate == 0 {
             return (0, at);

@@ -1,11 +1,12 @@
-//! `cuszp`: the one-dimensional layout of cuSZp 2, in an implementation of gpuzip's own.
+//! `cuszp`: the one-dimensional layout of cuSZp 2 in its outlier mode, in an implementation of
+//! gpuzip's own.
 //!
 //! Values are quantised and taken in blocks of 32. Within a block, every integer is replaced by its
 //! difference to the integer before it, and the block stores as many bit planes as its largest
 //! difference needs: Huang, Di, Yu, Li, Cappello, "cuSZp: An Ultra-fast GPU Error-bounded Lossy
-//! Compression Framework with Optimized End-to-End Performance", SC'23. The mode that stores the
-//! first number of a block apart: Huang, Di, Li, Cappello, "cuSZp2: A GPU Lossy Compressor with
-//! Extreme Throughput and Optimized Compression Ratio", SC'24.
+//! Compression Framework with Optimized End-to-End Performance", SC'23. The
+//! outlier mode, which may store the first number of a block apart: Huang, Di, Li, Cappello,
+//! "cuSZp2: A GPU Lossy Compressor with Extreme Throughput and Optimized Compression Ratio", SC'24.
 //!
 //! # Stream
 //! All numbers are little-endian. The array is taken as one dimension, n1 fastest; its last block
@@ -21,7 +22,7 @@
 //! |---|---|---|
 //! | 0 | 0 | all values are +0 |
 //! | w = 1..31 | 4 + 4 w | signs, planes 0 .. w - 1 |
-//! | r(k, w) (`Outlier` only) | k + 4 + 4 w | first magnitude, signs, planes of the others |
+//! | r(k, w) | k + 4 + 4 w | first magnitude, signs, planes of the others |
 //! | 0x7F | values x size | the values, raw: an extension of gpuzip |
 //!
 //! where r(k, w) = 0x80 + 0x20 (k - 1) + w, k = 1..4, w = 0..31.
@@ -45,8 +46,8 @@
 //! the CUDA implementation.
 //!
 //! # Encoder
-//! In the mode `Outlier`, a block stores its first number apart if that makes the block smaller. A
-//! block is stored raw if a value does not keep its bound or if 31 planes are not enough.
+//! A block stores its first number apart if that makes the block smaller. A block is stored raw if a
+//! value does not keep its bound or if 31 planes are not enough.
 
 mod decode;
 mod encode;
@@ -68,20 +69,10 @@ const AS_IS: u8 = 0x7F;
 /// Largest number of bytes of 64 blocks, and room behind them for reads and writes of whole words.
 const ROOM: usize = TILE * 8 + 256;
 
-/// How a block may store its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// All numbers are stored in planes.
-    Plain,
-    /// The first number of a block is stored apart if the block is then smaller.
-    Outlier,
-}
-
 /// Coder for arrays of one length and type.
 pub struct Cuszp {
     len: usize,
     scalar: Scalar,
-    mode: Mode,
     work: Works,
 }
 
@@ -129,14 +120,14 @@ impl<T: Quantised> Work<T> {
 
 impl Cuszp {
     /// Makes a coder for arrays of this shape, which it takes as one-dimensional.
-    pub fn new(shape: &Shape, mode: Mode) -> Result<Self> {
+    pub fn new(shape: &Shape) -> Result<Self> {
         Self::most_bytes(shape)?;
         let work = match shape.scalar {
             Scalar::F32 => Works::F32(Work::new()?),
             Scalar::F64 => Works::F64(Work::new()?),
             other => return other.not_coded(),
         };
-        Ok(Cuszp { len: shape.values(), scalar: shape.scalar, mode, work })
+        Ok(Cuszp { len: shape.values(), scalar: shape.scalar, work })
     }
 
     /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
@@ -171,19 +162,15 @@ impl Coder for Cuszp {
             );
         }
         match &mut self.work {
-            Works::F32(work) => encode(&mut work[0], self.len, self.mode, x, bound, to),
-            Works::F64(work) => encode(&mut work[0], self.len, self.mode, x, bound, to),
+            Works::F32(work) => encode(&mut work[0], self.len, x, bound, to),
+            Works::F64(work) => encode(&mut work[0], self.len, x, bound, to),
         }
     }
 
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
         match (&mut self.work, x) {
-            (Works::F32(work), ArrayMut::F32(x)) => {
-                decode(&mut work[0], self.len, self.mode, from, x)
-            }
-            (Works::F64(work), ArrayMut::F64(x)) => {
-                decode(&mut work[0], self.len, self.mode, from, x)
-            }
+            (Works::F32(work), ArrayMut::F32(x)) => decode(&mut work[0], self.len, from, x),
+            (Works::F64(work), ArrayMut::F64(x)) => decode(&mut work[0], self.len, from, x),
             _ => fail!(Shape, "the array is not one of type {:?}", self.scalar),
         }
     }
@@ -192,7 +179,6 @@ impl Coder for Cuszp {
 fn encode<T: Quantised>(
     work: &mut Work<T>,
     len: usize,
-    mode: Mode,
     x: Array<'_>,
     bound: Bound,
     to: &mut [u8],
@@ -202,21 +188,15 @@ fn encode<T: Quantised>(
     };
     let Some(choice) = choose(x, bound) else { return Ok(None) };
     let quantum = Quantum::levels(choice.unit, choice.bound)[0];
-    let size = dispatch(Encode { work, x, quantum, mode, to });
+    let size = dispatch(Encode { work, x, quantum, to });
     Ok(Some(size).filter(|&size| size <= size_of_val(x)))
 }
 
-fn decode<T: Quantised>(
-    work: &mut Work<T>,
-    len: usize,
-    mode: Mode,
-    from: &[u8],
-    x: &mut [T],
-) -> Result<()> {
+fn decode<T: Quantised>(work: &mut Work<T>, len: usize, from: &[u8], x: &mut [T]) -> Result<()> {
     if x.len() != len {
         return fail!(Shape, "an array of {} values, not {len}", x.len());
     }
-    match dispatch(Decode { work, from, x, mode, level: level() }) {
+    match dispatch(Decode { work, from, x, level: level() }) {
         Some(()) => Ok(()),
         None => fail!(
             Stream,

@@ -4,53 +4,44 @@ use super::super::quantize::tests::{
 use super::super::quantize::word;
 use super::*;
 
-fn plain(shape: &Shape) -> Result<Box<dyn Coder>> {
-    Ok(Box::new(Cuszp::new(shape, Mode::Plain)?))
-}
-
-fn outlier(shape: &Shape) -> Result<Box<dyn Coder>> {
-    Ok(Box::new(Cuszp::new(shape, Mode::Outlier)?))
+fn coder(shape: &Shape) -> Result<Box<dyn Coder>> {
+    Ok(Box::new(Cuszp::new(shape)?))
 }
 
 #[test]
 fn bounds_hold_and_levels_agree() {
-    keeps_bounds(plain);
-    keeps_bounds(outlier);
+    keeps_bounds(coder);
 }
 
 #[test]
 fn sizes_and_shapes() {
-    all_sizes(plain);
-    all_sizes(outlier);
+    all_sizes(coder);
 }
 
 #[test]
 fn damaged_streams() {
-    survives_damage(plain);
-    survives_damage(outlier);
+    survives_damage(coder);
 }
 
 #[test]
 fn ratios_on_snapshots() {
-    ratios(plain, &[("gempy2_3d_100x100x100_step0400_curr.f32", 1e-3, 4.7)]);
-    ratios(outlier, &[("gempy2_3d_100x100x100_step0400_curr.f32", 1e-3, 5.1)]);
+    ratios(coder, &[("gempy2_3d_100x100x100_step0400_curr.f32", 1e-3, 5.1)]);
 }
 
 #[test]
 #[ignore = "prints ratios and speeds"]
 fn print_ratios_and_speeds() {
-    print(plain);
-    print(outlier);
+    print(coder);
 }
 
 /// A block of zeros takes one byte.
 #[test]
 fn zeros_take_no_payload() {
-    assert_eq!(round_trip(plain, [3200, 1, 1], &[0f32; 3200], Bound::Max(1.0)), Some(8 + 100));
+    assert_eq!(round_trip(coder, [3200, 1, 1], &[0f32; 3200], Bound::Max(1.0)), Some(8 + 100));
 }
 
 /// Writes the published layout value by value.
-fn published(x: &[f64], step: f64, mode: Mode) -> Vec<u8> {
+fn published(x: &[f64], step: f64) -> Vec<u8> {
     let bits = |x: u32| 32 - x.leading_zeros() as usize;
     let (mut rates, mut payload) = (Vec::new(), Vec::new());
     for block in x.chunks(32) {
@@ -64,8 +55,7 @@ fn published(x: &[f64], step: f64, mode: Mode) -> Vec<u8> {
         let rate = bits(magnitudes.into_iter().max().unwrap_or(0));
         let others = bits(magnitudes[1..].iter().copied().max().unwrap_or(0));
         let apart = bits(magnitudes[0]).div_ceil(8);
-        let is_apart = mode == Mode::Outlier
-            && if rate > 0 { 4 + 4 * rate } else { 0 } > 4 + apart + 4 * others;
+        let is_apart = if rate > 0 { 4 + 4 * rate } else { 0 } > 4 + apart + 4 * others;
         let planes = if is_apart { others } else { rate };
         rates.push(if is_apart { 0x80 | (apart - 1) << 5 | others } else { rate } as u8);
         if is_apart {
@@ -92,14 +82,11 @@ fn published(x: &[f64], step: f64, mode: Mode) -> Vec<u8> {
 fn the_layout_is_the_published_one() {
     for (amplitude, offset) in [(3.0, 0.0), (100.0, 1000.0), (1e5, -3e6)] {
         let x: Vec<f64> = (0..5000).map(|i| (i as f64 * 0.05).sin() * amplitude + offset).collect();
-        for mode in [Mode::Plain, Mode::Outlier] {
-            let mut coder =
-                Cuszp::new(&Shape { n: [5000, 1, 1], scalar: Scalar::F64 }, mode).unwrap();
-            let mut to = vec![0; coder.max_bytes()];
-            let size = coder.compress(Array::F64(&x), Bound::Max(0.3), &mut to).unwrap().unwrap();
-            let step = f64::from_bits(word(&to, 0));
-            assert!((0.598..0.6).contains(&step));
-            assert!(to[8..size] == published(&x, step, mode), "{mode:?}, amplitude {amplitude}");
-        }
+        let mut coder = Cuszp::new(&Shape { n: [5000, 1, 1], scalar: Scalar::F64 }).unwrap();
+        let mut to = vec![0; coder.max_bytes()];
+        let size = coder.compress(Array::F64(&x), Bound::Max(0.3), &mut to).unwrap().unwrap();
+        let step = f64::from_bits(word(&to, 0));
+        assert!((0.598..0.6).contains(&step));
+        assert!(to[8..size] == published(&x, step), "amplitude {amplitude}");
     }
 }

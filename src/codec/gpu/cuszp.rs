@@ -18,16 +18,13 @@ pub(super) fn source(scalar: Scalar) -> Source {
 pub(super) struct Cuszp {
     values: u64,
     tiles: u64,
-    /// 1 in cuSZp's outlier mode, in which a block of values may store its first number apart; 0 in
-    /// the plain mode.
-    outlier: u32,
     prepare: Prepare,
     encode: Function,
     decode: Function,
 }
 
 impl Cuszp {
-    pub fn new(shape: Shape, plain: bool, modules: &mut Modules) -> Result<Self> {
+    pub fn new(shape: Shape, modules: &mut Modules) -> Result<Self> {
         let source = source(shape.scalar);
         let values = shape.values() as u64;
         let tiles = values.div_ceil(TILE);
@@ -41,7 +38,6 @@ impl Cuszp {
         Ok(Cuszp {
             values,
             tiles,
-            outlier: !plain as u32,
             // One word per tile for the decoupled look-back (Merrill and Garland 2016).
             prepare: Prepare::new(shape, tiles, &source, modules)?,
             encode: modules.kernel(&source, c"cuszp_encode")?,
@@ -59,8 +55,8 @@ impl GpuCoder for Cuszp {
         self.prepare.enqueue(queue, x, job, scratch)?;
         let status = scratch + QUANTA;
         for (_, blocks) in parts(self.tiles) {
-            let arguments: [&dyn crate::device::cuda::Argument; 7] =
-                [&x.x, &x.later, &self.values, &self.outlier, &job, &scratch, &status];
+            let arguments: [&dyn crate::device::cuda::Argument; 6] =
+                [&x.x, &x.later, &self.values, &job, &scratch, &status];
             queue.launch(self.encode, blocks, THREADS, 0, &arguments)?;
         }
         Ok(())
@@ -74,7 +70,7 @@ impl GpuCoder for Cuszp {
                 blocks,
                 THREADS,
                 0,
-                &[&x.x, &x.later, &self.values, &self.outlier, &job, &scratch],
+                &[&x.x, &x.later, &self.values, &job, &scratch],
             )?;
         }
         Ok(())

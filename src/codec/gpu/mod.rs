@@ -138,7 +138,7 @@ fn coder(
             Box::new(bitcomp::Bitcomp::new(shape, *sparse, rms, modules)?)
         }
         Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),
-        Method::Cuszp { plain } => Box::new(cuszp::Cuszp::new(shape, *plain, modules)?),
+        Method::Cuszp => Box::new(cuszp::Cuszp::new(shape, modules)?),
         Method::Lorenzo => Box::new(lorenzo::Lorenzo::new(shape, modules)?),
         other => {
             return fail!(
