@@ -13,11 +13,11 @@ mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.
 mod order;
 
-use app::{config, host_syncs, run, run_armed, Draw, Job, Streams, MEMORY};
+use app::{config, host_syncs, run, run_armed, run_left, Draw, Job, Streams, MEMORY};
 use gpuzip::config::Config;
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
+use gpuzip::schedule::{Algorithm, Kind};
 use std::sync::atomic::Ordering;
 
 fn inside(name: &str) -> bool {
@@ -134,6 +134,41 @@ fn levels_that_are_not_each_others_end_the_shot() {
             app::SPOILED.store(0, Ordering::Relaxed);
             assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0);
             assert_eq!(run(&job, seed, host_syncs).unwrap().wrong, 0);
+        }
+    }
+}
+
+/// If `setup` in the middle of a shot finds that a previous time level differs from the state
+/// before, it fails, and the old shot, whose snapshots are gone, restores and saves nothing more.
+/// The next `setup` succeeds, and its shot is right.
+#[test]
+fn a_setup_that_finds_wrong_levels_ends_the_shot_too() {
+    if !inside("a_setup_that_finds_wrong_levels_ends_the_shot_too") {
+        return;
+    }
+    app::SPOILED.store(4, Ordering::Relaxed);
+    for cache in [0, 1, 3, 12] {
+        for (seed, (kind, ts)) in (0..).zip([
+            (Kind::Save, 6),
+            (Kind::Forward, 9),
+            (Kind::Restore, 9),
+            (Kind::Backward, 7),
+            (Kind::Restore, 1),
+        ]) {
+            let job = job(Algorithm::StoreAll, 0, cache, 12, Streams::Own);
+            assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0);
+            let what = format!("{cache} slots, setup at {kind:?} {ts}");
+            let left = run_left(&job, seed, kind, ts).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(
+                left.setup.code == Code::Values
+                    && left.setup.message.contains("field 1 of state 4 "),
+                "{what}: {}",
+                left.setup
+            );
+            assert_eq!(left.served, 0, "{what}");
+            let refused = left.refused.unwrap_or_else(|| panic!("{what}: the old shot went on"));
+            assert!(refused.message.contains("call setup for a new shot"), "{what}: {refused}");
+            assert_eq!(left.wrong, 0, "{what}");
         }
     }
 }

@@ -8,11 +8,11 @@
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
-use gpuzip::choice::SharedSchedule;
+use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::codec::{Method, Settings, SnapshotCodec};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::error::Result;
+use gpuzip::error::{Error, Result};
 use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
@@ -101,10 +101,17 @@ fn chain_levels(shapes: &[Field], states: &mut [u8]) {
     (bytes..states.len())
         .step_by(bytes)
         .for_each(|at| states.copy_within(at - bytes..at - bytes + level, at + level));
-    let spoiled = SPOILED.load(Ordering::Relaxed) as usize;
-    if spoiled > 0 {
-        states[spoiled * bytes + 2 * level - 1] ^= 1;
+    if let Some(at) = spoiled_byte(shapes) {
+        states[at] ^= 1;
     }
+}
+
+/// Returns the place of the byte of all states that is wrong in the state `SPOILED`.
+fn spoiled_byte(shapes: &[Field]) -> Option<usize> {
+    let spoiled = SPOILED.load(Ordering::Relaxed) as usize;
+    let bytes: usize = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum();
+    let level = shapes[0].bytes().unwrap() as usize;
+    (spoiled > 0).then(|| spoiled * bytes + 2 * level - 1)
 }
 
 /// One device's part of the application.
@@ -304,6 +311,47 @@ impl Part {
             ok!(cuMemcpyHtoDAsync_v2(*address, from as *const c_void, bytes, self.stream()));
             from += bytes;
         }
+    }
+
+    /// Makes the state `SPOILED` right. No work that reads the states is left on the device.
+    fn mend_spoiled(&mut self) {
+        let fields: Vec<Field> = self.set().iter().map(|(field, _)| *field).collect();
+        if let Some(at) = spoiled_byte(&fields) {
+            // SAFETY: the byte lies within the states, and nothing else uses them now.
+            unsafe { *self.states.add(at) ^= 1 };
+        }
+    }
+
+    /// Does what the action of `tick` asks of the application.
+    fn serve(&mut self, job: &Job, session: &mut Session, tick: Tick) -> Result<()> {
+        self.enter();
+        let (ts, stream) = (tick.action.ts, Stream(self.stream().cast()));
+        match tick.action.kind {
+            Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
+            Kind::Save => {
+                insist(job, || session.save(ts as i64, &self.app_fields(), stream))?;
+                self.poison();
+                self.next_stream();
+            }
+            Kind::Restore => {
+                self.poison();
+                insist(job, || session.retrieve(ts as i64, &self.app_fields(), stream))?;
+                self.restored = true;
+                self.look(ts);
+                // The restored state is on this stream. Alternating streams share the fields, so
+                // that the application can go on with the next stream after a handover; independent
+                // streams have fields of their own.
+                if job.streams == Streams::Alternating {
+                    self.next_stream();
+                }
+            }
+            Kind::Backward => {
+                self.look(ts);
+                self.poison();
+            }
+            Kind::Terminate | Kind::Error => {}
+        }
+        Ok(())
     }
 
     fn poison(&mut self) {
@@ -547,36 +595,9 @@ pub fn run_tuned(
         parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
         loop {
             let tick = insist(job, || sessions[0].get_action())?;
-            let ts = tick.action.ts;
             for (session, part) in sessions.iter_mut().zip(&mut parts) {
                 insist(job, || session.dispatch(tick.it))?;
-                part.enter();
-                let stream = Stream(part.stream().cast());
-                match tick.action.kind {
-                    Kind::Forward => (ts..=tick.end).for_each(|ts| part.forward(ts)),
-                    Kind::Save => {
-                        insist(job, || session.save(ts as i64, &part.app_fields(), stream))?;
-                        part.poison();
-                        part.next_stream();
-                    }
-                    Kind::Restore => {
-                        part.poison();
-                        insist(job, || session.retrieve(ts as i64, &part.app_fields(), stream))?;
-                        part.restored = true;
-                        part.look(ts);
-                        // The restored state is on this stream. Alternating streams share the
-                        // fields, so that the application can go on with the next stream after a
-                        // handover; independent streams have fields of their own.
-                        if job.streams == Streams::Alternating {
-                            part.next_stream();
-                        }
-                    }
-                    Kind::Backward => {
-                        part.look(ts);
-                        part.poison();
-                    }
-                    Kind::Terminate | Kind::Error => {}
-                }
+                part.serve(job, session, tick)?;
             }
             if tick.action.kind == Kind::Terminate {
                 break;
@@ -594,6 +615,58 @@ pub fn run_tuned(
         }
     }
     Ok(outcome)
+}
+
+/// What became of a shot that the application left by calling `setup` in its middle.
+pub struct Left {
+    /// The error of `setup`.
+    pub setup: Error,
+    /// The number of saves and retrieves that succeeded in the old shot after `setup` had failed.
+    pub served: usize,
+    /// The error that ended the old shot; `None` if it went on to its TERMINATE.
+    pub refused: Option<Error>,
+    /// Number of wrong states in the whole shot that followed a second `setup`.
+    pub wrong: usize,
+}
+
+/// Runs a job on one device, and calls `setup` in place of doing what action `kind` of state `ts`
+/// asks, which must fail. The application goes on with the old shot as if it had not called
+/// `setup`, until a call fails. Then it makes the state `SPOILED` right, calls `setup` again, and
+/// runs a whole shot.
+pub fn run_left(job: &Job, seed: u64, kind: Kind, ts: u32) -> Result<Left> {
+    let mut part = Part::new(0, job, seed);
+    let mut session = Session::new(job.config.clone(), job.steps as i64, &part.app_fields())?;
+    let shot = |session: &mut Session, part: &mut Part, leaves: bool| {
+        let (mut setup, mut served) = (None, 0);
+        part.enter();
+        part.forward(0);
+        let ended = loop {
+            let tick = match session.get_action() {
+                Ok(tick) => tick,
+                Err(error) => break Err(error),
+            };
+            if leaves && (tick.action.kind, tick.action.ts) == (kind, ts) {
+                setup = session.setup().err();
+            }
+            if let Err(error) = part.serve(job, session, tick) {
+                break Err(error);
+            }
+            match tick.action.kind {
+                Kind::Save | Kind::Restore => served += usize::from(setup.is_some()),
+                Kind::Terminate => break Ok(()),
+                _ => {}
+            }
+        };
+        (setup, served, ended)
+    };
+    session.setup()?;
+    let (setup, served, ended) = shot(&mut session, &mut part, true);
+    let setup = setup.unwrap_or_else(|| panic!("setup succeeded: {ended:?}"));
+    part.wrong_states();
+    part.mend_spoiled();
+    session.setup()?;
+    shot(&mut session, &mut part, false).2?;
+    Ok(Left { setup, served, refused: ended.err(), wrong: part.wrong_states() })
 }
 
 /// Runs a job on one device by the callbacks of the C ABI: each shot in two runs, on one stream.
