@@ -3,7 +3,7 @@
 use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, push, with_room};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// The device cache in a dry run of the schedule, without data.
 struct Cache<'a> {
@@ -18,8 +18,11 @@ struct Cache<'a> {
     place: Vec<u32>,
     /// Number of the SAVE that made each state's current snapshot.
     saved: Vec<u32>,
-    /// Slots in the order of eviction, by next use (clairvoyant) or last use (lru).
+    /// LRU: the slots by last use, the order of eviction.
     order: BTreeMap<u32, u32>,
+    /// Clairvoyant: the next use of each slot's snapshot, and the slot. Uses that have been stay in
+    /// the heap until it is full.
+    next_uses: BinaryHeap<(u32, u32)>,
     /// Slots whose snapshot has no later use, in the order of their last uses (clairvoyant).
     dead: VecDeque<u32>,
     fetches: Vec<Fetch>,
@@ -39,6 +42,8 @@ pub(super) fn replace(
     policy: Policy,
     zero_copy: bool,
 ) -> Result<Plan> {
+    let accesses = index.accesses.len();
+    let most_uses = (2 * capacity as usize).saturating_add(64).min(accesses);
     let mut cache = Cache {
         index,
         capacity,
@@ -48,6 +53,7 @@ pub(super) fn replace(
         place: filled(NONE, index.states)?,
         saved: filled(NONE, index.states)?,
         order: BTreeMap::new(),
+        next_uses: with_room(most_uses)?.into(),
         dead: VecDeque::new(),
         fetches: Vec::new(),
         zero_copy,
@@ -106,16 +112,15 @@ impl Cache<'_> {
             let slot = self
                 .dead_last()
                 .or_else(|| self.empty())
-                .or_else(|| self.evict_furthest(access.next));
+                .or_else(|| self.evict_furthest(access.next, e));
             (slot, NONE)
         } else if self.place[ts] != NONE {
-            self.order.remove(&e);
             (Some(self.place[ts]), NONE)
         } else {
             let slot = self
                 .empty()
                 .or_else(|| self.dead_first())
-                .or_else(|| self.evict_furthest(access.next));
+                .or_else(|| self.evict_furthest(access.next, e));
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
                 let saved = self.saved[ts];
@@ -137,7 +142,10 @@ impl Cache<'_> {
             self.place[ts] = NONE;
             self.dead.push_back(slot);
         } else {
-            self.order.insert(access.next, slot);
+            if self.next_uses.len() == self.next_uses.capacity() {
+                self.next_uses.retain(|&(next, _)| next > e);
+            }
+            self.next_uses.push((access.next, slot));
         }
         Ok(Step { slot, host })
     }
@@ -197,14 +205,24 @@ impl Cache<'_> {
         self.dead.remove(i)
     }
 
-    /// The slot whose snapshot has the farthest next use, if that use is later than `next` and the
-    /// application does not work in that slot.
-    fn evict_furthest(&mut self, next: u32) -> Option<u32> {
-        let (&key, &slot) = self.order.iter().rev().find(|(_, &slot)| slot != self.in_hand)?;
-        (key > next).then(|| {
-            self.order.remove(&key);
-            slot
-        })
+    /// The slot whose snapshot has the farthest next use after plan step `e`, if that use is later
+    /// than `next` and the application does not work in that slot.
+    fn evict_furthest(&mut self, next: u32, e: u32) -> Option<u32> {
+        let in_hand = self.pop_farthest(|_, slot, in_hand| slot == in_hand);
+        let evicted = self.pop_farthest(|farthest, _, _| farthest > next.max(e));
+        self.next_uses.extend(in_hand);
+        evicted.map(|(_, slot)| slot)
+    }
+
+    /// Takes the entry of the farthest next use from the heap, if `condition` holds for its next
+    /// use, its slot, and the slot in hand.
+    fn pop_farthest(&mut self, condition: impl Fn(u32, u32, u32) -> bool) -> Option<(u32, u32)> {
+        let &(next, slot) = self.next_uses.peek()?;
+        if condition(next, slot, self.in_hand) {
+            self.next_uses.pop()
+        } else {
+            None
+        }
     }
 
     /// Returns the values `issue_after` and `released_after` of a fetch into a slot, without regard

@@ -180,8 +180,9 @@ impl<'a> Run<'a> {
         match action.kind {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
-                    self.pass_steps()?;
-                    self.timed_save(Self::begin_save)?;
+                    let begin = self.pass_steps()?;
+                    self.begin_save()?;
+                    self.count_save(begin)?;
                 }
                 let row = if action.flags & flags::RECOMPUTE != 0 {
                     Row::Recompute
@@ -195,9 +196,10 @@ impl<'a> Run<'a> {
                 self.compute(Row::Backward, &self.costs.backward, step)?;
             }
             Kind::Save => {
-                self.pass_steps()?;
+                let begin = self.pass_steps()?;
                 self.occupy();
-                self.timed_save(|run| run.save(action.ts as i64))?;
+                self.save(action.ts as i64)?;
+                self.count_save(begin)?;
                 self.step += 1;
             }
             Kind::Restore => {
@@ -206,7 +208,9 @@ impl<'a> Run<'a> {
                 self.restore(action)?;
                 self.step += 1;
             }
-            Kind::Terminate => self.pass_steps()?,
+            Kind::Terminate => {
+                self.pass_steps()?;
+            }
             Kind::Error => return fail!(Memory, "take fewer time steps or snapshots"),
         }
         Ok(())
@@ -223,18 +227,18 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Lets the time of the steps so far pass on the device.
-    fn pass_steps(&mut self) -> Result<()> {
+    /// Lets the time of the steps so far pass on the device. Returns the time of the application's
+    /// stream afterwards, in seconds.
+    fn pass_steps(&mut self) -> Result<f64> {
         let (row, seconds) = self.steps;
         self.steps.1 = 0.0;
-        self.clocks()?.compute(row, seconds);
-        Ok(())
+        let clocks = self.clocks()?;
+        clocks.compute(row, seconds);
+        Ok(clocks.now())
     }
 
-    /// Plays a part of a SAVE, and counts the time that the part takes.
-    fn timed_save(&mut self, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let begin = self.clocks()?.now();
-        body(self)?;
+    /// Counts the time since `begin`, in seconds, in which a part of a SAVE was played.
+    fn count_save(&mut self, begin: f64) -> Result<()> {
         let clocks = self.clocks()?;
         let (end, delays) = (clocks.now(), clocks.delays());
         (self.tally.saving, self.delays) = (self.tally.saving + end - begin, delays);
