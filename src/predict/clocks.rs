@@ -25,6 +25,8 @@ enum Reached {
 /// The clocks of the application's stream and of the copy engines.
 pub(super) struct Clocks {
     costs: Costs,
+    /// Bytes that the tiers count for a snapshot of `costs.stored_bytes` bytes.
+    whole: u64,
     /// The time of the application's stream, in seconds.
     now: f64,
     /// What the next transfer of each lane waits for; by the number of the lane.
@@ -39,9 +41,11 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    pub fn new(costs: &Costs, timeline: Option<Timeline>) -> Self {
+    /// Makes clocks that show 0. A copy of `whole` bytes takes the time of a snapshot.
+    pub fn new(costs: &Costs, whole: u64, timeline: Option<Timeline>) -> Self {
         Clocks {
             costs: costs.clone(),
+            whole,
             now: 0.0,
             conditions: Default::default(),
             lanes: Lanes::new(timeline),
@@ -72,13 +76,17 @@ impl Clocks {
     /// Returns the times and the transferred bytes of the run so far, and its timeline.
     pub fn finish(&mut self) -> (Simulation, Timeline) {
         let Traffic { h2d_bytes, d2h_bytes, disk_bytes, .. } = self.traffic;
+        let moved = |bytes: u64| {
+            let bytes = u128::from(bytes) * u128::from(self.costs.stored_bytes);
+            u64::try_from(bytes / u128::from(self.whole.max(1))).unwrap_or(u64::MAX)
+        };
         let simulation = Simulation {
             makespan: self.now,
             disk_reads: self.lanes.issued(Lane::DiskRead),
             disk_writes: self.lanes.issued(Lane::DiskWrite),
-            h2d_bytes,
-            d2h_bytes,
-            disk_bytes,
+            h2d_bytes: moved(h2d_bytes),
+            d2h_bytes: moved(d2h_bytes),
+            disk_bytes: moved(disk_bytes),
             ..self.tally.clone()
         };
         (simulation, self.lanes.timeline.take().unwrap_or_default())
@@ -139,6 +147,10 @@ impl Device for Clocks {
         false
     }
 
+    fn move_in_pool(&mut self, _: u64, _: u64, _: u64) -> Result<()> {
+        Ok(())
+    }
+
     fn event(&mut self) -> Result<Event> {
         fallible_vec::push(&mut self.events, Reached::At(0.0))?;
         Ok(Event(self.events.len() - 1))
@@ -147,10 +159,9 @@ impl Device for Clocks {
     #[inline]
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         let crossing = self.traffic.count(to, from, bytes);
-        // The costs are those of `stored_bytes` bytes.
-        let of = |seconds: f64| match bytes == self.costs.stored_bytes {
+        let of = |seconds: f64| match bytes == self.whole {
             true => seconds,
-            false => seconds * (bytes as f64 / self.costs.stored_bytes.max(1) as f64),
+            false => seconds * (bytes as f64 / self.whole.max(1) as f64),
         };
         let (engine, seconds) = match (lane, crossing) {
             (Lane::DiskRead, _) => (lane, of(self.costs.disk_read)),

@@ -108,13 +108,19 @@ impl<'a> Run<'a> {
         timeline: Option<Timeline>,
     ) -> Result<Self> {
         budgets.check(plan, costs.slot_bytes)?;
-        let clocks = Box::new(Clocks::new(costs, timeline));
+        // Tiers of any number of slots have fewer than 2^64 bytes if a snapshot has at most `MOST`.
+        let bytes = costs.stored_bytes.min(MOST);
+        let part = bytes as f64 / costs.stored_bytes.max(1) as f64;
+        let previous_bytes = match bytes == costs.stored_bytes {
+            true => costs.previous_bytes.min(bytes),
+            false => ((costs.previous_bytes as f64 * part) as u64).min(bytes),
+        };
+        let clocks = Box::new(Clocks::new(costs, bytes, timeline));
         let field =
             |bytes: u64| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of: None };
-        let bytes = costs.stored_bytes;
-        let own = bytes.saturating_sub(costs.previous_bytes);
-        let shares = plan.shares.is_some() && costs.previous_bytes > 0;
-        let fields = if shares { vec![own, costs.previous_bytes] } else { vec![bytes] };
+        let own = bytes - previous_bytes;
+        let shares = plan.shares.is_some() && previous_bytes > 0;
+        let fields = if shares { vec![own, previous_bytes] } else { vec![bytes] };
         let layout = Layout {
             fields: fields.iter().copied().map(field).collect(),
             bytes: fields.clone(),
@@ -134,7 +140,6 @@ impl<'a> Run<'a> {
                 current_at: 0,
                 checksum_at: own,
             }];
-            let previous_bytes = costs.previous_bytes;
             let levels = Levels { own: vec![(0, 0)], previous, own_bytes: own, previous_bytes };
             Tiers::sharing_levels(clocks, layout, plan, levels, FieldChecksums::Absent)?
         } else {
@@ -322,6 +327,9 @@ impl<'a> Run<'a> {
         Ok((simulation, timeline))
     }
 }
+
+/// The most bytes of a snapshot that the simulated tiers count with.
+const MOST: u64 = 1 << 29;
 
 /// Bytes of the device cache and of the host pool of the simulated device: more than any snapshots
 /// take.

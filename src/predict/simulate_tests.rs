@@ -249,6 +249,35 @@ fn shared_time_levels_are_neither_copied_nor_moved() {
     assert_eq!(simulate(&schedule, &plan, &halves, disk).unwrap_err().code, Code::Unsupported);
 }
 
+/// Snapshots of any size are priced alike, even if the tiers had more bytes than there are numbers.
+#[test]
+fn absurd_sizes_are_priced_as_others() {
+    let schedule = Schedule::store_all(40).unwrap();
+    let index = Index::new(&schedule).unwrap();
+    let plan = |kind: u64| match kind {
+        2 => Plan::sharing(&index, 5).unwrap(),
+        _ => Plan::of(&index, 5, Policy::Clairvoyant).unwrap(),
+    };
+    for kind in 0..3 {
+        let at = |bytes: u64| {
+            let sized = Costs { state_bytes: bytes, stored_bytes: bytes, ..costs(4.0, 1.0, 1.0) };
+            let costs = match kind {
+                1 => Costs { compressed: true, compress: 0.5, decompress: 0.25, ..sized },
+                2 => Costs { previous_bytes: bytes / 2, ..sized },
+                _ => sized,
+            };
+            simulate(&schedule, &plan(kind), &costs, Budgets::NONE).unwrap()
+        };
+        let small = at(4096);
+        for bytes in [1 << 31, 1 << 60, u64::MAX - 1] {
+            let found = at(bytes);
+            assert!((found.makespan / small.makespan - 1.0).abs() < 1e-6, "{found:?} {small:?}");
+            let whole = small.h2d_bytes / 4096;
+            assert!(found.h2d_bytes / (bytes / 16) >= (16 * whole).min(15), "{found:?}");
+        }
+    }
+}
+
 /// Plans and plays a million steps.
 #[test]
 fn a_million_steps() {
