@@ -117,8 +117,8 @@ impl TierSpec {
         Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 
-    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with `beside_cache`
-    /// bytes of the device budget for other memory than the cache.
+    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with
+    /// `beside_cache` bytes of the device budget for other memory than the cache.
     pub fn stored(
         config: &Config,
         compression: &Settings,

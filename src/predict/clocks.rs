@@ -1,5 +1,5 @@
 //! A device without memory, whose lanes are clocks: a copy only takes time. The tiers play a plan on
-//! it as they play the plan on a device with memory.
+//! this device as they play the plan on a device with memory.
 
 use super::costs::Costs;
 use super::lanes::{Condition, Lanes, Transfer};

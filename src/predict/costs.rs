@@ -64,9 +64,9 @@ pub struct Costs {
     pub disk_write: f64,
     /// Bytes of a state.
     pub state_bytes: u64,
-    /// Bytes of a snapshot, on average: the costs are those of so many bytes. Where snapshots share
-    /// time levels these are the bytes of a whole state, and a copy of a part takes its part of the
-    /// time.
+    /// Bytes of a snapshot, on average: the costs of copies and transfers are those of this number
+    /// of bytes. Where snapshots share time levels these are the bytes of a whole state, and a copy
+    /// of a part takes its part of the time.
     pub stored_bytes: u64,
     /// Bytes of a snapshot's slot, enough for the largest snapshot.
     pub slot_bytes: u64,

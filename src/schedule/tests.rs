@@ -313,8 +313,8 @@ fn with_skipped(schedule: &Schedule) -> Vec<Action> {
     all
 }
 
-/// Checks that skipping leaves out no other action, that ranges contain the schedule's actions, and that no two consecutive ranges could be
-/// joined.
+/// Checks that skipping leaves out no other action, that ranges contain the schedule's actions, and
+/// that no two consecutive ranges could be joined.
 fn check_ranges(schedule: &Schedule) {
     let actions: Vec<Action> = schedule.actions().collect();
     assert_eq!(with_skipped(schedule), actions, "{schedule:?}");

@@ -35,7 +35,7 @@ impl Session {
         })
     }
 
-    /// Serves the SAVE of `tick`: `body` plays it, for the state in `fields`.
+    /// Serves the SAVE of `tick`: `body` plays the SAVE, for the state in `fields`.
     pub(super) fn store(
         &mut self,
         tick: Tick,
@@ -56,8 +56,8 @@ impl Session {
         Ok(())
     }
 
-    /// Serves the current RESTORE: `body` plays it. Returns what `body` returns beside what it
-    /// found.
+    /// Serves the current RESTORE: `body` plays the RESTORE, and returns a result, which this
+    /// function returns, and what the RESTORE found.
     pub(super) fn fetch<R>(
         &mut self,
         stream: Stream,

@@ -12,7 +12,8 @@ use std::ops::Range;
 /// Staging buffers in each direction.
 const BUFFERS: usize = 2;
 
-/// Staging buffers of a disk in both directions: host memory for so many snapshots.
+/// Number of staging buffers of a disk, both directions together. Each takes the host memory of one
+/// snapshot.
 pub const STAGING_BUFFERS: u64 = 2 * BUFFERS as u64;
 
 /// Which pool slots lie on disk, and the staging buffers of their snapshots.
@@ -134,8 +135,8 @@ impl Disk {
         Ok(Place::Host(at))
     }
 
-    /// Ends the way of a snapshot from disk: `lane` has copied it from the place that `read`
-    /// returned.
+    /// Ends the way of a snapshot from disk: `lane` has copied the snapshot from the place that
+    /// `read` returned.
     pub fn arrive(&mut self, device: &mut dyn Device, lane: Lane) -> Result<()> {
         let Buffer { free, .. } = self.coming.next();
         self.coming.passed += 1;

@@ -318,7 +318,7 @@ impl Tiers {
         self.issue(plan, Moment::Released(number))
     }
 
-    /// Plays a RESTORE. `body` reads the snapshot; it returns a result and whether the snapshot had
+    /// Plays a RESTORE. `body` reads the snapshot, and returns a result and whether the snapshot had
     /// to cross the link.
     fn read<R>(
         &mut self,

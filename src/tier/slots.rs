@@ -1,4 +1,4 @@
-//! The slots of both tiers, the events that order the use of the slots, and the device. Every way to
+//! The slots of the tiers, the events that order the use of the slots, and the device. Every way to
 //! store snapshots works on these.
 
 use super::disk::Disk;
