@@ -5,7 +5,7 @@ use gpuzip::choice::Target;
 use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::codec::{plugin, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::{AppField, AppMemory, Memory, Stream};
 use gpuzip::error::{Code, Result};
 use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::{Counts, Plan, Policy, Step, NONE};
@@ -577,8 +577,8 @@ fn bytes_of_the_cache_wait_for_their_download() {
     let (cache, pool) = (102_400, 600_000);
     let mut device =
         Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
-    device.reserve_device(cache).unwrap();
-    device.reserve_host(pool).unwrap();
+    device.reserve(Memory::Device, cache).unwrap();
+    device.reserve(Memory::Host, pool).unwrap();
     let mut tiers = Tiers::new(
         device,
         layout,

@@ -10,7 +10,9 @@ use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Pages, Slab, Toucher};
 use super::thread::Thread;
-use super::{AppMemory, Coding, Crossing, Device, Event, Lane, Place, Rows, Stream, Traffic};
+use super::{
+    no_disk, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Rows, Stream, Traffic,
+};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
@@ -128,19 +130,20 @@ impl HostDevice {
 }
 
 impl Device for HostDevice {
-    fn reserve_device(&mut self, bytes: u64) -> Result<()> {
-        self.toucher = None;
-        self.device = Slab::with(bytes, self.pages)?;
+    fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()> {
+        match memory {
+            Memory::Device => {
+                self.toucher = None;
+                self.device = Slab::with(bytes, self.pages)?;
+            }
+            Memory::Host => self.host = Slab::with(bytes, self.pages)?,
+            Memory::Disk => return no_disk(bytes),
+        }
         Ok(())
     }
 
     fn touch_ahead(&mut self) {
         self.toucher = self.device.touch_ahead();
-    }
-
-    fn reserve_host(&mut self, bytes: u64) -> Result<()> {
-        self.host = Slab::with(bytes, self.pages)?;
-        Ok(())
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
@@ -241,20 +244,10 @@ impl Device for HostDevice {
         self.queue(lane).map_or(Ok(()), |queue| queue.wait(sequence))
     }
 
-    fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
-        Ok(0.0)
-    }
-
-    fn finish_calls(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn synchronize(&mut self) -> Result<()> {
         self.upload.queue.wait(self.upload.pushed)?;
         self.download.queue.wait(self.download.pushed)
     }
-
-    fn forget_stream(&mut self) {}
 
     fn traffic(&self) -> Traffic {
         self.traffic

@@ -139,6 +139,22 @@ impl Place {
     }
 }
 
+/// The memory that a device provides for snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// The device slab, for the device cache.
+    Device,
+    /// The host slab, for the host pool.
+    Host,
+    /// The disk.
+    Disk,
+}
+
+/// The error of a device without a disk that is asked for `bytes` bytes of one.
+fn no_disk(bytes: u64) -> Result<()> {
+    fail!(Unsupported, "this backend has no disk, and {bytes} bytes of it are needed")
+}
+
 /// Bytes that were copied, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -178,20 +194,13 @@ impl Traffic {
 
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
 pub trait Device: Any + Recorder + Launcher + Send {
-    /// Allocates the device slab of `bytes` bytes. Call this once, before any copy.
-    fn reserve_device(&mut self, bytes: u64) -> Result<()>;
+    /// Provides `bytes` bytes of `memory`, in place of those provided before. Call this before any
+    /// copy. Fails for [`Memory::Disk`] on a device without a disk.
+    fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
 
     /// Starts touching the pages of the device slab in the background, if the system provides
     /// memory page by page at first use.
     fn touch_ahead(&mut self) {}
-
-    /// Allocates the host slab of `bytes` bytes. Call this once, before any copy.
-    fn reserve_host(&mut self, bytes: u64) -> Result<()>;
-
-    /// Provides `bytes` bytes of disk. Call this once, before any copy.
-    fn reserve_disk(&mut self, bytes: u64) -> Result<()> {
-        fail!(Unsupported, "this backend has no disk, and {bytes} bytes of it are needed")
-    }
 
     /// Begins a call of the application with the name `call`. Until `leave`, `stream` is the
     /// application's lane, and its work is ordered after the previous call.
@@ -240,16 +249,24 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Bounds how far the host runs ahead of the device. Before the application gets its action
     /// `it`, blocks the calling thread until all actions up to `it - ahead` have ended on the
     /// stream of the last call. Returns the seconds of this wait; 0 before the first call.
-    fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64>;
+    ///
+    /// The default is that of a device whose calls end before they return, which needs no wait.
+    fn keep_up(&mut self, _it: i64, _ahead: i64) -> Result<f64> {
+        Ok(0.0)
+    }
 
-    /// Blocks the calling thread until all calls have ended on the device.
-    fn finish_calls(&mut self) -> Result<()>;
+    /// Blocks the calling thread until all calls have ended on the device. The default is that of a
+    /// device whose calls end before they return.
+    fn finish_calls(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Blocks the calling thread until all calls have ended and the transfer lanes are idle.
     fn synchronize(&mut self) -> Result<()>;
 
-    /// Forgets the application's stream, which the application may destroy afterwards.
-    fn forget_stream(&mut self);
+    /// Forgets the application's stream, which the application may destroy afterwards. The default
+    /// is that of a device that keeps no stream from call to call.
+    fn forget_stream(&mut self) {}
 
     /// Bytes that were copied since the device was made.
     fn traffic(&self) -> Traffic;

@@ -7,7 +7,7 @@ use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::cuda::Launcher;
 use crate::device::{
-    AppMemory, Coding, Crossing, Device, Event, Lane, Place, Recorder, Stream, Traffic,
+    AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Recorder, Stream, Traffic,
 };
 use crate::error::Result;
 use crate::fallible_vec;
@@ -118,15 +118,7 @@ impl Clocks {
 }
 
 impl Device for Clocks {
-    fn reserve_device(&mut self, _: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn reserve_host(&mut self, _: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn reserve_disk(&mut self, _: u64) -> Result<()> {
+    fn reserve(&mut self, _: Memory, _: u64) -> Result<()> {
         Ok(())
     }
 
@@ -224,14 +216,6 @@ impl Device for Clocks {
         Ok(())
     }
 
-    fn keep_up(&mut self, _: i64, _: i64) -> Result<f64> {
-        Ok(0.0)
-    }
-
-    fn finish_calls(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     fn synchronize(&mut self) -> Result<()> {
         for lane in [Lane::Upload, Lane::Download, Lane::DiskRead, Lane::DiskWrite] {
             if let Some(last) = self.lanes.last(lane) {
@@ -241,8 +225,6 @@ impl Device for Clocks {
         }
         Ok(())
     }
-
-    fn forget_stream(&mut self) {}
 
     fn traffic(&self) -> Traffic {
         self.traffic

@@ -8,7 +8,7 @@ use crate::choice::{
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::device::{cuda, AppField, Device, Traffic};
+use crate::device::{cuda, AppField, Device, Memory, Traffic};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, Layout};
 use crate::plan::{spare_bytes, Plan};
@@ -255,7 +255,7 @@ impl Session {
             let plan = self.schedule.plan(&self.option.tiers)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = self.option.tiers.cache_bytes(&plan);
-            match device.reserve_device(cache.saturating_add(beside_cache - own)) {
+            match device.reserve(Memory::Device, cache.saturating_add(beside_cache - own)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!(
@@ -273,7 +273,7 @@ impl Session {
                         }
                         (Some(_), budget) => budget,
                     };
-                    device.reserve_host(pool)?;
+                    device.reserve(Memory::Host, pool)?;
                     if most.is_none() {
                         // Raw snapshots use every byte of their slots. Compressed snapshots may
                         // never use most of the cache, so its pages are not touched ahead.

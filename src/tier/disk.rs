@@ -5,7 +5,7 @@
 //! another one on its way back. Each direction has two staging buffers, so that one transfer fills
 //! a buffer while another transfer empties the other buffer.
 
-use crate::device::{Device, Event, Lane, Place};
+use crate::device::{Device, Event, Lane, Memory, Place};
 use crate::error::{fail, Result};
 use std::ops::Range;
 
@@ -63,7 +63,7 @@ impl Disk {
     /// Puts the first `slots` pool slots, of `slot_bytes` bytes each, on the disk of `device`. The
     /// staging buffers begin `at` bytes behind the begin of the host slab.
     pub fn new(device: &mut dyn Device, slots: u32, slot_bytes: u64, at: u64) -> Result<Self> {
-        device.reserve_disk(u64::from(slots).saturating_mul(slot_bytes))?;
+        device.reserve(Memory::Disk, u64::from(slots).saturating_mul(slot_bytes))?;
         let leaving = Passage::new(device, at, slot_bytes)?;
         let coming = Passage::new(device, at + BUFFERS as u64 * slot_bytes, slot_bytes)?;
         Ok(Disk { slots, slot_bytes, leaving, coming })

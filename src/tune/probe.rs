@@ -8,7 +8,7 @@
 use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{AppMemory, Device, Lane, Place, Stream};
+use crate::device::{AppMemory, Device, Lane, Memory, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::predict::CodecProfile;
@@ -76,8 +76,8 @@ impl Probe {
             }
         }
         let stages = probe.trials.iter().map(|trial| trial.coder.device_bytes()).max().unwrap_or(0);
-        probe.device.reserve_device(layout.slot_bytes + stages)?;
-        probe.device.reserve_host(layout.slot_bytes)?;
+        probe.device.reserve(Memory::Device, layout.slot_bytes + stages)?;
+        probe.device.reserve(Memory::Host, layout.slot_bytes)?;
         probe.trials.iter_mut().for_each(|trial| trial.coder.settle_at(layout.slot_bytes));
         Ok(probe)
     }

@@ -14,7 +14,9 @@ mod nvrtc;
 mod timers;
 
 use super::overlap::touches;
-use super::{AppMemory, Coding, Device, Event, Lane, Place, Recorder, Stream, Traffic};
+use super::{
+    no_disk, AppMemory, Coding, Device, Event, Lane, Memory, Place, Recorder, Stream, Traffic,
+};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
@@ -210,15 +212,13 @@ fn new_event(flags: CUevent_flags) -> Result<CUevent> {
 }
 
 impl Device for CudaDevice {
-    fn reserve_device(&mut self, bytes: u64) -> Result<()> {
+    fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()> {
         let _current = Current::new(self.context)?;
-        self.device = DeviceSlab::new(bytes)?;
-        Ok(())
-    }
-
-    fn reserve_host(&mut self, bytes: u64) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        self.host = HostSlab::new(bytes)?;
+        match memory {
+            Memory::Device => self.device = DeviceSlab::new(bytes)?,
+            Memory::Host => self.host = HostSlab::new(bytes)?,
+            Memory::Disk => return no_disk(bytes),
+        }
         Ok(())
     }
 
