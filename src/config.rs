@@ -80,7 +80,7 @@ pub struct Config {
     pub log_ratio: bool,
     /// Whether the performance log gets a row for every shot.
     pub performance_log: bool,
-    /// The pattern for the name of the timeline file; [`crate::trace`] says what it stands for.
+    /// The pattern for the name of the timeline file; [`crate::timeline`] says what it stands for.
     pub trace_out: Option<PathBuf>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// Most bytes of the text of an error. Texts quote input of any length, and must stay short when
+/// Most bytes of a text from `text`, `fail!` or `Error::within`. Such texts quote input of any length, and must stay short when
 /// memory is short.
 pub const LONGEST_TEXT: usize = 2047;
 

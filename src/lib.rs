@@ -32,7 +32,7 @@ pub mod schedule;
 pub mod session;
 pub mod stats;
 pub mod tier;
-pub mod trace;
+pub mod timeline;
 mod tune;
 
 /// The version of the C ABI. It changes when a program that was built with an older header could

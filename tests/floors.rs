@@ -29,7 +29,7 @@ const FLOORS: [&str; 25] = [
     "scalar",
     "layout",
     "stats",
-    "trace",
+    "timeline",
     "schedule",
     "device",
     "codec",

@@ -147,6 +147,24 @@ fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
     }
 }
 
+/// Asserts that each link from one installed page to another file names an installed file.
+fn assert_links_lead_somewhere(pages: &Path, installed: &[String]) {
+    let mut links = 0;
+    for name in installed.iter().filter_map(|name| name.strip_prefix("share/doc/gpuzip/")) {
+        let Some(folder) = Path::new(name).parent().filter(|_| name.ends_with(".md")) else {
+            continue;
+        };
+        let page = fs::read_to_string(pages.join(name)).unwrap();
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            if !link.is_empty() && !link.contains("://") {
+                assert!(pages.join(folder).join(link).exists(), "{name} links to {link}");
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 50, "{links}");
+}
+
 /// The relative paths of all files below a folder; of links also their targets.
 fn tree(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
@@ -196,6 +214,7 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
     for name in expected.iter().chain(&more) {
         assert!(installed.iter().any(|have| have == name), "{name} is missing in {installed:?}");
     }
+    assert_links_lead_somewhere(&prefix.join("share/doc/gpuzip"), &installed);
     let headers = tree(&root().join("include")).into_iter().map(|name| format!("include/{name}"));
     assert!(headers.into_iter().all(|name| installed.contains(&name)), "{installed:?}");
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Reads the caller's configuration and checks every value in it.
+//! Reads the caller's configuration and checks the values in it. Keys of codecs that are not chosen
+//! and keys without effect are not checked.
 
 use super::defaults::ZERO;
 use super::entry::{not_null, read_sized, zero_words};

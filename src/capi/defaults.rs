@@ -53,6 +53,7 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     reserved: [0; 13],
 };
 
-/// gpuzip's defaults: algorithm auto and log level WARN, every other field 0.
+/// gpuzip's defaults: algorithm auto and log level WARN, every other field as in `ZERO`.
+/// `checked.rs` says what 0 stands for.
 pub(super) const DEFAULT: gpuzip_config_t =
     gpuzip_config_t { checkpointing_algorithm: GPUZIP_ALGORITHM_AUTO, log_level: 2, ..ZERO };

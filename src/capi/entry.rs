@@ -119,7 +119,7 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
             )
         }
     };
-    let rank = Rank(crate::trace::rank());
+    let rank = Rank(crate::timeline::rank());
     log::debug!("{rank}{name}: {error}");
     set_last_error(format_args!("{rank}{name}: {error}"));
     error.code as gpuzip_status_t
@@ -289,11 +289,14 @@ pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
     let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else {
         return Ok(());
     };
+    let place = if words.len() > 1 { format!("[{i}]") } else { String::new() };
     let version = env!("CARGO_PKG_VERSION");
     let remedy = "set the struct to zero before its members, or run with the newer library whose header it was compiled with";
     Err(Error::new(
         wrong,
-        format!("{name}[{i}] = {word}: it must be 0 in this library (version {version}); {remedy}"),
+        error::text(format_args!(
+            "{name}{place} = {word}: it must be 0 in this library (version {version}); {remedy}"
+        )),
     ))
 }
 

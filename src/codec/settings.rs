@@ -203,12 +203,12 @@ impl ErrorBound {
         10f64.powf(-db / 20.0)
     }
 
-    /// Returns the bound for the array `x`, whose range of values is `survey`.
-    pub fn of(self, survey: &ValueRange, x: Array<'_>) -> Bound {
+    /// Returns the bound for the array `x`, whose range of values is `values`.
+    pub fn of(self, values: &ValueRange, x: Array<'_>) -> Bound {
         // The difference may overflow to infinity.
-        let range = (survey.max - survey.min).min(f64::MAX);
+        let range = (values.max - values.min).min(f64::MAX);
         match self {
-            ErrorBound::OfMax(part) => Bound::Max(part * survey.max_abs()),
+            ErrorBound::OfMax(part) => Bound::Max(part * values.max_abs()),
             ErrorBound::Absolute(bound) => Bound::Max(bound),
             ErrorBound::OfRange(part) => Bound::Max(part * range),
             ErrorBound::Psnr(db) => Bound::Rms(range * Self::psnr_factor(db)),

@@ -249,19 +249,19 @@ impl SnapshotCodec {
             let i = self.order[k];
             // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
-            let survey = survey(x);
-            self.check_finite(i, &survey)?;
+            let found = value_range(x);
+            self.check_finite(i, &found)?;
             let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) else {
-                let bound = self.settings.bound.of(&survey, x);
-                self.errors[i] = error_of(bound, &survey);
-                end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
+                let bound = self.settings.bound.of(&found, x);
+                self.errors[i] = error_of(bound, &found);
+                end += self.code(Part::of(i), x, &found, bound, &mut to[end..])?.0;
                 continue;
             };
             // SAFETY: field `j` is readable by this function's contract.
             let later = unsafe { values(fields[j], self.shapes[j]) }?;
             let of_difference = subtract(later, x, &mut self.difference);
             // A sum of values near the largest number and an error could be infinite.
-            if of_difference.nonfinite > 0 || survey.max_abs() > range_of(self.shapes[i].scalar).1 {
+            if of_difference.nonfinite > 0 || found.max_abs() > range_of(self.shapes[i].scalar).1 {
                 return Ok(None);
             }
             // SAFETY: `subtract` has just written the difference, and nothing else uses its memory.
@@ -269,7 +269,7 @@ impl SnapshotCodec {
             let bound = self.settings.bound.of(&of_difference, difference);
             self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
             let rounding = ulp(self.shapes[i].scalar)
-                * (of_difference.max_abs() + survey.max_abs() + self.errors[i]);
+                * (of_difference.max_abs() + found.max_abs() + self.errors[i]);
             if self.settings.method.is_bounded()
                 && of_difference.max_abs() > 0.0
                 && rounding > 0.5 * bound.value()
@@ -304,9 +304,9 @@ impl SnapshotCodec {
             let i = self.order[k];
             // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
-            let survey = survey(x);
-            self.check_finite(i, &survey)?;
-            let mut bound = self.settings.bound.of(&survey, x);
+            let found = value_range(x);
+            self.check_finite(i, &found)?;
+            let mut bound = self.settings.bound.of(&found, x);
             if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
                 // SAFETY: field `j` is readable by this function's contract.
                 let later = unsafe { values(fields[j], self.shapes[j]) }?;
@@ -318,25 +318,25 @@ impl SnapshotCodec {
                 bound = bound.at_most(0.5 * of_difference.value());
                 self.apart[j].1 = self.apart[j].1.at_most(0.5 * of_difference.value());
             }
-            self.apart[i] = (survey, bound);
+            self.apart[i] = (found, bound);
         }
         for k in group {
             let i = self.order[k];
-            let (survey, bound) = self.apart[i];
+            let (found, bound) = self.apart[i];
             // SAFETY: field `i` is readable by this function's contract.
             let x = unsafe { values(fields[i], self.shapes[i]) }?;
-            end += self.code(Part::of(i), x, &survey, bound, &mut to[end..])?.0;
+            end += self.code(Part::of(i), x, &found, bound, &mut to[end..])?.0;
         }
         Ok(end)
     }
 
     /// Fails if field `i` has values that are not finite and the settings reject such values.
-    fn check_finite(&self, i: usize, survey: &ValueRange) -> Result<()> {
-        if self.settings.reject_nonfinite && survey.nonfinite > 0 {
+    fn check_finite(&self, i: usize, found: &ValueRange) -> Result<()> {
+        if self.settings.reject_nonfinite && found.nonfinite > 0 {
             return fail!(
                 Values,
                 "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)",
-                survey.nonfinite
+                found.nonfinite
             );
         }
         Ok(())
@@ -348,7 +348,7 @@ impl SnapshotCodec {
         &mut self,
         part: Part,
         x: Array<'_>,
-        survey: &ValueRange,
+        found: &ValueRange,
         bound: Bound,
         to: &mut [u8],
     ) -> Result<(usize, Content)> {
@@ -356,18 +356,18 @@ impl SnapshotCodec {
         let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
         let bound = Some(bound.at_most(bound.value() - part.rounding))
             .filter(|_| self.settings.method.is_bounded());
-        let zero = survey.nonfinite == 0 && bound.is_some_and(|b| survey.max_abs() <= b.value());
+        let zero = found.nonfinite == 0 && bound.is_some_and(|b| found.max_abs() <= b.value());
         // Zeros of both signs compare equal: without a coder, every bit must be kept.
-        let constant = survey.is_constant() && !self.coders.is_empty();
+        let constant = found.is_constant() && !self.coders.is_empty();
         let (content, payload) = if constant || zero {
-            let value = if constant { survey.max } else { 0.0 };
+            let value = if constant { found.max } else { 0.0 };
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
             let coder = self
                 .coders
                 .get_mut(self.coder_of[part.field])
-                .filter(|_| is_in_range(shape.scalar, survey, bound));
+                .filter(|_| is_in_range(shape.scalar, found, bound));
             let coded = match coder {
                 Some(coder) => {
                     coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?
@@ -503,10 +503,10 @@ impl Part {
 }
 
 /// Returns the largest error of a decoded value.
-fn error_of(bound: Bound, survey: &ValueRange) -> f64 {
+fn error_of(bound: Bound, found: &ValueRange) -> f64 {
     match bound {
-        Bound::Max(b) => b.min(survey.max_abs()),
-        Bound::Rms(_) => survey.max_abs(),
+        Bound::Max(b) => b.min(found.max_abs()),
+        Bound::Rms(_) => found.max_abs(),
     }
 }
 
@@ -528,9 +528,9 @@ fn range_of(scalar: Scalar) -> (f64, f64) {
 
 /// Returns whether the array meets what a coder relies on. A coder without a bound relies only on
 /// decoded values being finite.
-fn is_in_range(scalar: Scalar, survey: &ValueRange, bound: Option<Bound>) -> bool {
+fn is_in_range(scalar: Scalar, found: &ValueRange, bound: Option<Bound>) -> bool {
     let (least, most) = range_of(scalar);
-    let max = survey.max_abs();
+    let max = found.max_abs();
     max <= most
         && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
 }
@@ -625,7 +625,7 @@ fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     Ok(address)
 }
 
-fn survey(x: Array<'_>) -> ValueRange {
+fn value_range(x: Array<'_>) -> ValueRange {
     match x {
         Array::F32(x) => ValueRange::of(x),
         Array::F64(x) => ValueRange::of(x),

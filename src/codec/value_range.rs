@@ -169,8 +169,8 @@ mod tests {
             let y: Vec<f32> = bits.iter().map(|&b| of(b.rotate_left(7))).collect();
             prop_assert_eq!(ValueRange::of(&x), plainly(&x));
             let mut d = vec![0.0; x.len()];
-            let survey = ValueRange::of_difference(&x, &y, &mut d);
-            prop_assert_eq!(survey, plainly(&d));
+            let values = ValueRange::of_difference(&x, &y, &mut d);
+            prop_assert_eq!(values, plainly(&d));
             prop_assert!(d.iter().zip(x.iter().zip(&y)).all(|(d, (x, y))| d.to_bits() == (x - y).to_bits() || d.is_nan()));
             let wide: Vec<f64> = x.iter().map(|&x| x as f64).collect();
             prop_assert_eq!(ValueRange::of(&wide), plainly(&wide));

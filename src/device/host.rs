@@ -16,7 +16,7 @@ use super::{
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
-use crate::trace::{Label, Span};
+use crate::timeline::{Label, Span};
 use std::collections::VecDeque;
 use std::ffi::{c_void, CStr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -193,6 +193,11 @@ impl Traffic {
 }
 
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
+///
+/// Only these functions block the calling thread until work has ended on the device: `finish`,
+/// `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error, `finish_spans` of
+/// [`Recorder`], and `run` of [`Launcher`]. On the host backend, work on the application's lane
+/// (copies, and waits for a transfer) is done in the calling thread.
 pub trait Device: Any + Recorder + Launcher + Send {
     /// Provides `bytes` bytes of `memory`, in place of those provided before. Call this before any
     /// copy. Fails for [`Memory::Disk`] on a device without a disk.

@@ -3,7 +3,7 @@
 
 use super::{Crossing, Lane};
 use crate::error::Result;
-use crate::trace::{Label, Row, Span, Spans};
+use crate::timeline::{Label, Row, Span, Spans};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 

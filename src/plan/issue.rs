@@ -1,25 +1,25 @@
-//! When the transfers to the device are issued, while a plan is played or simulated.
+//! When the fetches of a plan are issued, while the plan is played.
 
 use super::{Fetch, Plan};
 
-/// A moment at which transfers become due. The numbers are steps of the plan.
+/// A moment at which fetches become due. The numbers are steps of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// This RESTORE begins: the transfer that it needs is due, if no earlier step let it begin.
+    /// This RESTORE begins: its fetch is due, unless the fetch was issued before.
     Restore(usize),
     /// This SAVE or RESTORE is done.
     After(usize),
-    /// The application has given back the memory of this SAVE or RESTORE, the last one (zero copy).
+    /// The application has given back the memory of this SAVE or RESTORE, after which no other step
+    /// was played (zero copy).
     Released(usize),
 }
 
-/// How many transfers of a plan have been issued, in the plan's order.
+/// How many fetches of a plan have been issued, in the plan's order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Issued(usize);
 
 impl Issued {
-    /// Returns the next transfer of `plan` and counts it as issued, if the transfer is due at
-    /// `moment`.
+    /// Returns the next fetch of `plan` and counts it as issued, if the fetch is due at `moment`.
     #[inline]
     pub fn due(&mut self, plan: &Plan, moment: Moment) -> Option<Fetch> {
         let fetch = *plan.fetches.get(self.0)?;
@@ -32,7 +32,8 @@ impl Issued {
         is_due.then_some(fetch)
     }
 
-    /// Whether the transfer for the RESTORE `step` has been issued.
+    /// Whether the RESTORE `step`, which is the step to be played now, needs no fetch that has yet to
+    /// be issued.
     pub fn has(&self, plan: &Plan, step: usize) -> bool {
         plan.fetches.get(self.0).is_none_or(|fetch| fetch.restore as usize != step)
     }

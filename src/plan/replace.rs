@@ -20,8 +20,8 @@ struct Cache<'a> {
     saved: Vec<u32>,
     /// LRU: the slots by last use, the order of eviction.
     order: BTreeMap<u32, u32>,
-    /// Clairvoyant: the next use of each slot's snapshot, and the slot. Uses that have been stay in
-    /// the heap until it is full.
+    /// Clairvoyant: the next use of each slot's snapshot, and the slot. Past uses stay in
+    /// the heap until the heap is full.
     next_uses: BinaryHeap<(u32, u32)>,
     /// Slots whose snapshot has no later use, in the order of their last uses (clairvoyant).
     dead: VecDeque<u32>,
@@ -34,8 +34,8 @@ struct Cache<'a> {
 
 const READ_FROM_HOST: u32 = 0;
 
-/// Assigns a device slot to every SAVE and RESTORE under `policy`. Host slots are only marked here:
-/// a RESTORE that reads from the host gets some `host` other than NONE.
+/// Decides under `policy` which device slot each SAVE and RESTORE gets, if any. Host slots are only
+/// marked here: a RESTORE that reads from the host gets some `host` other than NONE.
 pub(super) fn replace(
     index: &Index,
     capacity: u32,
@@ -151,7 +151,9 @@ impl Cache<'_> {
     }
 
     /// Least recently used, as GPUZIP 2.x published it: a snapshot without a later use is treated
-    /// like all others.
+    /// like all others. GPUZIP 2.x has two CUDA streams per slot and lets a prefetch begin while the
+    /// application works in the slot that was used last: the prefetch waits for the slot that was
+    /// used last but one.
     fn lru(&mut self, e: u32) -> Result<Step> {
         let access = self.index.accesses[e as usize];
         let ts = access.ts as usize;

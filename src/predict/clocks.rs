@@ -25,7 +25,9 @@ enum Reached {
 /// The clocks of the application's stream and of the copy engines.
 pub(super) struct Clocks {
     costs: Costs,
-    /// Bytes that the tiers count for a snapshot of `costs.stored_bytes` bytes.
+    /// Bytes of a snapshot as the tiers count them. A copy of so many bytes takes the time of
+    /// `costs.stored_bytes` bytes; both are equal except for absurdly large snapshots (`MOST` in
+    /// `simulate.rs`).
     whole: u64,
     /// The time of the application's stream, in seconds.
     now: f64,
@@ -41,7 +43,7 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// Makes clocks that show 0. A copy of `whole` bytes takes the time of a snapshot.
+    /// Makes clocks that show 0. The tiers count `whole` bytes for a snapshot.
     pub fn new(costs: &Costs, whole: u64, timeline: Option<Timeline>) -> Self {
         Clocks {
             costs: costs.clone(),
@@ -164,6 +166,7 @@ impl Device for Clocks {
         };
         match (lane, engine) {
             (Lane::App, Lane::App) => {
+                // The timeline has one row for copies on the device and calls of codecs.
                 self.tally.copying += seconds;
                 self.pass(Row::Codec, seconds);
             }

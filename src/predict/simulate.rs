@@ -90,10 +90,10 @@ struct Run<'a> {
     on_disk: u32,
     /// The next step of the plan, and whether the application has begun to compute its state where
     /// the snapshot lies (zero copy).
-    step: usize,
+    plan_step: usize,
     is_begun: bool,
-    /// Consecutive steps of one row whose time has not passed on the device yet, in seconds.
-    steps: (Row, f64),
+    /// Time steps that the clocks have not counted yet: their row, and their seconds.
+    pending: (Row, f64),
     /// Seconds by which transfers have delayed the application's stream so far.
     delays: f64,
     /// What the simulated device does not count.
@@ -164,9 +164,9 @@ impl<'a> Run<'a> {
             tiers,
             fields,
             on_disk,
-            step: 0,
+            plan_step: 0,
             is_begun: false,
-            steps: (Row::Forward, 0.0),
+            pending: (Row::Forward, 0.0),
             delays: 0.0,
             tally: Simulation::default(),
         })
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
         match action.kind {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
-                    let begin = self.pass_steps()?;
+                    let begin = self.pass_pending()?;
                     self.begin_save()?;
                     self.count_save(begin)?;
                 }
@@ -201,22 +201,27 @@ impl<'a> Run<'a> {
                 self.compute(Row::Backward, &self.costs.backward, step)?;
             }
             Kind::Save => {
-                let begin = self.pass_steps()?;
+                let begin = self.pass_pending()?;
                 self.occupy();
                 self.save(action.ts as i64)?;
                 self.count_save(begin)?;
-                self.step += 1;
+                self.plan_step += 1;
             }
             Kind::Restore => {
-                self.pass_steps()?;
+                self.pass_pending()?;
                 self.occupy();
                 self.restore(action)?;
-                self.step += 1;
+                self.plan_step += 1;
             }
             Kind::Terminate => {
-                self.pass_steps()?;
+                self.pass_pending()?;
             }
-            Kind::Error => return fail!(Memory, "take fewer time steps or snapshots"),
+            Kind::Error => {
+                return fail!(
+                    Memory,
+                    "no memory to generate the schedule: take fewer time steps or snapshots"
+                )
+            }
         }
         Ok(())
     }
@@ -224,19 +229,19 @@ impl<'a> Run<'a> {
     /// Lets the application compute the steps ts -> ts+1 for each ts of `steps`, after those that
     /// it has computed so far.
     fn compute(&mut self, row: Row, times: &Times, steps: Range<u32>) -> Result<()> {
-        if row != self.steps.0 {
-            self.pass_steps()?;
-            self.steps.0 = row;
+        if row != self.pending.0 {
+            self.pass_pending()?;
+            self.pending.0 = row;
         }
-        self.steps.1 = steps.fold(self.steps.1, |seconds, ts| seconds + times.of(ts));
+        self.pending.1 = steps.fold(self.pending.1, |seconds, ts| seconds + times.of(ts));
         Ok(())
     }
 
     /// Lets the time of the steps so far pass on the device. Returns the time of the application's
     /// stream afterwards, in seconds.
-    fn pass_steps(&mut self) -> Result<f64> {
-        let (row, seconds) = self.steps;
-        self.steps.1 = 0.0;
+    fn pass_pending(&mut self) -> Result<f64> {
+        let (row, seconds) = self.pending;
+        self.pending.1 = 0.0;
         let clocks = self.clocks()?;
         clocks.compute(row, seconds);
         Ok(clocks.now())
@@ -252,30 +257,30 @@ impl<'a> Run<'a> {
 
     fn begin_save(&mut self) -> Result<()> {
         self.is_begun = true;
-        self.tiers.begin_save(self.plan, self.step).map(drop)
+        self.tiers.begin_save(self.plan, self.plan_step).map(drop)
     }
 
     fn save(&mut self, ts: i64) -> Result<()> {
         if !self.plan.zero_copy {
-            self.tiers.save(self.plan, self.step, ts, &self.fields)?;
+            self.tiers.save(self.plan, self.plan_step, ts, &self.fields)?;
         } else {
             if !self.is_begun {
                 self.begin_save()?;
             }
             self.is_begun = false;
-            self.tiers.commit_save(self.plan, self.step, ts)?;
+            self.tiers.commit_save(self.plan, self.plan_step, ts)?;
         }
         self.tiers.saved().for_each(drop);
-        self.tally.d2h += u64::from(self.plan.steps[self.step].host != NONE);
+        self.tally.d2h += u64::from(self.plan.steps[self.plan_step].host != NONE);
         Ok(())
     }
 
     fn restore(&mut self, action: Action) -> Result<()> {
         let (ts, last) = (action.ts as i64, action.flags & flags::LAST_USE != 0);
         let restored = if self.plan.zero_copy {
-            self.tiers.acquire(self.plan, self.step, ts, last)?.1
+            self.tiers.acquire(self.plan, self.plan_step, ts, last)?.1
         } else {
-            self.tiers.restore(self.plan, self.step, ts, last, &self.fields)?
+            self.tiers.restore(self.plan, self.plan_step, ts, last, &self.fields)?
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);
@@ -286,7 +291,7 @@ impl<'a> Run<'a> {
     /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
     /// never exceeded.
     fn occupy(&mut self) {
-        let step = self.plan.steps[self.step];
+        let step = self.plan.steps[self.plan_step];
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
         if step.slot != NONE {

@@ -67,7 +67,7 @@ impl Session {
         self.ended = true;
         self.shots += 1;
         self.log_performance();
-        self.trace_shot();
+        self.timeline_shot();
     }
 
     pub(super) fn log_performance(&mut self) {

@@ -52,7 +52,7 @@ impl Session {
         self.count_saved();
         self.served = true;
         self.stats.save += begin.elapsed().as_secs_f64();
-        self.trace_call();
+        self.timeline_call();
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Session {
         self.stats.late_prefetches += u64::from(late);
         self.served = true;
         self.stats.restore += begin.elapsed().as_secs_f64();
-        self.trace_call();
+        self.timeline_call();
         Ok(result)
     }
 

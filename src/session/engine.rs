@@ -4,7 +4,7 @@ use crate::device::{AppMemory, Stream, Traffic};
 use crate::error::{Code, Error, Result};
 use crate::plan::Plan;
 use crate::tier::Tiers;
-use crate::trace::nvtx;
+use crate::timeline::nvtx;
 use crate::tune::Tuner;
 use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};

@@ -10,7 +10,7 @@ mod estimate;
 mod open;
 mod performance_log;
 mod shot;
-mod tracing;
+mod timeline;
 mod tuning;
 mod zero_copy;
 
@@ -25,7 +25,7 @@ use crate::predict::Profile;
 use crate::process::Process;
 use crate::schedule::{trace, Action, Kind};
 use crate::stats::Stats;
-use crate::trace::{nvtx, Trace};
+use crate::timeline::{nvtx, TimelineFile};
 use engine::Engine;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct Session {
     tuning: bool,
     measured: Option<Result<Profile>>,
     /// The timeline, if `trace_out` asks for it.
-    trace: Option<Trace>,
+    timeline: Option<TimelineFile>,
     /// The NVTX range of the current action, if a profiler listens.
     range: Option<nvtx::Action>,
     /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
@@ -276,7 +276,7 @@ impl Session {
         self.account(now);
         (self.tick, self.since) = (Some(tick), now);
         self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
-        self.trace_action(tick);
+        self.timeline_action(tick);
         let (mut forward, mut backward) = (0, 0);
         match tick.action.kind {
             Kind::Forward => forward = (tick.end - tick.action.ts + 1) as u64,
@@ -318,6 +318,6 @@ impl Drop for Session {
             log::error!("at the end of a session: {error}");
         }
         self.schedule.detach(self.number);
-        self.close_trace();
+        self.close_timeline();
     }
 }

@@ -69,7 +69,7 @@ impl Session {
             ended: false,
             tuning: false,
             measured: None,
-            trace: None,
+            timeline: None,
             range: None,
             disjoint: Vec::new(),
             process: Process::current(),
@@ -200,7 +200,7 @@ impl Session {
             coded_before: (0.0, 0.0),
         });
         self.begin_tuning();
-        self.open_trace(target);
+        self.open_timeline(target);
         Ok(())
     }
 

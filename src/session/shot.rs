@@ -12,7 +12,7 @@ impl Session {
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
         self.end_reversed_shot()?;
-        self.trace_break();
+        self.timeline_break();
         self.leave_old_plan()?;
         if self.tick.is_some() && self.is_measured() {
             self.end_tuning();
@@ -29,7 +29,7 @@ impl Session {
         if !self.is_measured() {
             self.begin_tuning();
         }
-        self.trace_setup();
+        self.timeline_setup();
         Ok(())
     }
 

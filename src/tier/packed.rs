@@ -21,10 +21,11 @@ pub struct Packed {
     /// The bytes of the device cache and of the host pool that no snapshot takes.
     cache_bytes: Arena,
     pool_bytes: Arena,
-    /// The latest download, by number, from bytes of the cache that were freed since, and the
-    /// latest download into bytes of the pool that were freed since. A lane waits for these
-    /// downloads before it writes freed bytes again.
+    /// The latest download from bytes of the cache that were freed since: its number, in the order of
+    /// issue, and its event. A lane waits for this download before it writes freed bytes of the
+    /// cache.
     read: Option<(u64, Event)>,
+    /// As `read`, for the latest download into bytes of the pool that were freed since.
     written: Option<(u64, Event)>,
     /// Bytes of the largest compressed snapshot of this sweep.
     largest: u64,
@@ -103,8 +104,9 @@ impl Packed {
         Ok(())
     }
 
-    /// Moves the oldest snapshot from its staging buffer to the tier that its step names. Blocks
-    /// the calling thread until the size of that snapshot is known.
+    /// Copies the oldest snapshot from its staging buffer to the cache, if its step has a cache slot
+    /// and the cache a free range, else to the pool; also to the pool if its step has a pool slot.
+    /// Blocks the calling thread until the size of that snapshot is known.
     fn place_oldest(&mut self, slots: &mut Slots) -> Result<()> {
         let Some(Made { buffer, step, ts, .. }) = self.made.pop_front() else { return Ok(()) };
         let bytes = self
@@ -217,7 +219,7 @@ impl Packed {
             return match cached {
                 Some(_) => fail!(
                     Unsupported,
-                    "a snapshot on disk is overwritten before its last use: raise device_budget, for which snapshots are too large"
+                    "a snapshot on disk would be overwritten before its last use, because compressed snapshots do not fit device_budget: raise device_budget"
                 ),
                 None => Ok(()),
             };
@@ -231,7 +233,7 @@ impl Packed {
     }
 
     /// Takes `bytes` bytes of the pool. If no free range is that long, this function waits for all
-    /// lanes and moves all snapshots of the pool together. Fails if the pool has too few free bytes
+    /// lanes and moves the snapshots of the pool next to one another. Fails if the pool has too few free bytes
     /// in all.
     fn take_of_pool(&mut self, slots: &mut Slots, bytes: u64) -> Result<Range<u64>> {
         if let Some(at) = self.pool_bytes.take(bytes) {
@@ -254,7 +256,7 @@ impl Packed {
         for at in taken {
             let size = at.end - at.start;
             let Some(to) = self.pool_bytes.take(size) else {
-                return fail!(Memory, "the pool has less memory than it holds");
+                return fail!(Memory, "internal error, please report it: the snapshots of the pool do not fit the pool after they were moved together");
             };
             slots.device.move_in_pool(to.start, at.start, size)?;
             *at = to;

@@ -8,7 +8,7 @@ use gpuzip::error::Result;
 use gpuzip::plan::{Index, Plan, Policy};
 use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};
 use gpuzip::schedule::{Algorithm, Schedule, Trace};
-use gpuzip::trace::Row as Lane;
+use gpuzip::timeline::Row as Lane;
 use serde_json::{json, Map, Value};
 use std::path::Path;
 use std::sync::Arc;

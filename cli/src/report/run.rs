@@ -3,7 +3,7 @@
 use crate::options::refuse;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::files;
-use gpuzip::trace::Row;
+use gpuzip::timeline::Row;
 use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};

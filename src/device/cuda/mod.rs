@@ -1,9 +1,8 @@
 //! The CUDA backend: the primary context of one device, one stream per transfer direction, and
 //! events that order the streams.
 //!
-//! Only `synchronize`, `finish`, `finish_calls`, `finish_spans` and `keep_up` block the host. The
-//! application's lane is the stream that the application gives in each call. If this stream differs
-//! from the stream of the previous call, it first waits for the end of that call.
+//! The application's lane is the stream that the application gives in each call. In every call this
+//! stream first waits for the end of the previous call, which may have been on another stream.
 
 mod driver;
 mod images;
@@ -20,7 +19,7 @@ use super::{
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
-use crate::trace::{Label, Span};
+use crate::timeline::{Label, Span};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use driver::{cu, status, Current};
 use marks::Marks;
@@ -124,7 +123,8 @@ impl CudaDevice {
         Ok(this)
     }
 
-    /// The application's stream in its last call; NULL, the default stream, before the first one.
+    /// The application's stream in its last call; NULL, the default stream, before the first
+    /// call of a sweep.
     fn app_stream(&self) -> CUstream {
         self.app.unwrap_or(std::ptr::null_mut())
     }
@@ -238,8 +238,8 @@ impl Device for CudaDevice {
             None => Ok(()),
         };
         if result.is_err() {
-            // The end of this call was not recorded, so that later waits for the call would be in
-            // vain. The host waits for the stream here instead, and the call leaves the list.
+            // The end of this call was not recorded, and a later wait for it would return at once.
+            // The host waits for the stream here instead, and the call leaves the list.
             let _ = cu!(cuStreamSynchronize(self.app_stream()));
             self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
         }

@@ -8,7 +8,7 @@ use crate::device::recorder::{Coding, Subject};
 use crate::device::Lane;
 use crate::error::Result;
 use crate::fallible_vec;
-use crate::trace::{Label, Row, Span, Spans};
+use crate::timeline::{Label, Row, Span, Spans};
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
 use std::collections::VecDeque;
 

@@ -10,48 +10,49 @@ use crate::plan::Plan;
 use crate::predict::{Costs, Times};
 use crate::schedule::{flags, trace, Algorithm, Kind, Schedule};
 use crate::stats::Stats;
-use crate::trace::{nvtx, Label, Object, Row, Trace};
+use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
 use std::ffi::CString;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl Session {
     /// Returns the device and the timeline, if the session writes a timeline.
-    fn traced(&mut self) -> Option<(&mut dyn Device, &mut Trace)> {
-        match (&mut self.engine, &mut self.trace) {
-            (Some(engine), Some(trace)) => Some((engine.tiers.device(), trace)),
+    fn recorded(&mut self) -> Option<(&mut dyn Device, &mut TimelineFile)> {
+        match (&mut self.engine, &mut self.timeline) {
+            (Some(engine), Some(timeline)) => Some((engine.tiers.device(), timeline)),
             _ => None,
         }
     }
 
     /// Ends the timeline with a warning if `result` is an error.
-    fn trace_result(&mut self, result: std::result::Result<(), String>) {
-        if let (Err(error), Some(trace)) = (result, &self.trace) {
-            log::warn!("trace_out: {}: {error}: the timeline ends here", trace.path().display());
-            self.trace = None;
+    fn timeline_result(&mut self, result: std::result::Result<(), String>) {
+        if let (Err(error), Some(timeline)) = (result, &self.timeline) {
+            log::warn!("trace_out: {}: {error}: the timeline ends here", timeline.path().display());
+            self.timeline = None;
             self.engine.iter_mut().for_each(|engine| engine.tiers.device().close_spans());
         }
     }
 
     /// Begins a timeline, if `trace_out` asks for it.
-    pub(super) fn open_trace(&mut self, target: Target) {
+    pub(super) fn open_timeline(&mut self, target: Target) {
         let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else {
             return;
         };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
-        if let Some(trace) = &mut self.trace {
+        if let Some(timeline) = &mut self.timeline {
             // A new plan came with a new device: the timeline has a device of this number from here
             // on.
-            trace.begin_device();
-            return self.trace_result(result);
+            timeline.begin_device();
+            return self.timeline_result(result);
         }
-        match result.and_then(|()| Trace::create(pattern, about(target)).map_err(|e| e.to_string()))
+        match result
+            .and_then(|()| TimelineFile::create(pattern, about(target)).map_err(|e| e.to_string()))
         {
-            Ok(trace) => {
-                log::info!("trace_out: {}", trace.path().display());
-                self.trace = Some(trace);
+            Ok(timeline) => {
+                log::info!("trace_out: {}", timeline.path().display());
+                self.timeline = Some(timeline);
                 // If the fields of the first SAVE tell the device, that SAVE has begun before the
                 // timeline.
-                self.tick.into_iter().for_each(|tick| self.trace_action(tick));
+                self.tick.into_iter().for_each(|tick| self.timeline_action(tick));
             }
             Err(error) => {
                 log::warn!("trace_out: {}: {error}: there is no timeline", pattern.display())
@@ -61,7 +62,7 @@ impl Session {
 
     /// Ends the span of the previous action and begins the span of this one, in the timeline and in
     /// NVTX.
-    pub(super) fn trace_action(&mut self, tick: Tick) {
+    pub(super) fn timeline_action(&mut self, tick: Tick) {
         if nvtx::is_on() {
             // Ends the previous range before the next one begins.
             self.range = None;
@@ -70,63 +71,63 @@ impl Session {
                 .filter(|_| tick.action.kind != Kind::Terminate)
                 .and_then(|name| nvtx::action(&name));
         }
-        let Some((device, _)) = self.traced() else { return };
+        let Some((device, _)) = self.recorded() else { return };
         let result = device.begin_action(label_of(tick)).map_err(|e| e.message);
-        self.trace_result(result);
+        self.timeline_result(result);
     }
 
     /// Writes the spans that have ended, after a call, so that they do not collect in memory.
-    pub(super) fn trace_call(&mut self) {
-        let Some((device, trace)) = self.traced() else { return };
+    pub(super) fn timeline_call(&mut self) {
+        let Some((device, timeline)) = self.recorded() else { return };
         let result = device
             .spans()
             .map_err(|e| e.message)
-            .and_then(|spans| trace.add(&spans).map_err(|e| e.to_string()));
-        self.trace_result(result);
+            .and_then(|spans| timeline.add(&spans).map_err(|e| e.to_string()));
+        self.timeline_result(result);
     }
 
     /// Waits for everything that the shot has enqueued and writes its spans, at TERMINATE.
-    pub(super) fn trace_shot(&mut self) {
-        let Some((device, _)) = self.traced() else { return };
+    pub(super) fn timeline_shot(&mut self) {
+        let Some((device, _)) = self.recorded() else { return };
         let finished = device.finish_spans().map_err(|e| e.message);
-        self.trace_result(finished);
-        self.trace_call();
+        self.timeline_result(finished);
+        self.timeline_call();
         let about = self.about_shot();
-        let Some((_, trace)) = self.traced() else { return };
+        let Some((_, timeline)) = self.recorded() else { return };
         let result = about
             .map_err(|e| e.message)
-            .and_then(|about| trace.end_shot(about).map_err(|e| e.to_string()));
-        self.trace_result(result);
+            .and_then(|about| timeline.end_shot(about).map_err(|e| e.to_string()));
+        self.timeline_result(result);
     }
 
     /// Ends the span of the application's last action, before a new shot.
-    pub(super) fn trace_break(&mut self) {
-        let Some((device, _)) = self.traced() else { return };
+    pub(super) fn timeline_break(&mut self) {
+        let Some((device, _)) = self.recorded() else { return };
         let result = device.begin_action(None).map_err(|e| e.message);
-        self.trace_result(result);
+        self.timeline_result(result);
     }
 
     /// Writes what is left of the shot before, and begins a shot in the timeline. A shot that was
     /// broken off stays in the file without its end.
-    pub(super) fn trace_setup(&mut self) {
-        let Some((device, _)) = self.traced() else { return };
+    pub(super) fn timeline_setup(&mut self) {
+        let Some((device, _)) = self.recorded() else { return };
         let finished = device.finish_spans().map_err(|e| e.message);
-        self.trace_result(finished);
-        self.trace_call();
-        if let Some(trace) = &mut self.trace {
-            trace.begin_shot();
+        self.timeline_result(finished);
+        self.timeline_call();
+        if let Some(timeline) = &mut self.timeline {
+            timeline.begin_shot();
         }
     }
 
     /// Writes what is left and flushes the file, at the end of the session.
-    pub(super) fn close_trace(&mut self) {
+    pub(super) fn close_timeline(&mut self) {
         if !self.process.is_current() {
             return;
         }
-        self.trace_call();
-        let Some((_, trace)) = self.traced() else { return };
-        let result = trace.flush().map_err(|e| e.to_string());
-        self.trace_result(result);
+        self.timeline_call();
+        let Some((_, timeline)) = self.recorded() else { return };
+        let result = timeline.flush().map_err(|e| e.to_string());
+        self.timeline_result(result);
     }
 
     /// Describes the shot: the parameters and costs that a prediction needs, and the statistics.

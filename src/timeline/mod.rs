@@ -1,7 +1,7 @@
 //! The timeline of a run: the spans of its lanes, as a file for Chrome's trace viewer and
 //! <https://ui.perfetto.dev>, and as NVTX ranges.
 //!
-//! A device keeps spans only if it is asked to, and hands over those that have ended. A [`Trace`]
+//! A device keeps spans only if it is asked to, and hands over those that have ended. A [`TimelineFile`]
 //! writes them, holds only a few of them in memory, and ends every shot with the data from which
 //! `gpuzip report` predicts the shot again.
 
@@ -24,7 +24,7 @@ use std::time::Instant;
 const LARGEST: u64 = 1 << 30;
 
 /// The timeline of one session.
-pub struct Trace {
+pub struct TimelineFile {
     path: PathBuf,
     file: File,
     process: u32,
@@ -40,7 +40,7 @@ pub struct Trace {
     full: bool,
 }
 
-impl Trace {
+impl TimelineFile {
     /// Creates the file that `pattern` names for this session, in place of an older file. `about`
     /// is the description in the file.
     pub fn create(pattern: &Path, about: Object) -> io::Result<Self> {
@@ -63,19 +63,23 @@ impl Trace {
         );
         let file = File::create(file, &about.text())?;
         let (created, free) = (Instant::now(), [0; Row::ALL.len()]);
-        let mut trace =
-            Trace { path, file, process, created, origin: 0, free, shot: None, full: false };
-        trace.meta("process_name", 0, Object::new().text_of("name", &title))?;
+        let mut timeline =
+            TimelineFile { path, file, process, created, origin: 0, free, shot: None, full: false };
+        timeline.meta("process_name", 0, Object::new().text_of("name", &title))?;
         for row in Row::ALL {
-            trace.meta("thread_name", row.number(), Object::new().text_of("name", row.name()))?;
-            trace.meta(
+            timeline.meta(
+                "thread_name",
+                row.number(),
+                Object::new().text_of("name", row.name()),
+            )?;
+            timeline.meta(
                 "thread_sort_index",
                 row.number(),
                 Object::new().value("sort_index", row.number()),
             )?;
         }
-        trace.file.flush()?;
-        Ok(trace)
+        timeline.file.flush()?;
+        Ok(timeline)
     }
 
     /// Notes that a new device begins to keep spans, in place of the device before.

@@ -14,7 +14,8 @@ fn file(name: &str) -> PathBuf {
 #[test]
 fn the_file_is_whole_after_every_shot() {
     let path = file("whole");
-    let mut trace = Trace::create(&path, Object::new().text_of("device", "a \"host\"\n")).unwrap();
+    let mut timeline =
+        TimelineFile::create(&path, Object::new().text_of("device", "a \"host\"\n")).unwrap();
     let text = || std::fs::read_to_string(&path).unwrap();
     assert!(
         text().starts_with("{\"otherData\":{\"device\":\"a \\\"host\\\"\\u000a\"},"),
@@ -24,13 +25,13 @@ fn the_file_is_whole_after_every_shot() {
     let mut before = 0;
     for shot in 0..3 {
         assert!(text().ends_with("}\n]}\n"));
-        trace
+        timeline
             .add(&[
                 span(Row::Compute, "forward", shot as f64, 0.5),
                 span(Row::Stall, "save", shot as f64 + 0.5, 0.25),
             ])
             .unwrap();
-        trace.end_shot(Object::new().value("shot", shot)).unwrap();
+        timeline.end_shot(Object::new().value("shot", shot)).unwrap();
         assert_eq!(text().matches("\"name\":\"shot\"").count(), shot + 1);
         assert!(text().len() > before);
         before = text().len();
@@ -48,11 +49,11 @@ fn the_file_is_whole_after_every_shot() {
 #[test]
 fn spans_of_a_row_do_not_overlap() {
     let path = file("overlap");
-    let mut trace = Trace::create(&path, Object::new()).unwrap();
-    trace
+    let mut timeline = TimelineFile::create(&path, Object::new()).unwrap();
+    timeline
         .add(&[span(Row::Codec, "copy", 1.0, 1e-6), span(Row::Codec, "copy", 1.0 + 0.9e-6, 2e-6)])
         .unwrap();
-    trace.flush().unwrap();
+    timeline.flush().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(
         text.contains(r#""ts":1000000.000,"dur":1.000,"#)
