@@ -119,6 +119,11 @@ impl ScheduleOptions {
                     inner,
                 )
             }
+            Algorithm::Hrevolve => {
+                let inner = if self.inner == 0 { inner } else { self.inner };
+                let snapshots = self.needed_snapshots(algorithm, "--snapshots")?;
+                Schedule::hrevolve(steps, snapshots, self.chunk, inner)
+            }
             Algorithm::StoreAll | Algorithm::Trace => Schedule::store_all(steps),
         }
     }
@@ -133,11 +138,11 @@ impl ScheduleOptions {
     /// Fails if an option was given that the algorithm does not use: it is probably a mistake.
     /// `None` stands for any algorithm.
     pub fn check_options(&self, algorithm: Option<Algorithm>) -> Result<()> {
-        use Algorithm::{Revolve, Trace, TwoLevel, Uniform, Zcut};
+        use Algorithm::{Hrevolve, Revolve, Trace, TwoLevel, Uniform, Zcut};
         let of: [(&str, bool, &[Algorithm]); 6] = [
-            ("--chunk", self.chunk > 0, &[Zcut, TwoLevel]),
-            ("--inner", self.inner > 0, &[TwoLevel]),
-            ("--for-cache", self.for_cache > 0, &[Revolve, Uniform, TwoLevel]),
+            ("--chunk", self.chunk > 0, &[Zcut, TwoLevel, Hrevolve]),
+            ("--inner", self.inner > 0, &[TwoLevel, Hrevolve]),
+            ("--for-cache", self.for_cache > 0, &[Revolve, Uniform, TwoLevel, Hrevolve]),
             ("--published", self.published, &[Uniform]),
             ("--adjust", self.adjust, &[Revolve]),
             ("--trace", self.trace.is_some(), &[Trace]),

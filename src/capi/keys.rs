@@ -68,13 +68,14 @@ const COUNT: Allowed = Numbers(0.0, i32::MAX as f64);
 const POSITIVE: Allowed = Numbers(0.0, f64::MAX);
 const NO_YES: Allowed =
     Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
-/// The algorithms at their numbers, and `auto` at the number between them.
+/// The algorithms and `auto` in the order of their numbers.
 const ALGORITHMS: Allowed = Names(&{
     let mut names = [("auto", GPUZIP_ALGORITHM_AUTO); Algorithm::ALL.len() + 1];
     let mut k = 0;
     while k < Algorithm::ALL.len() {
-        let algorithm = Algorithm::ALL[k];
-        names[algorithm as usize] = (algorithm.name(), algorithm as i32);
+        let number = Algorithm::ALL[k] as i32;
+        let place = if number < GPUZIP_ALGORITHM_AUTO { k } else { k + 1 };
+        names[place] = (Algorithm::ALL[k].name(), number);
         k += 1;
     }
     names
@@ -127,7 +128,7 @@ keys! {
     max_in_flight: Int, "actions", COUNT, "most actions that the host runs ahead of a GPU; 0: 64";
     range_actions: Int, "", NO_YES, "consecutive FORWARDs are one action, from ts to ts_end";
     snapshot_rule: Int, "", Names(&[("budgets", 0), ("adjust", 1)]), "what decides the number of snapshots: checkpointing_snaps or the budgets, or GPUZIP 2.x's rule";
-    schedule_chunk: Int, "states", COUNT, "states per chunk of zcut or per interval of two-level; 0: gpuzip chooses";
+    schedule_chunk: Int, "states", COUNT, "states per chunk of zcut or per interval of two-level and hrevolve; 0: gpuzip chooses";
     uniform_reading: Int, "", Names(&[("inside", 0), ("published", 1)]), "uniform: inside: free slots reverse each interval; published: as in GPUZIP 2.x, quadratic in the interval";
     zero_copy: Int, "", NO_YES, "the application computes in the slots of the device cache; its fields are not copied";
     link_bandwidth: Bandwidth, "bytes/s", POSITIVE, "host backend: bandwidth of a simulated link, each way; 0: no simulated link";

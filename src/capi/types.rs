@@ -232,7 +232,7 @@ pub struct gpuzip_config_t {
     /// Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
     /// as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
     /// `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
-    /// Uniform and two-level need this number or a budget.
+    /// Uniform, two-level and hrevolve need this number or a budget.
     pub checkpointing_snaps: i32,
     /// Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
     /// `device_budget`, the most slots.
@@ -338,7 +338,7 @@ pub struct gpuzip_config_t {
     /// Rule for the number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's
     /// `adjust`, the least s with C(2s, s) >= n for n time steps.
     pub snapshot_rule: i32,
-    /// zCut: states per chunk; two-level: states per interval; 0: the library chooses.
+    /// zCut: states per chunk; two-level and hrevolve: states per interval; 0: the library chooses.
     pub schedule_chunk: i32,
     /// Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with
     /// a number of forward steps quadratic in the interval.

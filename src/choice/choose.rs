@@ -126,7 +126,7 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     }))
 }
 
-/// Returns the snapshots inside a two-level interval: the slots of the smallest device cache, or 0
+/// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device cache, or 0
 /// if no session has a cache, which means all snapshots that are left.
 fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
@@ -144,6 +144,7 @@ fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Sched
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
+        Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, config.chunk, inner),
         Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
     }
 }
@@ -152,7 +153,9 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     match config.algorithm {
         None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
         Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
-        Some(algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel)) => {
+        Some(
+            algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel | Algorithm::Hrevolve),
+        ) => {
             fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
         }
     }

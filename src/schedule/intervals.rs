@@ -4,6 +4,12 @@
 //!
 //! One interval gives Revolve itself. As many slots as states give store-all or zCut. One slot per
 //! interval gives Uniform as GPUZIP 2.x published it.
+//!
+//! A nested schedule stores fewer starts than there are intervals: Revolve over whole intervals,
+//! each of which counts as one state, decides which starts are stored, and Revolve reverses each
+//! interval. The starts can stay in host memory and the snapshots inside an interval in the device
+//! cache (Aupy, Herrmann, Hovland & Robert, "Optimal multistage algorithm for adjoint computation",
+//! SIAM J. Sci. Comput. 38 (2016), and H-Revolve, ACM TOMS 46 (2020), minimise over such schedules).
 
 use super::revolve::{self, Range};
 use super::{flags, Action, Kind};
@@ -29,6 +35,8 @@ pub(super) struct Intervals {
     snapshots: u32,
     /// The most slots for one interval, including the slot of its start.
     inner: u32,
+    /// The most starts of intervals that are stored at a time; `u32::MAX`: all starts are stored.
+    starts: u32,
     /// Slots of the device cache for which the schedule is chosen among those with as few forward
     /// steps; 0: no cache.
     cache: u32,
@@ -40,7 +48,19 @@ impl Intervals {
     }
 
     pub fn even(steps: u32, count: u32, snapshots: u32, inner: u32) -> Self {
-        Intervals { steps, spacing: Spacing::Even(count), count, snapshots, inner, cache: 0 }
+        let spacing = Spacing::Even(count);
+        Intervals { steps, spacing, count, snapshots, inner, starts: u32::MAX, cache: 0 }
+    }
+
+    /// Intervals of `length` >= 2 states, each reversed with at most `inner` slots. At most `starts`
+    /// starts are stored at a time.
+    pub fn nested(steps: u32, length: u32, starts: u32, inner: u32) -> Self {
+        let count = steps.div_ceil(length);
+        let inner = inner.clamp(1, (length - 1).max(1));
+        let starts = starts.min(count - 1).max(1);
+        let snapshots = starts.min(count - 1).saturating_add(inner);
+        let spacing = Spacing::Length(length);
+        Intervals { steps, spacing, count, snapshots, inner, starts, cache: 0 }
     }
 
     /// The same intervals, each reversed with as few transfers through a device cache of `cache`
@@ -68,6 +88,11 @@ impl Intervals {
         self.cache
     }
 
+    /// The most snapshots that are stored at a time.
+    pub fn snapshots(&self) -> u32 {
+        self.snapshots
+    }
+
     pub fn of_length(steps: u32, length: u32, snapshots: u32, inner: u32) -> Result<Self> {
         let count = steps.div_ceil(length);
         // If the last interval has one state, that state is reversed while it is live, and nothing
@@ -81,7 +106,8 @@ impl Intervals {
                  {stored} or the chunk to {least}"
             );
         }
-        Ok(Intervals { steps, spacing: Spacing::Length(length), count, snapshots, inner, cache: 0 })
+        let spacing = Spacing::Length(length);
+        Ok(Intervals { steps, spacing, count, snapshots, inner, starts: u32::MAX, cache: 0 })
     }
 
     /// Even intervals whose number gives the fewest forward steps. All free slots reverse the
@@ -99,6 +125,16 @@ impl Intervals {
             let slots = if inner == 0 { left } else { inner.min(left) };
             (slots >= 1).then(|| Self::of_length(steps, length, snapshots, slots).ok())?
         })
+    }
+
+    /// Nested intervals of the length that gives the fewest forward steps, among lengths about 3 %
+    /// apart.
+    pub fn fewest_steps_nested(steps: u32, starts: u32, inner: u32) -> Self {
+        let next = |&length: &u32| Some(length + (length / 32).max(1)).filter(|&next| next < steps);
+        std::iter::successors(Some(2.min(steps)), next)
+            .map(|length| Self::nested(steps, length, starts, inner))
+            .min_by_key(Self::forward_steps)
+            .unwrap_or_else(|| Self::nested(steps, steps, starts, inner))
     }
 
     /// The division of fewest forward steps among those that `make` returns. Tries every count up
@@ -148,7 +184,14 @@ impl Intervals {
 
     /// Slots that may reverse interval `i`: those that the starts before it leave free.
     pub fn slots(&self, i: u32) -> u32 {
-        self.snapshots.saturating_sub(i).clamp(1, self.inner)
+        let below = i.min(self.starts);
+        self.snapshots.saturating_sub(below).clamp(1, self.inner)
+    }
+
+    /// All intervals as a range for Revolve, in which an interval counts as one state; `None` if all
+    /// starts are stored.
+    pub fn outer(&self) -> Option<Range> {
+        (self.starts < u32::MAX).then(|| Range::new(0, self.count, self.starts))
     }
 
     pub fn longest(&self) -> u32 {
@@ -165,7 +208,10 @@ impl Intervals {
     fn sum(&self, cost: impl Fn(u64, u64) -> Result<u64>) -> Result<u64> {
         let (last, longest) = (self.count - 1, self.longest());
         let enough = self.inner.min(longest.max(2) - 1);
-        let alike = self.snapshots.saturating_sub(enough - 1).min(last);
+        let alike = match self.starts {
+            u32::MAX => self.snapshots.saturating_sub(enough - 1).min(last),
+            _ => last,
+        };
         let short = match self.spacing {
             Spacing::Length(length) => length as u64,
             Spacing::Even(count) => (self.steps / count) as u64,
@@ -180,8 +226,16 @@ impl Intervals {
     /// Number of forward steps: the first sweep up to the last interval, and the reversal of each
     /// interval.
     pub fn forward_steps(&self) -> u64 {
-        self.start(self.count - 1) as u64
-            + self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0)
+        let outside = match self.starts {
+            u32::MAX => self.start(self.count - 1) as u64,
+            starts => {
+                // No advance passes the last interval, and all others have the same length.
+                let intervals = revolve::forward_steps(self.count as u64, starts as u64);
+                intervals.saturating_mul(self.longest() as u64)
+            }
+        };
+        let inside = self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0);
+        outside.saturating_add(inside)
     }
 
     /// Number of SAVE actions. If the last interval has one state, that state is not saved.
@@ -207,6 +261,11 @@ enum Next {
     Keep,
     /// Save the live state, which is the first one of this range, and reverse the range next.
     Save(Range),
+    /// Nested schedules: split the top range of intervals. The live state is the range's base.
+    SplitOuter,
+    /// Nested schedules: save the live state, which is the start of the first of these intervals, and
+    /// split the range next.
+    SaveOuter(Range),
     /// Reverse the live state, which is the only one above the rest of the top range.
     Reverse,
     /// Restore the next state of the top range: the range's base; if all states of the range are
@@ -222,6 +281,9 @@ pub(super) struct Sweep {
     intervals: Intervals,
     /// Number of the interval that is swept or reversed.
     interval: u32,
+    /// Nested schedules: the ranges of intervals that are being reversed, innermost last. An interval
+    /// counts as one state.
+    outer: Vec<Range>,
     /// The ranges that are being reversed, innermost last.
     ranges: Vec<Range>,
     /// Time step of the live state, and the time step to reach before `next`.
@@ -232,7 +294,8 @@ pub(super) struct Sweep {
 
 impl Sweep {
     pub fn new(intervals: Intervals) -> Self {
-        Sweep { intervals, interval: 0, ranges: Vec::new(), live: 0, goal: 0, next: Next::Start }
+        let (outer, ranges) = (Vec::new(), Vec::new());
+        Sweep { intervals, interval: 0, outer, ranges, live: 0, goal: 0, next: Next::Start }
     }
 
     /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
@@ -259,10 +322,58 @@ impl Sweep {
         Some(Action::new(Kind::Error, 0))
     }
 
+    /// As `keep`, for a range of intervals.
+    fn keep_outer(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
+        self.next = Next::SplitOuter;
+        if fallible_vec::push(&mut self.outer, range).is_ok() {
+            return action;
+        }
+        (self.next, self.goal) = (Next::Terminated, self.live);
+        Some(Action::new(Kind::Error, 0))
+    }
+
+    /// Splits the top range of intervals and sets the start of the upper part as the goal. A range of
+    /// one interval leaves the list, and the interval is reversed next.
+    fn split_outer(&mut self) -> Option<Action> {
+        let top = self.outer.last_mut()?;
+        if top.len > 1 {
+            let upper = top.split();
+            self.goal = self.intervals.start(upper.base);
+            self.next = if upper.len > 1 {
+                Next::SaveOuter(upper)
+            } else {
+                self.interval = upper.base;
+                let range = self.range();
+                if range.len > 1 { Next::Save(range) } else { Next::Reverse }
+            };
+            return None;
+        }
+        self.interval = top.base;
+        self.outer.pop();
+        let range = self.range();
+        self.keep(range, None)
+    }
+
+    /// Restores the start of the first interval of the top range of intervals.
+    fn restore_outer(&mut self) -> Action {
+        let Some(top) = self.outer.last() else {
+            self.next = Next::Terminated;
+            return Action::new(Kind::Terminate, 0);
+        };
+        let ts = self.intervals.start(top.base);
+        let last_use = top.len == 1 && self.intervals.length(top.base) == 1;
+        (self.live, self.goal) = (ts, ts);
+        self.next = Next::SplitOuter;
+        Action::new(Kind::Restore, ts).with(flags::LAST_USE, last_use)
+    }
+
     /// At the start of an interval in the first sweep: saves the live state, and then goes on to
     /// the next start, or begins to reverse the last interval.
     fn start(&mut self) -> Option<Action> {
         let at = self.live;
+        if let Some(outer) = self.intervals.outer().filter(|outer| outer.len > 1) {
+            return self.keep_outer(outer, Some(Action::new(Kind::Save, at)));
+        }
         if self.interval + 1 < self.intervals.count {
             self.interval += 1;
             self.goal = self.intervals.start(self.interval);
@@ -303,6 +414,9 @@ impl Sweep {
     /// Returns TERMINATE after the first interval.
     fn restore(&mut self) -> Action {
         if self.ranges.is_empty() {
+            if self.intervals.outer().is_some() {
+                return self.restore_outer();
+            }
             if self.interval == 0 {
                 self.next = Next::Terminated;
                 return Action::new(Kind::Terminate, 0);
@@ -325,7 +439,7 @@ impl Sweep {
 
     fn saves_at_goal(&self) -> bool {
         match self.next {
-            Next::Save(_) | Next::Keep => true,
+            Next::Save(_) | Next::SaveOuter(_) | Next::Keep => true,
             Next::Start => {
                 self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1
             }
@@ -356,6 +470,10 @@ impl Iterator for Sweep {
                 Next::Split => self.split(),
                 Next::Keep => Some(Action::new(Kind::Save, self.live)),
                 Next::Save(range) => self.keep(range, Some(Action::new(Kind::Save, self.live))),
+                Next::SplitOuter => self.split_outer(),
+                Next::SaveOuter(range) => {
+                    self.keep_outer(range, Some(Action::new(Kind::Save, self.live)))
+                }
                 Next::Reverse => {
                     self.next = Next::Restore;
                     Some(Action::new(Kind::Backward, self.live))

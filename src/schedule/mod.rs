@@ -102,12 +102,22 @@ pub enum Algorithm {
     TwoLevel = 5,
     /// Saves every state that is needed again.
     StoreAll = 6,
+    /// Nested: Revolve over intervals, of which few starts are stored, and Revolve with a fixed
+    /// number of slots inside each interval (after H-Revolve).
+    Hrevolve = 8,
 }
 
 impl Algorithm {
     /// All algorithms, in the order of their numbers.
-    pub const ALL: [Algorithm; 6] =
-        [Self::Trace, Self::Revolve, Self::Uniform, Self::Zcut, Self::TwoLevel, Self::StoreAll];
+    pub const ALL: [Algorithm; 7] = [
+        Self::Trace,
+        Self::Revolve,
+        Self::Uniform,
+        Self::Zcut,
+        Self::TwoLevel,
+        Self::StoreAll,
+        Self::Hrevolve,
+    ];
 
     /// The name that the command line and the configuration use.
     pub const fn name(self) -> &'static str {
@@ -126,6 +136,7 @@ impl Algorithm {
             Self::Zcut => c"zcut",
             Self::TwoLevel => c"two-level",
             Self::StoreAll => c"store-all",
+            Self::Hrevolve => c"hrevolve",
         }
     }
 }
@@ -291,6 +302,29 @@ impl Schedule {
         Ok(Self::of(Algorithm::TwoLevel, snapshots, intervals.longest(), intervals))
     }
 
+    /// Nested: intervals of `chunk` states. Revolve over the intervals, each of which counts as one
+    /// state, stores at most `snapshots - inner` starts of intervals at a time, and Revolve with at
+    /// most `inner` slots reverses each interval. `inner` includes the slot of the interval's start
+    /// and leaves at least one slot for starts. `chunk` = 0 takes the interval length with the fewest
+    /// forward steps; `inner` = 0 takes half of the slots.
+    pub fn hrevolve(steps: u32, snapshots: u32, chunk: u32, inner: u32) -> Result<Self> {
+        check(steps, snapshots)?;
+        if chunk == 1 {
+            return fail!(
+                Config,
+                "chunk = 1: an interval of a nested schedule has at least 2 states; for one state take revolve"
+            );
+        }
+        let inner = if inner == 0 { snapshots / 2 } else { inner.min(snapshots - 1) };
+        let intervals = match (inner, chunk) {
+            // One slot is for the only interval.
+            (0, _) => Intervals::nested(steps, steps, 1, 1),
+            (_, 0) => Intervals::fewest_steps_nested(steps, snapshots - inner, inner),
+            _ => Intervals::nested(steps, chunk.min(steps), snapshots - inner, inner),
+        };
+        Ok(Self::of(Algorithm::Hrevolve, intervals.snapshots(), intervals.longest(), intervals))
+    }
+
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
         let Summary { backward_steps, max_live, .. } = trace.summary;
@@ -329,6 +363,11 @@ impl Schedule {
         }
     }
 
+    /// Whether the number of slots inside an interval is a parameter of the algorithm.
+    pub fn has_inner_slots(&self) -> bool {
+        matches!(self.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve)
+    }
+
     /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
     /// slots, without making the plan. `None` for a trace, whose snapshots may form no stack.
     pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
@@ -337,6 +376,7 @@ impl Schedule {
                 let restores = self.steps as u64 - 1;
                 Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
             }
+            Form::Intervals(intervals) if intervals.outer().is_some() => Ok(None),
             Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
             Form::Trace(_) => Ok(None),
         }

@@ -194,7 +194,7 @@ impl Range {
         }
     }
 
-    /// Splits a range that cannot store all its states at the best place of its next snapshot.
+    /// Splits a range of at least 2 states at the best place of its next snapshot.
     /// `self` keeps the part below that snapshot; returns the part that begins with it.
     ///
     /// With n = len, s = slots and r = r(n, s), an advance j is optimal in forward steps if
@@ -221,7 +221,7 @@ impl Range {
             let s1_r1 = below * s / (s + r - 1); // beta(s-1, r-1)
             let s2_r1 = s1_r1 * (s - 1) / (s + r - 2); // beta(s-2, r-1)
             let s1_r2 = s1_r1 * (r - 1) / (s + r - 2); // beta(s-1, r-2)
-            let low = s_r2.max(n.saturating_sub(s1_r));
+            let low = s_r2.max(n.saturating_sub(s1_r)).max(1);
             let high = below.min(n - s1_r1);
             let a = n.saturating_sub(s1_r1 + s2_r1);
             let b = s_r2 + s1_r2;

@@ -42,6 +42,10 @@ impl Schedule {
         let (snapshots, spacing, inner) =
             (low(head >> 5, 32), low(within, 31), low(within >> 31, 32));
         let intervals = match head & 1 {
+            _ if algorithm == Algorithm::Hrevolve => {
+                let starts = snapshots.saturating_sub(inner);
+                Intervals::nested(steps, spacing.max(2), starts, inner)
+            }
             1 => Intervals::even(steps, spacing, snapshots, inner),
             _ => Intervals::of_length(steps, spacing.max(1), snapshots, inner)?,
         };

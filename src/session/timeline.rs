@@ -189,7 +189,7 @@ fn about(target: Target) -> Object {
 fn of_schedule(about: Object, schedule: &Schedule) -> Object {
     let about =
         about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
-    let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
+    let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
     about
         .value("snapshots", schedule.snapshots)
         .value("chunk", schedule.chunk)

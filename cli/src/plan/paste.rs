@@ -36,8 +36,8 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
 fn schedule(best: &Candidate) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cache);
-    let two_level = schedule.algorithm == Algorithm::TwoLevel;
-    let has_keys = schedule.cache() == 0 && !(two_level && schedule.inner() != cache);
+    let has_inner = matches!(schedule.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve);
+    let has_keys = schedule.cache() == 0 && !(has_inner && schedule.inner() != cache);
     if !has_keys {
         return vec![
             "# auto: the slots inside this plan's intervals have no key; with these costs in its profile (profile_path) a session finds it.".into(),
@@ -49,7 +49,7 @@ fn schedule(best: &Candidate) -> Vec<String> {
         format!("checkpointing_snaps = {}", schedule.snapshots),
         format!("cache_capacity = {cache}"),
     ];
-    if matches!(schedule.algorithm, Algorithm::Zcut | Algorithm::TwoLevel) {
+    if matches!(schedule.algorithm, Algorithm::Zcut | Algorithm::TwoLevel | Algorithm::Hrevolve) {
         lines.push(format!("schedule_chunk = {}", schedule.chunk));
     }
     if plan.is_some_and(|plan| plan.policy == Policy::Lru) {

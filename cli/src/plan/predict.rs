@@ -148,7 +148,7 @@ fn sort(ranked: &mut [Candidate]) {
 /// stored.
 fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
     let schedule = &candidate.schedule;
-    let inner = if schedule.algorithm == Algorithm::TwoLevel { schedule.inner() } else { 0 };
+    let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
     object([
         ("checkpointing_algorithm", schedule.algorithm.name().into()),
         ("checkpointing_snaps", schedule.snapshots.into()),
@@ -240,7 +240,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     for candidate in ranked {
         let (s, c) = (&candidate.simulation, &candidate.schedule);
         let some = |number: u32| if number == 0 { "-".into() } else { number.to_string() };
-        let inner = if c.algorithm == Algorithm::TwoLevel { c.inner() } else { 0 };
+        let inner = if c.has_inner_slots() { c.inner() } else { 0 };
         rows.push([
             name(candidate),
             c.snapshots.to_string(),

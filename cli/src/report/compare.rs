@@ -102,6 +102,7 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
+        Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, chunk, inner),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
         None => {
             refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))
