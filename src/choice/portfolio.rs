@@ -43,6 +43,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for chunk in chunks {
         divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
     }
+    let longest = steps / most.saturating_sub(cache).max(1);
+    for chunk in ladder(2, longest) {
+        nested(&mut members, steps, most, chunk, &[cache, cache.saturating_sub(1)])?;
+    }
     Ok(members)
 }
 
@@ -57,7 +61,7 @@ pub(super) fn neighbours(
     cache: u32,
     closely: bool,
 ) -> Result<Vec<Schedule>> {
-    use crate::schedule::Algorithm::{Revolve, TwoLevel, Uniform, Zcut};
+    use crate::schedule::Algorithm::{Hrevolve, Revolve, TwoLevel, Uniform, Zcut};
     let (steps, inner) = (best.steps, best.inner());
     let mut members = Vec::new();
     match best.algorithm {
@@ -93,11 +97,37 @@ pub(super) fn neighbours(
                 }
             }
         }
+        Hrevolve => {
+            let reach = if closely { 1 } else { (best.chunk / 10).max(1) };
+            let chunks = best.chunk.saturating_sub(reach)..=best.chunk.saturating_add(reach);
+            let near = [inner, inner - 1, inner + 1, cache.saturating_sub(2)];
+            let tried = if closely { &near[..] } else { &near[..1] };
+            for chunk in chunks.step_by((reach / 4).max(1) as usize) {
+                nested(&mut members, steps, most, chunk, tried)?;
+            }
+        }
         _ => {}
     }
     let key = |s: &Schedule| (s.snapshots, s.chunk, s.inner(), s.cache());
     members.retain(|member| key(member) != key(best));
     Ok(members)
+}
+
+/// Adds nested schedules with intervals of `chunk` states, the numbers `inner` of snapshots inside an
+/// interval, and all other snapshots at starts of intervals.
+fn nested(
+    members: &mut Vec<Schedule>,
+    steps: u32,
+    most: u32,
+    chunk: u32,
+    inner: &[u32],
+) -> Result<()> {
+    for &inner in inner {
+        if chunk >= 2 && chunk < steps && inner >= 1 && inner < chunk && inner < most {
+            fallible_vec::push(members, Schedule::hrevolve(steps, most, chunk, inner)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns at most nine numbers from `x` less a tenth to `x` plus a tenth, none above `high`; with

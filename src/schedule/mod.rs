@@ -376,7 +376,6 @@ impl Schedule {
                 let restores = self.steps as u64 - 1;
                 Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
             }
-            Form::Intervals(intervals) if intervals.outer().is_some() => Ok(None),
             Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
             Form::Trace(_) => Ok(None),
         }

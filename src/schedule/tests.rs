@@ -112,6 +112,7 @@ fn one_state_needs_no_snapshot() {
         Schedule::uniform(1, 1),
         Schedule::zcut(1, 0, 0),
         Schedule::two_level(1, 1, 0, 0),
+        Schedule::hrevolve(1, 1, 0, 0),
     ] {
         assert_eq!(text(&schedule.unwrap()), "0 BACKWARD\n0 TERMINATE\n");
     }
@@ -244,6 +245,46 @@ fn two_level_has_its_formula() {
     assert_eq!(counts(&Schedule::two_level(100, 12, 10, 9).unwrap()).max_live, 12);
 }
 
+/// K intervals of L states, of which Revolve stores H starts and which Revolve reverses with c slots
+/// each: L t(K, H) + (K - 1) t(L, c) + t(n - (K - 1) L, c) forward steps.
+#[test]
+fn nested_schedules_have_their_formula() {
+    for (n, length, starts, c) in [
+        (3751u32, 10u32, 30u32, 3u32),
+        (3751, 14, 30, 4),
+        (100, 7, 3, 3),
+        (37, 7, 1, 1),
+        (1000, 2, 5, 1),
+        (12, 20, 4, 4),
+        (101, 10, 2, 4),
+    ] {
+        let schedule = Schedule::hrevolve(n, starts + c, length, c).unwrap();
+        let (k, l) = (n.div_ceil(length) as u64, length.min(n) as u64);
+        let last = n as u64 - (k - 1) * l;
+        assert_eq!(
+            counts(&schedule).forward_steps,
+            l * forward_steps(k, starts as u64)
+                + (k - 1) * forward_steps(l, c as u64)
+                + forward_steps(last, c as u64)
+        );
+    }
+    // All starts fit: the schedule takes as many steps as two-level, the nested schedule with all
+    // starts.
+    let nested = Schedule::hrevolve(3751, 148, 26, 4).unwrap();
+    let two_level = Schedule::two_level(3751, 148, 26, 4).unwrap();
+    assert_eq!(counts(&nested).forward_steps, counts(&two_level).forward_steps);
+    // One slot is left for the starts; one snapshot is Revolve with one slot.
+    assert_eq!(counts(&Schedule::hrevolve(100, 5, 10, 9).unwrap()).max_live, 5);
+    assert_eq!(counts(&Schedule::hrevolve(20, 1, 5, 2).unwrap()).forward_steps, 190);
+    assert!(Schedule::hrevolve(20, 5, 1, 2).unwrap_err().message.contains("chunk = 1"));
+    // The length that gpuzip chooses has no more steps than lengths beside it.
+    let chosen = Schedule::hrevolve(3751, 34, 0, 4).unwrap();
+    for length in 2..60 {
+        let other = Schedule::hrevolve(3751, 34, length, 4).unwrap();
+        assert!(chosen.forward_steps() <= other.forward_steps(), "{length}");
+    }
+}
+
 #[test]
 fn every_schedule_survives_a_round_trip_through_a_trace() {
     for schedule in [
@@ -252,6 +293,7 @@ fn every_schedule_survives_a_round_trip_through_a_trace() {
         Schedule::uniform_published(40, 4),
         Schedule::zcut(100, 0, 10),
         Schedule::two_level(100, 20, 0, 4),
+        Schedule::hrevolve(100, 9, 8, 3),
         Schedule::store_all(30),
     ] {
         let schedule = schedule.unwrap();
@@ -463,13 +505,14 @@ proptest! {
         if let Ok(schedule) = Schedule::zcut(n, s, m) { counts(&schedule); }
         counts(&Schedule::zcut(n, 0, m).unwrap());
         if let Ok(schedule) = Schedule::two_level(n, s, m, c) { counts(&schedule); }
+        if let Ok(schedule) = Schedule::hrevolve(n, s, m, c) { counts(&schedule); }
     }
 
     #[test]
     fn ranges_are_the_schedule(n in 1u32..500, s in 1u32..60, m in 0u32..100, c in 0u32..20) {
         let schedules = [
             Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n.min(100), s), Schedule::zcut(n, s, m),
-            Schedule::zcut(n, 0, m), Schedule::two_level(n, s, m, c), Schedule::store_all(n),
+            Schedule::zcut(n, 0, m), Schedule::two_level(n, s, m, c), Schedule::hrevolve(n, s, m + 1, c), Schedule::hrevolve(n, s, 0, c), Schedule::store_all(n),
         ];
         for schedule in schedules.into_iter().flatten() {
             check_ranges(&schedule);

@@ -53,8 +53,73 @@ fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
     Ok((sum, base_fetched))
 }
 
+/// A nested schedule whose transfers are counted.
+struct Nested<'a> {
+    intervals: &'a Intervals,
+    cache: u32,
+    /// What `of_range` says of an interval, for the last length that was asked for.
+    last: Option<(u32, (Transfers, bool))>,
+}
+
+impl Nested<'_> {
+    fn interval(&self, i: u32) -> Range {
+        Range::new(0, self.intervals.length(i), self.intervals.slots(i))
+    }
+
+    /// The most snapshots that are stored at a time while a range of intervals is reversed, the one at
+    /// its base included. The last interval may need fewer slots than the others.
+    fn used(&self, range: &Range) -> u32 {
+        let inside = |i: u32| self.interval(i).used();
+        let last = range.base + range.len - 1;
+        match range.len {
+            1 => inside(last),
+            // Two starts are never stored above all others where the last interval is reversed.
+            _ if range.stores_all() => {
+                (range.len - 1 + inside(last)).max(range.len - 2 + inside(range.base))
+            }
+            _ => range.used() + inside(range.base),
+        }
+    }
+
+    fn inside(&mut self, i: u32) -> Result<(Transfers, bool)> {
+        let len = self.intervals.length(i);
+        if let Some((_, known)) = self.last.filter(|(known, _)| *known == len) {
+            return Ok(known);
+        }
+        let counted = of_range(self.interval(i).through(self.intervals.cache()), self.cache)?;
+        self.last = Some((len, counted));
+        Ok(counted)
+    }
+
+    fn count(&mut self, whole: Range) -> Result<Transfers> {
+        let mut sum = Transfers::default();
+        // Ranges of intervals, each with whether the snapshot at its base was fetched before.
+        let mut ranges = Vec::from([(whole, false)]);
+        while let Some((mut range, mut fetched)) = ranges.pop() {
+            if range.len == 1 {
+                let (inside, base_fetched) = self.inside(range.base)?;
+                sum.h2d += inside.h2d;
+                sum.d2h += inside.d2h + u64::from(base_fetched && !fetched);
+            } else if self.used(&range) > self.cache {
+                let upper = range.split();
+                if self.used(&upper) >= self.cache {
+                    sum.h2d += 1;
+                    sum.d2h += u64::from(!fetched);
+                    fetched = true;
+                }
+                fallible_vec::push(&mut ranges, (range, fetched))?;
+                fallible_vec::push(&mut ranges, (upper, false))?;
+            }
+        }
+        Ok(sum)
+    }
+}
+
 /// Transfers of all intervals and of their starts, through `cache` > 0 slots.
 pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfers> {
+    if let Some(outer) = intervals.outer() {
+        return Nested { intervals, cache, last: None }.count(outer);
+    }
     let mut sum = Transfers::default();
     let mut highest = 0;
     let mut last: Option<((u32, u32), (Transfers, bool))> = None;
@@ -85,7 +150,8 @@ mod tests {
         #[test]
         fn counts_equal_those_of_plans(n in 1u32..500, s in 1u32..60, m in 1u32..40, c in 1u32..12, cache in 1u32..16) {
             let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
-            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level] {
+            let nested = Schedule::hrevolve(n, s + c, m + 1, c);
+            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level, nested] {
                 let schedule = schedule.unwrap();
                 let counts = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap().counts;
                 let transfers = schedule.transfers(cache).unwrap().unwrap();
@@ -98,7 +164,8 @@ mod tests {
         #[test]
         fn schedules_for_a_cache_are_as_short(n in 1u32..500, s in 1u32..60, m in 1u32..40, c in 1u32..12, cache in 1u32..16) {
             let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
-            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), two_level] {
+            let nested = Schedule::hrevolve(n, s + c, m + 1, c);
+            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), two_level, nested] {
                 let schedule = schedule.unwrap();
                 let through = schedule.clone().through(cache);
                 let summary = validate(through.actions(), n, Some(schedule.snapshots)).unwrap();
