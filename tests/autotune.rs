@@ -305,7 +305,9 @@ fn codecs_are_chosen_by_the_profile() {
 
 #[test]
 fn named_algorithms_choose_codecs_too() {
-    for algorithm in [Algorithm::Revolve, Algorithm::StoreAll, Algorithm::TwoLevel] {
+    for algorithm in
+        [Algorithm::Revolve, Algorithm::StoreAll, Algorithm::TwoLevel, Algorithm::Hrevolve]
+    {
         let config = Config {
             algorithm: Some(algorithm),
             host_budget: 64 * STATE,

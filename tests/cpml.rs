@@ -84,7 +84,7 @@ fn floats(path: &Path) -> Vec<f32> {
 fn gradients_do_not_depend_on_schedule_or_cache() {
     for (args, out, fields) in [(&TWO_D, "small-2d", "6"), (&THREE_D, "small-3d", "8")] {
         let mut hashes = BTreeSet::new();
-        for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
+        for algorithm in ["revolve", "uniform", "zcut", "two-level", "hrevolve", "store-all"] {
             for (snapshots, cache) in [("6", "0"), ("6", "1"), ("7", "3"), ("12", "8")] {
                 let config = [
                     ("CHECKPOINTING_ALGORITHM", algorithm),

@@ -33,8 +33,9 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::Zcut,
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
+        Algorithm::Hrevolve,
     ];
-    let algorithm = algorithms[draw.below(6) as usize];
+    let algorithm = algorithms[draw.below(7) as usize];
     let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let config = Config {
         uniform_published: draw.below(2) == 0,

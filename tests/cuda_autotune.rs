@@ -28,6 +28,7 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::Zcut,
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
+        Algorithm::Hrevolve,
     ];
     let method = if draw.below(2) == 0 { Method::None } else { Method::Fp16 };
     let config = Config {
@@ -35,7 +36,7 @@ fn draw_job(seed: u64) -> Job {
         compression: Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false },
         range_actions: draw.below(2) == 0,
         ..config(
-            algorithms[draw.below(5) as usize],
+            algorithms[draw.below(6) as usize],
             2 + draw.below(9),
             draw.below(6),
             Policy::Clairvoyant,

@@ -43,8 +43,9 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::Zcut,
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
+        Algorithm::Hrevolve,
     ];
-    let algorithm = algorithms[draw.below(5) as usize];
+    let algorithm = algorithms[draw.below(6) as usize];
     let policy = if draw.below(4) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let method = METHODS[draw.below(METHODS.len() as u32) as usize].clone();
     let config = Config {

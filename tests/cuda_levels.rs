@@ -46,6 +46,7 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::Zcut,
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
+        Algorithm::Hrevolve,
     ];
     let algorithm = algorithms[draw.below(5) as usize];
     let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]

@@ -36,8 +36,9 @@ fn draw_job(seed: u64, path: &Path) -> Job {
         Algorithm::Zcut,
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
+        Algorithm::Hrevolve,
     ];
-    let algorithm = algorithms[draw.below(5) as usize];
+    let algorithm = algorithms[draw.below(6) as usize];
     let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
     let config = Config {
         max_in_flight: [1, 3, 64][draw.below(3) as usize],

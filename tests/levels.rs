@@ -153,10 +153,10 @@ proptest! {
 
     #[test]
     fn every_restore_is_whole(
-        algorithm in 0usize..6, snapshots in 1u32..40, cache in 0u32..12, steps in 1u32..70, chunk in 0u32..16, ranges: bool, slow: bool,
+        algorithm in 0usize..7, snapshots in 1u32..40, cache in 0u32..12, steps in 1u32..70, chunk in 0u32..16, ranges: bool, slow: bool,
         n in 1u64..60, seed: u8,
     ) {
-        let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Zcut];
+        let algorithms = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Zcut, Algorithm::Hrevolve];
         let chunk = if algorithm == 2 && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
         let link_bandwidth = if slow { 2e8 } else { 0.0 };
         let snapshots = if algorithm == 5 { 0 } else { snapshots };

@@ -71,7 +71,7 @@ fn verify(args: &[&str], out: &str, config: &[(&str, &str)]) -> String {
 /// Runs a job under every algorithm, policy and cache capacity; all images must have one hash.
 fn matrix(args: &[&str], out: &str, snapshots: &str) {
     let mut hashes = BTreeSet::new();
-    for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all", "auto"] {
+    for algorithm in ["revolve", "uniform", "zcut", "two-level", "hrevolve", "store-all", "auto"] {
         for policy in ["clairvoyant", "lru"] {
             for cache in 0..=8 {
                 let cache = cache.to_string();
@@ -492,7 +492,7 @@ const FEW_SNAPSHOTS: [(&str, &str); 3] =
 fn gradients_do_not_depend_on_schedule_policy_or_cache() {
     for (args, out) in [(&GRADIENT_2D, "gradient-2d"), (&GRADIENT_3D, "gradient-3d")] {
         let mut found = BTreeSet::new();
-        for algorithm in ["revolve", "uniform", "zcut", "two-level", "store-all"] {
+        for algorithm in ["revolve", "uniform", "zcut", "two-level", "hrevolve", "store-all"] {
             for (cache, policy) in
                 [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")]
             {

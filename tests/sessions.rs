@@ -164,6 +164,7 @@ fn every_algorithm_policy_and_capacity() {
         Algorithm::Uniform,
         Algorithm::Zcut,
         Algorithm::TwoLevel,
+        Algorithm::Hrevolve,
         Algorithm::StoreAll,
     ] {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
@@ -229,10 +230,10 @@ proptest! {
 
     #[test]
     fn random_sessions_restore_every_state(
-        algorithm in 0usize..6, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
+        algorithm in 0usize..7, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
         ranges: bool, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
     ) {
-        let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll][algorithm];
+        let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Hrevolve][algorithm];
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
         let config = Config { uniform_published: published, range_actions: ranges, chunk, ..config(algorithm, snapshots, cache, policy) };

@@ -261,7 +261,7 @@ proptest! {
     fn gaps_change_nothing(
         fields in all_fields(),
         method in methods(),
-        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll]),
+        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve, Algorithm::StoreAll]),
         (steps, snapshots, cache) in (2u32..16, 2u32..6, 0u32..4),
         shared_levels: bool,
         seed: u64,

@@ -127,6 +127,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
         config(Algorithm::Zcut, 0, 4, Policy::Clairvoyant),
         config(Algorithm::StoreAll, 0, 5, Policy::Clairvoyant),
         Config { range_actions: true, ..config(Algorithm::TwoLevel, 6, 2, Policy::Clairvoyant) },
+        config(Algorithm::Hrevolve, 6, 2, Policy::Clairvoyant),
         Config { link_bandwidth: 2e7, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) },
     ];
     for (k, config) in cases.into_iter().enumerate() {

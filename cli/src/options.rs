@@ -20,10 +20,10 @@ pub struct ScheduleOptions {
     /// store-all and trace always do
     #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     pub snapshots: u32,
-    /// Chunk of zcut, interval of two-level, in states; chosen if not given
+    /// Chunk of zcut, interval of two-level and hrevolve, in states; chosen if not given
     #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     chunk: u32,
-    /// Slots inside a two-level interval, its checkpoint's included, at most
+    /// Slots inside an interval of two-level or hrevolve, its checkpoint's included, at most
     #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     inner: u32,
     /// Of the schedules with as few steps, the one that moves least through a device cache of so

@@ -90,6 +90,9 @@ pub const GPUZIP_ALGORITHM_AUTO: i32 = 4;
 pub const GPUZIP_ALGORITHM_TWO_LEVEL: i32 = 5;
 /// Saves every state that is needed again.
 pub const GPUZIP_ALGORITHM_STORE_ALL: i32 = 6;
+/// Nested: Revolve over intervals, of which few starts are stored, in host memory; inside each
+/// interval, Revolve with the slots of the device cache. For few host slots.
+pub const GPUZIP_ALGORITHM_HREVOLVE: i32 = 8;
 
 /// Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache
 /// (Belady 1966). The plan has the fewest transfers from host to device that the cache allows, and

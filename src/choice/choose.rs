@@ -153,9 +153,7 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     match config.algorithm {
         None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
         Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
-        Some(
-            algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel | Algorithm::Hrevolve),
-        ) => {
+        Some(algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel | Algorithm::Hrevolve)) => {
             fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
         }
     }

@@ -344,7 +344,11 @@ impl Sweep {
             } else {
                 self.interval = upper.base;
                 let range = self.range();
-                if range.len > 1 { Next::Save(range) } else { Next::Reverse }
+                if range.len > 1 {
+                    Next::Save(range)
+                } else {
+                    Next::Reverse
+                }
             };
             return None;
         }

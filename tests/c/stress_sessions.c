@@ -106,9 +106,11 @@ static void settle(job_t *job)
   if (c->zero_copy) c->policy = 0;
   if (c->zero_copy || c->policy || c->compressor) c->shared_levels = 0;
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
-  const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL;
+  const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
+                              algorithm == GPUZIP_ALGORITHM_HREVOLVE;
   if (needs_snapshots && !c->host_budget && !c->device_budget && !c->checkpointing_snaps) c->checkpointing_snaps = 5;
   if (algorithm == GPUZIP_ALGORITHM_ZCUT || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL) c->schedule_chunk = 0;
+  if (algorithm == GPUZIP_ALGORITHM_HREVOLVE && c->schedule_chunk == 1) c->schedule_chunk = 2;
   if (algorithm == GPUZIP_ALGORITHM_STORE_ALL) c->checkpointing_snaps = 0, c->host_budget = c->device_budget = 0;
 }
 
@@ -147,7 +149,8 @@ static void choose(job_t *job)
   for (uint32_t k = 0; k < job->apps[0].nfields; k++) raw += job->apps[0].bytes[k] + 256;
   c->backend = 1;
   c->log_level = 3;
-  c->checkpointing_algorithm = (int32_t)between(r, 1, 6);
+  c->checkpointing_algorithm = (int32_t)between(r, 1, 7);
+  if (c->checkpointing_algorithm == 7) c->checkpointing_algorithm = GPUZIP_ALGORITHM_HREVOLVE;
   if (!once_in(r, 5)) c->checkpointing_snaps = (int32_t)between(r, 1, 14);
   c->cache_capacity = (int32_t)between(r, 0, 7);
   if (once_in(r, 3)) c->device_budget = raw * (uint64_t)between(r, 1, 12) + (uint64_t)between(r, 0, 300);
