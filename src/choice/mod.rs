@@ -9,6 +9,7 @@
 mod agree;
 mod bound;
 mod budgets;
+mod certificate;
 mod choose;
 mod portfolio;
 mod published;
@@ -20,6 +21,7 @@ mod tier_spec;
 
 pub(crate) use agree::agree;
 pub(crate) use budgets::{are_left, take, Free, Promise};
+pub use certificate::{certify, Certificate};
 pub use choose::{choose, choose_among, choose_schedule, Choice};
 pub use published::published;
 pub use search::{search, Candidate, Keep};

@@ -177,7 +177,7 @@ impl Search<'_> {
 
 /// Returns the plans of a schedule for all sessions and the simulation of the slowest; `None` if a
 /// plan does not fit its tiers or takes `limit` seconds or longer.
-fn evaluate(
+pub(super) fn evaluate(
     schedule: &Schedule,
     sessions: &[TierSpec],
     limit: f64,

@@ -10,6 +10,7 @@
 //! time, with O(snapshots) memory.
 
 mod intervals;
+mod priced;
 mod ranges;
 mod revolve;
 mod terms;
@@ -22,6 +23,7 @@ use intervals::{Intervals, Sweep};
 use std::ffi::CStr;
 use std::sync::Arc;
 
+pub use priced::{Priced, Prices};
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use terms::Terms;
@@ -335,6 +337,18 @@ impl Schedule {
             chunk: 0,
             form: Form::Trace(trace),
         }
+    }
+
+    /// The cheapest nested schedule of these prices, recorded; `None` if there is none.
+    pub fn priced(priced: &Priced) -> Result<Option<Self>> {
+        let Some(actions) = priced.actions()? else { return Ok(None) };
+        let recorded = Self::trace(Arc::new(Trace::new(actions, None)?));
+        Ok(Some(Schedule { algorithm: Algorithm::Hrevolve, ..recorded }))
+    }
+
+    /// Whether the actions are recorded, and not generated from the parameters.
+    pub fn is_recorded(&self) -> bool {
+        matches!(self.form, Form::Trace(_))
     }
 
     /// Generates the actions from the first one to TERMINATE.

@@ -33,6 +33,13 @@ pub struct Arguments {
     policy: Policy,
     #[command(flatten)]
     costs: costs::CostOptions,
+    /// Without --algorithm: try schedules by dynamic programming, too, and prove a better lower bound
+    /// of the time; takes some 10 seconds
+    #[arg(long, requires = "state")]
+    thorough: bool,
+    /// Write the schedule of the best plan to this file, for trace_file_path
+    #[arg(long, value_name = "FILE", requires = "state")]
+    trace_out: Option<std::path::PathBuf>,
     #[command(flatten)]
     survey: costs::SurveyOptions,
     /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and

@@ -36,6 +36,13 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
 fn schedule(best: &Candidate) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cache);
+    if schedule.is_recorded() {
+        return vec![
+            "checkpointing_algorithm = trace".into(),
+            "# trace_file_path = ...: the file that `gpuzip plan --trace-out FILE` writes with the same options".into(),
+            format!("cache_capacity = {cache}"),
+        ];
+    }
     let has_inner = matches!(schedule.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve);
     let has_keys = schedule.cache() == 0 && !(has_inner && schedule.inner() != cache);
     if !has_keys {

@@ -6,30 +6,44 @@ use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::Failure;
-use gpuzip::choice::{published, search, Candidate, Keep};
+use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep};
 use gpuzip::error::Result;
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Survey};
-use gpuzip::schedule::Algorithm;
+use gpuzip::schedule::{trace, Algorithm};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
+
+/// Additions of the dynamic programs that prove the bound: about a tenth of a second, and ten seconds.
+const QUICK: u64 = 300_000_000;
+const THOROUGH: u64 = 30_000_000_000;
 
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let survey = arguments.survey.survey();
     let machine = arguments.costs.machine(arguments.cache, survey)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
-    let ranked = match arguments.schedule.algorithm() {
-        Some(_) => given(arguments, &machine)?,
-        None => found(arguments, &machine)?,
+    let (ranked, certificate) = match arguments.schedule.algorithm() {
+        Some(_) => (given(arguments, &machine)?, None),
+        None => {
+            let (ranked, certificate) = found(arguments, &machine)?;
+            (ranked, Some(certificate))
+        }
     };
     let Some(best) = ranked.first() else { return Ok(()) };
+    if let Some(file) = &arguments.trace_out {
+        write_trace(best, file)?;
+    }
     if let Some(folder) = &arguments.svg {
         write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;
         write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
     }
     let mut values = summary(best, &machine);
+    if let Some(Certificate { seconds, .. }) = &certificate {
+        values.insert("bound_s".into(), json!(seconds));
+        values.insert("over_bound".into(), json!(best.simulation.makespan / seconds));
+    }
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
     }
@@ -53,14 +67,39 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         &arguments.output,
     )?;
     if !arguments.output.print {
-        closing(best, &machine)?;
+        closing(best, &machine, certificate.as_ref())?;
     }
     Ok(())
 }
 
-/// Prints what the predictions are based on and how to configure the best plan.
-fn closing(best: &Candidate, machine: &Machine) -> io::Result<()> {
+fn write_trace(best: &Candidate, file: &std::path::Path) -> io::Result<()> {
+    let out = BufWriter::new(std::fs::File::create(file)?);
+    trace::write(best.schedule.actions(), out)
+}
+
+/// Prints how far the best plan is from the bound, what the predictions are based on, and how to
+/// configure the best plan.
+fn closing(
+    best: &Candidate,
+    machine: &Machine,
+    certificate: Option<&Certificate>,
+) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
+    if let Some(certificate) = certificate {
+        let above = (best.simulation.makespan / certificate.seconds - 1.0).max(0.0) * 100.0;
+        writeln!(
+            out,
+            "\nNo schedule that stores snapshots as a stack (revolve, two-level, hrevolve and all others here) takes less than {}\n\
+             within these budgets: the quickest plan is at most {above:.1} % above the optimum.",
+            seconds(certificate.seconds)
+        )?;
+        if !certificate.has_transfers {
+            writeln!(
+                out,
+                "This bound counts steps and copies only; --thorough may prove a better one."
+            )?;
+        }
+    }
     writeln!(out, "\nCosts that this was planned with:")?;
     for line in machine.costs_lines() {
         writeln!(out, "  {line}")?;
@@ -116,7 +155,7 @@ fn count_places(ranked: &mut [Candidate], machine: &Machine) {
 }
 
 /// Finds the best schedule of each algorithm, and GPUZIP 2.x's recipes.
-fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
+fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Certificate)> {
     let options = &arguments.schedule;
     options.check_options(None)?;
     let Some(steps) = options.steps else {
@@ -128,6 +167,10 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
     let alternatives = machine.alternatives();
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
+    let to_beat = ranked.first().map_or(f64::INFINITY, |best| best.simulation.makespan);
+    let work = if arguments.thorough { THOROUGH } else { QUICK };
+    let mut certificate = certify(steps, &alternatives, to_beat, work)?;
+    ranked.extend(certificate.better.take());
     for (alternative, tiers) in
         alternatives.iter().flatten().enumerate().filter(|(_, tiers)| tiers.shared.is_none())
     {
@@ -137,7 +180,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     }
     count_places(&mut ranked, machine);
     sort(&mut ranked);
-    Ok(ranked)
+    Ok((ranked, certificate))
 }
 
 fn sort(ranked: &mut [Candidate]) {

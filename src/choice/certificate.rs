@@ -1,0 +1,178 @@
+//! How much faster any schedule could be: a lower bound of the run time of every nested schedule
+//! within the budgets; and the schedules that come with the bound, which are tried as plans.
+//!
+//! A run takes at least as long as the application's stream computes, copies and codes, as long as
+//! the uploads take after the forward sweep, and as long as the downloads take. A weighted mean of
+//! the three is a bound, too, and its least value over all nested schedules is found by dynamic
+//! programming, since the mean is a sum of prices: of forward steps, saves, restores, uploads and
+//! downloads (Lagrange multipliers; see `schedule::Priced`). The weights are those, of a few, with
+//! the largest bound. The bound ignores waits that no weight shows, and so cannot always be reached.
+
+use super::search::{clearly_less, evaluate, Candidate};
+use super::tier_spec::TierSpec;
+use crate::error::Result;
+use crate::predict::Costs;
+use crate::schedule::{forward_steps, Priced, Prices, Schedule};
+
+/// A lower bound, and the best plan of the priced schedules.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// No nested schedule within the budgets is faster, with any of the storage options; in seconds.
+    pub seconds: f64,
+    /// Whether the bound knows the transfers. If not, the problem is too large for the dynamic
+    /// program, and the bound counts steps and restores only.
+    pub has_transfers: bool,
+    /// The best plan of a priced schedule, if it is faster than the plan that was to be beaten.
+    pub better: Option<Candidate>,
+}
+
+/// Weights of the uploads and of the downloads, tried in turn; the first are for both.
+const WEIGHTS: [(f64, f64); 9] = [
+    (0.0, 0.0),
+    (0.1, 0.1),
+    (0.15, 0.1),
+    (0.2, 0.1),
+    (0.15, 0.15),
+    (0.05, 0.05),
+    (0.2, 0.2),
+    (0.3, 0.1),
+    (0.3, 0.2),
+];
+
+/// One session with one storage option.
+struct Problem<'a> {
+    steps: u32,
+    tiers: &'a TierSpec,
+    /// Slots of the device cache and of the host pool, at most one per state.
+    cache: u32,
+    host: u32,
+    /// Seconds of the stream for a SAVE and a RESTORE, at least.
+    save: f64,
+    restore: f64,
+}
+
+impl<'a> Problem<'a> {
+    fn new(steps: u32, tiers: &'a TierSpec) -> Self {
+        let all = steps.saturating_sub(1).max(1);
+        let costs = &tiers.costs;
+        let own = costs.own_part();
+        // A snapshot without a slot on the device goes straight to the host and back.
+        let (save, restore) = match tiers.zero_copy {
+            true => (0.0, 0.0),
+            false => (own * costs.copy.min(costs.download), own * costs.copy.min(costs.upload)),
+        };
+        let coded = if costs.compressed { 0.0 } else { restore };
+        Problem {
+            steps,
+            tiers,
+            cache: tiers.cache.unwrap_or(all).min(all),
+            host: tiers.host.unwrap_or(all).min(all),
+            save: costs.compress + save,
+            restore: costs.decompress + coded,
+        }
+    }
+
+    fn costs(&self) -> &Costs {
+        &self.tiers.costs
+    }
+
+    /// The bound from forward steps and restores alone, in seconds.
+    fn of_steps(&self) -> f64 {
+        let (n, costs) = (self.steps as u64, self.costs());
+        let slots = self.tiers.capacity(u32::MAX).max(1);
+        let repeated = forward_steps(n, slots as u64).saturating_sub(n - 1);
+        costs.forward.total(self.steps - 1)
+            + repeated as f64 * costs.forward.least()
+            + costs.backward.total(self.steps)
+            + (n - 1) as f64 * self.restore
+            + if n > 1 { self.save } else { 0.0 }
+    }
+
+    /// Additions of the dynamic program.
+    fn work(&self) -> u64 {
+        let slots = (u64::from(self.cache) + 1).saturating_mul(u64::from(self.host) + 1);
+        slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2)
+    }
+
+    fn priced(&self, cache: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {
+        let (costs, step) = (self.costs(), self.costs().forward.least());
+        let stream = (1.0 - up - down) * step;
+        Priced::new(
+            self.steps,
+            cache,
+            self.host,
+            Prices {
+                save: self.save / step,
+                restore: self.restore / step,
+                upload: up * costs.upload / stream,
+                download: down * costs.download / stream,
+            },
+        )
+    }
+
+    /// The bound with these weights, in seconds.
+    fn bound(&self, priced: &Priced, (up, down): (f64, f64)) -> f64 {
+        let (costs, step) = (self.costs(), self.costs().forward.least());
+        let Some(cost) = priced.cost() else { return 0.0 };
+        // No upload makes room before the forward sweep has ended, so that all but `cache` uploads
+        // and the one under way come after it.
+        let sweep = f64::from(self.steps - 1) * step;
+        let before = costs.upload * (f64::from(self.cache) + 1.0);
+        (1.0 - up - down) * (cost * step + costs.backward.total(self.steps))
+            + up * (sweep - before).max(0.0)
+    }
+}
+
+/// Bounds the time of `steps` time steps from below and tries the priced schedules. Each entry of
+/// `alternatives` is a storage option of all sessions that follow the schedule. `to_beat` is the time
+/// of the best plan so far, in seconds. `work` is the most additions of the dynamic programs; some
+/// 3 10^9 take a second.
+pub fn certify(
+    steps: u32,
+    alternatives: &[Vec<TierSpec>],
+    to_beat: f64,
+    work: u64,
+) -> Result<Certificate> {
+    let mut certificate = Certificate { seconds: f64::INFINITY, has_transfers: true, better: None };
+    let share = work / alternatives.len().max(1) as u64;
+    let mut limit = to_beat;
+    for (alternative, sessions) in alternatives.iter().enumerate() {
+        let (mut longest, mut knows) = (0.0f64, false);
+        for tiers in sessions {
+            let problem = Problem::new(steps, tiers);
+            longest = longest.max(problem.of_steps());
+            let is_priced = tiers.shared.is_none() && problem.costs().forward.least() > 0.0;
+            let share = share / sessions.len().max(1) as u64;
+            let runs = if is_priced { share / problem.work().max(1) / 2 } else { 0 };
+            for &weights in WEIGHTS.iter().take(runs as usize) {
+                let Some(priced) = problem.priced(problem.cache, weights)? else { break };
+                knows = true;
+                longest = longest.max(problem.bound(&priced, weights));
+                let fewer = problem.cache.checked_sub(1).filter(|&fewer| fewer > 0);
+                let fewer = fewer.map_or(Ok(None), |fewer| problem.priced(fewer, weights))?;
+                for priced in [Some(priced), fewer].into_iter().flatten() {
+                    let found = attempt(&priced, alternative, sessions, limit)?;
+                    if let Some(better) = found {
+                        limit = clearly_less(better.simulation.makespan);
+                        certificate.better = Some(better);
+                    }
+                }
+            }
+        }
+        certificate.seconds = certificate.seconds.min(longest);
+        certificate.has_transfers &= knows;
+    }
+    Ok(certificate)
+}
+
+/// Plans the cheapest schedule. Returns the plan if it takes less than `limit` seconds.
+fn attempt(
+    priced: &Priced,
+    alternative: usize,
+    sessions: &[TierSpec],
+    limit: f64,
+) -> Result<Option<Candidate>> {
+    let Some(schedule) = Schedule::priced(priced)? else { return Ok(None) };
+    let evaluated = evaluate(&schedule, sessions, limit)?;
+    Ok(evaluated.map(|(plans, simulation)| Candidate { alternative, schedule, plans, simulation }))
+}
