@@ -8,6 +8,8 @@
 //! downloads (Lagrange multipliers; see `schedule::Priced`). The weights are those, of a few, with
 //! the largest bound. The bound ignores waits that no weight shows, and so cannot always be reached.
 
+use super::portfolio::FEW_STEPS;
+use super::refine::refine;
 use super::search::{clearly_less, evaluate, Candidate};
 use super::tier_spec::TierSpec;
 use crate::error::Result;
@@ -26,7 +28,7 @@ pub struct Certificate {
     pub better: Option<Candidate>,
 }
 
-/// Weights of the uploads and of the downloads, tried in turn; the first are for both.
+/// Weights of the uploads and of the downloads, the most promising first.
 const WEIGHTS: [(f64, f64); 9] = [
     (0.0, 0.0),
     (0.1, 0.1),
@@ -38,6 +40,14 @@ const WEIGHTS: [(f64, f64); 9] = [
     (0.3, 0.1),
     (0.3, 0.2),
 ];
+
+/// All pairs of these weights are tried afterwards, where problems are small.
+const MORE_WEIGHTS: [f64; 7] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4];
+
+fn weights() -> impl Iterator<Item = (f64, f64)> {
+    let pairs = MORE_WEIGHTS.into_iter().flat_map(|up| MORE_WEIGHTS.map(|down| (up, down)));
+    WEIGHTS.into_iter().chain(pairs)
+}
 
 /// One session with one storage option.
 struct Problem<'a> {
@@ -94,13 +104,13 @@ impl<'a> Problem<'a> {
         slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2)
     }
 
-    fn priced(&self, cache: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {
+    fn priced(&self, cache: u32, host: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {
         let (costs, step) = (self.costs(), self.costs().forward.least());
         let stream = (1.0 - up - down) * step;
         Priced::new(
             self.steps,
             cache,
-            self.host,
+            host,
             Prices {
                 save: self.save / step,
                 restore: self.restore / step,
@@ -124,18 +134,18 @@ impl<'a> Problem<'a> {
 }
 
 /// Bounds the time of `steps` time steps from below and tries the priced schedules. Each entry of
-/// `alternatives` is a storage option of all sessions that follow the schedule. `to_beat` is the time
-/// of the best plan so far, in seconds. `work` is the most additions of the dynamic programs; some
+/// `alternatives` is a storage option of all sessions that follow the schedule. `best` is the best
+/// plan so far. `work` is the most additions of the dynamic programs; some
 /// 3 10^9 take a second.
 pub fn certify(
     steps: u32,
     alternatives: &[Vec<TierSpec>],
-    to_beat: f64,
+    best: &Candidate,
     work: u64,
 ) -> Result<Certificate> {
     let mut certificate = Certificate { seconds: f64::INFINITY, has_transfers: true, better: None };
     let share = work / alternatives.len().max(1) as u64;
-    let mut limit = to_beat;
+    let mut limit = clearly_less(best.simulation.makespan);
     for (alternative, sessions) in alternatives.iter().enumerate() {
         let (mut longest, mut knows) = (0.0f64, false);
         for tiers in sessions {
@@ -144,14 +154,26 @@ pub fn certify(
             let is_priced = tiers.shared.is_none() && problem.costs().forward.least() > 0.0;
             let share = share / sessions.len().max(1) as u64;
             let runs = if is_priced { share / problem.work().max(1) / 2 } else { 0 };
-            for &weights in WEIGHTS.iter().take(runs as usize) {
-                let Some(priced) = problem.priced(problem.cache, weights)? else { break };
+            for weights in weights().take(runs as usize) {
+                let all = problem.priced(problem.cache, problem.host, weights)?;
+                let Some(priced) = all else { break };
                 knows = true;
                 longest = longest.max(problem.bound(&priced, weights));
-                let fewer = problem.cache.checked_sub(1).filter(|&fewer| fewer > 0);
-                let fewer = fewer.map_or(Ok(None), |fewer| problem.priced(fewer, weights))?;
-                for priced in [Some(priced), fewer].into_iter().flatten() {
-                    let found = attempt(&priced, alternative, sessions, limit)?;
+                // A schedule for fewer slots on the device leaves room for uploads that run ahead;
+                // for small problems all numbers of slots are tried.
+                let is_small = steps <= FEW_STEPS;
+                let least = if is_small { 0 } else { problem.cache.saturating_sub(1).max(1) };
+                let mut attempts = vec![priced];
+                for cache in least..=problem.cache {
+                    let hosts = if is_small { 0 } else { problem.host };
+                    for host in hosts..=problem.host {
+                        if (cache, host) != (problem.cache, problem.host) {
+                            attempts.extend(problem.priced(cache, host, weights)?);
+                        }
+                    }
+                }
+                for priced in &attempts {
+                    let found = attempt(priced, alternative, sessions, limit)?;
                     if let Some(better) = found {
                         limit = clearly_less(better.simulation.makespan);
                         certificate.better = Some(better);
@@ -161,6 +183,11 @@ pub fn certify(
         }
         certificate.seconds = certificate.seconds.min(longest);
         certificate.has_transfers &= knows;
+    }
+    if steps <= FEW_STEPS {
+        let best = certificate.better.as_ref().unwrap_or(best);
+        let refined = refine(best, &alternatives[best.alternative])?;
+        certificate.better = refined.or(certificate.better);
     }
     Ok(certificate)
 }
@@ -176,3 +203,7 @@ fn attempt(
     let evaluated = evaluate(&schedule, sessions, limit)?;
     Ok(evaluated.map(|(plans, simulation)| Candidate { alternative, schedule, plans, simulation }))
 }
+
+#[cfg(test)]
+#[path = "certificate_tests.rs"]
+mod tests;

@@ -13,6 +13,7 @@ mod certificate;
 mod choose;
 mod portfolio;
 mod published;
+mod refine;
 mod search;
 mod shared_schedule;
 mod storage_options;

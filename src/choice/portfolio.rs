@@ -17,6 +17,9 @@ fn ladder(low: u32, high: u32) -> Vec<u32> {
     rungs
 }
 
+/// Up to this number of time steps, the portfolio has all variants of Revolve.
+pub(super) const FEW_STEPS: u32 = 32;
+
 /// Returns schedules for `steps` time steps that store at most `most` snapshots at a time; the
 /// device cache has `cache` slots.
 pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedule>> {
@@ -29,6 +32,12 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
         let revolve = Schedule::revolve(steps, snapshots)?;
         if cache > 0 && snapshots > cache {
             fallible_vec::push(&mut members, revolve.clone().through(cache))?;
+        }
+        if steps <= FEW_STEPS {
+            // The variants differ in which of the best advances they take.
+            for through in (1..snapshots).filter(|&through| through != cache) {
+                fallible_vec::push(&mut members, revolve.clone().through(through))?;
+            }
         }
         fallible_vec::push(&mut members, revolve)?;
     }
@@ -46,6 +55,13 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     let longest = steps / most.saturating_sub(cache).max(1);
     for chunk in ladder(2, longest) {
         nested(&mut members, steps, most, chunk, &[cache, cache.saturating_sub(1)])?;
+    }
+    if steps <= FEW_STEPS {
+        for chunk in 2..steps {
+            for snapshots in 2..=most.min(steps) {
+                nested(&mut members, steps, snapshots, chunk, &[cache, cache.saturating_sub(1)])?;
+            }
+        }
     }
     Ok(members)
 }
@@ -104,6 +120,11 @@ pub(super) fn neighbours(
             let tried = if closely { &near[..] } else { &near[..1] };
             for chunk in chunks.step_by((reach / 4).max(1) as usize) {
                 nested(&mut members, steps, most, chunk, tried)?;
+            }
+            // Fewer starts need fewer transfers.
+            let starts = best.snapshots - inner;
+            for fewer in [starts - starts.div_ceil(20), starts - starts.div_ceil(5), starts / 2] {
+                nested(&mut members, steps, fewer + inner, best.chunk, &[inner])?;
             }
         }
         _ => {}

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// Predicts GPUZIP's recipes on these tiers: Revolve with `adjust` snapshots, and Uniform as
 /// published with as many snapshots as the host pool holds. GPUZIP writes every snapshot to the
-/// host; a recipe whose snapshots do not all fit there is left out.
+/// host; a recipe whose snapshots do not all fit there, or that takes too many forward steps to be
+/// planned, is left out.
 pub fn published(steps: u32, tiers: &TierSpec) -> Result<Vec<Candidate>> {
     let most = tiers.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
     let mut recipes = Vec::new();
@@ -21,6 +22,7 @@ pub fn published(steps: u32, tiers: &TierSpec) -> Result<Vec<Candidate>> {
     if most > 0 {
         recipes.push(Schedule::uniform_published(steps, most)?);
     }
+    recipes.retain(|schedule| schedule.check_length().is_ok());
     recipes.into_iter().map(|schedule| candidate(schedule, tiers)).collect()
 }
 

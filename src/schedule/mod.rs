@@ -341,9 +341,13 @@ impl Schedule {
 
     /// The cheapest nested schedule of these prices, recorded; `None` if there is none.
     pub fn priced(priced: &Priced) -> Result<Option<Self>> {
-        let Some(actions) = priced.actions()? else { return Ok(None) };
+        priced.actions()?.map(Self::nested).transpose()
+    }
+
+    /// The nested schedule of these actions, recorded.
+    pub(crate) fn nested(actions: Vec<Action>) -> Result<Self> {
         let recorded = Self::trace(Arc::new(Trace::new(actions, None)?));
-        Ok(Some(Schedule { algorithm: Algorithm::Hrevolve, ..recorded }))
+        Ok(Schedule { algorithm: Algorithm::Hrevolve, ..recorded })
     }
 
     /// Whether the actions are recorded, and not generated from the parameters.

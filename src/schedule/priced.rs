@@ -97,10 +97,11 @@ fn least_avx2(upper: &[i32], lower: &[i32]) -> i32 {
 
 #[inline(always)]
 fn least_of(upper: &[i32], lower: &[i32]) -> i32 {
-    let mut advance = 0;
+    // No sum overflows; a check for it in every term would keep the compiler from using vectors.
+    let mut advance = 0i32;
     upper.iter().zip(lower).fold(NEVER, |least, (upper, lower)| {
-        advance += UNIT as i32;
-        least.min(upper + lower + advance)
+        advance = advance.wrapping_add(UNIT as i32);
+        least.min(upper.wrapping_add(*lower).wrapping_add(advance))
     })
 }
 

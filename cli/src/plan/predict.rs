@@ -167,9 +167,8 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
     let alternatives = machine.alternatives();
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
-    let to_beat = ranked.first().map_or(f64::INFINITY, |best| best.simulation.makespan);
     let work = if arguments.thorough { THOROUGH } else { QUICK };
-    let mut certificate = certify(steps, &alternatives, to_beat, work)?;
+    let mut certificate = certify(steps, &alternatives, &ranked[0], work)?;
     ranked.extend(certificate.better.take());
     for (alternative, tiers) in
         alternatives.iter().flatten().enumerate().filter(|(_, tiers)| tiers.shared.is_none())
