@@ -111,6 +111,9 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_two_level = 5
   ! Saves every state that is needed again.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_store_all = 6
+  ! Nested: Revolve over intervals, of which few starts are stored, in host memory; inside each interval, Revolve with
+  ! the slots of the device cache. For few host slots.
+  integer(c_int32_t), parameter, public :: gpuzip_algorithm_hrevolve = 8
   ! Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache (Belady 1966). The
   ! plan has the fewest transfers from host to device that the cache allows, and for every algorithm but `trace` the
   ! fewest transfers in both directions together. A recorded schedule may use its snapshots in another order than a
@@ -182,7 +185,7 @@ module gpuzip
     integer(c_int32_t) :: checkpointing_algorithm = 0
     ! Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets as many as the
     ! algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for `auto` in `gpuzip_init` as many as half
-    ! of the free memory holds (see `device_budget`). Uniform and two-level need this number or a budget.
+    ! of the free memory holds (see `device_budget`). Uniform, two-level and hrevolve need this number or a budget.
     integer(c_int32_t) :: checkpointing_snaps = 0
     ! Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, the most
     ! slots.
@@ -273,7 +276,7 @@ module gpuzip
     ! Rule for the number of snapshots: 0 `checkpointing_snaps` or the budgets; 1 GPUZIP's `adjust`, the least s with
     ! C(2s, s) >= n for n time steps.
     integer(c_int32_t) :: snapshot_rule = 0
-    ! zCut: states per chunk; two-level: states per interval; 0: the library chooses.
+    ! zCut: states per chunk; two-level and hrevolve: states per interval; 0: the library chooses.
     integer(c_int32_t) :: schedule_chunk = 0
     ! Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with a number of forward
     ! steps quadratic in the interval.

@@ -217,6 +217,12 @@
 #define GPUZIP_ALGORITHM_STORE_ALL 6
 
 /*
+ Nested: Revolve over intervals, of which few starts are stored, in host memory; inside each
+ interval, Revolve with the slots of the device cache. For few host slots.
+ */
+#define GPUZIP_ALGORITHM_HREVOLVE 8
+
+/*
  Clairvoyant replacement: the snapshot whose next use is farthest away leaves the device cache
  (Belady 1966). The plan has the fewest transfers from host to device that the cache allows, and
  for every algorithm but `trace` the fewest transfers in both directions together. A recorded
@@ -369,7 +375,7 @@ typedef struct gpuzip_config_t {
    Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
    as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
    `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
-   Uniform and two-level need this number or a budget.
+   Uniform, two-level and hrevolve need this number or a budget.
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
@@ -535,7 +541,7 @@ typedef struct gpuzip_config_t {
    */
   int32_t snapshot_rule GPUZIP_DEFAULT(0);
   /*
-   zCut: states per chunk; two-level: states per interval; 0: the library chooses.
+   zCut: states per chunk; two-level and hrevolve: states per interval; 0: the library chooses.
    */
   int32_t schedule_chunk GPUZIP_DEFAULT(0);
   /*
