@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let mut values = summary(best, &machine);
     if let Some(Certificate { seconds, .. }) = &certificate {
         values.insert("bound_s".into(), json!(seconds));
-        values.insert("over_bound".into(), json!(best.simulation.makespan / seconds));
+        values.insert("over_bound".into(), json!(over(best, *seconds)));
     }
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
@@ -72,6 +72,15 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
+/// The time of a plan over the bound in seconds; 1 if nothing takes time.
+fn over(best: &Candidate, bound: f64) -> f64 {
+    if bound > 0.0 {
+        best.simulation.makespan / bound
+    } else {
+        1.0
+    }
+}
+
 fn write_trace(best: &Candidate, file: &std::path::Path) -> io::Result<()> {
     let out = BufWriter::new(std::fs::File::create(file)?);
     trace::write(best.schedule.actions(), out)
@@ -86,7 +95,7 @@ fn closing(
 ) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     if let Some(certificate) = certificate {
-        let above = (best.simulation.makespan / certificate.seconds - 1.0).max(0.0) * 100.0;
+        let above = (over(best, certificate.seconds) - 1.0) * 100.0;
         writeln!(
             out,
             "\nNo schedule that stores snapshots as a stack (revolve, two-level, hrevolve and all others here) takes less than {}\n\
