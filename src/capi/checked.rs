@@ -198,7 +198,7 @@ fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
             Unsupported,
             "checkpointing_algorithm = {number}: multistage and online are not in this version; use 0 to 6 or 8 (GPUZIP_ALGORITHM_*)"
         ),
-        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6 (GPUZIP_ALGORITHM_*)"),
+        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6 or 8 (GPUZIP_ALGORITHM_*)"),
     }
 }
 
