@@ -17,9 +17,9 @@
 //! the bound times 1 - 2^-20.
 //!
 //! A bound t of the root mean square does not limit single errors. The encoder first measures
-//! whether the unit s = sqrt(12) t keeps the root mean square. If so, only the first quantum of
-//! this unit is used, and |x - x^| may be as large as the unit; if not, t becomes the bound of
-//! every single value.
+//! whether the unit s = sqrt(12) t keeps the root mean square. If it does, the encoder uses the
+//! quantum 511/512 s alone, and |x - x^| may be as large as s. If it does not, every single value
+//! keeps the bound t.
 
 // Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]

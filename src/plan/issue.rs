@@ -9,8 +9,8 @@ pub enum Moment {
     Restore(usize),
     /// This SAVE or RESTORE is done.
     After(usize),
-    /// The application has given back the memory of this SAVE or RESTORE, after which no other step
-    /// was played (zero copy).
+    /// Zero copy: this SAVE or RESTORE is the last step that was played, and the application has given
+    /// its memory back.
     Released(usize),
 }
 
@@ -32,8 +32,8 @@ impl Issued {
         is_due.then_some(fetch)
     }
 
-    /// Whether the RESTORE `step`, which is the step to be played now, needs no fetch that has yet to
-    /// be issued.
+    /// Whether the fetch of the RESTORE `step`, if the RESTORE has one, has been issued. `step` is the
+    /// step that is played now.
     pub fn has(&self, plan: &Plan, step: usize) -> bool {
         plan.fetches.get(self.0).is_none_or(|fetch| fetch.restore as usize != step)
     }

@@ -20,8 +20,8 @@ struct Cache<'a> {
     saved: Vec<u32>,
     /// LRU: the slots by last use, the order of eviction.
     order: BTreeMap<u32, u32>,
-    /// Clairvoyant: the next use of each slot's snapshot, and the slot. Past uses stay in
-    /// the heap until the heap is full.
+    /// Clairvoyant: the next use of each slot's snapshot, and the slot. Entries whose
+    /// use has passed are removed only when the heap is full.
     next_uses: BinaryHeap<(u32, u32)>,
     /// Slots whose snapshot has no later use, in the order of their last uses (clairvoyant).
     dead: VecDeque<u32>,
@@ -228,8 +228,8 @@ impl Cache<'_> {
     }
 
     /// Returns the values `issue_after` and `released_after` of a fetch into a slot, without regard
-    /// to the snapshot: the number of the plan step after which the slot may be overwritten. This
-    /// is the last plan step that used the slot; for zero copy, the next one. 0 if no plan step has
+    /// to the snapshot. Both are e, the last plan step that used the slot; for zero copy,
+    /// `issue_after` is e + 1, and so is `released_after` if step e is a SAVE. 0 if no plan step has
     /// used the slot.
     fn free_since(&self, slot: u32) -> (u32, u32) {
         match self.last_use[slot as usize] {

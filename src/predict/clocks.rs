@@ -25,9 +25,9 @@ enum Reached {
 /// The clocks of the application's stream and of the copy engines.
 pub(super) struct Clocks {
     costs: Costs,
-    /// Bytes of a snapshot as the tiers count them. A copy of so many bytes takes the time of
-    /// `costs.stored_bytes` bytes; both are equal except for absurdly large snapshots (`MOST` in
-    /// `simulate.rs`).
+    /// Bytes of a snapshot as the tiers count them. A copy of `whole` bytes takes the time of a whole
+    /// snapshot of `costs.stored_bytes` bytes; both are equal except for absurdly large snapshots
+    /// (`MOST` in `simulate.rs`).
     whole: u64,
     /// The time of the application's stream, in seconds.
     now: f64,

@@ -47,7 +47,7 @@ pub fn simulate_timeline(
 }
 
 /// As `simulate`, but returns `None` as soon as transfers have delayed the application's stream by
-/// more than `patience` seconds, without the seconds of transfers that the stream does itself.
+/// more than `patience` seconds. Transfers that the stream does itself do not count.
 pub(crate) fn simulate_within(
     schedule: &Schedule,
     plan: &Plan,

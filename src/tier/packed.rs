@@ -21,9 +21,9 @@ pub struct Packed {
     /// The bytes of the device cache and of the host pool that no snapshot takes.
     cache_bytes: Arena,
     pool_bytes: Arena,
-    /// The latest download from bytes of the cache that were freed since: its number, in the order of
-    /// issue, and its event. A lane waits for this download before it writes freed bytes of the
-    /// cache.
+    /// The latest download that may still read bytes of the cache that are free by now: its number, in
+    /// the order of issue, and its event. A lane waits for this download before it writes free bytes
+    /// of the cache.
     read: Option<(u64, Event)>,
     /// As `read`, for the latest download into bytes of the pool that were freed since.
     written: Option<(u64, Event)>,
@@ -104,8 +104,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Copies the oldest snapshot from its staging buffer to the cache, if its step has a cache slot
-    /// and the cache a free range, else to the pool; also to the pool if its step has a pool slot.
+    /// Copies the oldest snapshot from its staging buffer: to the cache, if its step has a cache slot
+    /// and the cache has room; to the pool, if the step has a pool slot or the cache has no room.
     /// Blocks the calling thread until the size of that snapshot is known.
     fn place_oldest(&mut self, slots: &mut Slots) -> Result<()> {
         let Some(Made { buffer, step, ts, .. }) = self.made.pop_front() else { return Ok(()) };

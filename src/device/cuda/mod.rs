@@ -183,8 +183,8 @@ impl CudaDevice {
     }
 
     /// Begins a call on `stream`, which waits for the end of the previous call. The previous call
-    /// may have been on another stream. Handles do not tell, since the driver uses a handle again
-    /// after its stream is destroyed.
+    /// may have been on another stream. Comparing handles cannot tell, since the driver uses the
+    /// handle of a destroyed stream again.
     fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
