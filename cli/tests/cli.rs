@@ -108,6 +108,11 @@ fn every_algorithm_has_its_counts() {
             "two-level --steps 100 --snapshots 7 --chunk 20 --inner 3",
             [100, 7, 80 + 5 * 45, 5 * 10, 99, 7],
         ),
+        // L t(K, 3) + K t(L, 2) with K = 10, L = 10, t(10, 3) = 15, t(10, 2) = 20, q(10, 2) = 4.
+        (
+            "hrevolve --steps 100 --snapshots 5 --chunk 10 --inner 2",
+            [100, 5, 10 * 15 + 10 * 20, 10 * 4, 99, 5],
+        ),
     ] {
         let object = json(&format!("schedule --algorithm {options}"));
         assert_eq!(numbers(&object, names), expected, "{options}: {object}");
@@ -288,7 +293,15 @@ fn info_says_what_there_is() {
     assert!(info["devices"][0]["cores"].as_u64().unwrap() >= 1);
     assert_eq!(
         info["algorithms"],
-        serde_json::json!(["trace", "revolve", "uniform", "zcut", "two-level", "store-all"])
+        serde_json::json!([
+            "trace",
+            "revolve",
+            "uniform",
+            "zcut",
+            "two-level",
+            "store-all",
+            "hrevolve"
+        ])
     );
     let codecs = info["codecs"].as_array().unwrap();
     let names: Vec<_> = codecs.iter().map(|codec| codec["name"].as_str().unwrap()).collect();

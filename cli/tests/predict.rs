@@ -526,9 +526,6 @@ fn the_best_plan_is_bounded_and_can_be_kept() {
     let (kept, best) = (number(&kept, "makespan_s"), number(&thorough, "makespan_s"));
     assert!((kept - best).abs() < 1e-9 * best, "{kept} and {best}");
 
-    let none =
-        json("plan --steps 9 --state-bytes 1G --forward-ms 0 --link-gbs 1 --device-budget 16G");
-    assert!(number(&none, "bound_s") >= 0.0);
     // Uniform as GPUZIP 2.x published it would take too long to be planned here; the rest is ranked.
     let long = json("plan --steps 1000000 --state-bytes 1G --forward-ms 10 --link-gbs 9 --device-budget 8G --host-budget 92G");
     assert!(number(&long, "bound_s") > 0.0);

@@ -126,6 +126,7 @@ mod tests {
             Some(Algorithm::Uniform),
             Some(Algorithm::Zcut),
             Some(Algorithm::TwoLevel),
+            Some(Algorithm::Hrevolve),
         ] {
             for budgets in [[2000, 2020, 1990], [700, 9000, 800]] {
                 let ranks: Vec<_> = budgets
@@ -251,6 +252,7 @@ mod tests {
                 all.extend(
                     (0..5).flat_map(|m| [Schedule::zcut(n, s, m), Schedule::two_level(n, s, m, 2)]),
                 );
+                all.extend((0..5).map(|m| Schedule::hrevolve(n, s, m, 2)));
                 all.extend((1..5).map(|cache| Ok(Schedule::revolve(n, s).unwrap().through(cache))));
             }
         }

@@ -28,7 +28,9 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
         for (device, host) in [(4, 40), (1, 20), (20, 0), (10, 500), (0, 30)] {
             let auto = Config { backend, ..configured(device, host) };
             let ours = predicted(&auto, &chosen(&auto, 700));
-            for algorithm in [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel] {
+            for algorithm in
+                [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel, Algorithm::Hrevolve]
+            {
                 let named = Config { algorithm: Some(algorithm), ..auto.clone() };
                 let theirs = predicted(&named, &chosen(&named, 700));
                 assert!(
