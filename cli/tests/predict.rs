@@ -526,6 +526,13 @@ fn the_best_plan_is_bounded_and_can_be_kept() {
     let (kept, best) = (number(&kept, "makespan_s"), number(&thorough, "makespan_s"));
     assert!((kept - best).abs() < 1e-9 * best, "{kept} and {best}");
 
+    let limited = json(&format!("plan {few} --thorough --snapshots 5"));
+    let ranked = limited["ranked"].as_array().unwrap();
+    let is_searched = |row: &&Value| row["policy"] == "clairvoyant";
+    assert!(ranked.iter().filter(is_searched).all(|row| number(row, "checkpointing_snaps") <= 5.0));
+    let output = gpuzip(&format!("plan {few} --thorough --algorithm revolve --snapshots 8"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("leave out --algorithm"), "{text}");
     // Uniform as GPUZIP 2.x published it would take too long to be planned here; the rest is ranked.
     let long = json("plan --steps 1000000 --state-bytes 1G --forward-ms 10 --link-gbs 9 --device-budget 8G --host-budget 92G");
     assert!(number(&long, "bound_s") > 0.0);

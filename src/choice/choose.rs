@@ -126,8 +126,8 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     }))
 }
 
-/// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device cache, or 0
-/// if no session has a cache, which means all snapshots that are left.
+/// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device
+/// cache. If no session has a cache, returns 0, with which the schedule chooses the number.
 fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
 }

@@ -25,6 +25,12 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let machine = arguments.costs.machine(arguments.cache, survey)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
     let (ranked, certificate) = match arguments.schedule.algorithm() {
+        Some(algorithm) if arguments.thorough => {
+            let name = algorithm.name();
+            return Ok(refuse(format!(
+                "--thorough with --algorithm {name}: it is for the search; leave out --algorithm"
+            ))?);
+        }
         Some(_) => (given(arguments, &machine)?, None),
         None => {
             let (ranked, certificate) = found(arguments, &machine)?;
@@ -178,7 +184,8 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
     let work = if arguments.thorough { THOROUGH } else { QUICK };
     let mut certificate = certify(steps, &alternatives, &ranked[0], work)?;
-    ranked.extend(certificate.better.take());
+    // The dynamic program knows the slots of the tiers, and not --snapshots.
+    ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
     for (alternative, tiers) in
         alternatives.iter().flatten().enumerate().filter(|(_, tiers)| tiers.shared.is_none())
     {
