@@ -224,7 +224,7 @@ static int tune(run_t *run)
         image_clear(&run->one);
         if ((run->rank == 0 && tune_begin(&run->checkpoint) != 0) ||
             checkpoint_migrate(&run->checkpoint, &run->shot, &run->one) != 0)
-            MPI_Abort(MPI_COMM_WORLD, FAILED);
+            node_end_all(MPI_COMM_WORLD);
     }
     code = plan_share(&run->tuned, &run->checkpoint, MPI_COMM_WORLD) == 0 ? DONE : FAILED;
     checkpoint_close(&run->checkpoint);
@@ -254,7 +254,7 @@ static void migrate_slabs(run_t *run)
     for (size_t i = 0; i < run->job->shots; i++) {
         image_clear(&run->one);
         if (migrate_one(run, i, &run->one) != 0)
-            MPI_Abort(MPI_COMM_WORLD, FAILED);
+            node_end_all(MPI_COMM_WORLD);
         image_stack(&run->part, &run->one);
     }
     slab_gather(&run->slab, &run->part, &run->image);
@@ -470,7 +470,7 @@ int main(int argc, char **argv)
         return FAILED;
     if (provided < MPI_THREAD_FUNNELED) {
         complain("this MPI offers no MPI_THREAD_FUNNELED, which rank 0 needs to work beside serving; use one that does");
-        MPI_Abort(MPI_COMM_WORLD, FAILED);
+        node_end_all(MPI_COMM_WORLD);
     }
     code = main_of_rank(argc, argv);
     MPI_Finalize();

@@ -1,8 +1,10 @@
+#define _POSIX_C_SOURCE 200809L
 #include "node.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "message.h"
 
@@ -18,6 +20,13 @@ void node_open(node_t *node, MPI_Comm world)
 void node_close(node_t *node)
 {
     MPI_Comm_free(&node->comm);
+}
+
+void node_end_all(MPI_Comm comm)
+{
+    const struct timespec wait = {.tv_nsec = 300 * 1000 * 1000};
+    nanosleep(&wait, NULL);
+    MPI_Abort(comm, 1);
 }
 
 /* Number of GPUs that this rank sees. The driver is loaded at run time, as the library does, so

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "message.h"
+#include "node.h"
 #include "stack.h"
 #include "transfer.h"
 
@@ -75,7 +76,7 @@ static void work_there(MPI_Comm comm, const work_t *w)
             return;
         image_clear(w->one);
         if (w->worker(w->run, (size_t)shot, w->one) != 0)
-            MPI_Abort(comm, 1);
+            node_end_all(comm);
     }
 }
 
@@ -138,7 +139,7 @@ static void lead(MPI_Comm comm, int ranks, desk_t *desk, work_t *work)
             pthread_join(thread, NULL);
     }
     if (desk->failed)
-        MPI_Abort(comm, 1);
+        node_end_all(comm);
     image_free(&inbox);
 }
 
@@ -156,7 +157,7 @@ void shots_migrate(MPI_Comm comm, size_t shots, shot_worker_t worker, void *run,
     }
     if (stack_open(&desk.stack, shots, sum) != 0) {
         complain("no memory for a list of %zu shots", shots);
-        MPI_Abort(comm, 1);
+        node_end_all(comm);
     }
     pthread_mutex_init(&desk.lock, NULL);
     lead(comm, ranks, &desk, &work);

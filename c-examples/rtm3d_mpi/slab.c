@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "message.h"
+#include "node.h"
 #include "transfer.h"
 
 #define PATIENCE 50e-6  /* seconds, several times the time of a halo exchange */
@@ -158,7 +159,7 @@ void slab_gather(const slab_t *slab, const image_t *part, image_t *whole)
         count = malloc(2 * (size_t)ranks * sizeof *count);
         if (count == NULL || whole->cells != all->n1 * all->n2 * all->n3) {
             complain("no memory to gather the images of %d ranks", ranks);
-            MPI_Abort(slab->comm, 1);
+            node_end_all(slab->comm);
         }
         place = count + ranks;
     }
