@@ -282,8 +282,8 @@ module gpuzip
     ! steps quadratic in the interval.
     integer(c_int32_t) :: uniform_reading = 0
     ! 1: the application works in the slots of the cache (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`), so that the
-    ! library does not copy the fields. The session takes device memory for two more snapshots, within `device_budget`
-    ! if that is set. Policy clairvoyant only.
+    ! library does not copy the fields. If snapshots are compressed, or if the cache has fewer than two slots, the
+    ! session takes device memory for two more states, within `device_budget` if that is set. Policy clairvoyant only.
     integer(c_int32_t) :: zero_copy = 0
     ! Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no simulated link.
     real(c_double) :: link_bandwidth = 0
@@ -384,7 +384,8 @@ module gpuzip
     real(c_double) :: mean_lead = 0
     ! Bytes of one snapshot.
     integer(c_int64_t) :: slot_bytes = 0
-    ! Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a codec's kernels.
+    ! Bytes of device memory: the device cache, the two states that `zero_copy` may need beside it, and the buffers of a
+    ! codec's kernels.
     integer(c_int64_t) :: device_bytes = 0
     ! Bytes of host memory for the snapshots.
     integer(c_int64_t) :: host_bytes = 0

@@ -551,9 +551,9 @@ typedef struct gpuzip_config_t {
   int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
    1: the application works in the slots of the cache (`gpuzip_save_begin`,
-   `gpuzip_retrieve_acquire`), so that the library does not copy the fields. The session takes
-   device memory for two more snapshots, within `device_budget` if that is set. Policy
-   clairvoyant only.
+   `gpuzip_retrieve_acquire`), so that the library does not copy the fields. If snapshots are
+   compressed, or if the cache has fewer than two slots, the session takes device memory for two
+   more states, within `device_budget` if that is set. Policy clairvoyant only.
    */
   int32_t zero_copy GPUZIP_DEFAULT(0);
   /*
@@ -754,8 +754,8 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t slot_bytes;
   /*
-   Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a
-   codec's kernels.
+   Bytes of device memory: the device cache, the two states that `zero_copy` may need beside it,
+   and the buffers of a codec's kernels.
    */
   uint64_t device_bytes;
   /*
@@ -1547,7 +1547,8 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
  u(ts), so that the library need not copy the fields.
 
  The current action is the FORWARD to `ts` (the `ts_end` of a range) with
- GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. `data[i]` becomes the address of field i, to
+ GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. At a range, the memory may be asked for before any of
+ its steps, so that the last steps write time levels of u(ts) where they belong. `data[i]` becomes the address of field i, to
  which work on `stream` may write from now on. `gpuzip_save_commit` must follow. Nothing is
  copied within the device.
 
@@ -1573,7 +1574,7 @@ gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
  Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
  retrieve is done on the stream; the memory need not be given back. The current action must be
  RESTORE of `ts`. The application must not write to the memory unless the action has
- GPUZIP_FLAG_LAST_USE.
+ GPUZIP_FLAG_LAST_USE or the snapshots are compressed (`compressor` of `gpuzip_summary_t`).
 
  Pointers:
  `data` is NULL or points to room for `nfields` addresses.

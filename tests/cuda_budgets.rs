@@ -16,7 +16,7 @@ use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::error::{Code, Result};
 use gpuzip::layout::Field;
-use gpuzip::plan::{Policy, SPARE_SLOTS};
+use gpuzip::plan::{spare_bytes, Policy};
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::{estimate, Estimate, Session};
@@ -116,7 +116,7 @@ fn planned(job: &Job) -> u64 {
     let plan =
         choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0]
             .clone();
-    (plan.device_slots + if plan.zero_copy { SPARE_SLOTS } else { 0 }) as u64 * SLOT
+    u64::from(plan.device_slots) * SLOT + spare_bytes(plan.zero_copy, false, plan.cache, SLOT)
 }
 
 /// If a device has less memory than the budget allows, the cache shrinks to the memory that there
@@ -291,6 +291,9 @@ fn estimates_are_exact() {
                     continue;
                 }
                 let exact = Config { device_budget: bytes, ..config.clone() };
+                // Two spare slots, without a cache, are a cache of two slots in a budget of their bytes.
+                let is_raw = config.compression.method == Method::None;
+                let slots = if config.zero_copy && is_raw { slots.max(2) } else { slots };
                 assert_eq!(
                     (estimated(&exact, state), taken(&exact, state).unwrap()),
                     (bytes, (bytes, slots)),

@@ -189,18 +189,27 @@ fn only_what_was_acquired_is_released() {
     refuse(&mut session, 0, "not acquired");
 }
 
+/// All of the device budget is slots if it holds two or more of them. A session with one slot, here
+/// because the configuration allows one, has two spare slots beside it.
 #[test]
 fn spare_slots_come_out_of_the_budget() {
-    let budget = 6 * 1024;
-    let mut session = session(
-        Config {
-            device_budget: budget,
-            host_budget: 20 * 1024,
-            ..config(Algorithm::Revolve, 0, 0)
-        },
-        60,
-    );
-    sweep(&mut session, 60, || true);
-    assert!(session.stats().unwrap().peak_device_bytes <= budget);
-    assert_eq!(session.plan().unwrap().cache as u64, budget / session.slot_bytes() - 2);
+    let slot = session(config(Algorithm::Revolve, 2, 2), 5).slot_bytes();
+    for (slots, cap, expected, device) in [(8, 0, 8, 8), (2, 0, 2, 2), (8, 5, 5, 5), (3, 1, 1, 3)] {
+        let mut session = session(
+            Config {
+                device_budget: slots * slot + slot / 2,
+                host_budget: 40 * slot,
+                ..config(Algorithm::Revolve, 0, cap)
+            },
+            60,
+        );
+        sweep(&mut session, 60, || true);
+        assert_eq!(session.plan().unwrap().cache, expected);
+        assert_eq!(session.stats().unwrap().peak_device_bytes, device * slot);
+    }
+    let config = Config { device_budget: slot, ..config(Algorithm::Revolve, 0, 0) };
+    let field = |field| AppField { field, memory: None };
+    let fields: Vec<_> = shapes().into_iter().map(field).collect();
+    let error = Session::new(config, 60, &fields).err().unwrap();
+    assert_eq!(error.code, Code::Budget, "one slot and two spare ones do not fit: {error}");
 }

@@ -162,6 +162,10 @@ fn a_plan_ends_with_its_configuration() {
             "--steps 300 --state-bytes 4K --device-budget 700K --shared-bytes 2K",
             "shared_levels = 1",
         ),
+        (
+            "--steps 300 --state-bytes 4K --device-budget 40K --host-budget 400K --zero-copy",
+            "zero_copy = 1",
+        ),
     ] {
         let found = json(&format!("plan {options}"));
         let lines: Vec<&str> =
@@ -288,6 +292,43 @@ fn shared_levels_are_ranked_beside() {
         succeeds(plain).contains("--shared-bytes")
             && !succeeds(&format!("{plain} --shared-bytes 512K")).contains("Where states")
     );
+}
+
+/// An application that computes in the slots copies nothing, within the same bytes: its plan is
+/// faster than the plan of an application that copies, and its configuration says how.
+#[test]
+fn zero_copy_is_planned() {
+    let few = "plan --steps 900 --state-bytes 1M --forward-ms 1 --link-gbs 0.087 --d2d-gbs 2.1 --device-budget 4M --host-budget 20M";
+    let (copying, handing) = (json(few), json(&format!("{few} --zero-copy")));
+    assert!(number(&handing, "makespan_s") < 0.95 * number(&copying, "makespan_s"));
+    assert!(number(&handing, "copying_s") == 0.0 && number(&copying, "copying_s") > 0.0);
+    assert!(number(&handing, "bound_s") <= number(&handing, "makespan_s"));
+    assert_eq!(number(&handing, "device_peak"), (4 << 20) as f64, "no memory beside four slots");
+    assert!(handing["ranked"].as_array().unwrap().iter().all(|row| row["policy"] == "clairvoyant"));
+    assert_eq!(
+        (&handing["configuration"]["zero_copy"], &copying["configuration"]["zero_copy"]),
+        (&Value::Bool(true), &Value::Bool(false))
+    );
+    let named = json(&format!("{few} --zero-copy --algorithm hrevolve --snapshots 24 --inner 3"));
+    assert_eq!(number(&named, "copying_s"), 0.0);
+    assert!(number(&named, "makespan_s") >= number(&handing, "makespan_s"));
+    // Decoded states lie beside the slots.
+    let coded = json(&format!("{few} --zero-copy --algorithm revolve --snapshots 4 --ratio 1"));
+    let peaks: Vec<_> =
+        coded["ranked"].as_array().unwrap().iter().map(|row| number(row, "device_peak")).collect();
+    assert_eq!(peaks, [(4 << 20) as f64; 2]);
+    let one = json("plan --steps 90 --state-bytes 1M --cache 1 --host-budget 9M --zero-copy");
+    assert_eq!(number(&one, "device_peak"), (3 << 20) as f64, "a slot and two spare ones");
+    assert!(succeeds(few).contains("--zero-copy"));
+    assert!(succeeds(&format!("{few} --zero-copy")).contains("not copied"));
+    for (options, part) in [
+        ("--zero-copy --policy lru", "--policy lru"),
+        ("--zero-copy --shared-bytes 512K", "--shared-bytes"),
+    ] {
+        let output = gpuzip(&format!("{few} {options}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
 }
 
 #[test]

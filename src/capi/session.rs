@@ -265,7 +265,8 @@ unsafe fn write_pointers(data: *mut *mut c_void, pointers: &[*mut c_void]) {
 /// u(ts), so that the library need not copy the fields.
 ///
 /// The current action is the FORWARD to `ts` (the `ts_end` of a range) with
-/// GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. `data[i]` becomes the address of field i, to
+/// GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. At a range, the memory may be asked for before any of
+/// its steps, so that the last steps write time levels of u(ts) where they belong. `data[i]` becomes the address of field i, to
 /// which work on `stream` may write from now on. `gpuzip_save_commit` must follow. Nothing is
 /// copied within the device.
 ///
@@ -307,7 +308,7 @@ pub extern "C" fn gpuzip_save_commit(
 /// Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
 /// retrieve is done on the stream; the memory need not be given back. The current action must be
 /// RESTORE of `ts`. The application must not write to the memory unless the action has
-/// GPUZIP_FLAG_LAST_USE.
+/// GPUZIP_FLAG_LAST_USE or the snapshots are compressed (`compressor` of `gpuzip_summary_t`).
 ///
 /// # Safety
 /// `data` is NULL or points to room for `nfields` addresses.

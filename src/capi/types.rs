@@ -347,9 +347,9 @@ pub struct gpuzip_config_t {
     /// a number of forward steps quadratic in the interval.
     pub uniform_reading: i32,
     /// 1: the application works in the slots of the cache (`gpuzip_save_begin`,
-    /// `gpuzip_retrieve_acquire`), so that the library does not copy the fields. The session takes
-    /// device memory for two more snapshots, within `device_budget` if that is set. Policy
-    /// clairvoyant only.
+    /// `gpuzip_retrieve_acquire`), so that the library does not copy the fields. If snapshots are
+    /// compressed, or if the cache has fewer than two slots, the session takes device memory for two
+    /// more states, within `device_budget` if that is set. Policy clairvoyant only.
     pub zero_copy: i32,
     /// Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no
     /// simulated link.
@@ -507,8 +507,8 @@ pub struct gpuzip_summary_t {
     pub mean_lead: f64,
     /// Bytes of one snapshot.
     pub slot_bytes: u64,
-    /// Bytes of device memory: the device cache, two states with `zero_copy`, and the buffers of a
-    /// codec's kernels.
+    /// Bytes of device memory: the device cache, the two states that `zero_copy` may need beside it,
+    /// and the buffers of a codec's kernels.
     pub device_bytes: u64,
     /// Bytes of host memory for the snapshots.
     pub host_bytes: u64,

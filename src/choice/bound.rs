@@ -44,8 +44,8 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec) -> Result<Bound> {
     let own = costs.own_part();
     let (copy_in, copy_out) = match cache {
         0 => (own * costs.download, own * costs.upload),
-        _ if tiers.zero_copy => (0.0, 0.0),
         _ if costs.compressed => (costs.copy, 0.0),
+        _ if tiers.zero_copy => (0.0, 0.0),
         _ => (own * costs.copy, costs.copy),
     };
     let sweep = costs.forward.total(steps - 1);

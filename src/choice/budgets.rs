@@ -163,7 +163,7 @@ fn beside_cache(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
-    spare_bytes(true, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
+    spare_bytes(true, true, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
 
 #[cfg(test)]

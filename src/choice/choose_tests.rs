@@ -25,8 +25,16 @@ fn predicted(config: &Config, choice: &Choice) -> f64 {
 #[test]
 fn auto_is_no_slower_than_any_algorithm_by_name() {
     for backend in [Backend::Cuda, Backend::Host] {
-        for (device, host) in [(4, 40), (1, 20), (20, 0), (10, 500), (0, 30)] {
-            let auto = Config { backend, ..configured(device, host) };
+        for (device, host, zero_copy) in [
+            (4, 40, false),
+            (1, 20, false),
+            (20, 0, false),
+            (10, 500, false),
+            (0, 30, false),
+            (4, 40, true),
+            (3, 20, true),
+        ] {
+            let auto = Config { backend, zero_copy, ..configured(device, host) };
             let ours = predicted(&auto, &chosen(&auto, 700));
             for algorithm in
                 [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel, Algorithm::Hrevolve]
@@ -65,11 +73,9 @@ fn auto_keeps_the_limits_that_are_set() {
     for (device, host) in [(4, 10), (0, 5), (3, 0), (100, 300)] {
         for zero_copy in [false, true] {
             for policy in [Policy::Clairvoyant, Policy::Lru] {
-                let config = Config {
-                    zero_copy,
-                    policy,
-                    ..configured(device + 2 * u64::from(zero_copy), host)
-                };
+                // Zero copy needs the memory of two states.
+                let device = if zero_copy { device.max(2) } else { device };
+                let config = Config { zero_copy, policy, ..configured(device, host) };
                 if policy == Policy::Lru && (zero_copy || host == 0) {
                     continue;
                 }
@@ -88,6 +94,41 @@ fn auto_keeps_the_limits_that_are_set() {
     assert!(chosen(&capped, 300).schedule.snapshots <= 6);
     let ruled = Config { adjust_snapshots: true, cache: 2, ..Config::default() };
     assert!(chosen(&ruled, 300).schedule.snapshots <= adjust(300));
+}
+
+/// Without copies another plan is best, and `auto` takes that plan where the application works in
+/// the slots: the first plan of the search over tiers that are priced with zero copy.
+#[test]
+fn auto_prices_plans_with_zero_copy() {
+    // A copy takes half of a step, a transfer twelve steps.
+    let profile = Profile {
+        h2d_gbs: STATE as f64 / 12e6,
+        d2h_gbs: STATE as f64 / 12e6,
+        d2d_gbs: STATE as f64 / 5e5 * 2.0,
+        forward_ms: 1.0,
+        backward_ms: 1.0,
+        ..Profile::typical_gpu(STATE)
+    };
+    let config =
+        |zero_copy| Config { zero_copy, profile: Some(profile.clone()), ..configured(4, 30) };
+    let [copying, handing] = [false, true].map(|zero_copy| {
+        let config = config(zero_copy);
+        let choice = chosen(&config, 600);
+        let seconds = predicted(&config, &choice);
+        (choice, seconds)
+    });
+    let budgets = Budgets { device: 4 * STATE, host: 30 * STATE, disk: 0 };
+    let tiers = TierSpec::filling_zero_copy(budgets, &profile, STATE, None);
+    let expected = search(600, u32::MAX, &[vec![tiers]], Keep::Best).unwrap().swap_remove(0);
+    assert_eq!(handing.1, expected.simulation.makespan);
+    assert_eq!(format!("{:?}", handing.0.schedule), format!("{:?}", expected.schedule));
+    assert!(handing.0.plans[0].zero_copy && expected.simulation.copying == 0.0);
+    assert_eq!(handing.0.plans[0].cache, 4, "no memory beside the slots");
+    assert!(handing.1 < 0.95 * copying.1, "{} beside {}", handing.1, copying.1);
+    // The plan for copies, played without copies, is slower than the plan made for zero copy.
+    let tiers = TierSpec::new(&config(true), STATE, STATE);
+    let other = choose_schedule(copying.0.schedule, &[vec![tiers]], 0).unwrap();
+    assert!(handing.1 < predicted(&config(true), &other));
 }
 
 #[test]

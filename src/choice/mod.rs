@@ -30,4 +30,5 @@ pub use shared_schedule::{SharedSchedule, Tick};
 pub use storage_options::StorageOption;
 pub(crate) use storage_options::{candidates, storage_options, tiers_of};
 pub use target::Target;
+pub(crate) use tier_spec::spare_beside;
 pub use tier_spec::{Shared, TierSpec};

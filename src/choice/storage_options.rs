@@ -1,12 +1,12 @@
 //! The storage options of a session: the configured way to store snapshots, or the ways that the
 //! planner chooses from.
 
-use crate::choice::TierSpec;
+use super::tier_spec::{spare_beside, TierSpec};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
-use crate::plan::{spare_bytes, Policy};
+use crate::plan::Policy;
 use crate::tier::SnapshotCoder;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
@@ -98,10 +98,10 @@ fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<St
     })
 }
 
-/// Returns the bytes of device memory beside the cache: two spare slots if the application works in
-/// the slots, and the work space of a codec on a GPU.
+/// Returns the bytes of device memory beside the cache: the spare slots of an application that works
+/// in the slots, and the work space of a codec on a GPU.
 fn beside_cache(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
-    let spare = spare_bytes(config.zero_copy, layout.slot_bytes);
+    let spare = spare_beside(config, compression, layout.slot_bytes);
     let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
     Ok(spare.saturating_add(if by_kernels {
         SnapshotCoder::gpu_bytes(compression, layout)?

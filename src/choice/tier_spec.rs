@@ -63,7 +63,7 @@ impl TierSpec {
     ) -> Self {
         let costs = Costs::new(profile, state_bytes, codec);
         let slot_bytes = costs.slot_bytes;
-        let cache = u32::try_from(budgets.device / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let cache = slots_of(budgets.device, slot_bytes);
         let host = Some(budgets.slots_outside(slot_bytes));
         let (policy, zero_copy, packed_bytes, beside_cache) = (Policy::Clairvoyant, false, None, 0);
         TierSpec {
@@ -78,6 +78,21 @@ impl TierSpec {
             budgets,
             shared: None,
         }
+    }
+
+    /// Returns tiers that fill `budgets` with snapshots of an application that works in the slots.
+    /// The spare slots, if the application needs any, are part of the device budget.
+    pub fn filling_zero_copy(
+        budgets: Budgets,
+        profile: &Profile,
+        state_bytes: u64,
+        codec: Option<&CodecProfile>,
+    ) -> Self {
+        let slots = slots_of(budgets.device, state_bytes);
+        let beside_cache = spare_bytes(true, codec.is_some(), slots, state_bytes);
+        let within = Budgets { device: budgets.device.saturating_sub(beside_cache), ..budgets };
+        let tiers = Self::filling(within, profile, state_bytes, codec);
+        TierSpec { zero_copy: true, beside_cache, ..tiers }
     }
 
     /// Returns tiers that fill `budgets` with raw snapshots that share time levels.
@@ -110,10 +125,10 @@ impl TierSpec {
     /// The device cache has `cache_capacity` slots, or the slots that `device_budget` holds, at
     /// most `cache_capacity` if that is set; for `auto` with nothing set, it has a slot for each
     /// snapshot. The host pool has the slots that `host_budget` holds. Without `host_budget` it has
-    /// what the plan needs, or nothing if only a device budget decides the number of snapshots. An
-    /// application that works in the slots takes two spare slots of the device budget.
+    /// what the plan needs, or nothing if only a device budget decides the number of snapshots. The
+    /// spare slots of an application that works in the slots are part of the device budget.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
-        let spare = spare_bytes(config.zero_copy, raw);
+        let spare = spare_beside(config, &config.compression, raw);
         Self::stored(config, &config.compression, slot_bytes, raw, spare)
     }
 
@@ -126,9 +141,9 @@ impl TierSpec {
         raw: u64,
         beside_cache: u64,
     ) -> Self {
-        let slots = |budget: u64| u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1);
+        let slots = |budget: u64| slots_of(budget, slot_bytes);
         let cache = match (config.device_budget, config.cache) {
-            (0, 0) if config.algorithm.is_none() && config.host_budget == 0 => None,
+            (0, 0) if is_unlimited(config) => None,
             (0, cache) => Some(cache),
             (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
             (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
@@ -185,7 +200,10 @@ impl TierSpec {
 
     /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
-        self.cache_bytes(plan).saturating_add(self.beside_cache)
+        // Tiers without a limit have counted no spare slots; a plan of one slot needs them.
+        let Costs { compressed, state_bytes, .. } = self.costs;
+        let spare = spare_bytes(self.zero_copy, compressed, plan.cache, state_bytes);
+        self.cache_bytes(plan).saturating_add(self.beside_cache.max(spare))
     }
 
     /// Returns the bytes of the device cache of a plan.
@@ -288,6 +306,29 @@ impl TierSpec {
             (plan.host_slots as u64).saturating_mul(self.slot_bytes)
         )
     }
+}
+
+/// Whether the device cache of a session without device budget and capacity has a slot for each
+/// snapshot.
+fn is_unlimited(config: &Config) -> bool {
+    config.algorithm.is_none() && config.host_budget == 0
+}
+
+/// Returns the number of slots of `slot_bytes` bytes that `budget` bytes hold.
+fn slots_of(budget: u64, slot_bytes: u64) -> u32 {
+    u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1)
+}
+
+/// Returns the bytes of the spare slots of a session configured by `config` whose states have `raw`
+/// bytes and are stored by `compression`.
+pub(crate) fn spare_beside(config: &Config, compression: &Settings, raw: u64) -> u64 {
+    let cache = match (config.device_budget, config.cache) {
+        (0, 0) if is_unlimited(config) => u32::MAX,
+        (0, cache) => cache,
+        (budget, 0) => slots_of(budget, raw),
+        (budget, most) => slots_of(budget, raw).min(most),
+    };
+    spare_bytes(config.zero_copy, compression.method != Method::None, cache, raw)
 }
 
 /// Returns the costs of steps and snapshots: from the configured profile, or from a typical machine

@@ -26,15 +26,17 @@ pub use time_levels::{PreviousLevel, Shares};
 /// The absence of a number: no slot, no later use.
 pub const NONE: u32 = u32::MAX;
 
-/// Number of spare slots that a zero-copy session has in device memory beside the cache: one for
-/// the state of a SAVE or RESTORE without a slot, and one for the state before it, which the
+/// Number of spare slots that a zero-copy session may need in device memory beside the cache: one
+/// for the state of a SAVE or RESTORE without a slot, and one for the state before it, which the
 /// application may still use.
 pub const SPARE_SLOTS: u32 = 2;
 
-/// Bytes of the spare slots of a session whose states have `state_bytes` bytes; 0 without zero copy.
-pub fn spare_bytes(zero_copy: bool, state_bytes: u64) -> u64 {
-    let slots = if zero_copy { SPARE_SLOTS } else { 0 };
-    u64::from(slots).saturating_mul(state_bytes)
+/// Bytes of the spare slots of a session with `cache` slots and states of `state_bytes` bytes. A
+/// session without zero copy has none. A zero-copy session has them if its snapshots are compressed,
+/// since the application cannot compute in those, or if it has fewer than two slots.
+pub fn spare_bytes(zero_copy: bool, is_coded: bool, cache: u32, state_bytes: u64) -> u64 {
+    let needed = zero_copy && (is_coded || !Plan::always_has_slot(zero_copy, cache));
+    u64::from(if needed { SPARE_SLOTS } else { 0 }).saturating_mul(state_bytes)
 }
 
 /// The rule for which snapshot leaves the device cache. The values are those of the configuration
@@ -67,7 +69,8 @@ impl Policy {
 ///
 /// A SAVE stores into `slot`, and from there the snapshot is written back to `host` if the step has
 /// one. A SAVE without a slot stores straight to `host`. A SAVE with neither stores nothing, since
-/// no later RESTORE reads the snapshot. A RESTORE reads from `slot`, into which the snapshot is
+/// no later RESTORE reads the snapshot; under zero copy the application still computes that state in
+/// `slot`, if there are slots ([`Plan::always_has_slot`]). A RESTORE reads from `slot`, into which the snapshot is
 /// first fetched from `host` if the step has one. A RESTORE without a slot reads straight from
 /// `host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,9 +156,16 @@ impl Plan {
     }
 
     /// Plans an indexed schedule for zero copy: the slot of a SAVE or RESTORE stays untouched until
-    /// the next SAVE or RESTORE has ended.
+    /// the next SAVE or RESTORE has ended. With two slots or more, every SAVE and RESTORE has a slot.
     pub fn handing_over(index: &Index, cache: u32) -> Result<Self> {
         Self::made(index, cache, Policy::Clairvoyant, true)
+    }
+
+    /// Whether a plan with `cache` slots gives every SAVE and RESTORE a slot: under zero copy with two
+    /// slots or more, one for the state of the step and one for the state before it, which the
+    /// application may still use. Such a plan needs no spare slots.
+    pub fn always_has_slot(zero_copy: bool, cache: u32) -> bool {
+        zero_copy && cache >= SPARE_SLOTS
     }
 
     /// Plans an indexed schedule for raw snapshots that share time levels.

@@ -30,6 +30,8 @@ struct Cache<'a> {
     /// which the application may still use at the next plan step.
     zero_copy: bool,
     in_hand: u32,
+    /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`).
+    always: bool,
 }
 
 const READ_FROM_HOST: u32 = 0;
@@ -58,6 +60,7 @@ pub(super) fn replace(
         fetches: Vec::new(),
         zero_copy,
         in_hand: NONE,
+        always: Plan::always_has_slot(zero_copy, capacity),
     };
     let mut steps = with_room(index.accesses.len())?;
     for e in 0..index.accesses.len() as u32 {
@@ -100,12 +103,15 @@ impl Cache<'_> {
     ///
     /// Among slots without a later use, a SAVE takes the slot freed last and a fetch takes the slot
     /// freed first: slots freed earlier give fetches a longer lead.
+    ///
+    /// Under zero copy with two slots or more, every step gets a slot: the application needs memory in
+    /// any case, and a slot serves as well as memory beside the slots.
     fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         let access = self.index.accesses[e as usize];
         let ts = access.ts as usize;
         let (slot, host) = if access.save {
             self.saved[ts] = e;
-            if access.next == NONE {
+            if access.next == NONE && !self.always {
                 self.in_hand = NONE;
                 return Ok(Step { slot: NONE, host: NONE });
             }
@@ -207,9 +213,10 @@ impl Cache<'_> {
         self.dead.remove(i)
     }
 
-    /// The slot whose snapshot has the farthest next use after plan step `e`, if that use is later
-    /// than `next` and the application does not work in that slot.
+    /// The slot whose snapshot has the farthest next use after plan step `e`, if the application does
+    /// not work in that slot, and if that use is later than `next` or every step gets a slot.
     fn evict_furthest(&mut self, next: u32, e: u32) -> Option<u32> {
+        let next = if self.always { e } else { next };
         let in_hand = self.pop_farthest(|_, slot, in_hand| slot == in_hand);
         let evicted = self.pop_farthest(|farthest, _, _| farthest > next.max(e));
         self.next_uses.extend(in_hand);

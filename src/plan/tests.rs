@@ -89,6 +89,7 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     let index = Index::new(schedule).unwrap();
     let plan = Plan::handing_over(&index, cache).unwrap();
     check(schedule, &plan);
+    assert!(cache < 2 || plan.steps.iter().all(|step| step.slot != NONE), "{cache} slots");
     for (e, pair) in plan.steps.windows(2).enumerate() {
         let same_snapshot =
             !index.accesses[e + 1].save && index.accesses[e + 1].ts == index.accesses[e].ts;
@@ -161,6 +162,22 @@ fn handing_over_costs_a_slot_at_most() {
             ours.h2d <= copying.h2d && ours.d2h <= copying.d2h,
             "{cache} slots: {ours:?}, and one less, copying: {copying:?}"
         );
+    }
+}
+
+/// An application that computes in the slots needs no memory beside two slots: each state has a slot,
+/// also one that is read from the host for the last time while both slots hold states, or is saved
+/// and never read. With one slot it needs spare slots.
+#[test]
+fn with_two_slots_nothing_lies_beside_them() {
+    let schedule = Schedule::trace(Arc::new(random_trace(9, &[3, 5, 1, 7, 2, 8, 4])));
+    assert!(Index::new(&schedule).unwrap().accesses.iter().any(|a| a.save && a.next == NONE));
+    for cache in 0..5 {
+        let plan = check_handing_over(&schedule, cache);
+        assert_eq!(plan.steps.iter().any(|step| step.slot == NONE), cache < 2, "{cache} slots");
+        let spare = |is_coded| spare_bytes(true, is_coded, cache, 10);
+        assert_eq!((spare(false), spare(true)), (if cache < 2 { 20 } else { 0 }, 20));
+        assert_eq!(spare_bytes(false, cache > 2, cache, 10), 0);
     }
 }
 

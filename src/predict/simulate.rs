@@ -314,7 +314,9 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, problem_ideal: f64) -> Result<(Simulation, Timeline)> {
         let (played, timeline) = self.clocks()?.finish();
-        let spare = spare_bytes(self.plan.zero_copy, self.costs.state_bytes);
+        let Plan { zero_copy, cache, .. } = *self.plan;
+        let Costs { compressed, state_bytes, .. } = *self.costs;
+        let spare = spare_bytes(zero_copy, compressed, cache, state_bytes);
         let Simulation { saving, h2d, d2h, late, device_peak, host_peak, disk_peak, .. } =
             self.tally;
         let device_peak = device_peak.saturating_add(spare);

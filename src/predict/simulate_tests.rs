@@ -213,7 +213,8 @@ fn snapshots_pass_by_the_cache_while_others_move_to_disk() {
     let schedule = Schedule::revolve(60, 20).unwrap();
     let index = Index::new(&schedule).unwrap();
     let costs = Costs { disk_read: 4.0, disk_write: 5.0, ..costs(3.0, 0.1, 1.0) };
-    for (cache, zero_copy) in [(0, false), (1, true), (2, true), (1, false), (3, false)] {
+    for (cache, zero_copy) in [(0, false), (1, true), (2, true), (3, true), (1, false), (3, false)]
+    {
         let plan = match zero_copy {
             true => Plan::handing_over(&index, cache).unwrap(),
             false => Plan::of(&index, cache, Policy::Clairvoyant).unwrap(),
@@ -298,7 +299,10 @@ fn an_application_in_the_slots_copies_nothing() {
     let plan = Plan::handing_over(&index, 8).unwrap();
     let found = simulate(&schedule, &plan, &costs(0.0, 0.5, 1.0), Budgets::NONE).unwrap();
     assert_eq!((found.copying, found.waiting), (0.0, 0.0));
-    assert_eq!(found.device_peak, plan.device_slots as u64 + 2);
+    assert_eq!(found.device_peak, plan.device_slots as u64);
+    let one = Plan::handing_over(&index, 1).unwrap();
+    let found = simulate(&schedule, &one, &costs(0.0, 0.5, 1.0), Budgets::NONE).unwrap();
+    assert_eq!(found.device_peak, 1 + 2, "one slot and two spare ones");
 }
 
 proptest! {

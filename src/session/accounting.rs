@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::{performance_log, Session};
+use crate::codec::Method;
 use crate::error::Result;
 use crate::plan::spare_bytes;
 use crate::schedule::Kind;
@@ -54,7 +55,10 @@ impl Session {
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
             let (cache, pool) =
                 tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
-            stats.peak_device_bytes = cache + spare_bytes(plan.zero_copy, self.layout.slot_bytes);
+            let is_coded = self.option.compression.method != Method::None;
+            let state = self.layout.slot_bytes;
+            let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
+            stats.peak_device_bytes = cache + spare;
             stats.peak_host_bytes = pool;
             let coded = tiers.device().coded()?;
             (stats.compress, stats.decompress) =

@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use super::{tuning, Session};
 use crate::choice::{
-    self, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
+    self, spare_beside, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
@@ -222,15 +222,13 @@ impl Session {
         coder: Option<&mut SnapshotCoder>,
         checksums: &mut FieldChecksums,
     ) -> Result<(Arc<Plan>, u64, u64)> {
-        let spare = spare_bytes(self.config.zero_copy, self.layout.slot_bytes);
+        let spare = spare_beside(&self.config, &self.option.compression, self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // The staging buffers and the work space of the codec count in the budget, too.
         let (buffers, own) =
             coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
-        let beside_cache = spare
-            .saturating_add(buffers)
-            .saturating_add(own)
-            .saturating_add(checksums.device_bytes());
+        let beside_slots = buffers.saturating_add(own).saturating_add(checksums.device_bytes());
+        let beside_cache = spare.saturating_add(beside_slots);
         if (1..beside_cache).contains(&self.config.device_budget) && buffers > 0 {
             return fail!(
                 Budget,
@@ -255,7 +253,10 @@ impl Session {
             let plan = self.schedule.plan(&self.option.tiers)?;
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = self.option.tiers.cache_bytes(&plan);
-            match device.reserve(Memory::Device, cache.saturating_add(beside_cache - own)) {
+            let (state, zero_copy) = (self.layout.slot_bytes, self.config.zero_copy);
+            let spare = spare_bytes(zero_copy, most.is_some(), plan.cache, state);
+            let beside = spare.saturating_add(beside_slots - own);
+            match device.reserve(Memory::Device, cache.saturating_add(beside)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
                     let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
                     log::warn!(

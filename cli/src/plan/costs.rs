@@ -4,6 +4,7 @@ use crate::options::refuse;
 use clap::Args;
 use gpuzip::choice::TierSpec;
 use gpuzip::error::{Code, Error, Result};
+use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -57,6 +58,10 @@ pub struct CostOptions {
     /// GB/s of the codec on raw bytes: both ways, or of compression and of decompression
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratio", value_parser = pair)]
     codec_gbs: Option<Pair>,
+    /// Plans for an application that computes in the slots (zero_copy): a SAVE or RESTORE copies
+    /// nothing within the device
+    #[arg(long, requires = "state", conflicts_with = "shared_bytes")]
+    pub zero_copy: bool,
 }
 
 /// Ranks that share their nodes' memory and links.
@@ -124,6 +129,8 @@ pub struct Machine {
     pub codecs: Vec<(String, CodecProfile)>,
     /// Most slots of the device cache.
     pub cache: Option<u32>,
+    /// Whether the application works in the slots.
+    pub zero_copy: bool,
     /// Bytes of a state that its successor's snapshot has too: the shared time level.
     pub previous_bytes: Option<u64>,
     /// For each cost: its option, its value and the source of the value.
@@ -146,7 +153,10 @@ impl CostOptions {
         }
         let device = match (self.device_budget, cache, self.host_budget) {
             (Some(bytes), ..) => bytes,
-            (None, Some(slots), _) => state_bytes.saturating_mul(slots as u64),
+            (None, Some(slots), _) => {
+                let spare = if self.zero_copy { SPARE_SLOTS } else { 0 };
+                state_bytes.saturating_mul(u64::from(slots) + u64::from(spare))
+            }
             (None, None, Some(_)) => 0,
             (None, None, None) => return refuse(no_budgets()),
         };
@@ -177,6 +187,7 @@ impl CostOptions {
             state_bytes,
             codecs,
             cache,
+            zero_copy: self.zero_copy,
             previous_bytes: self.shared_bytes,
             origins,
         })
@@ -232,11 +243,19 @@ impl CostOptions {
             (given, _) => source(given.is_some()),
         };
         let milliseconds = |ms: f64| super::text::seconds(ms / 1e3);
+        let d2d = match self.zero_copy {
+            true => "not copied".into(),
+            false => format!("{} GB/s", profile.d2d_gbs),
+        };
         let mut origins = vec![
             ("--forward-ms", milliseconds(profile.forward_ms), source(self.forward_ms.is_some())),
             ("--backward-ms", milliseconds(profile.backward_ms), backward),
             ("--link-gbs", both(profile.h2d_gbs, profile.d2h_gbs), source(self.link_gbs.is_some())),
-            ("--d2d-gbs", format!("{} GB/s", profile.d2d_gbs), source(self.d2d_gbs.is_some())),
+            (
+                "--d2d-gbs",
+                d2d,
+                if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
+            ),
         ];
         if self.disk_budget.is_some() {
             let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
@@ -346,7 +365,8 @@ impl Machine {
     }
 
     fn sizes(&self, codec: Option<&CodecProfile>) -> TierSpec {
-        self.capped(TierSpec::filling(self.budgets, &self.profile, self.state_bytes, codec))
+        let filled = if self.zero_copy { TierSpec::filling_zero_copy } else { TierSpec::filling };
+        self.capped(filled(self.budgets, &self.profile, self.state_bytes, codec))
     }
 
     /// Limits the slots of the device cache to the number that was asked for.

@@ -19,6 +19,9 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
         Some(codec) => lines.extend(of_codec(codec)),
         None => lines.push("compressor = none".into()),
     }
+    if machine.zero_copy {
+        lines.push("zero_copy = 1".into());
+    }
     if machine.is_shared(best.alternative) {
         lines.push("shared_levels = 1".into());
     }

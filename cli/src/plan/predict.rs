@@ -6,7 +6,7 @@ use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::Failure;
-use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep};
+use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep, TierSpec};
 use gpuzip::error::Result;
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Survey};
@@ -21,6 +21,11 @@ const THOROUGH: u64 = 30_000_000_000;
 
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
+    if arguments.policy == Policy::Lru && arguments.costs.zero_copy {
+        return Ok(refuse(
+            "--zero-copy with --policy lru: the published policy copies; leave out one".into(),
+        )?);
+    }
     let survey = arguments.survey.survey();
     let machine = arguments.costs.machine(arguments.cache, survey)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
@@ -120,11 +125,13 @@ fn closing(
         writeln!(out, "  {line}")?;
     }
     if machine.previous_bytes.is_none()
+        && !machine.zero_copy
         && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal()
     {
         writeln!(
             out,
-            "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."
+            "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels).\n\
+             Where the application can compute in memory that it is given, --zero-copy plans without copies within the device (zero_copy)."
         )?;
     }
     writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
@@ -141,9 +148,9 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
         let cache = tiers.cache.unwrap_or(0);
         let schedule = arguments.schedule.schedule(cache)?;
         let plan = match (&tiers.shared, arguments.policy) {
-            (None, policy) => Plan::new(&schedule, cache, policy)?,
-            (Some(_), Policy::Lru) => continue,
-            (Some(_), Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
+            (None, policy) if !tiers.zero_copy => Plan::new(&schedule, cache, policy)?,
+            (_, Policy::Lru) => continue,
+            (_, Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
         };
         if tiers.shared.is_some() && tiers.check(&plan).is_err() {
             continue;
@@ -187,7 +194,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     // The dynamic program knows the slots of the tiers, and not --snapshots.
     ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
     for (alternative, tiers) in
-        alternatives.iter().flatten().enumerate().filter(|(_, tiers)| tiers.shared.is_none())
+        alternatives.iter().flatten().enumerate().filter(|(_, tiers)| is_published(tiers))
     {
         ranked.extend(
             published(steps, tiers)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
@@ -196,6 +203,11 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     count_places(&mut ranked, machine);
     sort(&mut ranked);
     Ok((ranked, certificate))
+}
+
+/// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know no shared levels.
+fn is_published(tiers: &TierSpec) -> bool {
+    tiers.shared.is_none() && !tiers.zero_copy
 }
 
 fn sort(ranked: &mut [Candidate]) {
@@ -219,6 +231,7 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
         ("policy", policy(candidate).name().into()),
         ("stored", machine.stored(candidate.alternative).into()),
+        ("zero_copy", machine.zero_copy.into()),
     ])
 }
 
