@@ -1,10 +1,11 @@
-//! Vectors as long as a schedule, a field or a file: memory that the system refuses is an error,
+//! Vectors and maps as long as a schedule, a field or a file: memory that the system refuses is an error,
 //! never an abort. A vector that is always shorter than `reserve::LARGEST` bytes, and of which a
 //! call has few, does not need these functions.
 
 use crate::error::{text, Code, Error, Result};
 use crate::reserve::may_fail;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
 /// Returns the error; the caller adds what the items are for (`Error::within`).
 #[cold]
@@ -46,6 +47,15 @@ pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
         push(&mut collected, item)?;
     }
     Ok(collected)
+}
+
+/// Puts an item into a map.
+pub fn insert<K: Eq + Hash, V>(items: &mut HashMap<K, V>, key: K, item: V) -> Result<()> {
+    if items.len() == items.capacity() && may_fail(|| items.try_reserve(1)).is_err() {
+        return Err(refused::<(K, V)>(items.len() + 1));
+    }
+    items.insert(key, item);
+    Ok(())
 }
 
 /// Appends an item.

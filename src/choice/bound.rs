@@ -17,51 +17,69 @@ pub(super) struct Bound {
     link: f64,
     /// The least time of the shot: the largest of all bounds.
     pub makespan: f64,
-    /// The schedule's position among the compared schedules, which decides between equal guesses.
-    pub rank: usize,
 }
 
 impl Bound {
     /// Returns a guess of the seconds that the shot takes, by which a search tries promising
-    /// schedules first: the stream and the link rarely overlap without gaps.
-    pub fn guess(&self) -> f64 {
-        self.makespan + 0.3 * self.stream.min(self.link)
+    /// schedules first: the stream and the link rarely overlap without gaps. `gaps` is the part of
+    /// the shorter of the two that does not overlap.
+    pub fn guess(&self, gaps: f64) -> f64 {
+        self.makespan + gaps * self.stream.min(self.link)
+    }
+
+    /// Returns the `gaps` with which the guess would have been `makespan` seconds.
+    pub fn gaps(&self, makespan: f64) -> f64 {
+        let overlapping = self.stream.min(self.link);
+        if overlapping > 0.0 {
+            (makespan - self.makespan) / overlapping
+        } else {
+            0.0
+        }
     }
 }
 
-/// Returns the bounds of `schedule` on `tiers`.
-///
-/// The application's stream does all forward and backward steps and handles every snapshot. The
-/// link works beside it. No upload begins before the first RESTORE, because only a full cache makes
-/// uploads necessary, and every upload follows the download of its snapshot.
-pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec) -> Result<Bound> {
+/// Returns the least seconds of the application's stream, which does all forward and backward steps
+/// and saves and restores all snapshots, in `accesses` SAVEs and RESTOREs.
+pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, accesses: u64) -> f64 {
     let costs = &tiers.costs;
-    let steps = schedule.steps;
-    let restores = steps as u64 - 1;
-    let saves = schedule.accesses()?.saturating_sub(restores);
-    let cache = tiers.cache.unwrap_or(schedule.snapshots);
+    let restores = u64::from(schedule.steps) - 1;
     // A SAVE and a transfer may leave out the previous time level, which another snapshot has.
     let own = costs.own_part();
-    let (copy_in, copy_out) = match cache {
+    let (copy_in, copy_out) = match tiers.cache.unwrap_or(schedule.snapshots) {
         0 => (own * costs.download, own * costs.upload),
         _ if costs.compressed => (costs.copy, 0.0),
         _ if tiers.zero_copy => (0.0, 0.0),
         _ => (own * costs.copy, costs.copy),
     };
-    let sweep = costs.forward.total(steps - 1);
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
-    let snapshots =
-        saves as f64 * (costs.compress + copy_in) + restores as f64 * (costs.decompress + copy_out);
-    let stream = sweep + repeated + costs.backward.total(steps) + snapshots;
+    let saves = accesses.saturating_sub(restores) as f64 * (costs.compress + copy_in);
+    let restores = restores as f64 * (costs.decompress + copy_out);
+    costs.forward.total(schedule.steps - 1)
+        + repeated
+        + costs.backward.total(schedule.steps)
+        + (saves + restores)
+}
+
+/// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
+/// longer even without transfers and with the fewest SAVEs, which is found in less time than the
+/// transfers are counted.
+///
+/// The link works beside the application's stream. No upload begins before the first RESTORE, because
+/// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
+pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<Bound>> {
+    let costs = &tiers.costs;
+    let fewest_saves = schedule.clone().through(0).accesses()?;
+    if stream(schedule, tiers, fewest_saves) >= limit {
+        return Ok(None);
+    }
+    let stream = stream(schedule, tiers, schedule.accesses()?);
+    let cache = tiers.cache.unwrap_or(schedule.snapshots);
     let moved = match schedule.transfers(cache)? {
         Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
-    let link = sweep + moved.h2d as f64 * own * costs.upload;
-    Ok(Bound {
-        stream,
-        link,
-        makespan: stream.max(link).max(moved.d2h as f64 * own * costs.download),
-        rank: 0,
-    })
+    let own = costs.own_part();
+    let link = costs.forward.total(schedule.steps - 1) + moved.h2d as f64 * own * costs.upload;
+    let makespan = stream.max(link).max(moved.d2h as f64 * own * costs.download);
+    Ok(Some(Bound { stream, link, makespan }))
 }

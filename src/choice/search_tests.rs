@@ -2,8 +2,6 @@ use super::*;
 use crate::choice::published;
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets, Costs};
-use std::cell::Cell;
-use std::time::Instant;
 
 /// Costs in units of a forward step: `transfer` is the time of a snapshot on the link in one
 /// direction, `op` the time of the copy of a SAVE or RESTORE, or of the codec.
@@ -125,7 +123,7 @@ fn no_plan_beats_its_bound() {
             let tiers = tiers(balance(transfer, op, compressed), cache, 100);
             for schedule in portfolio(120, 60, cache).unwrap() {
                 let makespan = over_ideal(&schedule, &tiers, Policy::Clairvoyant) * 240.0;
-                let bound = bound(&schedule, &tiers).unwrap();
+                let bound = bound(&schedule, &tiers, f64::INFINITY).unwrap().unwrap();
                 assert!(
                     bound.makespan <= makespan * (1.0 + 1e-12),
                     "{bound:?}, {makespan}: {schedule:?} through {cache} slots"
@@ -136,35 +134,127 @@ fn no_plan_beats_its_bound() {
     }
 }
 
-thread_local! {
-    /// Number of schedules that this thread has planned.
-    pub(super) static ATTEMPTS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// A search for 10,000 steps plans and simulates only a few of its schedules; each takes some 2 ms
-/// (`make bench` has the time).
+/// A search for many steps plans and simulates a limited number of schedules (`make bench` has the
+/// time), and the plan is hardly slower than the best one of the whole portfolio.
 #[test]
 fn few_schedules_are_simulated() {
-    for (transfer, op, compressed, cache, host) in [
-        (12.0, 0.48, false, 4, 397),
-        (3.0, 0.85, true, 16, 1589),
-        (0.8, 0.5, true, 60, 5960),
-        (20.0, 0.8, false, 2, 40),
-        (1.5, 0.8, false, 40, 100),
+    let steps = 20_000;
+    for (transfer, op, compressed, cache, host, slower) in [
+        (12.0, 0.48, false, 4, 397, 1.01),
+        (3.0, 0.85, true, 16, 1589, 1.01),
+        (0.8, 0.5, true, 60, 5960, 1.01),
+        (20.0, 0.8, false, 2, 40, 1.03),
+        (1.5, 0.8, false, 40, 100, 1.01),
+        (28.0, 0.07, false, 5, 25, 1.05),
     ] {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
-        let (before, begin) = (ATTEMPTS.get(), Instant::now());
-        let best = best(10_000, tiers.clone());
-        let attempts = ATTEMPTS.get() - before;
-        let all = portfolio(10_000, (cache + host).min(9999), cache).unwrap().len();
+        let sessions = [vec![tiers.clone()]];
+        let mut search = Search::new(&sessions, Keep::Best);
+        search.run(steps, u32::MAX).unwrap();
+        let most = work_limit(steps) * 3 / 2;
+        assert!(search.work <= most, "{} of at most {most}", search.work);
+        let ours = search.found[0].simulation.makespan;
+        let mut all = Search::new(&sessions, Keep::Best);
+        let members = portfolio(steps, (cache + host).min(steps - 1), cache).unwrap();
+        all.try_all(members.into_iter().map(|m| (0, m)).collect(), u64::MAX).unwrap();
+        all.try_neighbours(u32::MAX, false, u64::MAX).unwrap();
+        let best = all.found[0].simulation.makespan;
         println!(
-            "{:?}, {attempts} of {all}: {:?} {}",
-            begin.elapsed(),
-            best.schedule,
-            best.simulation.over_problem_ideal()
+            "{} schedules and {} of all: {:?}, {:.4}",
+            search.tried.len(),
+            all.tried.len(),
+            search.found[0].schedule,
+            ours / best
         );
-        assert!(attempts <= 160 && all > 150, "{attempts} of {all}");
+        assert!(ours <= slower * best, "{ours} beside {best}");
     }
+}
+
+/// A random balance, from a seed that is printed: device slots, host slots, and costs.
+fn random_tiers(random: &mut impl FnMut() -> f64, steps: u32) -> TierSpec {
+    let mut between = |low: f64, high: f64| (low.ln() + random() * (high / low).ln()).exp();
+    let (cache, host) = (between(1.0, 33.0) as u32, between(1.0, f64::from(steps)) as u32);
+    let (transfer, op) = (between(0.2, 30.0), between(0.02, 1.0));
+    tiers(balance(transfer, op, between(1.0, 4.0) > 3.0), cache, host)
+}
+
+/// Returns numbers from 0 to 1, the same ones for every run.
+fn numbers(mut state: u64) -> impl FnMut() -> f64 {
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// The number of random problems: a hundredth of it, unless GPUZIP_TEST_LONG is set.
+fn problems(all: u64) -> u64 {
+    if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
+        all
+    } else {
+        all / 100
+    }
+}
+
+/// No member of the portfolio is faster than the plan that a search finds.
+#[test]
+fn no_member_of_the_portfolio_is_faster() {
+    for seed in 1..=problems(10_000) {
+        let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let steps = 2 + (random() * random() * 250.0) as u32;
+        let tiers = random_tiers(&mut random, steps);
+        let ours = best(steps, tiers.clone()).simulation.makespan;
+        let (most, cache) = limits(std::slice::from_ref(&tiers), u32::MAX);
+        for schedule in portfolio(steps, most, cache).unwrap() {
+            let sessions = std::slice::from_ref(&tiers);
+            if let Some((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY).unwrap() {
+                assert!(
+                    simulation.makespan >= ours * (1.0 - 1e-9),
+                    "seed {seed}, {steps} steps: {ours} beside {} of {schedule:?}",
+                    simulation.makespan
+                );
+            }
+        }
+    }
+}
+
+/// With more slots a plan is never slower, whichever tier gets them.
+#[test]
+fn more_slots_never_give_a_slower_plan() {
+    let (mut slower, mut worst) = (0, 1.0f64);
+    let pairs = problems(1_000).max(100);
+    for seed in 1..=pairs {
+        let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let steps = 20 + (random() * random() * 1500.0) as u32;
+        let small = random_tiers(&mut random, steps);
+        let more = |slots: Option<u32>, by: f64| slots.map(|s| s + (f64::from(s) * by) as u32 + 1);
+        let by = random() * random();
+        let mut large = small.clone();
+        match seed % 3 {
+            0 => large.cache = more(small.cache, by),
+            1 => large.host = more(small.host, by),
+            _ => (large.cache, large.host) = (more(small.cache, by), more(small.host, by)),
+        }
+        let budgets = |t: &TierSpec| Budgets {
+            device: t.cache.unwrap().into(),
+            host: t.host.unwrap().into(),
+            disk: 0,
+        };
+        large.budgets = budgets(&large);
+        let [before, after] = [small, large.clone()].map(|t| best(steps, t));
+        let ratio = after.simulation.makespan / before.simulation.makespan;
+        if ratio > 1.0 + 1e-9 {
+            slower += 1;
+            println!(
+                "seed {seed}, {steps} steps, {large:?}: {ratio}, {:?} before and {:?}",
+                before.schedule, after.schedule
+            );
+        }
+        worst = worst.max(ratio);
+    }
+    println!("{slower} of {pairs} slower, at most {worst} times");
+    assert!(slower == 0, "{slower} of {pairs} slower, at most {worst} times");
 }
 
 #[test]

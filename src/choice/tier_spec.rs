@@ -222,6 +222,22 @@ impl TierSpec {
         }
     }
 
+    /// Returns tiers that stand for these in a problem with one `part`-th of the time steps: the best
+    /// intervals depend on the ratio of host slots and steps, and on the slots of the device cache,
+    /// whose number stays unless it is large.
+    pub(super) fn for_part(&self, part: u32) -> Self {
+        const FEW_SLOTS: u32 = 16;
+        let cache = |slots: u32| slots.min(FEW_SLOTS.max(slots.div_ceil(part)));
+        TierSpec {
+            cache: self.cache.map(cache),
+            host: self.host.map(|slots| slots.div_ceil(part)),
+            packed_bytes: None,
+            budgets: Budgets::NONE,
+            shared: self.shared.clone().map(|shared| Shared { device: None, host: None, ..shared }),
+            ..self.clone()
+        }
+    }
+
     /// Returns the plan of an indexed schedule for these tiers: one of `plans`, or a new one.
     pub(super) fn plan_of(
         &self,

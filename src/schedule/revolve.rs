@@ -185,6 +185,11 @@ impl Range {
         self.slots >= self.len - 1
     }
 
+    /// The most snapshots that the range may store at a time, the one at its base included.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
     /// The most snapshots of the range that are stored at a time.
     pub fn used(&self) -> u32 {
         if self.len == 1 {

@@ -10,6 +10,7 @@ use super::intervals::Intervals;
 use super::revolve::Range;
 use crate::error::Result;
 use crate::fallible_vec;
+use std::collections::HashMap;
 
 /// Numbers of transfers to and from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,37 +21,100 @@ pub struct Transfers {
     pub d2h: u64,
 }
 
-/// Transfers of one range: those of the snapshots above the range's base, and whether the snapshot
-/// at the base is fetched after the range has begun.
-fn of_range(whole: Range, cache: u32) -> Result<(Transfers, bool)> {
+/// Transfers while a range is reversed, but for the write-back of the snapshot at its base; and
+/// whether that snapshot is fetched after the range has begun.
+type Counted = (Transfers, bool);
+
+/// Up to this number of slots, ranges with equal counts are frequent enough that looking up a count
+/// takes less time than counting again.
+const FEW_SLOTS: u32 = 256;
+
+/// Counts the transfers of `whole` from those of its parts. `leaf` counts ranges that are not split.
+/// `fills` says whether the cache has no slot left for the base of a range while the upper part of
+/// that range is reversed. Ranges with equally many states and slots move equally many snapshots, but
+/// for the range at the end, whose last interval may be shorter; each is counted once.
+fn of_parts(
+    whole: Range,
+    mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
+    fills: impl Fn(&Range) -> bool,
+) -> Result<Counted> {
+    if whole.slots() > FEW_SLOTS {
+        return one_by_one(whole, leaf, fills);
+    }
+    let end = whole.base + whole.len;
+    let key = |range: &Range| (range.len, range.slots(), range.base + range.len == end);
+    let mut known: HashMap<(u32, u32, bool), Counted> = HashMap::new();
+    let mut open = Vec::from([whole.clone()]);
+    while let Some(range) = open.last() {
+        let counted = match leaf(range)? {
+            Some(counted) => counted,
+            None => {
+                let mut lower = range.clone();
+                let upper = lower.split();
+                match (known.get(&key(&lower)), known.get(&key(&upper))) {
+                    (Some(&(below, below_fetched)), Some(&(above, above_fetched))) => {
+                        let fetched = fills(&upper);
+                        let h2d = below.h2d + above.h2d + u64::from(fetched);
+                        let d2h = below.d2h + above.d2h + u64::from(above_fetched);
+                        (Transfers { h2d, d2h }, below_fetched || fetched)
+                    }
+                    (below, _) => {
+                        let missing = if below.is_none() { lower } else { upper };
+                        fallible_vec::push(&mut open, missing)?;
+                        continue;
+                    }
+                }
+            }
+        };
+        fallible_vec::insert(&mut known, key(range), counted)?;
+        open.pop();
+    }
+    Ok(known.get(&key(&whole)).copied().unwrap_or_default())
+}
+
+/// Does what `of_parts` does in another way: visits every range.
+fn one_by_one(
+    whole: Range,
+    mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
+    fills: impl Fn(&Range) -> bool,
+) -> Result<Counted> {
     let base = whole.base;
-    let mut sum = Transfers::default();
-    let mut base_fetched = false;
+    let (mut sum, mut base_fetched) = Counted::default();
     // Ranges, each with whether the snapshot at its base was fetched before.
-    let mut ranges = Vec::from([(whole, false)]);
-    while let Some((mut range, mut fetched)) = ranges.pop() {
+    let mut open = Vec::from([(whole, false)]);
+    while let Some((mut range, fetched)) = open.pop() {
+        let (moved, now_fetched) = match leaf(&range)? {
+            Some(counted) => counted,
+            None => {
+                let upper = range.split();
+                let fills = fills(&upper);
+                fallible_vec::push(&mut open, (range.clone(), fetched || fills))?;
+                fallible_vec::push(&mut open, (upper, false))?;
+                (Transfers { h2d: u64::from(fills), d2h: 0 }, fills)
+            }
+        };
         let is_base = range.base == base;
-        let used = range.used();
-        if used > cache {
-            if range.stores_all() {
-                sum.h2d += (used - cache) as u64;
-                sum.d2h += (used - cache) as u64 - 1;
-                sum.d2h += u64::from(!is_base && !fetched);
-                base_fetched |= is_base;
-                continue;
-            }
-            let upper = range.split();
-            if upper.used() >= cache {
-                sum.h2d += 1;
-                sum.d2h += u64::from(!is_base && !fetched);
-                base_fetched |= is_base;
-                fetched = true;
-            }
-            fallible_vec::push(&mut ranges, (range, fetched))?;
-            fallible_vec::push(&mut ranges, (upper, false))?;
-        }
+        sum.h2d += moved.h2d;
+        sum.d2h += moved.d2h + u64::from(now_fetched && !fetched && !is_base);
+        base_fetched |= now_fetched && is_base;
     }
     Ok((sum, base_fetched))
+}
+
+/// Transfers of one interval.
+fn of_range(whole: Range, cache: u32) -> Result<Counted> {
+    let leaf = |range: &Range| {
+        let used = range.used();
+        Ok(if used <= cache {
+            Some(Counted::default())
+        } else if range.stores_all() {
+            let h2d = u64::from(used - cache);
+            Some((Transfers { h2d, d2h: h2d - 1 }, true))
+        } else {
+            None
+        })
+    };
+    of_parts(whole, leaf, |upper| upper.used() >= cache)
 }
 
 /// A nested schedule whose transfers are counted.
@@ -58,7 +122,7 @@ struct Nested<'a> {
     intervals: &'a Intervals,
     cache: u32,
     /// What `of_range` says of an interval, for the last length that was asked for.
-    last: Option<(u32, (Transfers, bool))>,
+    last: Option<(u32, Counted)>,
 }
 
 impl Nested<'_> {
@@ -81,7 +145,7 @@ impl Nested<'_> {
         }
     }
 
-    fn inside(&mut self, i: u32) -> Result<(Transfers, bool)> {
+    fn inside(&mut self, i: u32) -> Result<Counted> {
         let len = self.intervals.length(i);
         if let Some((_, known)) = self.last.filter(|(known, _)| *known == len) {
             return Ok(known);
@@ -91,27 +155,17 @@ impl Nested<'_> {
         Ok(counted)
     }
 
-    fn count(&mut self, whole: Range) -> Result<Transfers> {
-        let mut sum = Transfers::default();
-        // Ranges of intervals, each with whether the snapshot at its base was fetched before.
-        let mut ranges = Vec::from([(whole, false)]);
-        while let Some((mut range, mut fetched)) = ranges.pop() {
-            if range.len == 1 {
-                let (inside, base_fetched) = self.inside(range.base)?;
-                sum.h2d += inside.h2d;
-                sum.d2h += inside.d2h + u64::from(base_fetched && !fetched);
-            } else if self.used(&range) > self.cache {
-                let upper = range.split();
-                if self.used(&upper) >= self.cache {
-                    sum.h2d += 1;
-                    sum.d2h += u64::from(!fetched);
-                    fetched = true;
-                }
-                fallible_vec::push(&mut ranges, (range, fetched))?;
-                fallible_vec::push(&mut ranges, (upper, false))?;
-            }
-        }
-        Ok(sum)
+    fn count(mut self, whole: Range) -> Result<Transfers> {
+        let used = Nested { last: None, ..self };
+        let leaf = |range: &Range| {
+            Ok(match range.len {
+                1 => Some(self.inside(range.base)?),
+                _ if used.used(range) <= self.cache => Some(Counted::default()),
+                _ => None,
+            })
+        };
+        let (sum, base_fetched) = of_parts(whole, leaf, |upper| used.used(upper) >= used.cache)?;
+        Ok(Transfers { d2h: sum.d2h + u64::from(base_fetched), ..sum })
     }
 }
 
@@ -122,7 +176,7 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfer
     }
     let mut sum = Transfers::default();
     let mut highest = 0;
-    let mut last: Option<((u32, u32), (Transfers, bool))> = None;
+    let mut last: Option<((u32, u32), Counted)> = None;
     for i in (0..intervals.count()).rev() {
         let (len, slots) = (intervals.length(i), intervals.slots(i));
         let (inside, base_fetched) = match last {
