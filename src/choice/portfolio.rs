@@ -17,6 +17,17 @@ fn ladder(low: u32, high: u32) -> Vec<u32> {
     rungs
 }
 
+/// Returns `most` and smaller numbers down to a sixteenth of it. The smaller ones are the same for all
+/// values of `most`, so that more room for snapshots adds numbers and takes none away.
+fn numbers_of_starts(most: u32) -> Vec<u32> {
+    let smaller = std::iter::successors(Some(1), |&x: &u32| Some(x + x.div_ceil(2)));
+    let mut numbers: Vec<u32> =
+        smaller.take_while(|&x| x < most).filter(|&x| x >= most / 16).collect();
+    numbers.push(most);
+    numbers.reverse();
+    numbers
+}
+
 /// Up to this number of time steps, the portfolio has all variants of Revolve.
 pub(super) const FEW_STEPS: u32 = 32;
 
@@ -31,7 +42,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for snapshots in ladder(1, most.min(all)) {
         let revolve = Schedule::revolve(steps, snapshots)?;
         if cache > 0 && snapshots > cache {
-            fallible_vec::push(&mut members, revolve.clone().through(cache))?;
+            // An application may occupy one slot of the cache.
+            for slots in [cache, cache - 1].into_iter().filter(|&slots| slots > 0) {
+                fallible_vec::push(&mut members, revolve.clone().through(slots))?;
+            }
         }
         if steps <= FEW_STEPS {
             // The variants differ in which of the best advances they take.
@@ -52,9 +66,16 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for chunk in chunks {
         divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
     }
-    let longest = steps / most.saturating_sub(cache).max(1);
-    for chunk in ladder(2, longest) {
-        nested(&mut members, steps, most, chunk, &[cache, cache.saturating_sub(1)])?;
+    // Fewer starts of intervals need fewer transfers and more forward steps.
+    let all_starts = most.saturating_sub(cache).max(1);
+    for (k, starts) in numbers_of_starts(all_starts).into_iter().enumerate() {
+        let chunks = ladder(2, steps / starts);
+        for chunk in chunks.into_iter().step_by(if k == 0 { 1 } else { 2 }) {
+            for inner in [cache, cache.saturating_sub(1)] {
+                let snapshots = starts.saturating_add(inner).min(most);
+                nested(&mut members, steps, snapshots, chunk, &[inner])?;
+            }
+        }
     }
     if steps <= FEW_STEPS {
         for chunk in 2..steps {
@@ -81,9 +102,16 @@ pub(super) fn neighbours(
     let (steps, inner) = (best.steps, best.inner());
     let mut members = Vec::new();
     match best.algorithm {
-        Revolve => around(best.snapshots, most, closely).try_for_each(|s| {
-            fallible_vec::push(&mut members, Schedule::revolve(steps, s)?.through(best.cache()))
-        })?,
+        Revolve => {
+            let less = best.cache().saturating_sub(1);
+            let caches = if closely { &[best.cache(), less][..] } else { &[best.cache()] };
+            for s in around(best.snapshots, most, closely) {
+                for &cache in caches {
+                    let schedule = Schedule::revolve(steps, s)?.through(cache);
+                    fallible_vec::push(&mut members, schedule)?;
+                }
+            }
+        }
         Uniform => around(best.snapshots, most, closely)
             .try_for_each(|s| fallible_vec::push(&mut members, Schedule::uniform(steps, s)?))?,
         Zcut | TwoLevel => {
@@ -120,11 +148,19 @@ pub(super) fn neighbours(
             let tried = if closely { &near[..] } else { &near[..1] };
             for chunk in chunks.step_by((reach / 4).max(1) as usize) {
                 nested(&mut members, steps, most, chunk, tried)?;
+                if best.snapshots < most {
+                    nested(&mut members, steps, best.snapshots, chunk, tried)?;
+                }
             }
-            // Fewer starts need fewer transfers.
             let starts = best.snapshots - inner;
-            for fewer in [starts - starts.div_ceil(20), starts - starts.div_ceil(5), starts / 2] {
-                nested(&mut members, steps, fewer + inner, best.chunk, &[inner])?;
+            let by = |part: u32| starts.div_ceil(part);
+            let fewer = [1, by(20), by(8), by(4), by(2)].map(|less| starts.saturating_sub(less));
+            let more = [1, by(20), by(8), by(4)].map(|more| starts.saturating_add(more));
+            for starts in fewer.into_iter().chain(more) {
+                let snapshots = starts.max(1).saturating_add(inner).min(most);
+                for chunk in [best.chunk, best.chunk - 1, best.chunk + 1] {
+                    nested(&mut members, steps, snapshots, chunk, &[inner])?;
+                }
             }
         }
         _ => {}

@@ -77,12 +77,15 @@ fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
 /// best. Of a longer problem, a part is searched first.
 const SHORT: u32 = 10_000;
 
+/// The most times that the neighbours of the best plan are tried.
+const MOST_ROUNDS: u32 = 12;
+
 /// A problem is so many times as long as the part of it that is searched first.
 const PART: u32 = 8;
 
 /// Returns the most SAVEs and RESTOREs that a search for `steps` time steps plans and simulates. One
-/// core plans and simulates some 10^7 of them in a second, so that a search takes some 0.05 s for 10^4
-/// steps, 0.2 s for 10^5 and 1 s for 10^6.
+/// core plans and simulates some 10^7 of them in a second, so that a search takes some 0.2 s for 10^5
+/// steps and 1 s for 10^6.
 fn work_limit(steps: u32) -> u64 {
     if steps <= SHORT {
         return u64::MAX;
@@ -90,7 +93,7 @@ fn work_limit(steps: u32) -> u64 {
     // 700 steps^(2/3), in integers, which are the same on every machine.
     let is_above = |root: &u64| root.pow(3) > u64::from(steps);
     let root = (1..).find(is_above).unwrap_or(1) - 1;
-    700 * root.pow(2)
+    (700 * root.pow(2)).max(1_200_000)
 }
 
 /// Returns the time, in seconds, below which another prediction is less than `makespan` by more than
@@ -214,7 +217,15 @@ impl<'a> Search<'a> {
         }
         self.try_all(members, limit / 2)?;
         self.try_neighbours(most, false, limit - limit / 4)?;
-        self.try_neighbours(most, true, limit)
+        // Neighbours of a better plan may be better still.
+        for _ in 0..MOST_ROUNDS {
+            let before = self.found.iter().map(|c| c.simulation.makespan).sum::<f64>();
+            self.try_neighbours(most, true, limit)?;
+            if self.found.iter().map(|c| c.simulation.makespan).sum::<f64>() >= before {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Searches a problem with one `PART`-th of the steps, and takes over what was learned of the
