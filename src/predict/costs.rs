@@ -2,6 +2,7 @@
 
 use super::profile::{seconds, CodecProfile, Profile};
 use crate::error::{fail, Result};
+use crate::schedule::MacroSteps;
 use std::sync::Arc;
 
 /// Seconds of the forward steps or of the backward steps.
@@ -11,6 +12,8 @@ pub enum Times {
     Each(f64),
     /// The step ts -> ts+1 takes the `ts`-th of these n values, in seconds.
     PerStep(Arc<[f64]>),
+    /// A step stands for a macro-step, whose time steps take these times.
+    Macro(Arc<Times>, MacroSteps),
 }
 
 impl Times {
@@ -20,22 +23,53 @@ impl Times {
         match self {
             Times::Each(seconds) => *seconds,
             Times::PerStep(seconds) => seconds.get(ts as usize).copied().unwrap_or(0.0),
+            Times::Macro(times, of) => match &**times {
+                Times::Each(seconds) => *seconds * of.of(ts).len() as f64,
+                times => of.of(ts).map(|ts| times.of(ts)).sum(),
+            },
         }
     }
 
-    /// Seconds of all `steps` time steps.
+    /// Seconds of the first `steps` steps.
     pub fn total(&self, steps: u32) -> f64 {
         match self {
             Times::Each(seconds) => *seconds * steps as f64,
             Times::PerStep(seconds) => seconds.iter().take(steps as usize).sum(),
+            Times::Macro(times, of) => times.total(of.of(steps).start),
         }
     }
 
-    /// Seconds of the fastest time step.
+    /// Seconds of the fastest step. A last macro-step that is shorter than the others counts only
+    /// if it is the only one, since no FORWARD repeats it.
     pub fn least(&self) -> f64 {
         match self {
             Times::Each(seconds) => *seconds,
             Times::PerStep(seconds) => seconds.iter().copied().fold(f64::INFINITY, f64::min),
+            Times::Macro(times, of) => match &**times {
+                Times::Each(_) => self.of(0),
+                _ => (0..(of.count() - 1).max(1)).map(|k| self.of(k)).fold(f64::INFINITY, f64::min),
+            },
+        }
+    }
+
+    /// The times of macro-steps whose time steps take these times.
+    fn of_macro_steps(self, macro_steps: MacroSteps) -> Self {
+        match macro_steps.every() {
+            1 => self,
+            _ => Times::Macro(Arc::new(self), macro_steps),
+        }
+    }
+
+    /// Fails if there are not times for `steps` steps.
+    fn check(&self, name: &str, steps: u32) -> Result<()> {
+        match self {
+            Times::PerStep(values) if values.len() != steps as usize => fail!(
+                Argument,
+                "{} {name} times for {steps} steps: give one for each",
+                values.len()
+            ),
+            Times::Macro(times, of) => times.check(name, of.time_steps()),
+            _ => Ok(()),
         }
     }
 }
@@ -114,18 +148,19 @@ impl Costs {
         }
     }
 
+    /// The costs of a schedule whose steps are macro-steps, from the costs of its time steps.
+    pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
+        Costs {
+            forward: self.forward.of_macro_steps(macro_steps),
+            backward: self.backward.of_macro_steps(macro_steps),
+            ..self
+        }
+    }
+
     /// Fails if a time is negative, infinite or not a number, or if there are not `steps` times.
     pub fn check(&self, steps: u32) -> Result<()> {
         for (name, times) in [("forward", &self.forward), ("backward", &self.backward)] {
-            if let Times::PerStep(values) = times {
-                if values.len() != steps as usize {
-                    return fail!(
-                        Argument,
-                        "{} {name} times for {steps} steps: give one for each",
-                        values.len()
-                    );
-                }
-            }
+            times.check(name, steps)?;
             if !(times.least() >= 0.0 && times.total(steps).is_finite()) {
                 return fail!(Argument, "{name} times must be numbers of seconds, none negative");
             }

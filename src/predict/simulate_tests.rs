@@ -122,6 +122,47 @@ fn long_steps_hide_all_transfers() {
     assert!(found.waiting == 0.0 && found.h2d > 15, "{found:?}");
 }
 
+/// A macro-step takes as long as its time steps, and the last one is shorter.
+#[test]
+fn macro_steps_take_the_time_of_their_steps() {
+    for (n, k) in [(30, 4), (28, 4), (3, 4), (30, 1), (1, 9)] {
+        let macro_steps = crate::schedule::MacroSteps::new(k, n);
+        let schedule = Schedule::revolve(macro_steps.count(), 2).unwrap();
+        let plan = Plan::new(&schedule, 2, Policy::Clairvoyant).unwrap();
+        let weights: Vec<f64> = (0..n).map(|ts| 1.0 + f64::from(ts * ts % 11)).collect();
+        let uneven = Costs {
+            forward: Times::PerStep(weights.clone().into()),
+            backward: Times::PerStep(weights.iter().map(|w| 2.0 * w).collect()),
+            ..costs(3.0, 0.2, 1.0)
+        };
+        for (costs, weight) in [(costs(3.0, 0.2, 2.0), None), (uneven, Some(weights))] {
+            let seconds = |ts: u32| weight.as_ref().map_or(1.0, |weights| weights[ts as usize]);
+            let (mut forward, mut backward) = (0.0, 0.0);
+            for (action, end) in schedule.clone().in_macro_steps(macro_steps).ranges(false) {
+                match action.kind {
+                    crate::schedule::Kind::Forward => forward += seconds(action.ts - 1),
+                    crate::schedule::Kind::Backward => {
+                        backward += (action.ts..=end).map(|ts| 2.0 * seconds(ts)).sum::<f64>()
+                    }
+                    _ => {}
+                }
+            }
+            let costs = costs.in_macro_steps(macro_steps);
+            costs.check(schedule.steps).unwrap();
+            let found = simulate(&schedule, &plan, &costs, Budgets::NONE).unwrap();
+            assert!(near(found.plan_ideal, forward + backward), "{found:?}");
+            let problem: f64 = (0..n).map(|ts| 3.0 * seconds(ts)).sum();
+            assert!(near(found.problem_ideal, problem), "{found:?}");
+            // No FORWARD of the schedule is faster than `least`, and one is as fast.
+            let least = (0..schedule.steps.max(2) - 1).map(|i| costs.forward.of(i));
+            assert!(near(costs.forward.least(), least.fold(f64::INFINITY, f64::min)));
+        }
+    }
+    let short = Times::PerStep(vec![1.0; 9].into());
+    let costs = Costs { forward: short, ..costs(3.0, 0.2, 2.0) };
+    assert!(costs.in_macro_steps(crate::schedule::MacroSteps::new(4, 10)).check(3).is_err());
+}
+
 #[test]
 fn steps_may_differ() {
     let n = 30u32;

@@ -6,10 +6,14 @@
 //! ts -> ts+1 and needs u(ts) live. A schedule has BACKWARD for n-1, ..., 0, once each. No FORWARD
 //! computes u(n).
 //!
+//! With macro-steps of k time steps, state i of the schedule is u(ik), and its steps are
+//! macro-steps; [`Ranges`] has the actions in time steps.
+//!
 //! A schedule knows neither sizes nor devices. Every algorithm returns one action per call in O(1)
 //! time, with O(snapshots) memory.
 
 mod intervals;
+mod macro_steps;
 mod priced;
 mod ranges;
 mod revolve;
@@ -23,13 +27,14 @@ use intervals::{Intervals, Sweep};
 use std::ffi::CStr;
 use std::sync::Arc;
 
+pub use macro_steps::MacroSteps;
 pub use priced::{Priced, Prices};
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use terms::Terms;
 pub use trace::Trace;
 pub use transfers::Transfers;
-pub use validate::{validate, Summary};
+pub use validate::{validate, validate_ranges, Summary};
 
 /// What the application does next. The values are those of GPUZIP 2.x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,12 +154,13 @@ impl Algorithm {
 pub struct Schedule {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Number of time steps, n.
+    /// Number of steps: the time steps n, or the macro-steps that they form.
     pub steps: u32,
     /// The most snapshots that are stored at a time.
     pub snapshots: u32,
     /// States of a chunk or interval; 0 if the algorithm has none.
     pub chunk: u32,
+    macro_steps: MacroSteps,
     form: Form,
 }
 
@@ -200,6 +206,7 @@ impl Schedule {
             steps: intervals.steps,
             snapshots,
             chunk,
+            macro_steps: MacroSteps::new(1, intervals.steps),
             form: Form::Intervals(intervals),
         }
     }
@@ -335,6 +342,7 @@ impl Schedule {
             steps: backward_steps as u32,
             snapshots: max_live,
             chunk: 0,
+            macro_steps: MacroSteps::new(1, backward_steps as u32),
             form: Form::Trace(trace),
         }
     }
@@ -348,6 +356,23 @@ impl Schedule {
     pub(crate) fn nested(actions: Vec<Action>) -> Result<Self> {
         let recorded = Self::trace(Arc::new(Trace::new(actions, None)?));
         Ok(Schedule { algorithm: Algorithm::Hrevolve, ..recorded })
+    }
+
+    /// Lets the steps of the schedule stand for `macro_steps`, of which there must be as many.
+    pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
+        debug_assert_eq!(self.steps, macro_steps.count());
+        Schedule { macro_steps, ..self }
+    }
+
+    /// The time steps that the steps of the schedule stand for.
+    pub fn macro_steps(&self) -> MacroSteps {
+        self.macro_steps
+    }
+
+    /// Generates the actions as the application gets them: in time steps, and with consecutive
+    /// FORWARDs joined if `join`.
+    pub fn ranges(&self, join: bool) -> Ranges {
+        Ranges::new(self.actions(), self.macro_steps, join)
     }
 
     /// Whether the actions are recorded, and not generated from the parameters.

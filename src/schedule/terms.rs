@@ -2,7 +2,7 @@
 //! which shows whether all ranks have the same schedule.
 
 use super::intervals::Intervals;
-use super::{Algorithm, Form, Ranges, Schedule};
+use super::{Algorithm, Form, Schedule};
 use crate::error::{fail, Result};
 
 /// A generated schedule, without its number of time steps, as three numbers from 0 to `i64::MAX`.
@@ -64,6 +64,6 @@ impl Schedule {
             let word = (action.kind as u64) << 56 | (action.flags as u64) << 32 | action.ts as u64;
             mixed(mixed(hash, word), end as u64)
         };
-        Ranges::new(self.actions(), ranges).fold(0, action)
+        self.ranges(ranges).fold(0, action)
     }
 }

@@ -342,7 +342,7 @@ fn expanded(schedule: &Schedule, join: bool) -> Vec<Action> {
             move |ts| if ts < end { action.flags & !flags::NEXT_IS_SAVE } else { action.flags };
         (action.ts..=end).map(move |ts| Action { ts, flags: flags_at(ts), ..action })
     };
-    Ranges::new(schedule.actions(), join).flat_map(steps).collect()
+    schedule.ranges(join).flat_map(steps).collect()
 }
 
 /// The actions of a schedule, with those that `skip_like` skips made from the action before them.
@@ -362,8 +362,8 @@ fn check_ranges(schedule: &Schedule) {
     assert_eq!(with_skipped(schedule), actions, "{schedule:?}");
     assert_eq!(expanded(schedule, true), actions, "{schedule:?}");
     assert_eq!(expanded(schedule, false), actions, "{schedule:?}");
-    assert!(Ranges::new(schedule.actions(), false).all(|(action, end)| action.ts == end));
-    let ranges: Vec<(Action, u32)> = Ranges::new(schedule.actions(), true).collect();
+    assert!(schedule.ranges(false).all(|(action, end)| action.ts == end));
+    let ranges: Vec<(Action, u32)> = schedule.ranges(true).collect();
     for pair in ranges.windows(2) {
         let [(first, end), (second, _)] = pair else { unreachable!() };
         let forward = first.kind == Kind::Forward && second.kind == Kind::Forward;
@@ -377,11 +377,12 @@ fn check_ranges(schedule: &Schedule) {
 
 #[test]
 fn ranges_end_where_the_recomputed_steps_do() {
-    let ranges: Vec<(Kind, u32, u32, u32)> =
-        Ranges::new(Schedule::revolve(6, 1).unwrap().actions(), true)
-            .take(5)
-            .map(|(a, end)| (a.kind, a.ts, end, a.flags))
-            .collect();
+    let ranges: Vec<(Kind, u32, u32, u32)> = Schedule::revolve(6, 1)
+        .unwrap()
+        .ranges(true)
+        .take(5)
+        .map(|(a, end)| (a.kind, a.ts, end, a.flags))
+        .collect();
     let expected = [
         (Kind::Save, 0, 0, 0),
         (Kind::Forward, 1, 5, 0),
@@ -394,7 +395,8 @@ fn ranges_end_where_the_recomputed_steps_do() {
     let input = "0 SAVE\n1 FORWARD\n2 FORWARD\n0 RESTORE\n1 FORWARD\n2 FORWARD\n3 FORWARD\n3 SAVE\n3 BACKWARD\n\
                  0 RESTORE\n1 FORWARD\n2 FORWARD\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n0 RESTORE\n0 BACKWARD\n0 TERMINATE\n";
     let schedule = Schedule::trace(Arc::new(Trace::read(input.as_bytes(), None).unwrap()));
-    let forwards: Vec<_> = Ranges::new(schedule.actions(), true)
+    let forwards: Vec<_> = schedule
+        .ranges(true)
         .filter(|(a, _)| a.kind == Kind::Forward)
         .map(|(a, end)| (a.ts, end, a.flags))
         .collect();

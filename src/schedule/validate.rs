@@ -1,20 +1,20 @@
 //! The validator: replays a schedule against a model application and proves that the schedule
 //! reverses every state, each one while it is live.
 
-use super::{flags, Action, Kind};
+use super::{flags, Action, Kind, MacroSteps};
 use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
 
 /// Counts of a schedule's actions and snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// FORWARD actions.
+    /// Time steps of FORWARD actions.
     pub forward_steps: u64,
     /// SAVE actions.
     pub saves: u64,
     /// RESTORE actions.
     pub restores: u64,
-    /// BACKWARD actions.
+    /// Time steps of BACKWARD actions.
     pub backward_steps: u64,
     /// The most snapshots that are stored at a time. A snapshot is stored from its SAVE to its last
     /// RESTORE.
@@ -26,12 +26,14 @@ pub struct Summary {
 /// A model application: which state is live, which states are stored, and which are reversed.
 struct Model {
     live: u32,
-    /// Time step of the next BACKWARD, plus one.
+    /// Last time step of the next BACKWARD, plus one.
     backward: u32,
+    macro_steps: MacroSteps,
     stored: Vec<bool>,
     count: u32,
     furthest: u32,
-    previous: Option<Action>,
+    /// The action before, and the last time step that it covers.
+    previous: Option<(Action, u32)>,
     summary: Summary,
 }
 
@@ -44,35 +46,49 @@ pub fn validate(
     steps: u32,
     limit: Option<u32>,
 ) -> Result<Summary> {
+    let single = actions.into_iter().map(|action| (action, action.ts));
+    validate_ranges(single, MacroSteps::new(1, steps), limit)
+}
+
+/// Replays actions as the application gets them, each with the last time step that it covers, by
+/// the rules of `validate`. Besides, every BACKWARD covers one whole macro-step, whose first state
+/// is live, and what a flag of a range of FORWARDs says is true for every time step of the range.
+pub fn validate_ranges(
+    actions: impl IntoIterator<Item = (Action, u32)>,
+    macro_steps: MacroSteps,
+    limit: Option<u32>,
+) -> Result<Summary> {
+    let steps = macro_steps.time_steps();
     let mut model = Model {
         live: 0,
         backward: steps,
+        macro_steps,
         stored: filled(false, steps as usize)?,
         count: 0,
         furthest: 0,
         previous: None,
         summary: Summary::default(),
     };
-    for (it, action) in actions.into_iter().enumerate() {
+    for (it, (action, end)) in actions.into_iter().enumerate() {
         model
-            .apply(action, limit)
+            .apply(action, end, limit)
             .map_err(|e| e.within(format_args!("action {it}, {:?} {}", action.kind, action.ts)))?;
     }
     match model.previous {
-        Some(Action { kind: Kind::Terminate, .. }) => Ok(model.summary),
+        Some((Action { kind: Kind::Terminate, .. }, _)) => Ok(model.summary),
         _ => fail!(Schedule, "the schedule ends without TERMINATE"),
     }
 }
 
 impl Model {
-    fn apply(&mut self, action: Action, limit: Option<u32>) -> Result<()> {
-        let previous = self.previous.replace(action);
+    fn apply(&mut self, action: Action, end: u32, limit: Option<u32>) -> Result<()> {
+        let previous = self.previous.replace((action, end));
         match previous {
-            Some(Action { kind: Kind::Terminate, .. }) => {
+            Some((Action { kind: Kind::Terminate, .. }, _)) => {
                 return fail!(Schedule, "comes after TERMINATE")
             }
-            Some(Action { kind: Kind::Forward, ts, flags }) => {
-                let saves = action.kind == Kind::Save && action.ts == ts;
+            Some((Action { kind: Kind::Forward, flags, .. }, last)) => {
+                let saves = action.kind == Kind::Save && action.ts == last;
                 if (flags & flags::NEXT_IS_SAVE != 0) != saves {
                     return fail!(Schedule, "NEXT_IS_SAVE of the FORWARD before it is wrong");
                 }
@@ -81,10 +97,13 @@ impl Model {
         }
         self.summary.actions += 1;
         match action.kind {
-            Kind::Forward => self.forward(action),
+            Kind::Forward => self.forward(action, end),
+            Kind::Backward => self.reverse(action, end),
+            _ if end != action.ts => {
+                fail!(Schedule, "ends at {end}, and only FORWARD and BACKWARD cover several steps")
+            }
             Kind::Save => self.save(action, limit),
             Kind::Restore => self.restore(action),
-            Kind::Backward => self.reverse(action),
             Kind::Terminate if self.backward > 0 => {
                 fail!(Schedule, "state {} was never reversed", self.backward - 1)
             }
@@ -98,20 +117,27 @@ impl Model {
         }
     }
 
-    fn forward(&mut self, action: Action) -> Result<()> {
-        self.summary.forward_steps += 1;
-        if action.ts != self.live + 1 || action.ts as usize >= self.stored.len() {
-            return fail!(Schedule, "the live state is {} of {}", self.live, self.stored.len());
-        }
-        if (action.flags & flags::RECOMPUTE != 0) != (action.ts <= self.furthest) {
+    fn forward(&mut self, action: Action, end: u32) -> Result<()> {
+        if action.ts != self.live + 1 || end < action.ts || end as usize >= self.stored.len() {
             return fail!(
                 Schedule,
-                "RECOMPUTE is wrong: steps up to {} were computed before",
+                "goes to {end}: the live state is {} of {}",
+                self.live,
+                self.stored.len()
+            );
+        }
+        let (first_is_known, last_is_known) = (action.ts <= self.furthest, end <= self.furthest);
+        let recompute = action.flags & flags::RECOMPUTE != 0;
+        if (recompute, recompute) != (first_is_known, last_is_known) {
+            return fail!(
+                Schedule,
+                "goes to {end}: RECOMPUTE is wrong: steps up to {} were computed before",
                 self.furthest
             );
         }
-        self.live = action.ts;
-        self.furthest = self.furthest.max(action.ts);
+        self.summary.forward_steps += u64::from(end - action.ts) + 1;
+        self.live = end;
+        self.furthest = self.furthest.max(end);
         Ok(())
     }
 
@@ -151,22 +177,31 @@ impl Model {
         }
     }
 
-    fn reverse(&mut self, action: Action) -> Result<()> {
+    fn reverse(&mut self, action: Action, end: u32) -> Result<()> {
         let first = self.summary.backward_steps == 0;
-        self.summary.backward_steps += 1;
         if action.ts != self.live {
             return fail!(Schedule, "the live state is {}", self.live);
         }
-        if action.ts + 1 != self.backward {
+        if self.backward != end.saturating_add(1) {
             return fail!(
                 Schedule,
-                "state {} has to be reversed first",
+                "begins with step {end}: step {} has to be reversed first",
                 self.backward.saturating_sub(1)
+            );
+        }
+        let steps = self.macro_steps.of(action.ts / self.macro_steps.every());
+        if steps != (action.ts..self.backward) {
+            return fail!(
+                Schedule,
+                "begins with step {end}: the steps from {} down to {} are reversed together",
+                steps.end.saturating_sub(1),
+                steps.start
             );
         }
         if (action.flags & flags::FIRST_BACKWARD != 0) != first {
             return fail!(Schedule, "FIRST_BACKWARD is wrong");
         }
+        self.summary.backward_steps += u64::from(end - action.ts) + 1;
         self.backward = action.ts;
         Ok(())
     }
