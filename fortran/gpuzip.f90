@@ -82,7 +82,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_action_save = 1
   ! The application calls `gpuzip_retrieve`; u(ts) is live afterwards.
   integer(c_int32_t), parameter, public :: gpuzip_action_restore = 2
-  ! u(ts) is live: the application does the adjoint of the step ts -> ts+1.
+  ! u(ts) is live: the application does the adjoint of the step ts -> ts+1; with `adjoint_every`, the adjoint of the
+  ! steps ts_end -> ts_end+1, ..., ts -> ts+1, in this order.
   integer(c_int32_t), parameter, public :: gpuzip_action_backward = 3
   ! The shot is over.
   integer(c_int32_t), parameter, public :: gpuzip_action_terminate = 4
@@ -311,8 +312,13 @@ module gpuzip
     integer(c_int32_t) :: shared_levels = 0
     ! Reserved: must be zero.
     integer(c_int32_t) :: reserved_32 = 0
+    ! k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is applied every k-th time
+    ! step. A BACKWARD then stands for k steps, from `ts`, a multiple of k, to `ts_end`, and schedules,
+    ! `checkpointing_snaps` and `schedule_chunk` count these k steps as one. Every snapshot is a whole state. 0 and 1:
+    ! one step per BACKWARD. Not with `shared_levels`.
+    integer(c_int32_t) :: adjoint_every = 0
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved_64 = 0
+    integer(c_int32_t) :: reserved_difference_bound = 0
     ! Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the first touch of 16 MiB of
     ! huge pages takes this machine more than 1.5 times as long as that of 16 MiB of ordinary pages. 1: always huge
     ! pages, for runs of very many shots, in which copies are then 9 to 21 % faster. 2: never huge pages.
@@ -329,7 +335,10 @@ module gpuzip
     integer(c_int32_t) :: type = 0
     ! The time step of the state that the action produces or needs, 0..n; for a range of FORWARDs the first time step.
     integer(c_int32_t) :: ts = 0
-    ! The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for all other actions.
+    ! The last time step that the action covers. FORWARD with `range_actions`: u(ts), ..., u(ts_end) are computed.
+    ! BACKWARD with `adjoint_every` = k > 1: the adjoint of the step t -> t+1 is done for t = ts_end, ..., ts, in this
+    ! order; u(ts) is live, and `ts_end` = min(ts+k, n) - 1. For example, n = 10 and k = 4 give BACKWARD 8 to 9, 4 to 7,
+    ! 0 to 3. Otherwise equal to `ts`.
     integer(c_int32_t) :: ts_end = 0
     ! GPUZIP_FLAG_*, combined with bitwise or.
     integer(c_int32_t) :: flags = 0
@@ -353,7 +362,8 @@ module gpuzip
     integer(c_int32_t) :: snapshots = 0
     ! Slots of the device cache.
     integer(c_int32_t) :: cache = 0
-    ! States per chunk or interval; 0 if the algorithm has none.
+    ! States per chunk or interval, of the states that may be stored (with `adjoint_every`, every k-th state); 0 if the
+    ! algorithm has none.
     integer(c_int32_t) :: chunk = 0
     ! Time steps of FORWARD actions.
     integer(c_int64_t) :: forward_steps = 0
@@ -361,11 +371,11 @@ module gpuzip
     integer(c_int64_t) :: saves = 0
     ! RESTORE actions.
     integer(c_int64_t) :: restores = 0
-    ! BACKWARD actions.
+    ! Time steps of BACKWARD actions.
     integer(c_int64_t) :: backward_steps = 0
     ! Most snapshots that the schedule stores at a time.
     integer(c_int64_t) :: max_live = 0
-    ! All actions, TERMINATE included; a range of FORWARDs counts as one action.
+    ! All actions, TERMINATE included; a range of FORWARDs or of backward steps counts as one action.
     integer(c_int64_t) :: actions = 0
     ! Transfers from host to device memory.
     integer(c_int64_t) :: h2d = 0
@@ -378,7 +388,7 @@ module gpuzip
     ! Misses whose transfer is issued ahead of the restore.
     integer(c_int64_t) :: prefetches = 0
     ! Least lead: forward and backward steps between the issue of a prefetch and the restore that needs it; 0 without
-    ! prefetches.
+    ! prefetches. With `adjoint_every` = k a shorter last BACKWARD counts as k.
     integer(c_int64_t) :: min_lead = 0
     ! Mean lead, in forward and backward steps.
     real(c_double) :: mean_lead = 0
@@ -449,7 +459,7 @@ module gpuzip
     integer(c_int64_t) :: saves = 0
     ! RESTORE actions served.
     integer(c_int64_t) :: restores = 0
-    ! BACKWARD actions; each is one time step.
+    ! Time steps of BACKWARD actions.
     integer(c_int64_t) :: backward_steps = 0
     ! Restores found in the device cache without a transfer.
     integer(c_int64_t) :: hits = 0
@@ -511,14 +521,17 @@ module gpuzip
     type(c_ptr) :: user = c_null_ptr
     ! Computes time steps. Not NULL.
     type(c_funptr) :: forward = c_null_funptr
-    ! Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
+    ! Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`, and with `backward_range`.
     type(c_funptr) :: backward = c_null_funptr
     ! Tells where the state is. NULL: always in the fields given to the run.
     type(c_funptr) :: locate = c_null_funptr
     ! Observes saves and restores. May be NULL.
     type(c_funptr) :: observe = c_null_funptr
+    ! Does the adjoint of `adjoint_every` time steps. If it is not NULL, it is called instead of `backward`. Not NULL
+    ! for a session with `adjoint_every` > 1.
+    type(c_funptr) :: backward_range = c_null_funptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   ! The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per second, for a codec
@@ -670,6 +683,16 @@ module gpuzip
       integer(c_int32_t), value :: flags
     end function
 
+    ! Does the adjoint of the step t -> t+1 for t = ts_end, ..., ts, in this order, while u(ts) is live: `backward` for
+    ! sessions with `adjoint_every` > 1. `flags` and result as for `gpuzip_forward_t`.
+    integer(c_int32_t) function gpuzip_backward_range_t(user, ts, ts_end, flags) bind(c)
+      import
+      type(c_ptr), value :: user
+      integer(c_int32_t), value :: ts
+      integer(c_int32_t), value :: ts_end
+      integer(c_int32_t), value :: flags
+    end function
+
     ! Finds a minimum over all ranks, for `gpuzip_agree`: replaces `*value` by the least value of all ranks, as
     ! `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does. Returns 0, or another number on
     ! failure.
@@ -717,6 +740,7 @@ module gpuzip
   public :: gpuzip_backward_t
   public :: gpuzip_locate_t
   public :: gpuzip_observe_t
+  public :: gpuzip_backward_range_t
   public :: gpuzip_least_t
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t

@@ -144,7 +144,8 @@
 #define GPUZIP_ACTION_RESTORE 2
 
 /*
- u(ts) is live: the application does the adjoint of the step ts -> ts+1.
+ u(ts) is live: the application does the adjoint of the step ts -> ts+1; with `adjoint_every`, the
+ adjoint of the steps ts_end -> ts_end+1, ..., ts -> ts+1, in this order.
  */
 #define GPUZIP_ACTION_BACKWARD 3
 
@@ -604,9 +605,17 @@ typedef struct gpuzip_config_t {
    */
   int32_t reserved_32 GPUZIP_DEFAULT(0);
   /*
+   k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
+   applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
+   to `ts_end`, and schedules, `checkpointing_snaps` and `schedule_chunk` count these k steps
+   as one. Every snapshot is a whole state. 0 and 1: one step per BACKWARD. Not with
+   `shared_levels`.
+   */
+  int32_t adjoint_every GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved_64 GPUZIP_DEFAULT(0);
+  int32_t reserved_difference_bound GPUZIP_DEFAULT(0);
   /*
    Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the
    first touch of 16 MiB of huge pages takes this machine more than 1.5 times as long as that
@@ -646,8 +655,10 @@ typedef struct gpuzip_action_t {
    */
   int32_t ts;
   /*
-   The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for
-   all other actions.
+   The last time step that the action covers. FORWARD with `range_actions`: u(ts), ..., u(ts_end)
+   are computed. BACKWARD with `adjoint_every` = k > 1: the adjoint of the step t -> t+1 is done
+   for t = ts_end, ..., ts, in this order; u(ts) is live, and `ts_end` = min(ts+k, n) - 1. For
+   example, n = 10 and k = 4 give BACKWARD 8 to 9, 4 to 7, 0 to 3. Otherwise equal to `ts`.
    */
   int32_t ts_end;
   /*
@@ -693,7 +704,8 @@ typedef struct gpuzip_summary_t {
    */
   int32_t cache;
   /*
-   States per chunk or interval; 0 if the algorithm has none.
+   States per chunk or interval, of the states that may be stored (with `adjoint_every`, every
+   k-th state); 0 if the algorithm has none.
    */
   int32_t chunk;
   /*
@@ -709,7 +721,7 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t restores;
   /*
-   BACKWARD actions.
+   Time steps of BACKWARD actions.
    */
   uint64_t backward_steps;
   /*
@@ -717,7 +729,8 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t max_live;
   /*
-   All actions, TERMINATE included; a range of FORWARDs counts as one action.
+   All actions, TERMINATE included; a range of FORWARDs or of backward steps counts as one
+   action.
    */
   uint64_t actions;
   /*
@@ -742,7 +755,7 @@ typedef struct gpuzip_summary_t {
   uint64_t prefetches;
   /*
    Least lead: forward and backward steps between the issue of a prefetch and the restore that
-   needs it; 0 without prefetches.
+   needs it; 0 without prefetches. With `adjoint_every` = k a shorter last BACKWARD counts as k.
    */
   uint64_t min_lead;
   /*
@@ -870,7 +883,7 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t restores;
   /*
-   BACKWARD actions; each is one time step.
+   Time steps of BACKWARD actions.
    */
   uint64_t backward_steps;
   /*
@@ -1008,6 +1021,15 @@ typedef int32_t (*gpuzip_observe_t)(void *user,
                                     uint32_t flags);
 
 /*
+ Does the adjoint of the step t -> t+1 for t = ts_end, ..., ts, in this order, while u(ts) is live:
+ `backward` for sessions with `adjoint_every` > 1. `flags` and result as for `gpuzip_forward_t`.
+ */
+typedef int32_t (*gpuzip_backward_range_t)(void *user,
+                                           int32_t ts,
+                                           int32_t ts_end,
+                                           uint32_t flags);
+
+/*
  The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread.
  The functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,
  `gpuzip_summary`) and use other sessions; a call that moves this session makes the run fail.
@@ -1027,7 +1049,8 @@ typedef struct gpuzip_callbacks_t {
    */
   gpuzip_forward_t forward;
   /*
-   Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
+   Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`, and with
+   `backward_range`.
    */
   gpuzip_backward_t backward;
   /*
@@ -1039,9 +1062,14 @@ typedef struct gpuzip_callbacks_t {
    */
   gpuzip_observe_t observe;
   /*
+   Does the adjoint of `adjoint_every` time steps. If it is not NULL, it is called instead of
+   `backward`. Not NULL for a session with `adjoint_every` > 1.
+   */
+  gpuzip_backward_range_t backward_range;
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } gpuzip_callbacks_t;
 
 /*
@@ -1673,7 +1701,7 @@ gpuzip_status_t gpuzip_run_forward(struct gpuzip_t *handle,
 /*
  Runs the rest of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep, in a shot
  that has not begun both sweeps. Parameters and result as for `gpuzip_run_forward`;
- `callbacks->backward` must not be NULL.
+ `callbacks->backward_range` must not be NULL, or without `adjoint_every` `callbacks->backward`.
 
  Pointers:
  As for `gpuzip_run_forward`.

@@ -57,6 +57,8 @@ pub struct Config {
     pub huge_pages: Pages,
     /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
+    /// The adjoint needs u at every so many time steps only, at least 1.
+    pub adjoint_every: u32,
     /// Most actions that the host runs ahead of a GPU.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, in bytes per second in each
@@ -103,6 +105,7 @@ impl Default for Config {
             zero_copy: false,
             huge_pages: Pages::Measured,
             range_actions: false,
+            adjoint_every: 1,
             max_in_flight: 64,
             link_bandwidth: 0.0,
             compression: Settings::default(),

@@ -42,7 +42,7 @@ layouts! {
         bitcomp_delta 88, bitcomp_algorithm 96, struct_size 104, backend 112, device 116, device_budget 120, host_budget 128,
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
         snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
-        persist_overhead 224, stop_budget_s 232, shared_levels 240, reserved_32 244, reserved_64 248, huge_pages 256, reserved_strict 260,
+        persist_overhead 224, stop_budget_s 232, shared_levels 240, reserved_32 244, adjoint_every 248, reserved_difference_bound 252, huge_pages 256, reserved_strict 260,
         reserved 264;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
@@ -57,7 +57,7 @@ layouts! {
     gpuzip_profile_info_t, 160: struct_size 0, state_bytes 8, forward_ms 16, backward_ms 24, h2d_gbs 32, d2h_gbs 40, d2d_gbs 48,
         disk_read_gbs 56, disk_write_gbs 64, backend 72, codecs 76, compressor 80, error_bound_mode 84, error_bound 88, compress_gbs 96,
         decompress_gbs 104, ratio 112, worst_ratio 120, reserved 128;
-    gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, reserved 48;
+    gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, backward_range 48, reserved 56;
     gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, reserved 48;
 }
 

@@ -84,7 +84,8 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
         .map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap())
         .collect();
     let plan = sessions[0].plan().unwrap();
-    let forward_steps = cursor.decide().unwrap().forward_steps();
+    let every = config.adjoint_every;
+    let forward_steps = cursor.decide().unwrap().forward_steps() * u64::from(every);
     for shot in 0..shots {
         let mut apps: Vec<App> =
             seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
@@ -111,12 +112,16 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
                         assert_eq!(app.state(), all[ts as usize], "state {ts}");
                     }
                     Kind::Backward => {
-                        assert_eq!(app.state(), all[ts as usize], "state {ts} to reverse")
+                        assert_eq!(app.state(), all[ts as usize], "state {ts} to reverse");
+                        assert_eq!((tick.action.ts % every, tick.end), (0, reversed - 1));
+                        assert!(tick.end < tick.action.ts + every);
                     }
                     Kind::Terminate | Kind::Error => {}
                 }
             }
-            reversed -= u32::from(tick.action.kind == Kind::Backward);
+            if tick.action.kind == Kind::Backward {
+                reversed = tick.action.ts;
+            }
             if tick.action.kind == Kind::Terminate {
                 break;
             }
@@ -177,6 +182,14 @@ fn every_algorithm_policy_and_capacity() {
                         &[1, 77],
                         2,
                     );
+                    let sparse = config(algorithm, 6, cache, policy);
+                    run(
+                        &Config { range_actions, adjoint_every: 3, ..sparse },
+                        91,
+                        &shapes,
+                        &[1, 77],
+                        2,
+                    );
                 }
             }
         }
@@ -231,12 +244,12 @@ proptest! {
     #[test]
     fn random_sessions_restore_every_state(
         algorithm in 0usize..7, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
-        ranges: bool, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
+        ranges: bool, every in 1u32..7, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Hrevolve][algorithm];
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
-        let config = Config { uniform_published: published, range_actions: ranges, chunk, ..config(algorithm, snapshots, cache, policy) };
+        let config = Config { uniform_published: published, range_actions: ranges, adjoint_every: every, chunk, ..config(algorithm, snapshots, cache, policy) };
         run(&config, steps, &shapes(&sizes), &seeds, shots);
     }
 

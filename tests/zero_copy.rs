@@ -119,12 +119,12 @@ proptest! {
 
     #[test]
     fn states_stay_until_the_next_event(
-        algorithm in 0usize..6, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool, ranges: bool,
+        algorithm in 0usize..6, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool, ranges: bool, every in 1u32..6,
         releases in proptest::collection::vec(any::<bool>(), 1..9),
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve, Algorithm::StoreAll][algorithm];
         let link_bandwidth = if slow { 5e8 } else { 0.0 };
-        let mut session = session(Config { link_bandwidth, range_actions: ranges, ..config(algorithm, snapshots, cache) }, steps);
+        let mut session = session(Config { link_bandwidth, range_actions: ranges, adjoint_every: every, ..config(algorithm, snapshots, cache) }, steps);
         let mut releases = releases.into_iter().cycle();
         sweep(&mut session, steps, || releases.next() == Some(true));
         sweep(&mut session, steps, || releases.next() == Some(true));

@@ -144,6 +144,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             given.range_actions,
             "0 (one step per FORWARD) or 1 (ranges)",
         )?,
+        adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
             0 => Config::default().max_in_flight,
             actions => actions,
@@ -228,6 +229,14 @@ fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
         return Ok(false);
     }
     let named = if c.compressor == GPUZIP_COMPRESSOR_AUTO { 0 } else { c.compressor };
+    if c.adjoint_every > 1 {
+        return fail!(
+            Unsupported,
+            "shared_levels = 1 with adjoint_every = {every}: snapshots are {every} time steps apart and share no time level; use shared_levels \
+             = 0",
+            every = c.adjoint_every
+        );
+    }
     let others = [("zero_copy", c.zero_copy), ("policy", c.policy), ("compressor", named)];
     match others.into_iter().find(|(_, value)| *value != 0) {
         Some((name, value)) => {
@@ -372,7 +381,8 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
     zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
-    zero_words("config->reserved_64", &[c.reserved_64], Code::Config)?;
+    let difference_bound = [c.reserved_difference_bound as u64];
+    zero_words("config->reserved_difference_bound", &difference_bound, Code::Config)?;
     zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;
     zero_words("config->reserved", &c.reserved, Code::Config)
 }

@@ -62,6 +62,20 @@ impl Run {
         Ok(Run { handle, callbacks, fields, stream })
     }
 
+    /// Fails if there is no callback for the BACKWARDs of the session.
+    fn check_backward(&self) -> Result<()> {
+        let schedule = with_session(self.handle, |session| Ok(session.schedule().clone()))?;
+        match schedule.macro_steps().every() {
+            _ if self.callbacks.backward_range.is_some() => Ok(()),
+            1 if self.callbacks.backward.is_some() => Ok(()),
+            1 => fail!(Argument, "callbacks->backward is NULL"),
+            every => fail!(
+                Argument,
+                "callbacks->backward_range is NULL: with adjoint_every = {every} a BACKWARD has up to {every} time steps"
+            ),
+        }
+    }
+
     /// Serves the actions that `next` returns, until it returns `None` or TERMINATE.
     fn serve_all(&self, next: impl Fn(&mut Session) -> Result<Option<Tick>>) -> Result<()> {
         let mut done: Option<Tick> = None;
@@ -91,14 +105,20 @@ impl Run {
                     .map_or(0, |forward| in_caller(|| unsafe { forward(user, ts, end, flags) }));
                 self.returned(value, || format!("forward of {ts} to {end}"))
             }
-            Kind::Backward => {
-                // SAFETY: as for `forward`.
-                let value = self
-                    .callbacks
-                    .backward
-                    .map_or(0, |backward| in_caller(|| unsafe { backward(user, ts, flags) }));
-                self.returned(value, || format!("backward of {ts}"))
-            }
+            Kind::Backward => match self.callbacks.backward_range {
+                Some(backward) => {
+                    // SAFETY: as for `forward`.
+                    let value = in_caller(|| unsafe { backward(user, ts, end, flags) });
+                    self.returned(value, || format!("backward_range of {end} to {ts}"))
+                }
+                None => {
+                    let value = self.callbacks.backward.map_or(0, |backward| {
+                        // SAFETY: as for `forward`.
+                        in_caller(|| unsafe { backward(user, ts, flags) })
+                    });
+                    self.returned(value, || format!("backward of {ts}"))
+                }
+            },
             kind => {
                 let fields = self.locate(kind, ts)?;
                 with_session(self.handle, |session| match kind {
@@ -177,7 +197,7 @@ pub unsafe extern "C" fn gpuzip_run_forward(
 
 /// Runs the rest of a shot, to TERMINATE: after `gpuzip_run_forward` the reverse sweep, in a shot
 /// that has not begun both sweeps. Parameters and result as for `gpuzip_run_forward`;
-/// `callbacks->backward` must not be NULL.
+/// `callbacks->backward_range` must not be NULL, or without `adjoint_every` `callbacks->backward`.
 ///
 /// # Safety
 /// As for `gpuzip_run_forward`.
@@ -192,9 +212,7 @@ pub unsafe extern "C" fn gpuzip_run_reverse(
     entry("gpuzip_run_reverse", || {
         // SAFETY: by this function's contract.
         let run = unsafe { Run::new(handle, callbacks, fields, nfields, stream) }?;
-        if run.callbacks.backward.is_none() {
-            return fail!(Argument, "callbacks->backward is NULL");
-        }
+        run.check_backward()?;
         run.serve_all(|session| session.get_action().map(Some))
     })
 }

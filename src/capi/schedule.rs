@@ -9,7 +9,7 @@ use crate::choice::{SharedSchedule, Tick};
 use crate::codec::Settings;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{validate, Ranges, Schedule};
+use crate::schedule::{validate_ranges, Schedule};
 use std::sync::Arc;
 
 /// Converts an action to the struct of the ABI.
@@ -42,10 +42,11 @@ pub(super) fn summarize(
     planned: Option<Planned>,
 ) -> Result<gpuzip_summary_t> {
     schedule.check_length()?;
-    let counts = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
+    let macro_steps = schedule.macro_steps();
+    let counts = validate_ranges(schedule.ranges(ranges), macro_steps, Some(schedule.snapshots))?;
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
-        steps: schedule.steps as i32,
+        steps: macro_steps.time_steps() as i32,
         snapshots: i32::try_from(schedule.snapshots).unwrap_or(i32::MAX),
         chunk: i32::try_from(schedule.chunk).unwrap_or(i32::MAX),
         forward_steps: counts.forward_steps,
@@ -53,11 +54,7 @@ pub(super) fn summarize(
         restores: counts.restores,
         backward_steps: counts.backward_steps,
         max_live: counts.max_live as u64,
-        actions: if ranges {
-            Ranges::new(schedule.actions(), true).count() as u64
-        } else {
-            counts.actions
-        },
+        actions: counts.actions,
         ..Default::default()
     };
     if let Some(Planned { plan, compression, tiers, budgets }) = planned {
@@ -70,8 +67,10 @@ pub(super) fn summarize(
         summary.hits = plan.counts.hits;
         summary.misses = plan.counts.misses;
         summary.prefetches = plan.counts.prefetches;
-        summary.min_lead = plan.counts.min_lead;
-        summary.mean_lead = plan.counts.mean_lead;
+        // A plan counts macro-steps.
+        let every = macro_steps.every();
+        summary.min_lead = plan.counts.min_lead.saturating_mul(every.into());
+        summary.mean_lead = plan.counts.mean_lead * f64::from(every);
         summary.slot_bytes = tiers.slot_bytes;
         summary.device_bytes = tiers.device_bytes(plan);
         summary.host_bytes = tiers.bytes_of(plan).1;

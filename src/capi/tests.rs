@@ -258,7 +258,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 42] = [
+    let cases: [(Change, i32, &str); 44] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 9, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 9"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -310,6 +310,12 @@ fn bad_configurations_name_the_field() {
         (|c| c.link_bandwidth = f64::NAN, GPUZIP_ERR_CONFIG, "link_bandwidth = NaN"),
         (|c| c.nonfinite = 1, GPUZIP_ERR_UNSUPPORTED, "nonfinite = 1"),
         (|c| (c.shared_levels, c.policy) = (1, 1), GPUZIP_ERR_UNSUPPORTED, "policy = 1"),
+        (|c| c.adjoint_every = -1, GPUZIP_ERR_CONFIG, "adjoint_every = -1"),
+        (
+            |c| (c.shared_levels, c.adjoint_every) = (1, 4),
+            GPUZIP_ERR_UNSUPPORTED,
+            "shared_levels = 1 with adjoint_every = 4",
+        ),
         (|c| c.shared_levels = 2, GPUZIP_ERR_CONFIG, "shared_levels = 2"),
         (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
         (|c| c.stop_budget_s = 1.5, GPUZIP_ERR_UNSUPPORTED, "stop_budget_s = 1.5"),
@@ -842,6 +848,74 @@ fn ranges_are_of_the_schedules_own_configuration() {
             (gpuzip_finalize(follower), gpuzip_schedule_release(schedule)),
             (GPUZIP_OK, GPUZIP_OK)
         );
+    }
+}
+
+/// A session may repeat `adjoint_every` of its schedule, or leave it 0, and not contradict it.
+#[test]
+fn macro_steps_are_of_the_schedules_own_configuration() {
+    let (mut schedule, mut follower, mut data) = (null_mut(), null_mut(), vec![0f32; 4]);
+    let fields = [field(&mut data)];
+    let config = gpuzip_config_t { backend: 1, adjoint_every: 3, ..revolve(1, 0) };
+    let mut attach = |schedule, config: &gpuzip_config_t| {
+        // SAFETY: all pointers are to live values.
+        let status = unsafe { gpuzip_attach(schedule, config, fields.as_ptr(), 1, &mut follower) };
+        if status == GPUZIP_OK {
+            assert_eq!(gpuzip_finalize(follower), GPUZIP_OK);
+        }
+        status
+    };
+    for own in [0, 1, 3] {
+        let plain = gpuzip_config_t { adjoint_every: own, ..config };
+        // SAFETY: all pointers are to live values.
+        unsafe { assert_eq!(gpuzip_schedule_create(&plain, 10, &mut schedule), GPUZIP_OK) };
+        for of_session in 0..5 {
+            let config = gpuzip_config_t { adjoint_every: of_session, ..config };
+            let status = attach(schedule, &config);
+            if of_session < 2 || of_session == own {
+                assert_eq!(status, GPUZIP_OK, "{}", last_error());
+            } else {
+                assert_eq!(status, GPUZIP_ERR_CONFIG);
+                let text = last_error();
+                assert!(text.contains(&format!("adjoint_every = {of_session}: ")), "{text}");
+                assert!(text.contains(&format!("has adjoint_every = {}", own.max(1))), "{text}");
+            }
+        }
+        let shared = gpuzip_config_t { adjoint_every: 0, shared_levels: 1, ..config };
+        let status = attach(schedule, &shared);
+        assert_eq!(status, if own == 3 { GPUZIP_ERR_UNSUPPORTED } else { GPUZIP_OK });
+        assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    }
+}
+
+/// A summary counts time steps; snapshots and leads are those of macro-steps.
+#[test]
+fn a_summary_counts_time_steps() {
+    let summary = |every: i32, steps: i32| {
+        let mut data = vec![0f32; 4];
+        let config = gpuzip_config_t { adjoint_every: every, cache_capacity: 3, ..revolve(7, 0) };
+        let (_, handle) = init(&config, steps, &[field(&mut data)]);
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: all pointers are to live values.
+        unsafe { assert_eq!(gpuzip_summary(handle, &mut summary), GPUZIP_OK) };
+        assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+        summary
+    };
+    let whole = summary(0, 50);
+    for steps in 246..=250 {
+        let sparse = summary(5, steps);
+        assert_eq!((sparse.steps, sparse.backward_steps), (steps, steps as u64));
+        assert_eq!(sparse.forward_steps, 5 * whole.forward_steps);
+        assert_eq!((sparse.saves, sparse.restores), (whole.saves, whole.restores));
+        assert_eq!((sparse.snapshots, sparse.max_live), (whole.snapshots, whole.max_live));
+        assert_eq!((sparse.h2d, sparse.d2h), (whole.h2d, whole.d2h));
+        assert!(whole.min_lead > 0 && sparse.min_lead == 5 * whole.min_lead);
+        assert_eq!(sparse.mean_lead, 5.0 * whole.mean_lead);
+        // Each FORWARD of a macro-step is an action, and each BACKWARD of one is a single action.
+        assert_eq!(sparse.actions, whole.actions + 4 * whole.forward_steps);
     }
 }
 

@@ -57,7 +57,8 @@ pub const GPUZIP_ACTION_FORWARD: i32 = 0;
 pub const GPUZIP_ACTION_SAVE: i32 = 1;
 /// The application calls `gpuzip_retrieve`; u(ts) is live afterwards.
 pub const GPUZIP_ACTION_RESTORE: i32 = 2;
-/// u(ts) is live: the application does the adjoint of the step ts -> ts+1.
+/// u(ts) is live: the application does the adjoint of the step ts -> ts+1; with `adjoint_every`, the
+/// adjoint of the steps ts_end -> ts_end+1, ..., ts -> ts+1, in this order.
 pub const GPUZIP_ACTION_BACKWARD: i32 = 3;
 /// The shot is over.
 pub const GPUZIP_ACTION_TERMINATE: i32 = 4;
@@ -213,8 +214,10 @@ pub struct gpuzip_action_t {
     /// The time step of the state that the action produces or needs, 0..n; for a range of FORWARDs
     /// the first time step.
     pub ts: i32,
-    /// The last time step of a range of FORWARDs; equal to `ts` without `range_actions`, and for
-    /// all other actions.
+    /// The last time step that the action covers. FORWARD with `range_actions`: u(ts), ..., u(ts_end)
+    /// are computed. BACKWARD with `adjoint_every` = k > 1: the adjoint of the step t -> t+1 is done
+    /// for t = ts_end, ..., ts, in this order; u(ts) is live, and `ts_end` = min(ts+k, n) - 1. For
+    /// example, n = 10 and k = 4 give BACKWARD 8 to 9, 4 to 7, 0 to 3. Otherwise equal to `ts`.
     pub ts_end: i32,
     /// GPUZIP_FLAG_*, combined with bitwise or.
     pub flags: u32,
@@ -382,8 +385,14 @@ pub struct gpuzip_config_t {
     pub shared_levels: i32,
     /// Reserved: must be zero.
     pub reserved_32: i32,
+    /// k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
+    /// applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
+    /// to `ts_end`, and schedules, `checkpointing_snaps` and `schedule_chunk` count these k steps
+    /// as one. Every snapshot is a whole state. 0 and 1: one step per BACKWARD. Not with
+    /// `shared_levels`.
+    pub adjoint_every: i32,
     /// Reserved: must be zero.
-    pub reserved_64: u64,
+    pub reserved_difference_bound: i32,
     /// Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the
     /// first touch of 16 MiB of huge pages takes this machine more than 1.5 times as long as that
     /// of 16 MiB of ordinary pages. 1: always huge pages, for runs of very many shots, in which
@@ -407,7 +416,7 @@ pub struct gpuzip_stats_t {
     pub saves: u64,
     /// RESTORE actions served.
     pub restores: u64,
-    /// BACKWARD actions; each is one time step.
+    /// Time steps of BACKWARD actions.
     pub backward_steps: u64,
     /// Restores found in the device cache without a transfer.
     pub hits: u64,
@@ -476,7 +485,8 @@ pub struct gpuzip_summary_t {
     pub snapshots: i32,
     /// Slots of the device cache.
     pub cache: i32,
-    /// States per chunk or interval; 0 if the algorithm has none.
+    /// States per chunk or interval, of the states that may be stored (with `adjoint_every`, every
+    /// k-th state); 0 if the algorithm has none.
     pub chunk: i32,
     /// Time steps of FORWARD actions.
     pub forward_steps: u64,
@@ -484,11 +494,12 @@ pub struct gpuzip_summary_t {
     pub saves: u64,
     /// RESTORE actions.
     pub restores: u64,
-    /// BACKWARD actions.
+    /// Time steps of BACKWARD actions.
     pub backward_steps: u64,
     /// Most snapshots that the schedule stores at a time.
     pub max_live: u64,
-    /// All actions, TERMINATE included; a range of FORWARDs counts as one action.
+    /// All actions, TERMINATE included; a range of FORWARDs or of backward steps counts as one
+    /// action.
     pub actions: u64,
     /// Transfers from host to device memory.
     pub h2d: u64,
@@ -501,7 +512,7 @@ pub struct gpuzip_summary_t {
     /// Misses whose transfer is issued ahead of the restore.
     pub prefetches: u64,
     /// Least lead: forward and backward steps between the issue of a prefetch and the restore that
-    /// needs it; 0 without prefetches.
+    /// needs it; 0 without prefetches. With `adjoint_every` = k a shorter last BACKWARD counts as k.
     pub min_lead: u64,
     /// Mean lead, in forward and backward steps.
     pub mean_lead: f64,
@@ -681,6 +692,11 @@ pub type gpuzip_forward_t =
 pub type gpuzip_backward_t =
     Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, flags: u32) -> i32>;
 
+/// Does the adjoint of the step t -> t+1 for t = ts_end, ..., ts, in this order, while u(ts) is live:
+/// `backward` for sessions with `adjoint_every` > 1. `flags` and result as for `gpuzip_forward_t`.
+pub type gpuzip_backward_range_t =
+    Option<unsafe extern "C" fn(user: *mut c_void, ts: i32, ts_end: i32, flags: u32) -> i32>;
+
 /// Tells where the state is, for applications that swap buffers. The function gets the `nfields`
 /// fields that were given to the run and sets their `data` to where u(ts) is (`type`
 /// GPUZIP_ACTION_SAVE) or is to be put (GPUZIP_ACTION_RESTORE). Result as for `gpuzip_forward_t`.
@@ -717,12 +733,16 @@ pub struct gpuzip_callbacks_t {
     pub user: *mut c_void,
     /// Computes time steps. Not NULL.
     pub forward: gpuzip_forward_t,
-    /// Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`.
+    /// Does the adjoint of a time step. May be NULL for `gpuzip_run_forward`, and with
+    /// `backward_range`.
     pub backward: gpuzip_backward_t,
     /// Tells where the state is. NULL: always in the fields given to the run.
     pub locate: gpuzip_locate_t,
     /// Observes saves and restores. May be NULL.
     pub observe: gpuzip_observe_t,
+    /// Does the adjoint of `adjoint_every` time steps. If it is not NULL, it is called instead of
+    /// `backward`. Not NULL for a session with `adjoint_every` > 1.
+    pub backward_range: gpuzip_backward_range_t,
     /// Reserved: must be zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }

@@ -60,8 +60,8 @@ pub fn agree(
     if fewest != i64::MAX - most {
         return fail!(
             Schedule,
-            "ranks have different schedules: give all of them the same number of steps, range_actions, and where they follow a trace the same \
-             file"
+            "ranks have different schedules: give all of them the same number of steps, range_actions, adjoint_every, and where they follow a \
+             trace the same file"
         );
     }
     Ok(())
@@ -173,6 +173,20 @@ mod tests {
         );
     }
 
+    /// Ranks of different slabs agree on macro-steps, too, and get the same actions.
+    #[test]
+    fn ranks_agree_on_macro_steps() {
+        let config = |bytes| Config { adjoint_every: 3, ..budget(None, bytes, 2) };
+        let ranks = [2000, 700, 1990].map(|bytes| rank(&config(bytes), 200, 64));
+        assert!(all_agree(&ranks).into_iter().all(|(result, _)| result.is_ok()));
+        let actions = ranks.each_ref().map(|shared| {
+            let schedule = shared.as_ref().unwrap().decide().unwrap();
+            assert_eq!(schedule.macro_steps(), crate::schedule::MacroSteps::new(3, 200));
+            schedule.ranges(false).collect::<Vec<_>>()
+        });
+        assert!(actions[0] == actions[1] && actions[1] == actions[2]);
+    }
+
     /// Every rank makes the same number of reductions, and every rank has an error.
     #[test]
     fn failures_and_differences_are_errors_on_every_rank() {
@@ -184,12 +198,15 @@ mod tests {
             100,
             64,
         );
+        let sparse =
+            rank(&Config { adjoint_every: 2, ..budget(Some(Algorithm::Revolve), 640, 2) }, 100, 64);
         let begun = well();
         begun.as_ref().unwrap().advance().unwrap();
         for (ranks, own) in [
             ([well(), failed(), well()], 1),
             ([well(), longer, well()], 3),
             ([ranges, well(), well()], 3),
+            ([well(), sparse, well()], 3),
             ([well(), well(), begun], 2),
         ] {
             for (i, (result, calls)) in all_agree(&ranks).into_iter().enumerate() {
@@ -270,8 +287,7 @@ mod tests {
                 .or_insert_with(|| actions.clone());
             assert_eq!(*known, actions);
             let same = schedule.fingerprint(true) == schedule.fingerprint(false);
-            let joined =
-                crate::schedule::Ranges::new(schedule.actions(), true).count() < actions.len();
+            let joined = schedule.ranges(true).count() < actions.len();
             assert_eq!(same, !joined);
         }
         assert!(by_fingerprint.len() > 100);

@@ -14,7 +14,7 @@ use crate::device::cuda;
 use crate::layout::{aligned, Layout, Levels};
 use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
-use crate::schedule::adjust;
+use crate::schedule::{adjust, MacroSteps};
 use crate::tier::SnapshotCoder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -130,10 +130,11 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
 fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let slot = slot_bytes(config, layout);
     let beside_cache = beside_cache(config, layout, free.device.is_some());
-    let all = u64::from(steps.saturating_sub(1).max(1));
+    let states = MacroSteps::new(config.adjoint_every, steps).count();
+    let all = u64::from(states.saturating_sub(1).max(1));
     let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(beside_cache);
     let host = free.host.bytes / PARTS / u64::from(free.ranks.max(1));
-    let least = enough(adjust(u64::from(steps)).into());
+    let least = enough(adjust(u64::from(states)).into());
     let cache = slot.saturating_mul(config.cache.into());
     let (device, host) = match free.device {
         None if config.cache > 0 => {

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::error::{fail, Code, Result};
 use crate::plan::{Index, Plan};
 use crate::predict::simulate;
-use crate::schedule::{adjust, Algorithm, Schedule, Trace};
+use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
 use std::sync::Arc;
 
 /// A schedule, and a plan of it for each session.
@@ -30,7 +30,30 @@ pub struct Choice {
 /// `auto`, a [`search`] takes the schedule with the shortest predicted time among those that fit
 /// the snapshots and budgets; with neither set, `auto` is Revolve. Of several storage options, the
 /// one with the shortest predicted time is taken.
+///
+/// With `adjoint_every` all of this counts macro-steps instead of time steps: the schedule is one
+/// for the macro-steps, and so are costs and numbers of snapshots.
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
+    let macro_steps = MacroSteps::new(config.adjoint_every, steps);
+    let of_macro_steps = |options: &Vec<TierSpec>| -> Result<Vec<TierSpec>> {
+        options.iter().map(|tiers| tiers.clone().in_macro_steps(macro_steps)).collect()
+    };
+    let sessions: Vec<_> = sessions.iter().map(of_macro_steps).collect::<Result<_>>()?;
+    let choice =
+        choose_steps(config, macro_steps.count(), &sessions).map_err(|error| match macro_steps
+            .every()
+        {
+            1 => error,
+            every => error.within(format_args!(
+                "adjoint_every = {every}: {steps} time steps are {} steps of the schedule",
+                macro_steps.count()
+            )),
+        })?;
+    Ok(Choice { schedule: choice.schedule.in_macro_steps(macro_steps), ..choice })
+}
+
+/// Decides as `choose_among`, where `steps` and costs are those of the steps of the schedule.
+fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let of = |k: usize| {
         sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()

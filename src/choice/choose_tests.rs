@@ -177,3 +177,86 @@ fn sessions_plan_together() {
             && choice.plans[0].cache == 20
     );
 }
+
+/// With `adjoint_every` = k, everything is decided as for n / k steps, rounded up, each of which
+/// takes as long as k time steps.
+#[test]
+fn macro_steps_are_planned_as_longer_steps() {
+    let timed = |k: f64| Profile {
+        forward_ms: 3.0 * k,
+        backward_ms: 5.0 * k,
+        h2d_gbs: 0.2,
+        d2h_gbs: 0.2,
+        ..Profile::typical_gpu(STATE)
+    };
+    let all = Algorithm::ALL.into_iter().filter(|a| *a != Algorithm::Trace).map(Some);
+    for algorithm in all.chain([None]) {
+        for (every, count) in [(2, 150), (4, 75), (7, 43), (300, 1), (1, 300)] {
+            let time_steps = every * count;
+            let (device, host) =
+                if algorithm == Some(Algorithm::StoreAll) { (9, 300) } else { (4, 10) };
+            let whole = Config {
+                algorithm,
+                profile: Some(timed(every as f64)),
+                ..configured(device, host)
+            };
+            let config =
+                Config { adjoint_every: every, profile: Some(timed(1.0)), ..whole.clone() };
+            let (sparse, whole) = (chosen(&config, time_steps), chosen(&whole, count));
+            assert_eq!(sparse.schedule.terms(), whole.schedule.terms());
+            assert_eq!(sparse.plans[0].steps, whole.plans[0].steps);
+            assert_eq!(sparse.schedule.macro_steps(), MacroSteps::new(every, time_steps));
+            // A number of time steps that is no multiple of k.
+            if count > 1 && every > 1 {
+                let shorter = chosen(&config, time_steps - 1).schedule;
+                assert_eq!(shorter.steps, count);
+                assert_eq!(shorter.macro_steps().time_steps(), time_steps - 1);
+            }
+        }
+    }
+}
+
+/// Snapshots that are several steps apart have no time level in common.
+#[test]
+fn macro_steps_share_no_time_levels() {
+    let profile = Profile::typical_gpu(STATE);
+    let budgets = Budgets { device: 20 * STATE, host: 90 * STATE, disk: 0 };
+    let tiers = TierSpec::filling_shared(budgets, &profile, STATE, STATE / 2);
+    let config = |adjoint_every| Config { adjoint_every, ..configured(20, 90) };
+    assert!(choose(&config(1), 60, std::slice::from_ref(&tiers)).is_ok());
+    let error = choose(&config(3), 60, &[tiers]).unwrap_err();
+    assert_eq!(error.code, Code::Unsupported);
+    assert!(error.message.contains("adjoint_every = 3"), "{error}");
+}
+
+/// A trace counts macro-steps. A trace of time steps is refused with both numbers.
+#[test]
+fn a_trace_has_the_macro_steps() {
+    let dir = std::env::temp_dir();
+    let path = dir.join(format!("gpuzip-macro-steps-{}.trace", std::process::id()));
+    let mut text = Vec::new();
+    let recorded = Schedule::revolve(6, 2).unwrap();
+    crate::schedule::trace::write(recorded.actions(), &mut text).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let config = |adjoint_every| Config {
+        algorithm: Some(Algorithm::Trace),
+        trace_file: Some(path.clone()),
+        cache: 2,
+        adjoint_every,
+        ..Config::default()
+    };
+    let tiers = |config: &Config| [TierSpec::new(config, STATE, STATE)];
+    for steps in 21..=24 {
+        let choice = chosen(&config(4), steps);
+        let expected = recorded.clone().in_macro_steps(MacroSteps::new(4, steps));
+        assert!(choice.schedule.ranges(true).eq(expected.ranges(true)));
+    }
+    for (every, steps) in [(4, 20), (4, 25), (4, 6), (2, 6)] {
+        let config = config(every);
+        let error = choose(&config, steps, &tiers(&config)).unwrap_err();
+        let parts = [format!("adjoint_every = {every}"), format!("{steps} time steps")];
+        assert!(parts.iter().all(|part| error.message.contains(part)), "{error}");
+    }
+    assert!(choose(&config(1), 6, &tiers(&config(1))).is_ok());
+    std::fs::remove_file(path).unwrap();
+}

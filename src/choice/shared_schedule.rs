@@ -4,7 +4,9 @@ use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{check_steps, validate, Action, Kind, Ranges, Schedule, Terms};
+use crate::schedule::{
+    check_steps, validate_ranges, Action, Kind, MacroSteps, Ranges, Schedule, Terms,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,7 +21,8 @@ pub struct Tick {
     pub step: usize,
     /// The action.
     pub action: Action,
-    /// The last time step of a range of FORWARDs; of any other action, its own time step.
+    /// The last time step of a range of FORWARDs, and of the macro-step of a BACKWARD; of any other
+    /// action, its own time step.
     pub end: u32,
 }
 
@@ -77,6 +80,11 @@ impl SharedSchedule {
         self.steps
     }
 
+    /// Returns the macro-steps that the time steps form.
+    pub fn macro_steps(&self) -> MacroSteps {
+        MacroSteps::new(self.config.adjoint_every, self.steps)
+    }
+
     /// Returns the configuration that the schedule was made with.
     pub fn config(&self) -> &Config {
         &self.config
@@ -132,7 +140,9 @@ impl SharedSchedule {
         }
         let first = decided.alternative;
         let sessions: Vec<Vec<TierSpec>> = state.sessions.values().cloned().collect();
-        let choice = choose_schedule(Schedule::of_terms(self.steps, terms)?, &sessions, first)?;
+        let macro_steps = self.macro_steps();
+        let schedule = Schedule::of_terms(macro_steps.count(), terms)?.in_macro_steps(macro_steps);
+        let choice = choose_schedule(schedule, &sessions, first)?;
         log::info!(
             "{}: {} snapshots, as other ranks have them",
             choice.schedule.algorithm.name(),
@@ -166,7 +176,7 @@ impl SharedSchedule {
         }
         let sessions = BTreeMap::from([(number, options)]);
         let choice = decide(&self.config, self.steps, &sessions)?;
-        let mut actions = Ranges::new(choice.schedule.actions(), self.config.range_actions);
+        let mut actions = choice.schedule.ranges(self.config.range_actions);
         match actions.next() {
             Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
             _ => return fail!(State, "another schedule would begin otherwise"),
@@ -317,10 +327,8 @@ impl State {
     /// Returns the actions of this shot that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
         if self.actions.is_none() {
-            self.actions = Some(Ranges::new(
-                self.decide(config, steps)?.schedule.actions(),
-                config.range_actions,
-            ));
+            let ranges = self.decide(config, steps)?.schedule.ranges(config.range_actions);
+            self.actions = Some(ranges);
         }
         match &mut self.actions {
             Some(actions) => Ok(actions),
@@ -347,7 +355,9 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
     let choice = choose_among(config, steps, &sessions)?;
     let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
     if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
-        validate(choice.schedule.actions(), steps, Some(snapshots))?;
+        let macro_steps = MacroSteps::new(config.adjoint_every, steps);
+        let ranges = choice.schedule.ranges(config.range_actions);
+        validate_ranges(ranges, macro_steps, Some(snapshots))?;
     }
     log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name());
     Ok(choice)

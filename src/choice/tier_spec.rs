@@ -6,7 +6,7 @@ use crate::error::{fail, Result};
 use crate::layout::Levels;
 use crate::plan::{spare_bytes, Index, Plan, Policy};
 use crate::predict::{Budgets, CodecProfile, Costs, Profile};
-use crate::schedule::Schedule;
+use crate::schedule::{MacroSteps, Schedule};
 use std::sync::Arc;
 
 /// The tiers of one session under one storage option: the bytes of a snapshot, the capacity of each
@@ -196,6 +196,20 @@ impl TierSpec {
         tiers.beside_cache = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
         tiers.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
         tiers
+    }
+
+    /// Returns the tiers for a schedule whose steps are macro-steps. Fails if snapshots share time
+    /// levels: snapshots that are several time steps apart have none in common.
+    pub(super) fn in_macro_steps(self, macro_steps: MacroSteps) -> Result<Self> {
+        if macro_steps.every() > 1 && self.shared.is_some() {
+            return fail!(
+                Unsupported,
+                "shared_levels = 1 with adjoint_every = {every}: snapshots are {every} time steps apart and share no time level; use \
+                 shared_levels = 0",
+                every = macro_steps.every()
+            );
+        }
+        Ok(TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self })
     }
 
     /// Returns the bytes of device memory that a plan takes.

@@ -280,7 +280,7 @@ impl Session {
         let (mut forward, mut backward) = (0, 0);
         match tick.action.kind {
             Kind::Forward => forward = (tick.end - tick.action.ts + 1) as u64,
-            Kind::Backward => backward = 1,
+            Kind::Backward => backward = (tick.end - tick.action.ts + 1) as u64,
             Kind::Terminate => self.end_shot(),
             _ => {}
         }

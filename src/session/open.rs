@@ -25,6 +25,7 @@ impl Session {
         fields: &[AppField],
     ) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
+        check_macro_steps(&config, &schedule)?;
         if config.backend == Backend::Cuda {
             cuda::require_device()?;
         }
@@ -317,6 +318,26 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Fails if the session's own configuration contradicts the macro-steps of the schedule.
+fn check_macro_steps(config: &Config, schedule: &SharedSchedule) -> Result<()> {
+    let every = schedule.macro_steps().every();
+    if config.adjoint_every > 1 && config.adjoint_every != every {
+        return fail!(
+            Config,
+            "adjoint_every = {}: the schedule of the session has adjoint_every = {every}; give the session the same number, or 0",
+            config.adjoint_every
+        );
+    }
+    if config.shared_levels && every > 1 {
+        return fail!(
+            Unsupported,
+            "shared_levels = 1, and the schedule of the session has adjoint_every = {every}: snapshots are {every} time steps apart and share \
+             no time level; use shared_levels = 0"
+        );
+    }
+    Ok(())
 }
 
 /// Returns the device of these fields, if it is known, and sets `config.backend` to its backend:

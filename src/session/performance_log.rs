@@ -24,7 +24,7 @@ pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io:
         ("process", std::process::id().to_string()),
         ("shot", shot.to_string()),
         ("algorithm", schedule.algorithm.name().to_string()),
-        ("steps", schedule.steps.to_string()),
+        ("steps", schedule.macro_steps().time_steps().to_string()),
         ("snapshots", schedule.snapshots.to_string()),
         ("cache", plan.cache.to_string()),
         ("policy", plan.policy.name().to_string()),

@@ -66,7 +66,9 @@ impl Session {
         if nvtx::is_on() {
             // Ends the previous range before the next one begins.
             self.range = None;
-            let name = CString::new(format!("{} {}", trace::name(tick.action.kind), tick.end)).ok();
+            // A FORWARD is named by the state that it leads to.
+            let ts = if tick.action.kind == Kind::Forward { tick.end } else { tick.action.ts };
+            let name = CString::new(format!("{} {ts}", trace::name(tick.action.kind))).ok();
             self.range = name
                 .filter(|_| tick.action.kind != Kind::Terminate)
                 .and_then(|name| nvtx::action(&name));
@@ -187,8 +189,10 @@ fn about(target: Target) -> Object {
 }
 
 fn of_schedule(about: Object, schedule: &Schedule) -> Object {
-    let about =
-        about.text_of("algorithm", schedule.algorithm.name()).value("steps", schedule.steps);
+    let about = about
+        .text_of("algorithm", schedule.algorithm.name())
+        .value("steps", schedule.macro_steps().time_steps());
+    let about = about.value("every", schedule.macro_steps().every());
     let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
     about
         .value("snapshots", schedule.snapshots)
@@ -208,10 +212,13 @@ fn of_plan(about: Object, plan: &Plan) -> Object {
 /// The costs that the plan was made with, in seconds and bytes. Times that differ from step to step
 /// appear as their mean.
 fn of_costs(costs: &Costs) -> Object {
-    let mean = |times: &Times| match times {
-        Times::Each(seconds) => *seconds,
-        Times::PerStep(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
-    };
+    fn mean(times: &Times) -> f64 {
+        match times {
+            Times::Each(seconds) => *seconds,
+            Times::PerStep(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
+            Times::Macro(times, _) => mean(times),
+        }
+    }
     let about = Object::new()
         .value("forward", mean(&costs.forward))
         .value("backward", mean(&costs.backward));

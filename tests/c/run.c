@@ -297,6 +297,80 @@ static void misused(app_t *a)
   CHECK(gpuzip_finalize(h) == GPUZIP_OK);
 }
 
+/* The application of macro_steps: the state is one number, u(ts) = ts, and the adjoint of the steps
+ * has been done down to u(`adjoint`). */
+typedef struct {
+  float u;
+  int every, steps, adjoint, ranges;
+} sparse_t;
+
+static int32_t count_on(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  sparse_t *a = user;
+  (void)flags;
+  CHECK(a->u == (float)(ts - 1) && ts_end < a->steps);
+  a->u = (float)ts_end;
+  return 0;
+}
+
+static int32_t reverse_range(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  sparse_t *a = user;
+  CHECK(!(flags & GPUZIP_FLAG_FIRST_BACKWARD) == (a->adjoint < a->steps));
+  CHECK(a->u == (float)ts && ts % a->every == 0);
+  CHECK(ts_end == a->adjoint - 1 && (ts_end == ts + a->every - 1 || ts_end == a->steps - 1));
+  a->adjoint = ts;
+  return ++a->ranges == 2 && a->steps == 39 ? 7 : 0;
+}
+
+static int32_t never(void *user, int32_t ts, uint32_t flags)
+{
+  (void)user, (void)ts, (void)flags;
+  CHECK(!"backward is called beside backward_range");
+  return 0;
+}
+
+/* adjoint_every: BACKWARD is a range of time steps, which needs a callback of its own. */
+static void macro_steps(void)
+{
+  gpuzip_config_t config = revolve(3, 1);
+  gpuzip_callbacks_t c;
+  gpuzip_t *h;
+  sparse_t a;
+  gpuzip_field_t f = {0};
+  f.data = &a.u, f.n1 = f.n2 = f.n3 = 1;
+  memset(&c, 0, sizeof c);
+  c.struct_size = sizeof c, c.user = &a, c.forward = count_on;
+  for (int every = 0; every <= 6; every++)
+    for (int steps = 1; steps < 40; steps++) {
+      gpuzip_stats_t stats;
+      stats.struct_size = sizeof stats;
+      config.adjoint_every = every, config.range_actions = steps % 2;
+      a = (sparse_t){0, every > 0 ? every : 1, steps, steps, 0};
+      c.backward = every > 1 ? never : NULL, c.backward_range = NULL;
+      CHECK(gpuzip_init(&config, steps, &f, 1, &h) == GPUZIP_OK);
+      CHECK(gpuzip_run_forward(h, &c, &f, 1, NULL) == GPUZIP_OK && a.u == (float)((steps - 1) / a.every * a.every));
+      CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_ERR_ARGUMENT);
+      if (every > 1) {
+        char text[40];
+        sprintf(text, "with adjoint_every = %d", every);
+        CHECK(strstr(gpuzip_last_error(), "callbacks->backward_range is NULL") != NULL && strstr(gpuzip_last_error(), text) != NULL);
+      } else {
+        CHECK(strstr(gpuzip_last_error(), "callbacks->backward is NULL") != NULL);
+      }
+      c.backward = never, c.backward_range = reverse_range;
+      if (steps < 39) {
+        CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_OK && a.adjoint == 0);
+        CHECK(gpuzip_stats(h, &stats) == GPUZIP_OK && stats.backward_steps == (uint64_t)steps);
+        CHECK(a.ranges == (steps + a.every - 1) / a.every);
+      } else {
+        CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_ERR_CALLBACK);
+        CHECK(strstr(gpuzip_last_error(), "callback backward_range of ") != NULL);
+      }
+      CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+    }
+}
+
 /* The forward callback of fixed_fields, which tests that fields in one place need no locate
  * callback: the state is one number, u(ts) = ts. */
 static int32_t count_up(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
@@ -356,6 +430,7 @@ int main(void)
   stopped(a);
   misused(a);
   fixed_fields();
+  macro_steps();
   for (int i = 0; i < 3; i++) CHECK(pthread_create(&id[i], NULL, thread_main, &seed[i]) == 0);
   for (int i = 0; i < 3; i++) CHECK(pthread_join(id[i], NULL) == 0);
   free(a);

@@ -223,7 +223,7 @@ static int32_t one_call(thread_t *t)
   uint32_t nfields;
   uint64_t bytes;
   const int32_t ts = (int32_t)between(r, -1, 40);
-  gpuzip_callbacks_t callbacks = {sizeof callbacks, t, on_forward, on_backward, NULL, NULL, {0}};
+  gpuzip_callbacks_t callbacks = {sizeof callbacks, t, on_forward, on_backward, NULL, NULL, NULL, {0}};
   const int good_size = !once_in(r, 10);
   stats.struct_size = good_size ? sizeof stats : (uint64_t)between(r, 0, 7);
   summary.struct_size = good_size ? sizeof summary : (uint64_t)between(r, 0, 7);

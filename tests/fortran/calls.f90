@@ -118,6 +118,18 @@ contains
     on_backward = run%result
   end function
 
+  integer(c_int32_t) function on_backward_range(user, ts, ts_end, flags) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int32_t), value :: ts, ts_end, flags
+    type(run_t), pointer :: run
+    call c_f_pointer(user, run)
+    call expect(run%ts == ts .and. all(run%u(:, run%now) == ts), 'the state of a range of backward steps')
+    call expect(iand(flags, gpuzip_flag_first_backward) /= 0 .eqv. run%reversed == 0, 'the flag of a range')
+    call expect(ts_end == 29 - run%reversed .and. (ts_end == ts + 3 .or. ts_end == 29), 'a range of backward steps')
+    run%reversed = run%reversed + ts_end - ts + 1
+    on_backward_range = run%result
+  end function
+
   integer(c_int32_t) function on_locate(user, type, ts, fields, nfields) bind(c)
     type(c_ptr), value :: user
     integer(c_int32_t), value :: type, ts, nfields
@@ -612,6 +624,36 @@ contains
     end do
   end subroutine
 
+  subroutine macro_steps
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_callbacks_t) :: callbacks
+    type(gpuzip_stats_t) :: stats
+    type(gpuzip_field_t) :: fields(1)
+    type(gpuzip_action_t) :: action
+    type(run_t), target :: run
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 3
+    config%adjoint_every = 4
+    run = run_t()
+    fields(1) = gpuzip_field(run%u(:, 1))
+    callbacks = gpuzip_callbacks_t(user=c_loc(run), forward=c_funloc(on_forward), backward=c_funloc(on_backward), &
+                                   locate=c_funloc(on_locate), observe=c_funloc(on_observe))
+    call gpuzip_init(config, 30, fields, session)
+    call gpuzip_run_forward(session, callbacks, fields)
+    call expect(run%ts == 28 .and. run%reversed == 0, 'the forward sweep of macro-steps')
+    call gpuzip_peek_action(session, action)
+    call expect(action%type == gpuzip_action_backward .and. action%ts == 28 .and. action%ts_end == 29, 'a short range')
+    call gpuzip_run_reverse(session, callbacks, fields, stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'callbacks->backward_range is NULL: with adjoint_every = 4')
+    callbacks%backward_range = c_funloc(on_backward_range)
+    call gpuzip_run_reverse(session, callbacks, fields)
+    call gpuzip_stats(session, stats)
+    call expect(run%reversed == 30 .and. stats%backward_steps == 30, 'the reverse sweep of macro-steps')
+    call gpuzip_finalize(session)
+  end subroutine
+
   subroutine errors
     type(gpuzip_config_t) :: config
     type(gpuzip_t) :: session
@@ -751,6 +793,7 @@ program calls
   call every_kind_and_rank
   call zero_copy
   call runs
+  call macro_steps
   call errors
   call profiles
   call codecs
