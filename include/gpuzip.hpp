@@ -339,6 +339,9 @@ struct callbacks {
   std::function<void(std::int32_t type, std::int32_t ts, field_list &fields)> locate = nullptr;
   /* Called after every save and restore. May be empty. */
   std::function<void(std::int32_t type, std::int32_t ts, std::uint32_t flags)> observe = nullptr;
+  /* Does the adjoint of the step t -> t+1 for t = ts_end, ..., ts; called instead of backward
+   * if it is not empty. Needed with adjoint_every > 1. */
+  std::function<void(std::int32_t ts, std::int32_t ts_end, std::uint32_t flags)> backward_range = nullptr;
 };
 
 namespace detail {
@@ -350,6 +353,9 @@ inline std::int32_t run_forward(void *user, std::int32_t ts, std::int32_t ts_end
 }
 inline std::int32_t run_backward(void *user, std::int32_t ts, std::uint32_t flags) {
   return guarded(1, [&] { return static_cast<const callbacks *>(user)->backward(ts, flags), 0; });
+}
+inline std::int32_t run_backward_range(void *user, std::int32_t ts, std::int32_t ts_end, std::uint32_t flags) {
+  return guarded(1, [&] { return static_cast<const callbacks *>(user)->backward_range(ts, ts_end, flags), 0; });
 }
 inline std::int32_t run_locate(void *user, std::int32_t type, std::int32_t ts, gpuzip_field_t *to, std::uint32_t count) {
   return guarded(1, [&] {
@@ -376,6 +382,7 @@ inline gpuzip_callbacks_t c_callbacks(const callbacks &calls) {
   c.user = const_cast<callbacks *>(&calls);
   if (calls.forward) c.forward = run_forward;
   if (calls.backward) c.backward = run_backward;
+  if (calls.backward_range) c.backward_range = run_backward_range;
   if (calls.locate) c.locate = run_locate;
   if (calls.observe) c.observe = run_observe;
   return c;

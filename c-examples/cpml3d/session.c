@@ -37,6 +37,7 @@ static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t
     gpuzip_status_t status;
 
     cfg->range_actions = 0;  /* the loop below takes one step per action */
+    cfg->adjoint_every = 0;  /* and the gradient needs every state */
     if (cfg->backend == 0)
         cfg->backend = 1;  /* this code computes on the host; its fields are not allocated yet */
     checkpoint_remember(c, cfg);

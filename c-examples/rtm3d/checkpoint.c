@@ -65,6 +65,7 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
 
     memset(c, 0, sizeof *c);
     cfg.range_actions = 0;  /* the loop below takes one step per action */
+    cfg.adjoint_every = 0;  /* and images every state */
     checkpoint_fields(g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);

@@ -308,6 +308,7 @@ contains
     type(gpuzip_action_t) :: action
     call gpuzip_config_load(settings, config)
     settings%range_actions = 0  ! one step per action
+    settings%adjoint_every = 0  ! the gradient needs every state
     call gpuzip_init(settings, steps, fields(), session)
     call gpuzip_config_free(settings)
     call begin(gradient)

@@ -47,6 +47,11 @@ static void builders() {
   expect("extent 0", GPUZIP_ERR_ARGUMENT, "extent", [&] { PrefetchBuilder(&config, 4, 4, 0, 10, schedule.get()); });
   expect("odd bytes", GPUZIP_ERR_ARGUMENT, "multiple", [&] { PrefetchBuilder(&config, 6, 10, schedule.get()); });
   expect("too large", GPUZIP_ERR_ARGUMENT, "address space", [&] { PrefetchBuilder(&config, 1u << 31, 1u << 31, 64, 10, schedule.get()); });
+  config.adjoint_every = 4;
+  expect("adjoint_every", GPUZIP_ERR_ARGUMENT, "adjoint_every", [&] { CheckpointingBuilder(&config, 10); });
+  config.adjoint_every = 1;
+  const std::unique_ptr<Checkpointing> every_state(CheckpointingBuilder(&config, 10));
+  config.adjoint_every = 0;
   config.float_kind = "half";
   expect("float_kind", GPUZIP_ERR_CONFIG, "half", [&] { CheckpointingBuilder(&config, 10); });
   expect("float_kind", GPUZIP_ERR_CONFIG, "half", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });

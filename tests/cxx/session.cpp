@@ -169,6 +169,45 @@ void runs() {
   }
 }
 
+// Tests adjoint_every: BACKWARDs are ranges of time steps, in a loop and in a run by callbacks.
+void macro_steps() {
+  auto config = revolve(3, 2);
+  config.adjoint_every = 4;
+  const auto reverse = [](App &app, int ts, int ts_end) {
+    CHECK(ts % 4 == 0 && ts_end == (ts == 28 ? kSteps - 1 : ts + 3) && ts_end + 1 == app.reversed);
+    app.reversed = ts + 1;
+    app.check(ts);
+  };
+  App app;
+  gpuzip::session session(config, kSteps, app.fields());
+  for (const gpuzip_action_t &action : session.actions()) {
+    if (action.type == GPUZIP_ACTION_FORWARD) app.step(action.ts);
+    if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, app.fields());
+    if (action.type == GPUZIP_ACTION_RESTORE) session.retrieve(action.ts, app.fields());
+    if (action.type == GPUZIP_ACTION_BACKWARD) reverse(app, action.ts, action.ts_end);
+  }
+  CHECK(app.reversed == 0 && session.stats().backward_steps == kSteps);
+  app = App();
+  session.setup();
+  auto calls = app.callbacks();
+  CHECK(thrown("backward_range", [&] { session.run_reverse(calls, app.fields()); }) == GPUZIP_ERR_ARGUMENT);
+  calls.backward_range = [&](std::int32_t ts, std::int32_t ts_end, std::uint32_t) { reverse(app, ts, ts_end); };
+  session.run_forward(calls, app.fields());
+  CHECK(app.reversed == kSteps);
+  session.run_reverse(calls, app.fields());
+  CHECK(app.reversed == 0);
+  app = App();
+  session.setup();
+  calls.backward_range = [](std::int32_t, std::int32_t, std::uint32_t) { throw std::runtime_error("of a range"); };
+  bool caught = false;
+  try {
+    session.run_reverse(calls, app.fields());
+  } catch (const std::runtime_error &) {
+    caught = true;
+  }
+  CHECK(caught);
+}
+
 struct Odd {
   int value;
 };
@@ -474,6 +513,7 @@ int main(int, char **arguments) {
   sweeps();
   profiles();
   runs();
+  macro_steps();
   exceptions();
   moves();
   errors();

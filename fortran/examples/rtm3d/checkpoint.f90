@@ -16,6 +16,7 @@ contains
     type(gpuzip_config_t) :: settings
     call gpuzip_config_load(settings, config)
     settings%range_actions = 0  ! the loop below takes one step per action
+    settings%adjoint_every = 0  ! and images every state
     ! role=1 declares prev as the previous time level of curr. A lossy codec then also bounds the
     ! error of their difference, which acts as a velocity.
     call gpuzip_init(settings, survey%steps, [gpuzip_field(u%curr), gpuzip_field(u%prev, role=1)], session)

@@ -26,6 +26,7 @@ class Schedule {
  public:
   Schedule(gpuzip_config_t config, int steps) : handle_(nullptr), it_(-1), steps_(steps), snapshots_(-1) {
     config.range_actions = 0;  // an Action is one time step
+    require(config.adjoint_every <= 1, "adjoint_every is set, and an Action of GPUZIP 2.x is one time step: remove the key");
     check(gpuzip_schedule_create(&config, steps, &handle_));
   }
 
