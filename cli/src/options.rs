@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::schedule::{adjust, Algorithm, Schedule, Trace, MAX_STEPS};
+use gpuzip::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace, MAX_STEPS};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ pub struct ScheduleOptions {
     /// store-all and trace always do
     #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     pub snapshots: u32,
+    /// The adjoint needs u at every K-th time step only (adjoint_every): K time steps count as one for
+    /// snapshots, chunks and traces
+    #[arg(long, value_name = "K", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_negative_numbers = true)]
+    pub every: u32,
     /// Chunk of zcut, interval of two-level and hrevolve, in states; chosen if not given
     #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
     chunk: u32,
@@ -59,6 +63,14 @@ pub fn count(text: &str) -> std::result::Result<u32, String> {
     number.ok_or_else(|| format!("give a whole number from 0 to {MAX_STEPS}"))
 }
 
+/// Parses a whole number that is not 0.
+fn at_least_one(text: &str) -> std::result::Result<u32, String> {
+    match count(text) {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err(format!("give a whole number from 1 to {MAX_STEPS}")),
+    }
+}
+
 pub fn refuse<T>(message: String) -> Result<T> {
     Err(Error::new(Code::Config, message))
 }
@@ -72,7 +84,16 @@ impl ScheduleOptions {
     /// Makes the schedule. `inner` is the number of slots inside a two-level interval if --inner is
     /// not given; 0 stands for all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
-        Ok(self.plain(inner)?.through(self.for_cache))
+        let schedule = self.plain(inner)?.through(self.for_cache);
+        Ok(match self.macro_steps() {
+            Some(macro_steps) => schedule.in_macro_steps(macro_steps),
+            None => schedule,
+        })
+    }
+
+    /// Returns the macro-steps that the time steps form; `None` without --steps.
+    pub fn macro_steps(&self) -> Option<MacroSteps> {
+        self.steps.map(|steps| MacroSteps::new(self.every, steps))
     }
 
     fn plain(&self, inner: u32) -> Result<Schedule> {
@@ -88,12 +109,13 @@ impl ScheduleOptions {
         if algorithm == Algorithm::Trace {
             return self.recorded();
         }
-        let Some(steps) = self.steps else {
+        let Some(macro_steps) = self.macro_steps() else {
             return refuse(format!(
                 "{} needs the number of time steps: give --steps",
                 algorithm.name()
             ));
         };
+        let steps = macro_steps.count();
         let snapshots = self.snapshots;
         match algorithm {
             Algorithm::Revolve if self.adjust => {
@@ -132,7 +154,14 @@ impl ScheduleOptions {
         let Some(path) = &self.trace else {
             return refuse("trace needs a recorded schedule: give --trace FILE".into());
         };
-        Ok(Schedule::trace(Arc::new(Trace::load(path, self.steps)?)))
+        let macro_steps = self.macro_steps();
+        if self.every > 1 && macro_steps.is_none() {
+            return refuse(format!(
+                "--every {}: the trace has macro-steps; how many time steps are they? give --steps",
+                self.every
+            ));
+        }
+        Ok(Schedule::trace(Arc::new(Trace::load(path, macro_steps.map(|all| all.count()))?)))
     }
 
     /// Fails if an option was given that the algorithm does not use: it is probably a mistake.

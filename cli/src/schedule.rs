@@ -5,7 +5,7 @@ use crate::output::{emit, OutputOptions};
 use crate::Failure;
 use clap::Args;
 use gpuzip::error::Result;
-use gpuzip::schedule::{trace, validate, Ranges, Schedule};
+use gpuzip::schedule::{trace, validate_ranges, Schedule};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ pub struct Arguments {
     #[command(flatten)]
     schedule: ScheduleOptions,
     /// FORWARDs in a row as one action, `<first>..<last> FORWARD` (both included), as with
-    /// range_actions = 1; no trace file
+    /// range_actions = 1; no trace file. With --every BACKWARDs are such ranges, too
     #[arg(long)]
     range: bool,
     #[command(flatten)]
@@ -24,10 +24,12 @@ pub struct Arguments {
 
 /// Counts the actions of a schedule by the validator's replay, not by formulas.
 pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
-    let summary = validate(schedule.actions(), schedule.steps, Some(schedule.snapshots))?;
-    let values: [(&str, Value); 9] = [
+    let macro_steps = schedule.macro_steps();
+    let summary = validate_ranges(schedule.ranges(false), macro_steps, Some(schedule.snapshots))?;
+    let values: [(&str, Value); 10] = [
         ("algorithm", schedule.algorithm.name().into()),
-        ("steps", schedule.steps.into()),
+        ("steps", macro_steps.time_steps().into()),
+        ("every", macro_steps.every().into()),
         ("snapshots", schedule.snapshots.into()),
         ("forward_steps", summary.forward_steps.into()),
         ("saves", summary.saves.into()),
@@ -36,12 +38,15 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
         ("max_live", summary.max_live.into()),
         ("actions", summary.actions.into()),
     ];
-    Ok(values.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
+    let is_shown = |name: &str| name != "every" || macro_steps.every() > 1;
+    let shown = values.into_iter().filter(|(name, _)| is_shown(name));
+    Ok(shown.map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// Writes the lines of a trace, with consecutive FORWARDs as one line `<first>..<last> FORWARD`.
-fn write_ranges(schedule: &Schedule, out: &mut dyn Write) -> io::Result<()> {
-    for (action, end) in Ranges::new(schedule.actions(), true) {
+/// Writes the lines of a trace, with ranges of time steps as `<first>..<last> <ACTION>`; with `join`
+/// consecutive FORWARDs are one line.
+fn write_ranges(schedule: &Schedule, join: bool, out: &mut dyn Write) -> io::Result<()> {
+    for (action, end) in schedule.ranges(join) {
         let name = trace::name(action.kind);
         if end > action.ts {
             writeln!(out, "{}..{end} {name}", action.ts)?;
@@ -57,10 +62,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let schedule = arguments.schedule.schedule(0)?;
     let mut values = counts(&schedule)?;
     if arguments.range {
-        values.insert("actions".into(), Ranges::new(schedule.actions(), true).count().into());
-        emit(values, "schedule", &|out| write_ranges(&schedule, out), &arguments.output)?;
-    } else {
-        emit(values, "schedule", &|out| trace::write(schedule.actions(), out), &arguments.output)?;
+        values.insert("actions".into(), schedule.ranges(true).count().into());
     }
-    Ok(())
+    let listing = |out: &mut dyn Write| write_ranges(&schedule, arguments.range, out);
+    Ok(emit(values, "schedule", &listing, &arguments.output)?)
 }

@@ -153,10 +153,12 @@ fn every_algorithm_is_known() {
         cache: 0,
         ..Config::default()
     };
+    let sparse = Config { adjoint_every: 5, ..plain(Algorithm::Revolve) };
     let ranges = Config { range_actions: true, ..plain(Algorithm::Revolve) };
     let others = [Algorithm::Zcut, Algorithm::StoreAll, Algorithm::Uniform].map(plain);
-    let configs =
-        [published, two_level, lru, compressed, recorded, auto, ranges].into_iter().chain(others);
+    let configs = [published, two_level, lru, compressed, recorded, auto, ranges, sparse]
+        .into_iter()
+        .chain(others);
     let files: Vec<String> = configs
         .enumerate()
         .map(|(k, config)| {

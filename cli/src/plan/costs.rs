@@ -6,6 +6,7 @@ use gpuzip::choice::TierSpec;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
+use gpuzip::schedule::MacroSteps;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
@@ -133,6 +134,8 @@ pub struct Machine {
     pub zero_copy: bool,
     /// Bytes of a state that its successor's snapshot has too: the shared time level.
     pub previous_bytes: Option<u64>,
+    /// The macro-steps that a plan is for; `None`: its steps are time steps.
+    pub macro_steps: Option<MacroSteps>,
     /// For each cost: its option, its value and the source of the value.
     pub origins: Vec<(&'static str, String, &'static str)>,
 }
@@ -144,7 +147,12 @@ impl CostOptions {
     }
 
     /// Returns the speeds and the memory of one rank.
-    pub fn machine(&self, cache: Option<u32>, survey: Option<Survey>) -> Result<Machine> {
+    pub fn machine(
+        &self,
+        cache: Option<u32>,
+        survey: Option<Survey>,
+        macro_steps: Option<MacroSteps>,
+    ) -> Result<Machine> {
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
         let state_bytes =
             self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
@@ -163,6 +171,12 @@ impl CostOptions {
         if let Some(bytes) = self.shared_bytes.filter(|&bytes| bytes == 0 || bytes >= state_bytes) {
             return refuse(format!(
                 "--shared-bytes {bytes}: a part of the {state_bytes} bytes of a state"
+            ));
+        }
+        if let (Some(_), Some(macro_steps)) = (self.shared_bytes, macro_steps) {
+            return refuse(format!(
+                "--shared-bytes with --every {every}: snapshots are {every} time steps apart and share no time level; leave out --shared-bytes",
+                every = macro_steps.every()
             ));
         }
         let budgets = Budgets {
@@ -189,6 +203,7 @@ impl CostOptions {
             cache,
             zero_copy: self.zero_copy,
             previous_bytes: self.shared_bytes,
+            macro_steps,
             origins,
         })
     }
@@ -369,10 +384,15 @@ impl Machine {
         self.capped(filled(self.budgets, &self.profile, self.state_bytes, codec))
     }
 
-    /// Limits the slots of the device cache to the number that was asked for.
+    /// Limits the slots of the device cache to the number that was asked for, and joins the costs of
+    /// time steps to those of macro-steps.
     fn capped(&self, tiers: TierSpec) -> TierSpec {
         TierSpec {
             cache: tiers.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
+            costs: match self.macro_steps {
+                Some(macro_steps) => tiers.costs.in_macro_steps(macro_steps),
+                None => tiers.costs,
+            },
             ..tiers
         }
     }

@@ -6,10 +6,13 @@ use crate::output::emit;
 use crate::schedule::counts;
 use crate::Failure;
 use gpuzip::plan::Plan;
+use gpuzip::schedule::Schedule;
 use serde_json::{Map, Value};
 
-fn transfers(plan: &Plan) -> Map<String, Value> {
+fn transfers(schedule: &Schedule, plan: &Plan) -> Map<String, Value> {
     let counts = &plan.counts;
+    // A plan counts macro-steps.
+    let every = schedule.macro_steps().every();
     let values: [(&str, Value); 11] = [
         ("cache", plan.cache.into()),
         ("policy", plan.policy.name().into()),
@@ -18,8 +21,8 @@ fn transfers(plan: &Plan) -> Map<String, Value> {
         ("hits", counts.hits.into()),
         ("misses", counts.misses.into()),
         ("prefetches", counts.prefetches.into()),
-        ("min_lead", counts.min_lead.into()),
-        ("mean_lead", counts.mean_lead.into()),
+        ("min_lead", counts.min_lead.saturating_mul(every.into()).into()),
+        ("mean_lead", (counts.mean_lead * f64::from(every)).into()),
         ("device_slots", plan.device_slots.into()),
         ("host_slots", plan.host_slots.into()),
     ];
@@ -36,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let schedule = arguments.schedule.schedule(cache)?;
     let mut values = counts(&schedule)?;
     let plan = Plan::new(&schedule, cache, arguments.policy)?;
-    values.extend(transfers(&plan));
+    values.extend(transfers(&schedule, &plan));
     emit(values, "plan", &|out| write!(out, "{plan}"), &arguments.output)?;
     Ok(())
 }

@@ -94,8 +94,12 @@ fn plot(
     } else {
         format!("raw or compressed, {}", codecs.join(", "))
     };
+    let every = machine
+        .macro_steps
+        .map_or(String::new(), |all| format!(", adjoint_every = {}", all.every()));
+    let steps = machine.macro_steps.map_or(steps, |all| all.time_steps());
     let title = format!(
-        "Time of the best plan over memory: n = {steps}, states of {}, {codec}",
+        "Time of the best plan over memory: n = {steps}{every}, states of {}, {codec}",
         size(machine.state_bytes)
     );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);

@@ -11,6 +11,8 @@ use gpuzip::schedule::Algorithm;
 /// of the plan that has no key.
 pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     let mut lines = schedule(best);
+    let every = best.schedule.macro_steps().every();
+    lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let budgets =
         [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));

@@ -27,7 +27,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         )?);
     }
     let survey = arguments.survey.survey();
-    let machine = arguments.costs.machine(arguments.cache, survey)?;
+    let macro_steps = arguments.schedule.macro_steps().filter(|steps| steps.every() > 1);
+    let machine = arguments.costs.machine(arguments.cache, survey, macro_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
     let (ranked, certificate) = match arguments.schedule.algorithm() {
         Some(algorithm) if arguments.thorough => {
@@ -51,6 +52,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
     }
     let mut values = summary(best, &machine);
+    if let Some(macro_steps) = macro_steps {
+        values.insert("every".into(), macro_steps.every().into());
+    }
     if let Some(Certificate { seconds, .. }) = &certificate {
         values.insert("bound_s".into(), json!(seconds));
         values.insert("over_bound".into(), json!(over(best, *seconds)));
@@ -180,9 +184,10 @@ fn count_places(ranked: &mut [Candidate], machine: &Machine) {
 fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Certificate)> {
     let options = &arguments.schedule;
     options.check_options(None)?;
-    let Some(steps) = options.steps else {
+    let Some(macro_steps) = options.macro_steps() else {
         return refuse("how many time steps? give --steps".into());
     };
+    let steps = macro_steps.count();
     if arguments.policy == Policy::Lru {
         return refuse("--policy lru without --algorithm: the search is for the best plan; its table has the published recipes".into());
     }
@@ -199,6 +204,9 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
         ranked.extend(
             published(steps, tiers)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
         );
+    }
+    for candidate in &mut ranked {
+        candidate.schedule = candidate.schedule.clone().in_macro_steps(macro_steps);
     }
     count_places(&mut ranked, machine);
     sort(&mut ranked);
@@ -346,6 +354,16 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
         out,
         "\nx ideal: time over that of the n forward and n backward steps alone. stall: share of the time in which the application's stream"
     )?;
-    writeln!(out, "waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h: snapshots moved to the device and to the host.\n")?;
+    writeln!(out, "waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h: snapshots moved to the device and to the host.")?;
+    if let Some(macro_steps) = machine.macro_steps {
+        writeln!(
+            out,
+            "--every {}: the {} time steps count as {} steps for snapshots and chunks; times are those of all time steps.",
+            macro_steps.every(),
+            macro_steps.time_steps(),
+            macro_steps.count()
+        )?;
+    }
+    writeln!(out)?;
     out.flush()
 }

@@ -44,7 +44,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let title = format!(
         "{}, n = {}, {} snapshots, {}: {}, {:.2} times the problem's ideal",
         name(candidate),
-        c.steps,
+        c.macro_steps().time_steps(),
         c.snapshots,
         machine.stored(candidate.alternative),
         seconds(found.makespan),

@@ -7,7 +7,7 @@ use crate::plan::size;
 use gpuzip::error::Result;
 use gpuzip::plan::{Index, Plan, Policy};
 use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};
-use gpuzip::schedule::{Algorithm, Schedule, Trace};
+use gpuzip::schedule::{Algorithm, MacroSteps, Schedule, Trace};
 use gpuzip::timeline::Row as Lane;
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -72,9 +72,13 @@ impl Columns {
         let schedule = schedule(shot)?;
         let plan = plan(shot, &schedule)?;
         let planned = planned_costs(shot)?;
-        let (first, first_timeline) = simulate_timeline(&schedule, &plan, &planned, Budgets::NONE)?;
+        let simulated = |costs: &Costs| {
+            let costs = costs.clone().in_macro_steps(schedule.macro_steps());
+            simulate_timeline(&schedule, &plan, &costs, Budgets::NONE)
+        };
+        let (first, first_timeline) = simulated(&planned)?;
         let remade = measured_costs(shot, &planned, &first)?;
-        let (second, simulated) = simulate_timeline(&schedule, &plan, &remade, Budgets::NONE)?;
+        let (second, simulated) = simulated(&remade)?;
         Ok(Columns {
             planned: predicted(&first, &first_timeline),
             remade: predicted(&second, &simulated),
@@ -86,7 +90,8 @@ impl Columns {
 }
 
 fn schedule(shot: &Shot) -> Result<Schedule> {
-    let (steps, snapshots) = (shot.count_of("steps")?, shot.count_of("snapshots")?);
+    let macro_steps = MacroSteps::new(shot.every(), shot.count_of("steps")?);
+    let (steps, snapshots) = (macro_steps.count(), shot.count_of("snapshots")?);
     let (chunk, inner) = (shot.count_of("chunk")?, shot.count_of("inner")?);
     let algorithm =
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == shot.text_of("algorithm"));
@@ -108,7 +113,7 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
             refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))
         }
     };
-    Ok(schedule?.through(shot.count_of("for_cache")?))
+    Ok(schedule?.through(shot.count_of("for_cache")?).in_macro_steps(macro_steps))
 }
 
 fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
@@ -220,7 +225,8 @@ fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
     let compute = |names: &[&str]| shot.busy(&[Lane::Compute], names).0;
     let (forward, backward) = (compute(&["forward", "recompute"]), compute(&["backward"]));
     // Time of n forward and n backward steps at the mean time of all steps that the shot made.
-    let (steps, taken) = (schedule.steps as f64, shot.stat("forward_steps")?);
+    let steps = f64::from(schedule.macro_steps().time_steps());
+    let taken = shot.stat("forward_steps")?;
     let problem = if taken > 0.0 { forward / taken * steps } else { backward } + backward;
     let stall = |names: &[&str]| shot.busy(&[Lane::Stall], names).0;
     let codec = |name: &str| shot.busy(&[Lane::Codec], &[name]).0;

@@ -131,6 +131,11 @@ impl Shot {
         Ok(self.number_of(name)? as u32)
     }
 
+    /// Returns `adjoint_every` of the run; 1 in timelines of versions without it.
+    pub fn every(&self) -> u32 {
+        self.about["every"].as_u64().and_then(|every| u32::try_from(every).ok()).unwrap_or(1)
+    }
+
     /// Returns a text that the run recorded for this shot; empty if there is none.
     pub fn text_of(&self, name: &str) -> &str {
         self.about[name].as_str().unwrap_or("")
