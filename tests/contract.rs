@@ -295,7 +295,8 @@ fn callbacks() -> gpuzip_callbacks_t {
         backward: Some(backward),
         locate: None,
         observe: None,
-        reserved: [0; 4],
+        backward_range: None,
+        reserved: [0; 3],
     }
 }
 

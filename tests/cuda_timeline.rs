@@ -20,7 +20,7 @@ use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Action, Algorithm, Kind, Ranges};
+use gpuzip::schedule::{Action, Algorithm, Kind};
 use gpuzip::session::Session;
 use reading::{shots, Shot};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn draw_job(seed: u64, path: &Path) -> Job {
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
     let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
     (
-        Ranges::new(choice.schedule.actions(), job.config.range_actions).collect(),
+        choice.schedule.ranges(job.config.range_actions).collect(),
         choice.plans[0].counts,
     )
 }

@@ -153,7 +153,8 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         backward: Some(backward),
         locate: None,
         observe: None,
-        reserved: [0; 4],
+        backward_range: None,
+        reserved: [0; 3],
     };
     let mut profile = gpuzip_profile();
     macro_rules! statuses {

@@ -738,7 +738,8 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         backward: Some(backward),
         locate: Some(locate),
         observe: Some(observe),
-        reserved: [0; 4],
+        backward_range: None,
+        reserved: [0; 3],
     };
     let (mut config, mut handle) = (std::mem::MaybeUninit::uninit(), std::ptr::null_mut());
     let (fields, count, stream) = (fields.as_ptr(), shapes().len() as u32, part.stream().cast());
