@@ -196,7 +196,9 @@ fn the_program_speaks_of_itself() {
             && help.contains("--verify"),
         "{help}"
     );
-    for foreign in ["--sweep", "--codecs", "--taylor", "--tune", "--bench", "--dump-snapshots"] {
+    for foreign in
+        ["--sweep", "--codecs", "--taylor", "--tune", "--zero-copy", "--bench", "--dump-snapshots"]
+    {
         assert!(!help.contains(&format!("  {foreign} ")), "{foreign}: {help}");
         let output = cpml3d()
             .args(

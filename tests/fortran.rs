@@ -260,6 +260,8 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
         let out = tempdir("fortran-rtm3d-out");
         let size = format!("n1 = {n1}, n2 = {n2}, n3 = {n3}, border = 6, steps = {steps}, shots = {shots}, out = '{}'", out.display());
         let job = job(&out, &size);
+        let handing = tempdir("fortran-handing");
+        let handing = self::job(&handing, &format!("{size}, zero_copy = .true."));
         for (program, threads, config) in [
             (built(), "2", &[][..]),
             (
@@ -277,23 +279,28 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
                 &[("GPUZIP_CHECKPOINTING_ALGORITHM", "zcut"), ("GPUZIP_CACHE_CAPACITY", "2")],
             ),
         ] {
-            run(command(&program.join("rtm3d"))
-                .arg(&job)
-                .envs(config.iter().copied())
-                .env("OMP_NUM_THREADS", threads));
-            let file = |name: &str| std::fs::read(out.join(name)).unwrap();
-            assert!(
-                json.contains(&format!("\"image_hash\": \"{}\"", hash(&file("correlation.f32")))),
-                "{config:?}: {json}"
-            );
-            assert!(
-                json.contains(&format!(
-                    "\"illumination_hash\": \"{}\"",
-                    hash(&file("illumination.f32"))
-                )),
-                "{config:?}: {json}"
-            );
-            assert!(file("image.f32") == image, "{config:?}");
+            for job in [&job, &handing] {
+                run(command(&program.join("rtm3d"))
+                    .arg(job)
+                    .envs(config.iter().copied())
+                    .env("OMP_NUM_THREADS", threads));
+                let file = |name: &str| std::fs::read(out.join(name)).unwrap();
+                assert!(
+                    json.contains(&format!(
+                        "\"image_hash\": \"{}\"",
+                        hash(&file("correlation.f32"))
+                    )),
+                    "{config:?}: {json}"
+                );
+                assert!(
+                    json.contains(&format!(
+                        "\"illumination_hash\": \"{}\"",
+                        hash(&file("illumination.f32"))
+                    )),
+                    "{config:?}: {json}"
+                );
+                assert!(file("image.f32") == image, "{config:?}");
+            }
         }
     }
 }

@@ -148,7 +148,7 @@ fn any_number_of_ranks_has_the_serial_image() {
                 .envs(REVOLVE)));
             assert_eq!(value(&expected, "identical"), "true");
             for ranks in [1, 2, 4] {
-                for decompose in [&[][..], &["--decompose"]] {
+                for decompose in [&[][..], &["--decompose"], &["--zero-copy"]] {
                     let json = mpi.json(ranks, &[&job[..], decompose].concat(), &REVOLVE);
                     assert_eq!(
                         facts(&json),
@@ -362,7 +362,7 @@ fn ranks_share_the_gpus_of_their_node() {
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fopenmp"])
         .arg(root().join("tests/c/mpi_node.c"))
         .arg(rtm3d_mpi.join("node.c"));
-    for part in ["checkpoint", "message", "setting", "shot", "propagator", "grid"] {
+    for part in ["checkpoint", "handed", "message", "setting", "shot", "propagator", "grid"] {
         compile.arg(root().join(format!("c-examples/rtm3d/{part}.c")));
     }
     for include in [root().join("include"), root().join("c-examples/rtm3d"), rtm3d_mpi] {
@@ -414,6 +414,7 @@ fn what_is_wrong_is_said_once_and_ends_every_rank() {
             (&["--stepz", "3"][..], &[][..], "--stepz"),
             (&["--config", "/no/such/config"], &[], "/no/such/config"),
             (&["--decompose", "--n3", "9"], &[], "run fewer ranks"),
+            (&["--decompose", "--zero-copy"], &[], "--zero-copy"),
             (&["--sweep"], &[], "--sweep"),
             (&["--gradient"], &[], "--gradient"),
             (&[], &[("GPUZIP_DEVICE_BUDGET", "1")], "device_budget = 1: not a byte"),

@@ -193,6 +193,22 @@ fn the_kernels_have_the_bits_of_the_cpu() {
             json[from..from + 80].to_string()
         };
         assert_eq!(hashes(&on_host), hashes(&rtm3d), "{args:?}");
+        // With zero copy, both programs compute the same bits in the session's memory.
+        for compressor in ["none", "dct"] {
+            let in_slots = |program: &Path, zero_copy: &str| {
+                let mut command = Command::new(program);
+                command.args(args).args(["--json", "--out"]).arg(dir.join("out"));
+                command.env("OMP_WAIT_POLICY", "passive").env("GPUZIP_ZERO_COPY", zero_copy);
+                command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve");
+                command.env("GPUZIP_CHECKPOINTING_SNAPS", "5").env("GPUZIP_CACHE_CAPACITY", "3");
+                command.env("GPUZIP_COMPRESSOR", compressor);
+                let json = stdout(&run(&mut command));
+                json[json.find("\"image_hash\"").unwrap()..][..80].to_string()
+            };
+            let expected = in_slots(&rtm3d, "0");
+            assert_eq!(in_slots(&on_host, "1"), expected, "{args:?}, {compressor}");
+            assert_eq!(in_slots(&rtm3d, "1"), expected, "{args:?}, {compressor}");
+        }
         // Decompression may leave values other than 0 in the halo; both programs must zero them.
         let lossy = |program: &Path| {
             let mut command = Command::new(program);

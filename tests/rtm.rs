@@ -170,6 +170,56 @@ fn shared_time_levels_give_the_same_image() {
     }
 }
 
+/// A migration that computes in the session's memory has the bits of one that copies: with any
+/// schedule, with slots and without, over a link, with steps that follow one by one (store-all) and
+/// with ranges, with codecs and when measured.
+#[test]
+fn zero_copy_gives_the_same_image() {
+    let small = ["--steps", "60", "--shots", "2", "--border", "6"];
+    for grid in
+        [["--n1", "16", "--n2", "12", "--n3", "20"], ["--n1", "24", "--n2", "30", "--n3", "1"]]
+    {
+        let args = [&grid[..], &small].concat();
+        let handing = [&args[..], &["--zero-copy"]].concat();
+        let base = verify(&args, "handed", &[]);
+        for algorithm in
+            ["revolve", "uniform", "zcut", "two-level", "hrevolve", "store-all", "auto"]
+        {
+            for (cache, link) in [("0", "0"), ("1", "0"), ("2", "1e8"), ("3", "0"), ("5", "1e9")] {
+                let config = [
+                    ("CHECKPOINTING_ALGORITHM", algorithm),
+                    ("CHECKPOINTING_SNAPS", "7"),
+                    ("CACHE_CAPACITY", cache),
+                    ("LINK_BANDWIDTH", link),
+                ];
+                let json = verify(&handing, "handed", &config);
+                for key in ["image_hash", "illumination_hash"] {
+                    assert_eq!(value(&json, key), value(&base, key), "{config:?}");
+                }
+            }
+        }
+        for config in [&[("DEVICE_BUDGET", "1M")][..], &[("ZERO_COPY", "1")]] {
+            let json =
+                verify(&[&handing[..], &["--gradient", "--tune"]].concat(), "handed", config);
+            assert_eq!(value(&json, "image_hash"), value(&base, "image_hash"), "{config:?}");
+        }
+        for (compressor, bound) in [("dct", "1e-3"), ("lorenzo", "1e-4"), ("fp16", "0")] {
+            let of = |args: &[&str]| {
+                let mut command = rtm3d();
+                command.args(args).args(["--json", "--out"]).arg(env!("CARGO_TARGET_TMPDIR"));
+                command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve");
+                command.env("GPUZIP_CHECKPOINTING_SNAPS", "5").env("GPUZIP_CACHE_CAPACITY", "3");
+                command.env("GPUZIP_COMPRESSOR", compressor).env("GPUZIP_ERROR_BOUND", bound);
+                value(&stdout(&run(&mut command)), "image_hash").to_string()
+            };
+            assert_eq!(of(&args), of(&handing), "{compressor}");
+        }
+    }
+    let refused = rtm3d().arg("--zero-copy").env("GPUZIP_POLICY", "lru").output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && text.contains("zero_copy = 1"), "{text}");
+}
+
 /// The shot that `--tune` measures gives the same image as any other shot; later shots are planned
 /// by the measured profile, which is kept in a file.
 #[test]

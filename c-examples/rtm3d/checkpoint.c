@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "handed.h"
 #include "message.h"
 #include "stats.h"
 
@@ -49,6 +50,7 @@ static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t field
 
 void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg)
 {
+    c->zero_copy = cfg->zero_copy;
     c->policy = cfg->policy;
     c->shared_levels = cfg->shared_levels;
     c->zfp_bit_rate = cfg->zfp_bit_rate;
@@ -64,8 +66,10 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
     gpuzip_status_t status;
 
     memset(c, 0, sizeof *c);
-    cfg.range_actions = 0;  /* the loop below takes one step per action */
-    cfg.adjoint_every = 0;  /* and images every state */
+    cfg.range_actions = cfg.zero_copy;  /* sweep() takes one step per action, sweep_in_slots() a range */
+    if (cfg.zero_copy && u == NULL && cfg.backend == 0)
+        cfg.backend = 1;  /* the host: memory is handed out before the program shows any of its own */
+    cfg.adjoint_every = 0;  /* both loops image every state */
     checkpoint_fields(g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);
@@ -76,7 +80,7 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
     return gpuzip_summary(c->session, &c->plan);
 }
 
-gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
                                  const grid_t *g, size_t steps, const wavefield_t *u)
 {
     gpuzip_config_t cfg;
@@ -85,15 +89,16 @@ gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const sett
     memset(c, 0, sizeof *c);
     if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
         return status;
+    cfg.zero_copy |= zero_copy;
     status = checkpoint_configure(c, &cfg, setting, g, steps, u);
     gpuzip_config_free(&cfg);
     return status;
 }
 
-int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
+int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps,
                     const wavefield_t *u)
 {
-    return checkpoint_failed(checkpoint_start(c, config, NULL, g, steps, u)) ? -1 : 0;
+    return checkpoint_failed(checkpoint_start(c, config, zero_copy, NULL, g, steps, u)) ? -1 : 0;
 }
 
 /* The checkpointing loop: does what each action says, until TERMINATE. */
@@ -132,11 +137,100 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
     }
 }
 
+/* The steps of a FORWARD action with zero copy. */
+static int forward_in_slots(handed_t *h, shot_t *shot, const gpuzip_action_t *action)
+{
+    const grid_t *g = &shot->medium->grid;
+
+    for (int32_t ts = action->ts; ts <= action->ts_end; ts++) {
+        if (handed_is_due(action, ts)) {
+            if (checkpoint_failed(handed_slot(h, action->ts_end)))
+                return -1;
+            wavefield_clear_halo(&h->slot, g);
+        }
+        shot_forward_to(shot, (size_t)ts, !(action->flags & GPUZIP_FLAG_RECOMPUTE), handed_target(h, action, ts, &shot->u));
+        if (handed_is_half(action, ts)) {
+            field_copy(g, h->slot.prev, shot->u.prev);
+            shot->u.prev = h->slot.prev;
+        }
+        if (checkpoint_failed(handed_give_back(h, &shot->u)))
+            return -1;
+    }
+    return 0;
+}
+
+/* Saves the live state. A state that no step has computed in the slot is copied: u(0). */
+static int save_in_slot(handed_t *h, shot_t *shot, int32_t ts)
+{
+    const grid_t *g = &shot->medium->grid;
+
+    if (h->slot.curr == NULL) {
+        if (checkpoint_failed(handed_slot(h, ts)))
+            return -1;
+        field_copy(g, h->slot.curr, shot->u.curr);
+        field_copy(g, h->slot.prev, shot->u.prev);
+        shot->u = h->slot;
+    }
+    return checkpoint_failed(handed_commit(h, ts)) ? -1 : 0;
+}
+
+/* The checkpointing loop with zero copy. */
+static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_lossy)
+{
+    gpuzip_action_t action;
+
+    for (;;) {
+        if (checkpoint_failed(gpuzip_get_action(h->session, &action)))
+            return -1;
+        switch (action.type) {
+        case GPUZIP_ACTION_FORWARD:
+            if (forward_in_slots(h, shot, &action) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_SAVE:
+            if (save_in_slot(h, shot, action.ts) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_RESTORE:
+            if (checkpoint_failed(handed_acquire(h, action.ts, &shot->u)))
+                return -1;
+            if (is_lossy)  /* a decoded copy, to which the program may write */
+                wavefield_clear_halo(&shot->u, &shot->medium->grid);
+            break;
+        case GPUZIP_ACTION_BACKWARD:
+            shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            if (checkpoint_failed(handed_give_back(h, NULL)))
+                return -1;
+            break;
+        case GPUZIP_ACTION_TERMINATE:
+            return 0;
+        default:
+            return complain("gpuzip_get_action: %s", gpuzip_last_error());
+        }
+    }
+}
+
+/* Migrates a shot with zero copy; the wavefield is in the program's own buffers again afterwards. */
+static int migrate_in_slots(checkpoint_t *c, shot_t *shot, image_t *image)
+{
+    handed_t handed;
+    int status;
+
+    if (shot->exchange != NULL)
+        return complain("zero_copy = 1 with --decompose: neighbours write into the wavefield, which may be a snapshot; use 0");
+    shot_begin(shot);
+    handed_begin(&handed, c->session, &shot->u, NULL);
+    status = sweep_in_slots(&handed, shot, image, checkpoint_is_lossy(c));
+    shot->u = handed.own;
+    return status;
+}
+
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image)
 {
     gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* the statistics of this shot */
 
-    if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, shot, image) != 0 ||
+    if (checkpoint_failed(gpuzip_setup(c->session)) ||
+        (c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c->session, shot, image)) != 0 ||
         checkpoint_failed(gpuzip_stats(c->session, &stats)))
         return -1;
     stats_add(&c->total, &stats);

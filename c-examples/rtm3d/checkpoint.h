@@ -9,6 +9,7 @@
 
 typedef struct checkpoint_t {
     gpuzip_t *session;
+    int32_t zero_copy;         /* whether states lie in memory of the session (handed.h) */
     int32_t policy;            /* policy of the device cache: 0 clairvoyant, 1 lru */
     /* Whether consecutive raw snapshots share a time level, stored once. */
     int32_t shared_levels;
@@ -19,14 +20,15 @@ typedef struct checkpoint_t {
 } checkpoint_t;
 
 /* Makes a session for `steps` steps of a wavefield on `g`. `config`: the path of a
- * configuration file, or NULL for defaults and GPUZIP_* environment variables only. `u`: a
+ * configuration file, or NULL for defaults and GPUZIP_* environment variables only. `zero_copy`:
+ * whether the session works with zero copy if the configuration does not ask for it. `u`: a
  * wavefield whose memory decides on the device; with NULL the first save decides. Returns 0, or
  * -1 with the reason on stderr. */
-int checkpoint_open(checkpoint_t *c, const char *config, const grid_t *g, size_t steps,
+int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps,
                     const wavefield_t *u);
 /* As checkpoint_open, with the codec of `setting`, and without messages. A negative status is a
  * failure, whose reason gpuzip_last_error() returns. */
-gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, const setting_t *setting,
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
                                  const grid_t *g, size_t steps, const wavefield_t *u);
 /* As checkpoint_start, with a configuration in place of a file; the program may have set its
  * device and budgets. The caller keeps `cfg`. */

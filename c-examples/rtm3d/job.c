@@ -144,7 +144,7 @@ int job_prepare(job_t *job, const options_t *o)
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json,
-                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune};
+                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;

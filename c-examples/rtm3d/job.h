@@ -20,7 +20,7 @@ typedef struct job_t {
     size_t dumps;        /* their number; 0: migrate */
     setting_t *setting;  /* codec settings to compare */
     size_t settings;     /* their number; 0: migrate once */
-    int verify, json, gradient, taylor, tune;
+    int verify, json, gradient, taylor, tune, zero_copy;
 } job_t;
 
 /* Returns 0, or -1 with the reason and a remedy on stderr; after -1 nothing is left to be

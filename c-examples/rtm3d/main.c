@@ -211,7 +211,7 @@ static int run_job(const job_t *job)
     int status = FAILED;
 
     memset(&run, 0, sizeof run);
-    if (checkpoint_open(&run.checkpoint, job->config, &job->grid, job->steps, NULL) != 0)
+    if (checkpoint_open(&run.checkpoint, job->config, job->zero_copy, &job->grid, job->steps, NULL) != 0)
         return BAD_OPTIONS;
     if (output_open(&r.files, job->out) == 0 && run_open(&run, job) == 0 &&
         migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 &&

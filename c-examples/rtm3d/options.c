@@ -58,6 +58,8 @@ static const struct option {
      "with --gradient: test it by six more modellings of each shot; it passes if remainders are of second order"},
     {"--tune", FLAG, offsetof(options_t, tune), 0, 0,
      "measure steps, copies and codecs in the first shot, and plan the others by that"},
+    {"--zero-copy", FLAG, offsetof(options_t, zero_copy), 0, 0,
+     "compute in the library's memory, so that saving and retrieving copy nothing (key zero_copy)"},
     {"--json", FLAG, offsetof(options_t, json), 0, 0, "one JSON object on stdout, nothing else"},
     {"--bench", FLAG, offsetof(options_t, bench), 0, 0,
      "time the propagator alone (148^3 points unless --n1 --n2 --n3)"},

@@ -10,7 +10,7 @@ typedef struct options_t {
     const char *model, *init, *config, *out, *dump, *codecs;
     size_t n1, n2, n3, steps, shots, border, extrude;
     double dx, dt, freq, smooth;
-    int verify, json, bench, sweep, gradient, taylor, tune, help;
+    int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, help;
 } options_t;
 
 /* Returns 0, or -1 with option, value and remedy on stderr. */

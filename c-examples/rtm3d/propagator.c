@@ -175,7 +175,7 @@ void wavefield_clear_halo(wavefield_t *w, const grid_t *g)
 }
 
 /*
- * Computes one line of n points. p holds u(t-1) and receives u(t+1). Every point is computed by
+ * Computes one line of n points. p holds u(t-1) and q receives u(t+1); both may be one line. Every point is computed by
  * one expression at a fixed place of its line, whatever the thread or tile, so the results do
  * not depend on the number of threads.
  */
@@ -184,23 +184,23 @@ void wavefield_clear_halo(wavefield_t *w, const grid_t *g)
 #define LAP2 (2 * W0 * u[i] + W1 * PAIR2(1) + W2 * PAIR2(2) + W3 * PAIR2(3) + W4 * PAIR2(4))
 #define LAP3 (3 * W0 * u[i] + W1 * PAIR3(1) + W2 * PAIR3(2) + W3 * PAIR3(3) + W4 * PAIR3(4))
 
-static void line2(ptrdiff_t n, ptrdiff_t s2, const real *restrict u, real *restrict p,
+static void line2(ptrdiff_t n, ptrdiff_t s2, const real *restrict u, const real *p, real *q,
                   const real *restrict scale, const real *restrict damp1, real damp23)
 {
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         const real lap = LAP2;
-        p[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
+        q[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
     }
 }
 
-static void line3(ptrdiff_t n, ptrdiff_t s2, ptrdiff_t s3, const real *restrict u, real *restrict p,
+static void line3(ptrdiff_t n, ptrdiff_t s2, ptrdiff_t s3, const real *restrict u, const real *p, real *q,
                   const real *restrict scale, const real *restrict damp1, real damp23)
 {
 #pragma omp simd
     for (ptrdiff_t i = 0; i < n; i++) {
         const real lap = LAP3;
-        p[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
+        q[i] = u[i] + damp23 * damp1[i] * (u[i] - p[i]) + scale[i] * lap;
     }
 }
 
@@ -219,18 +219,18 @@ static void prefetch(ptrdiff_t n, const real *ahead, const real *p, const real *
 #endif
 }
 
-static void step2(const medium_t *m, const real *curr, real *prev)
+static void step2(const medium_t *m, const real *curr, const real *prev, real *next)
 {
     const grid_t *g = &m->grid;
     const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO), s2 = (ptrdiff_t)g->e1;
 #pragma omp parallel for schedule(static)
     for (size_t i2 = HALO; i2 < g->e2 - HALO; i2++) {
         const size_t at = HALO + g->e1 * i2;
-        line2(n, s2, curr + at, prev + at, m->scale + at, m->damp1 + HALO, m->damp2[i2]);
+        line2(n, s2, curr + at, prev + at, next + at, m->scale + at, m->damp1 + HALO, m->damp2[i2]);
     }
 }
 
-static void step3(const medium_t *m, const real *curr, real *prev)
+static void step3(const medium_t *m, const real *curr, const real *prev, real *next)
 {
     const grid_t *g = &m->grid;
     const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO);
@@ -245,20 +245,24 @@ static void step3(const medium_t *m, const real *curr, real *prev)
                 const size_t at = HALO + g->e1 * (i2 + g->e2 * i3);
                 const size_t later = at + 2 * g->e1;
                 prefetch(n, curr + later + 4 * s3, prev + later, m->scale + later);
-                line3(n, s2, s3, curr + at, prev + at, m->scale + at, m->damp1 + HALO,
+                line3(n, s2, s3, curr + at, prev + at, next + at, m->scale + at, m->damp1 + HALO,
                       m->damp2[i2] * m->damp3[i3]);
             }
 }
 
-void propagate(const medium_t *m, wavefield_t *w)
+void propagate_to(const medium_t *m, wavefield_t *w, real *next)
 {
-    real *next = w->prev;
     if (grid_dims(&m->grid) == 3)
-        step3(m, w->curr, next);
+        step3(m, w->curr, w->prev, next);
     else
-        step2(m, w->curr, next);
+        step2(m, w->curr, w->prev, next);
     w->prev = w->curr;
     w->curr = next;
+}
+
+void propagate(const medium_t *m, wavefield_t *w)
+{
+    propagate_to(m, w, w->prev);
 }
 
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s)

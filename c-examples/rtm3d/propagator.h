@@ -38,11 +38,15 @@ void medium_change(medium_t *to, const medium_t *m, double h, const double *chan
 int wavefield_init(wavefield_t *w, const grid_t *g);
 void wavefield_rest(wavefield_t *w, const grid_t *g);
 void wavefield_free(wavefield_t *w);
-/* Sets the halo to zero again, after a lossy snapshot was retrieved into the arrays. */
+/* Sets the halo to zero, after a lossy snapshot was retrieved into the arrays, or in memory that
+ * was handed out. */
 void wavefield_clear_halo(wavefield_t *w, const grid_t *g);
 
 /* One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). */
 void propagate(const medium_t *m, wavefield_t *w);
+/* The same step with u(t+1) in `next`, whose halo is zero: either w->prev, which the step
+ * overwrites, or other memory, and then w->curr and w->prev keep their values. */
+void propagate_to(const medium_t *m, wavefield_t *w, real *next);
 /* Adds the source to w->curr, which a step has just computed; `s` is in units of 1/dx^2. */
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s);
 

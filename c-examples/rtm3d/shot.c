@@ -116,21 +116,22 @@ void shot_free(shot_t *shot)
     *shot = (shot_t){.medium = NULL};
 }
 
-static void advance(shot_t *shot, const medium_t *medium, wavefield_t *w)
+static void advance(shot_t *shot, const medium_t *medium, wavefield_t *w, real *next)
 {
     if (shot->exchange != NULL)
         shot->exchange(shot->part, w->curr);
-    propagate(medium, w);
+    propagate_to(medium, w, next);
     if (shot->stepped != NULL)
         shot->stepped();
 }
 
-/* Computes u(ts) with its source and records the data at ts in `data`, unless `data` is NULL. */
-static void step(shot_t *shot, const medium_t *medium, size_t ts, real *data)
+/* Computes u(ts) with its source in `next` and records the data at ts in `data`, unless `data` is
+ * NULL. */
+static void step(shot_t *shot, const medium_t *medium, size_t ts, real *data, real *next)
 {
     const survey_t *s = shot->survey;
 
-    advance(shot, medium, &shot->u);
+    advance(shot, medium, &shot->u, next);
     if (shot->source != NOWHERE)
         inject(medium, &shot->u, shot->source, s->wavelet[ts - 1]);
     if (data != NULL)
@@ -149,12 +150,17 @@ void shot_observe(shot_t *shot, const medium_t *truth, size_t number)
     shot->source = shot->survey->source[number];
     shot_begin(shot);
     for (size_t ts = 1; ts < shot->survey->steps; ts++)
-        step(shot, truth, ts, shot->observed);
+        step(shot, truth, ts, shot->observed, shot->u.prev);
 }
 
 void shot_forward(shot_t *shot, size_t ts, int record)
 {
-    step(shot, shot->medium, ts, record ? shot->synthetic : NULL);
+    shot_forward_to(shot, ts, record, shot->u.prev);
+}
+
+void shot_forward_to(shot_t *shot, size_t ts, int record, real *next)
+{
+    step(shot, shot->medium, ts, record ? shot->synthetic : NULL, next);
 }
 
 /* I += u lambda and S += u^2 on the cells of the model. */
@@ -179,7 +185,7 @@ void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
     const survey_t *s = shot->survey;
     const size_t at = (ts + 1) * s->receivers;
 
-    advance(shot, shot->medium, &shot->lambda);
+    advance(shot, shot->medium, &shot->lambda, shot->lambda.prev);
     for (size_t r = 0; ts + 1 < s->steps && r < s->receivers; r++)
         inject(shot->medium, &shot->lambda, s->receiver[r],
                shot->observed[at + r] - shot->synthetic[at + r]);

@@ -93,6 +93,8 @@ void shot_observe(shot_t *shot, const medium_t *truth, size_t number);
 void shot_begin(shot_t *shot);
 /* Computes u(ts-1) -> u(ts); records the synthetic data at ts if `record` is not 0. */
 void shot_forward(shot_t *shot, size_t ts, int record);
+/* As shot_forward, with u(ts) in `next`; see propagate_to. */
+void shot_forward_to(shot_t *shot, size_t ts, int record, real *next);
 /* Computes lambda(ts+1) -> lambda(ts) and correlates lambda with `u`, the field u(ts). A
  * gradient needs a grid that is not decomposed. */
 void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image);

@@ -96,13 +96,13 @@ void gpu_shot_close(gpu_shot_t *shot)
     gpu_medium_close(&shot->truth);
 }
 
-/* Enqueues the step to u(ts) with its source, and records the data at ts in `data`, unless it
- * is NULL. */
-static void step(gpu_shot_t *shot, const medium_t *medium, size_t ts, float *data)
+/* Enqueues the step to u(ts), in `next`, with its source, and records the data at ts in `data`,
+ * unless it is NULL. */
+static void step(gpu_shot_t *shot, const medium_t *medium, size_t ts, float *data, float *next)
 {
     const survey_t *s = shot->survey;
 
-    gpu_propagate(medium, &shot->u, shot->stream);
+    gpu_propagate_to(medium, &shot->u, next, shot->stream);
     gpu_inject(medium, shot->u.curr, shot->source, s->wavelet[ts - 1], shot->stream);
     if (data != NULL)
         gpu_record(shot->u.curr, shot->receiver, s->receivers, data + ts * s->receivers, shot->stream);
@@ -123,12 +123,17 @@ void gpu_shot_observe(gpu_shot_t *shot, size_t number)
     shot->source = shot->survey->source[number];
     gpu_shot_begin(shot);
     for (size_t ts = 1; ts < shot->survey->steps; ts++)
-        step(shot, &shot->truth, ts, shot->observed);
+        step(shot, &shot->truth, ts, shot->observed, shot->u.prev);
 }
 
 void gpu_shot_forward(gpu_shot_t *shot, size_t ts, int record)
 {
-    step(shot, &shot->smooth, ts, record ? shot->synthetic : NULL);
+    gpu_shot_forward_to(shot, ts, record, shot->u.prev);
+}
+
+void gpu_shot_forward_to(gpu_shot_t *shot, size_t ts, int record, float *next)
+{
+    step(shot, &shot->smooth, ts, record ? shot->synthetic : NULL, next);
 }
 
 void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *image)

@@ -37,6 +37,7 @@ void gpu_shot_close(gpu_shot_t *shot);
 void gpu_shot_observe(gpu_shot_t *shot, size_t number);
 void gpu_shot_begin(gpu_shot_t *shot);
 void gpu_shot_forward(gpu_shot_t *shot, size_t ts, int record);
+void gpu_shot_forward_to(gpu_shot_t *shot, size_t ts, int record, float *next);
 void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *image);
 
 #endif

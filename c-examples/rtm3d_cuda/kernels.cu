@@ -1,5 +1,5 @@
 /*
- * A point of a step needs 16 bytes: u and K are read, u(t-1) is read and overwritten by u(t+1).
+ * A point of a step needs 16 bytes: u and K are read, u(t-1) is read and usually overwritten by u(t+1).
  * To come close to this, a block of step3 owns a tile of the n1-n2 plane and walks along n3.
  * The nine values of a column stay in registers. The plane that is being computed lies in
  * shared memory (two planes in turn, so one barrier for each plane is enough), and the values
@@ -45,9 +45,10 @@ static __device__ int inside(int i, int extent)
 #define PAIR2(k) ((t[0][x1 - (k)] + t[0][x1 + (k)]) + (t[-(k)][x1] + t[k][x1]))
 #define PAIR3(k) (PAIR2(k) + (column[HALO - (k)] + column[HALO + (k)]))
 
-/* p holds u(t-1) and receives u(t+1). A block computes `planes` planes of its tile. */
+/* p holds u(t-1) and q receives u(t+1); both may be one array. A block computes `planes` planes of
+ * its tile. */
 static __global__ void __launch_bounds__(TILE1 *TILE2)
-step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
+step3(view_t m, const float *__restrict__ u, const float *p, float *q, int planes)
 {
     typedef float row_t[TILE1 + 2 * HALO];
     __shared__ row_t tile[2][TILE2 + 2 * HALO];
@@ -102,7 +103,7 @@ step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
         if (computes) {
             const float c = column[HALO];
             const float lap = 3 * W0 * c + W1 * PAIR3(1) + W2 * PAIR3(2) + W3 * PAIR3(3) + W4 * PAIR3(4);
-            p[here] = c + damp23 * damp1 * (c - prev) + k * lap;
+            q[here] = c + damp23 * damp1 * (c - prev) + k * lap;
         }
     }
 }
@@ -112,7 +113,7 @@ step3(view_t m, const float *__restrict__ u, float *__restrict__ p, int planes)
 /* The step in 2-D, one line for each block; neighbouring lines come from the cache. */
 #define PAIR2(k) ((u[i - (k)] + u[i + (k)]) + (u[i - (k) * s2] + u[i + (k) * s2]))
 
-static __global__ void step2(view_t m, const float *__restrict__ u, float *__restrict__ p)
+static __global__ void step2(view_t m, const float *__restrict__ u, const float *p, float *q)
 {
     const int i2 = HALO + blockIdx.x;
     const ptrdiff_t s2 = m.e1;
@@ -121,7 +122,7 @@ static __global__ void step2(view_t m, const float *__restrict__ u, float *__res
     for (int i1 = HALO + threadIdx.x; i1 < m.e1 - HALO; i1 += blockDim.x) {
         const ptrdiff_t i = i1 + s2 * i2;
         const float lap = 2 * W0 * u[i] + W1 * PAIR2(1) + W2 * PAIR2(2) + W3 * PAIR2(3) + W4 * PAIR2(4);
-        p[i] = u[i] + damp23 * m.damp1[i1] * (u[i] - p[i]) + m.scale[i] * lap;
+        q[i] = u[i] + damp23 * m.damp1[i1] * (u[i] - p[i]) + m.scale[i] * lap;
     }
 }
 
@@ -201,21 +202,25 @@ static dim3 blocks3(const grid_t *g, int *planes)
     return dim3((unsigned)tiles1, (unsigned)tiles2, (unsigned)parts(inner, (size_t)*planes));
 }
 
-void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream)
+void gpu_propagate_to(const medium_t *m, wavefield_t *w, float *next, cudaStream_t stream)
 {
     const grid_t *g = &m->grid;
-    float *next = w->prev;
     int planes;
 
     if (grid_dims(g) == 3) {
         const dim3 blocks = blocks3(g, &planes);
-        step3<<<blocks, dim3(TILE1, TILE2), 0, stream>>>(view(m), w->curr, next, planes);
+        step3<<<blocks, dim3(TILE1, TILE2), 0, stream>>>(view(m), w->curr, w->prev, next, planes);
     } else {
-        step2<<<dim3((unsigned)(g->e2 - 2 * HALO)), dim3(LINE), 0, stream>>>(view(m), w->curr, next);
+        step2<<<dim3((unsigned)(g->e2 - 2 * HALO)), dim3(LINE), 0, stream>>>(view(m), w->curr, w->prev, next);
     }
     CUDA(cudaGetLastError());
     w->prev = w->curr;
     w->curr = next;
+}
+
+void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream)
+{
+    gpu_propagate_to(m, w, w->prev, stream);
 }
 
 void gpu_clear_halo(const grid_t *g, const wavefield_t *w, cudaStream_t stream)

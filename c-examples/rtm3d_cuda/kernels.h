@@ -15,7 +15,10 @@
 
 /* One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). */
 void gpu_propagate(const medium_t *m, wavefield_t *w, cudaStream_t stream);
-/* Sets the halo of both time levels to zero again, after a lossy snapshot was retrieved. */
+/* The same step with u(t+1) in `next`, as propagate_to. */
+void gpu_propagate_to(const medium_t *m, wavefield_t *w, float *next, cudaStream_t stream);
+/* Sets the halo of both time levels to zero, after a lossy snapshot was retrieved, or in memory that
+ * was handed out. */
 void gpu_clear_halo(const grid_t *g, const wavefield_t *w, cudaStream_t stream);
 /* field[index] += K s: adds the source to `field`, which a step has just computed. */
 void gpu_inject(const medium_t *m, float *field, size_t index, float s, cudaStream_t stream);

@@ -45,12 +45,102 @@ static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
     }
 }
 
+/* Copies a time level on the shot's stream. */
+static void copy(gpu_shot_t *shot, float *to, const float *from)
+{
+    const size_t bytes = shot->smooth.grid.points * sizeof(float);
+    CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, shot->stream));
+}
+
+/* The steps of a FORWARD action with zero copy. */
+static int forward_in_slots(handed_t *h, gpu_shot_t *shot, const gpuzip_action_t *action)
+{
+    for (int32_t ts = action->ts; ts <= action->ts_end; ts++) {
+        if (handed_is_due(action, ts)) {
+            if (checkpoint_failed(handed_slot(h, action->ts_end)))
+                return -1;
+            gpu_clear_halo(&shot->smooth.grid, &h->slot, shot->stream);
+        }
+        float *const next = handed_target(h, action, ts, &shot->u);
+        gpu_shot_forward_to(shot, (size_t)ts, !(action->flags & GPUZIP_FLAG_RECOMPUTE), next);
+        if (handed_is_half(action, ts)) {
+            copy(shot, h->slot.prev, shot->u.prev);
+            shot->u.prev = h->slot.prev;
+        }
+        if (checkpoint_failed(handed_give_back(h, &shot->u)))
+            return -1;
+    }
+    return 0;
+}
+
+/* Saves the live state. A state that no step has computed in the slot is copied: u(0). */
+static int save_in_slot(handed_t *h, gpu_shot_t *shot, int32_t ts)
+{
+    if (h->slot.curr == NULL) {
+        if (checkpoint_failed(handed_slot(h, ts)))
+            return -1;
+        copy(shot, h->slot.curr, shot->u.curr);
+        copy(shot, h->slot.prev, shot->u.prev);
+        shot->u = h->slot;
+    }
+    return checkpoint_failed(handed_commit(h, ts)) ? -1 : 0;
+}
+
+/* The checkpointing loop with zero copy. */
+static int sweep_in_slots(handed_t *h, gpu_shot_t *shot, image_t *image, int is_lossy)
+{
+    gpuzip_action_t action;
+
+    for (;;) {
+        if (checkpoint_failed(gpuzip_get_action(h->session, &action)))
+            return -1;
+        switch (action.type) {
+        case GPUZIP_ACTION_FORWARD:
+            if (forward_in_slots(h, shot, &action) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_SAVE:
+            if (save_in_slot(h, shot, action.ts) != 0)
+                return -1;
+            break;
+        case GPUZIP_ACTION_RESTORE:
+            if (checkpoint_failed(handed_acquire(h, action.ts, &shot->u)))
+                return -1;
+            if (is_lossy)  /* a decoded copy, to which the program may write */
+                gpu_clear_halo(&shot->smooth.grid, &shot->u, shot->stream);
+            break;
+        case GPUZIP_ACTION_BACKWARD:
+            gpu_shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            if (checkpoint_failed(handed_give_back(h, NULL)))
+                return -1;
+            break;
+        case GPUZIP_ACTION_TERMINATE:
+            return 0;
+        default:
+            return complain("gpuzip_get_action: %s", gpuzip_last_error());
+        }
+    }
+}
+
+/* Migrates a shot with zero copy; the wavefield is in the program's own buffers again afterwards. */
+static int migrate_in_slots(checkpoint_t *c, gpu_shot_t *shot, image_t *image)
+{
+    handed_t handed;
+
+    gpu_shot_begin(shot);
+    handed_begin(&handed, c->session, &shot->u, shot->stream);
+    const int status = sweep_in_slots(&handed, shot, image, checkpoint_is_lossy(c));
+    shot->u = handed.own;
+    return status;
+}
+
 int gpu_migrate(checkpoint_t *c, gpu_shot_t *shot, image_t *image)
 {
     gpuzip_stats_t stats = {};
 
     stats.struct_size = sizeof stats;
-    if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, shot, image) != 0)
+    if (checkpoint_failed(gpuzip_setup(c->session)) ||
+        (c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c->session, shot, image)) != 0)
         return -1;
     CUDA(cudaStreamSynchronize(shot->stream));
     if (checkpoint_failed(gpuzip_stats(c->session, &stats)))

@@ -5,6 +5,7 @@
 extern "C" {
 #include "checkpoint.h"
 #include "clock.h"
+#include "handed.h"
 #include "image.h"
 #include "quality.h"
 #include "job.h"

@@ -48,7 +48,7 @@ static int run_open(run_t *run, const job_t *job)
     if (run_prepare(run, job) != 0)
         return FAILED;
     /* The library allocates its memory before the reference takes all that is left. */
-    if (checkpoint_open(&run->checkpoint, job->config, g, job->steps, &run->shot.u) != 0)
+    if (checkpoint_open(&run->checkpoint, job->config, job->zero_copy, g, job->steps, &run->shot.u) != 0)
         return BAD_OPTIONS;
     if (job->verify)
         gpu_reference_open(&run->reference, g, job->steps);

@@ -132,7 +132,8 @@ static tuned_t *by_profile(run_t *run)
 static int open_session(run_t *run)
 {
     const job_t *job = run->job;
-    return plan_open(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, by_profile(run)) == 0 ? DONE : BAD_OPTIONS;
+    return plan_open(&run->checkpoint, job->config, job->zero_copy, &run->node, grid_of(run), job->steps, by_profile(run)) == 0
+               ? DONE : BAD_OPTIONS;
 }
 
 /* Opens the sessions of all ranks. */
@@ -409,6 +410,10 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
     }
     if (o->sweep && run->decompose) {
         complain("--sweep --decompose: a sweep is of one rank; leave one out");
+        return BAD_OPTIONS;
+    }
+    if (o->zero_copy && run->decompose) {
+        complain("--zero-copy --decompose: neighbours write into the wavefield, which may be a snapshot; leave one out");
         return BAD_OPTIONS;
     }
     if (o->sweep && ranks > 1) {

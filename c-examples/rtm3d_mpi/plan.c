@@ -4,7 +4,8 @@
 
 #include "message.h"
 
-int plan_open(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned)
+int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *node, const grid_t *g, size_t steps,
+              tuned_t *tuned)
 {
     gpuzip_config_t cfg;
     int status = -1;
@@ -12,6 +13,7 @@ int plan_open(checkpoint_t *c, const char *config, const node_t *node, const gri
     *c = (checkpoint_t){.session = NULL};
     if (checkpoint_failed(gpuzip_config_init(&cfg)) || checkpoint_failed(gpuzip_config_load(config, &cfg)))
         return -1;
+    cfg.zero_copy |= zero_copy;
     if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, NULL, g, steps, NULL)) &&
         (tuned == NULL || tune_apply(tuned, c) == 0))
         status = 0;
@@ -28,7 +30,7 @@ static int32_t least(void *world, int64_t *value)
 int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned,
                        MPI_Comm world)
 {
-    int opened = plan_open(c, config, node, g, steps, tuned) == 0;
+    int opened = plan_open(c, config, 0, node, g, steps, tuned) == 0;
     gpuzip_status_t status = gpuzip_agree(opened ? c->session : NULL, least, &world);
 
     if (!opened)

@@ -7,9 +7,10 @@
 #include "tune.h"
 
 /* Makes the session of this rank, with its share of the configuration from the file `config`
- * and the environment, planned with a profile unless `tuned` is NULL. Returns 0, or -1 with the
- * reason on stderr. */
-int plan_open(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned);
+ * and the environment, planned with a profile unless `tuned` is NULL; `zero_copy` as
+ * for checkpoint_open. Returns 0, or -1 with the reason on stderr. */
+int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *node, const grid_t *g, size_t steps,
+              tuned_t *tuned);
 /*
  * As plan_open, for ranks that step together on a decomposed grid. A plan depends on the
  * configuration and on the size of states only, but slabs differ in size. If ranks would get

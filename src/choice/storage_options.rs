@@ -152,3 +152,55 @@ fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> R
         .map(|codec| codec.worst_ratio / MARGIN);
     Ok((SnapshotCodec::max_bytes(layout) as f64 / measured.unwrap_or(1.0).max(1.0)) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::choose_among;
+    use crate::layout::Field;
+    use crate::predict::Profile;
+    use crate::scalar::Scalar;
+
+    /// With `compressor = auto` every way of storing snapshots is priced with zero copy: raw snapshots
+    /// take the whole device budget, decoded states lie beside compressed snapshots, and the
+    /// link and the host budget decide which is faster.
+    #[test]
+    fn zero_copy_is_priced_with_every_codec() {
+        let field = Field { n: [1 << 18, 1, 1], scalar: Scalar::F32, previous_of: None };
+        let layout = Layout::new(vec![field]).unwrap();
+        let state = layout.slot_bytes;
+        let profile = |gbs: f64| Profile {
+            forward_ms: 20.0,
+            backward_ms: 20.0,
+            h2d_gbs: gbs,
+            d2h_gbs: gbs,
+            ..Profile::typical_gpu(state)
+        };
+        let chosen = |gbs: f64, host: u64| {
+            let config = Config {
+                zero_copy: true,
+                any_codec: true,
+                compression_factor: 4.0,
+                device_budget: 6 * state,
+                host_budget: host * state,
+                backend: Backend::Host,
+                profile: Some(profile(gbs)),
+                ..Config::default()
+            };
+            let options = storage_options(&config, &layout).unwrap();
+            let seen: Vec<_> = options
+                .iter()
+                .map(|o| {
+                    (o.compression.method == Method::None, o.tiers.zero_copy, o.tiers.beside_cache)
+                })
+                .collect();
+            assert_eq!(seen, [(true, true, 0), (false, true, 2 * state)]);
+            assert_eq!(options[0].tiers.cache, Some(6));
+            let tiers = options.into_iter().map(|option| option.tiers).collect();
+            let choice = choose_among(&config, 500, &[tiers]).unwrap();
+            assert!(choice.plans[0].zero_copy);
+            choice.alternative
+        };
+        assert_eq!((chosen(1e6, 600), chosen(0.05, 40)), (0, 1));
+    }
+}

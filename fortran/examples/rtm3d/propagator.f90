@@ -145,7 +145,8 @@ contains
     end do
   end subroutine
 
-  ! Sets the halo to zero again, after a lossy snapshot was retrieved into the array.
+  ! Sets the halo to zero, after a lossy snapshot was retrieved into the array, or in memory that was
+  ! handed out.
   subroutine clear_halo(u)
     real(sp), intent(inout) :: u(:, :, :)
     integer :: i3, n(3)
@@ -160,23 +161,31 @@ contains
     end do
   end subroutine
 
-  ! One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)).
-  subroutine propagate(m, w)
+  ! One time step without sources: (u(t), u(t-1)) becomes (u(t+1), u(t)). u(t+1) overwrites u(t-1); if
+  ! there is `to`, another array whose halo is zero, u(t+1) goes there, and u(t-1) keeps its values.
+  subroutine propagate(m, w, to)
     type(medium_t), intent(in) :: m
     type(wavefield_t), intent(inout) :: w
+    real(sp), pointer, contiguous, intent(in), optional :: to(:, :, :)
     real(sp), pointer, contiguous :: next(:, :, :)
     next => w%prev
-    call step(m%grid%e(1), m%grid%e(2), m%grid%e(3), w%curr, next, m%scale, m%damp1, m%damp2, m%damp3)
+    if (present(to)) next => to
+    if (present(to)) then
+      call step(m%grid%e(1), m%grid%e(2), m%grid%e(3), w%curr, next, m%scale, m%damp1, m%damp2, m%damp3, w%prev)
+    else
+      call step(m%grid%e(1), m%grid%e(2), m%grid%e(3), w%curr, next, m%scale, m%damp1, m%damp2, m%damp3)
+    end if
     w%prev => w%curr
     w%curr => next
   end subroutine
 
-  ! p holds u(t-1) and receives u(t+1). Every point is computed by one expression, whatever the
+  ! p holds u(t-1) and receives u(t+1); if there is `before`, that array holds u(t-1). Every point is computed by one expression, whatever the
   ! thread, so the results do not depend on the number of threads.
-  subroutine step(e1, e2, e3, u, p, scale, damp1, damp2, damp3)
+  subroutine step(e1, e2, e3, u, p, scale, damp1, damp2, damp3, before)
     integer, intent(in) :: e1, e2, e3
     real(sp), intent(in) :: u(e1, e2, e3), scale(e1, e2, e3), damp1(e1), damp2(e2), damp3(e3)
     real(sp), intent(inout) :: p(e1, e2, e3)
+    real(sp), intent(in), optional :: before(e1, e2, e3)
     real(sp), parameter :: w0 = real(weights(0), sp), w1 = real(weights(1), sp), w2 = real(weights(2), sp), &
                            w3 = real(weights(3), sp), w4 = real(weights(4), sp)
     integer :: i, j, k, t
@@ -187,6 +196,7 @@ contains
       do k = halo + 1, e3 - halo
         do j = t, min(t + tile - 1, e2 - halo)
           damp23 = damp2(j) * damp3(k)
+          if (present(before)) p(halo + 1:e1 - halo, j, k) = before(halo + 1:e1 - halo, j, k)  ! stays in the cache
           !$omp simd private(lap)
           do i = halo + 1, e1 - halo
             lap = 3 * w0 * u(i, j, k) &

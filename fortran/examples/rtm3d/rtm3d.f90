@@ -16,7 +16,9 @@ program rtm3d
   real(dp) :: dx = 25, dt = 0, freq = 0, smooth = 3
   ! The path of gpuzip's configuration file, or blank; the folder for the images, which must exist.
   character(1000) :: config = '', out = '.'
-  namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out
+  ! Whether states lie in the library's memory, so that saving and retrieving copy nothing.
+  logical :: zero_copy = .false.
+  namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out, zero_copy
 
   type(grid_t) :: g
   type(medium_t) :: truth, known
@@ -42,14 +44,18 @@ program rtm3d
   call new_shot(this, g, survey)
   call new_image(image, g)
   call new_image(one, g)
-  call checkpoint_open(session, config, survey, this%u)
+  call checkpoint_open(session, config, zero_copy, survey, this%u)
   call tell_size
   do i = 1, shots
     call shot_observe(this, truth, survey, i)
     call system_clock(start, rate)
     one%correlation = 0
     one%illumination = 0
-    call migrate(session, this, known, survey, one)
+    if (zero_copy) then
+      call migrate_in_slots(session, this, known, survey, one)
+    else
+      call migrate(session, this, known, survey, one)
+    end if
     call system_clock(finish)
     seconds = seconds + real(finish - start, dp) / real(rate, dp)
     image%correlation = image%correlation + one%correlation

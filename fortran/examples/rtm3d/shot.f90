@@ -101,13 +101,14 @@ contains
     call rest(this%lambda)
   end subroutine
 
-  ! Computes u(ts-1) -> u(ts).
-  subroutine shot_forward(this, medium, survey, ts)
+  ! Computes u(ts-1) -> u(ts); in `to` if there is one, see propagate.
+  subroutine shot_forward(this, medium, survey, ts, to)
     type(shot_t), intent(inout) :: this
     type(medium_t), intent(in) :: medium
     type(survey_t), intent(in) :: survey
     integer, intent(in) :: ts
-    call propagate(medium, this%u)
+    real(sp), pointer, contiguous, intent(in), optional :: to(:, :, :)
+    call propagate(medium, this%u, to)
     call inject(medium, this%u, this%source, survey%wavelet(ts - 1))
   end subroutine
 
