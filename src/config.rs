@@ -5,7 +5,7 @@ use crate::device::Pages;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
-use crate::schedule::Algorithm;
+use crate::schedule::{check_steps_of, Algorithm};
 use std::path::PathBuf;
 
 /// The kind of device that a session is on.
@@ -84,6 +84,13 @@ pub struct Config {
     pub performance_log: bool,
     /// The pattern for the name of the timeline file; [`crate::timeline`] says what it stands for.
     pub trace_out: Option<PathBuf>,
+}
+
+impl Config {
+    /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
+    pub fn check_steps(&self, steps: i64) -> Result<u32> {
+        check_steps_of(steps, self.algorithm == Some(Algorithm::Online))
+    }
 }
 
 impl Default for Config {

@@ -13,6 +13,10 @@ pub struct ScheduleOptions {
     /// The algorithm; auto: `plan` finds the quickest
     #[arg(long, value_parser = algorithms())]
     algorithm: Option<Named>,
+    /// The same as --algorithm online: as if the number of time steps were unknown until the forward
+    /// phase ends after --steps
+    #[arg(long, conflicts_with = "algorithm")]
+    online: bool,
     /// Time steps; for trace taken from the file
     #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
     pub steps: Option<u32>,
@@ -78,6 +82,9 @@ pub fn refuse<T>(message: String) -> Result<T> {
 impl ScheduleOptions {
     /// Returns the algorithm that was asked for; `None` for auto or if none was named.
     pub fn algorithm(&self) -> Option<Algorithm> {
+        if self.online {
+            return Some(Algorithm::Online);
+        }
         self.algorithm.and_then(|named| named.0)
     }
 
@@ -145,6 +152,10 @@ impl ScheduleOptions {
                 let inner = if self.inner == 0 { inner } else { self.inner };
                 let snapshots = self.needed_snapshots(algorithm, "--snapshots")?;
                 Schedule::hrevolve(steps, snapshots, self.chunk, inner)
+            }
+            Algorithm::Online => {
+                let snapshots = self.needed_snapshots(algorithm, "--snapshots")?;
+                Schedule::online(steps, snapshots, false)
             }
             Algorithm::StoreAll | Algorithm::Trace => Schedule::store_all(steps),
         }

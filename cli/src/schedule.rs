@@ -5,7 +5,7 @@ use crate::output::{emit, OutputOptions};
 use crate::Failure;
 use clap::Args;
 use gpuzip::error::Result;
-use gpuzip::schedule::{trace, validate_ranges, Schedule};
+use gpuzip::schedule::{forward_steps, trace, validate_schedule, Algorithm, Schedule};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 
@@ -25,7 +25,7 @@ pub struct Arguments {
 /// Counts the actions of a schedule by the validator's replay, not by formulas.
 pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     let macro_steps = schedule.macro_steps();
-    let summary = validate_ranges(schedule.ranges(false), macro_steps, Some(schedule.snapshots))?;
+    let summary = validate_schedule(schedule, false)?;
     let values: [(&str, Value); 10] = [
         ("algorithm", schedule.algorithm.name().into()),
         ("steps", macro_steps.time_steps().into()),
@@ -61,6 +61,10 @@ fn write_ranges(schedule: &Schedule, join: bool, out: &mut dyn Write) -> io::Res
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let schedule = arguments.schedule.schedule(0)?;
     let mut values = counts(&schedule)?;
+    if schedule.algorithm == Algorithm::Online {
+        let fewest = forward_steps(schedule.steps.into(), schedule.snapshots.into());
+        values.insert("revolve_forward_steps".into(), fewest.into());
+    }
     if arguments.range {
         values.insert("actions".into(), schedule.ranges(true).count().into());
     }

@@ -113,10 +113,27 @@ fn every_algorithm_has_its_counts() {
             "hrevolve --steps 100 --snapshots 5 --chunk 10 --inner 2",
             [100, 5, 10 * 15 + 10 * 20, 10 * 4, 99, 5],
         ),
+        // n <= (s + 1) (s + 2) / 2: t(60, 10) = 2n - s - 2 forward steps.
+        ("online --steps 60 --snapshots 10", [60, 10, 108, 101, 59, 10]),
     ] {
         let object = json(&format!("schedule --algorithm {options}"));
         assert_eq!(numbers(&object, names), expected, "{options}: {object}");
     }
+}
+
+#[test]
+fn online_schedules_are_compared_with_revolve() {
+    let names = ["forward_steps", "revolve_forward_steps"];
+    for (s, expected) in [(3, [1305, 1305]), (5, [799, 790]), (10, [523, 522])] {
+        let object = json(&format!("schedule --online --steps 200 --snapshots {s}"));
+        assert_eq!(numbers(&object, names), expected, "{s} snapshots");
+    }
+    // A snapshot that is dropped before it leaves the cache is not written back.
+    let object = json("plan --online --steps 3751 --snapshots 30 --cache 4");
+    let [saves, d2h] = numbers(&object, ["saves", "d2h"]);
+    assert!(d2h < saves, "{object}");
+    let both = gpuzip("schedule --online --algorithm revolve --steps 9 --snapshots 2");
+    assert!(!both.status.success() && text(&both.stderr).contains("--online"));
 }
 
 #[test]
@@ -300,7 +317,8 @@ fn info_says_what_there_is() {
             "zcut",
             "two-level",
             "store-all",
-            "hrevolve"
+            "hrevolve",
+            "online"
         ])
     );
     let codecs = info["codecs"].as_array().unwrap();

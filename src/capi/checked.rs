@@ -195,11 +195,11 @@ fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
     }
     match Algorithm::ALL.into_iter().find(|a| *a as i32 == number) {
         Some(algorithm) => Ok(Some(algorithm)),
-        None if number == 7 || number == 9 => fail!(
+        None if number == 7 => fail!(
             Unsupported,
-            "checkpointing_algorithm = {number}: multistage and online are not in this version; use 0 to 6 or 8 (GPUZIP_ALGORITHM_*)"
+            "checkpointing_algorithm = {number}: multistage is not in this version; use 0 to 6, 8 or 9 (GPUZIP_ALGORITHM_*)"
         ),
-        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6 or 8 (GPUZIP_ALGORITHM_*)"),
+        None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6, 8 or 9 (GPUZIP_ALGORITHM_*)"),
     }
 }
 

@@ -260,7 +260,7 @@ fn bad_configurations_name_the_field() {
     type Change = fn(&mut gpuzip_config_t);
     let cases: [(Change, i32, &str); 44] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
-        (|c| c.checkpointing_algorithm = 9, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 9"),
+        (|c| c.checkpointing_algorithm = 7, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 7"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
         (
             |c| (c.checkpointing_algorithm, c.checkpointing_snaps) = (2, 0),

@@ -4,7 +4,7 @@ use super::search::{clearly_less, search, Keep};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
-use crate::plan::{Index, Plan};
+use crate::plan::{Index, Plan, Policy};
 use crate::predict::simulate;
 use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
 use std::sync::Arc;
@@ -59,6 +59,9 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
         sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
     };
     let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
+    if config.algorithm == Some(Algorithm::Online) {
+        check_online(config, steps, &alternatives)?;
+    }
     if let Some(choice) = searched(config, steps, &alternatives)? {
         return Ok(choice);
     }
@@ -105,6 +108,47 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     }
 }
 
+/// Refuses what an online schedule cannot have.
+fn check_online(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<()> {
+    if config.zero_copy {
+        return fail!(Unsupported, "zero_copy = 1: a SAVE of an online schedule may replace a snapshot after its state was begun; use zero_copy = 0");
+    }
+    if alternatives.iter().flatten().any(|tiers| tiers.shared.is_some()) {
+        return fail!(Unsupported, "shared_levels = 1: the snapshots of an online schedule do not share time levels; use shared_levels = 0");
+    }
+    if config.policy == Policy::Lru {
+        return fail!(
+            Unsupported,
+            "policy = 1 (lru): an online schedule is planned by policy = 0 (clairvoyant)"
+        );
+    }
+    if steps == 0 && config.adjust_snapshots {
+        return fail!(Config, "snapshot_rule = 1: GPUZIP's number of snapshots follows from the number of steps, which is not known; set checkpointing_snaps");
+    }
+    if steps == 0 && alternatives.len() > 1 {
+        return fail!(Unsupported, "compressor = 15 (auto): the predicted time depends on the number of steps, which is not known; name a codec, or 0 for none");
+    }
+    Ok(())
+}
+
+/// Returns the number of snapshots of an online schedule: the configured one, or else as many as fit
+/// the smallest tiers. If the snapshots do not all fit the device cache, the host pool has a slot for
+/// each of them: which ones are written to it depends on when the forward phase ends.
+fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
+    if config.snapshots > 0 {
+        return Ok(config.snapshots);
+    }
+    let held = |tiers: &TierSpec| Some(tiers.host?.max(tiers.cache.unwrap_or(0)));
+    match sessions.iter().filter_map(held).min() {
+        Some(0) => {
+            let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
+            fail!(Budget, "no schedule fits the budgets: one snapshot has {one} bytes; raise device_budget or host_budget to at least that")
+        }
+        Some(snapshots) => Ok(snapshots),
+        None => default_snapshots(config, 0),
+    }
+}
+
 /// Returns the choice that the configured numbers determine, without a prediction.
 fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
@@ -115,6 +159,14 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
         return finish(schedule, sessions);
     }
     let all = steps.saturating_sub(1).max(1);
+    if config.algorithm == Some(Algorithm::Online) && !config.adjust_snapshots {
+        let snapshots = online_snapshots(config, sessions)?;
+        let schedule = match steps {
+            0 => Schedule::online_open(snapshots)?,
+            _ => Schedule::online(steps, snapshots, false)?,
+        };
+        return finish(schedule, sessions);
+    }
     let snapshots = match config.snapshots {
         _ if config.adjust_snapshots => adjust(steps as u64).min(all),
         0 => match most_that_fits(config, steps, sessions)? {
@@ -168,6 +220,7 @@ fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Sched
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
         Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, config.chunk, inner),
+        Some(Algorithm::Online) => Schedule::online(steps, snapshots, false),
         Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
     }
 }
@@ -176,7 +229,12 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     match config.algorithm {
         None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
         Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
-        Some(algorithm @ (Algorithm::Uniform | Algorithm::TwoLevel | Algorithm::Hrevolve)) => {
+        Some(
+            algorithm @ (Algorithm::Uniform
+            | Algorithm::TwoLevel
+            | Algorithm::Hrevolve
+            | Algorithm::Online),
+        ) => {
             fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
         }
     }
@@ -219,7 +277,11 @@ fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
 /// Plans a schedule for every session; sessions with equal caches share a plan.
 fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
-    if !sessions.is_empty() {
+    if schedule.steps == 0 {
+        for tiers in sessions {
+            plans.push(tiers.open_plan(schedule.snapshots, &plans));
+        }
+    } else if !sessions.is_empty() {
         let index = Index::new(&schedule)?;
         for tiers in sessions {
             plans.push(tiers.plan_of(&index, schedule.snapshots, &plans)?);

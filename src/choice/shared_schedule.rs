@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::schedule::{
-    check_steps, validate_ranges, Action, Kind, MacroSteps, Ranges, Schedule, Terms,
+    validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,6 +29,7 @@ pub struct Tick {
 /// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
     config: Config,
+    /// Number of time steps; 0: each shot tells it at the end of its forward phase.
     steps: u32,
     state: Mutex<State>,
 }
@@ -38,6 +39,9 @@ struct State {
     sessions: BTreeMap<u64, Vec<TierSpec>>,
     attached: u64,
     decided: Option<Choice>,
+    /// The decision with an endless schedule, while the number of steps of the current shot is known
+    /// and `decided` is the schedule for that number.
+    open: Option<Choice>,
     /// How often the schedule was decided anew.
     decisions: u64,
     /// Whether the application or another rank was told of the schedule. From then on the schedule
@@ -50,14 +54,15 @@ struct State {
 }
 
 impl SharedSchedule {
-    /// Makes a schedule for `steps` time steps. Its parameters are decided at the first action,
-    /// when the tiers of all sessions are known.
+    /// Makes a schedule for `steps` time steps; 0 for algorithm online: not known yet. Its parameters
+    /// are decided at the first action, when the tiers of all sessions are known.
     pub fn new(config: Config, steps: i64) -> Result<Self> {
-        let steps = check_steps(steps)?;
+        let steps = config.check_steps(steps)?;
         let state = State {
             sessions: BTreeMap::new(),
             attached: 0,
             decided: None,
+            open: None,
             decisions: 0,
             told: false,
             actions: None,
@@ -75,7 +80,7 @@ impl SharedSchedule {
         }
     }
 
-    /// Returns the number of time steps, n.
+    /// Returns the number of time steps, n; 0: every shot has its own.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -83,6 +88,57 @@ impl SharedSchedule {
     /// Returns the macro-steps that the time steps form.
     pub fn macro_steps(&self) -> MacroSteps {
         MacroSteps::new(self.config.adjoint_every, self.steps)
+    }
+
+    /// Ends the forward phase of this shot, whose number of time steps was not known, if `ready`
+    /// accepts the number of the shot and the current action. The live state is the one of the
+    /// current action, u(n-1).
+    pub fn end_forward_if(
+        &self,
+        ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
+    ) -> Result<()> {
+        let mut state = self.lock()?;
+        if self.steps > 0 {
+            return fail!(
+                State,
+                "the number of steps is known, {}: only a session with steps = 0 ends its forward phase",
+                self.steps
+            );
+        }
+        ready(state.sweep, state.current)?;
+        if let (Some(_), Some(ended)) = (&state.open, &state.decided) {
+            return fail!(
+                State,
+                "the forward phase of this shot has ended already, after {} steps",
+                ended.schedule.steps
+            );
+        }
+        let (Some(tick), Some(choice)) = (state.current, &state.decided) else {
+            return fail!(State, "no state is live before the first action: call get_action, and end the forward phase when its last state is live");
+        };
+        let (steps, snapshots, alternative) =
+            (tick.end + 1, choice.schedule.snapshots, choice.alternative);
+        let schedule = Schedule::online(steps, snapshots, tick.action.kind == Kind::Save)?;
+        schedule.check_length()?;
+        validate_if_asked(&schedule, false)?;
+        let mut actions = schedule.actions();
+        for _ in 0..=tick.it {
+            actions.next();
+        }
+        log::info!(
+            "online: the forward phase has ended after {steps} steps, {} forward steps in all",
+            schedule.forward_steps()
+        );
+        state.actions = Some(Ranges::new(actions, schedule.macro_steps(), self.config.range_actions));
+        let ended = Choice { alternative, schedule, plans: Vec::new() };
+        state.open = state.decided.replace(ended);
+        Ok(())
+    }
+
+    /// Whether the number of time steps of this shot was not known before its forward phase ended,
+    /// and that phase has ended.
+    pub fn has_ended(&self) -> Result<bool> {
+        Ok(self.lock()?.open.is_some())
     }
 
     /// Returns the configuration that the schedule was made with.
@@ -176,7 +232,7 @@ impl SharedSchedule {
         }
         let sessions = BTreeMap::from([(number, options)]);
         let choice = decide(&self.config, self.steps, &sessions)?;
-        let mut actions = choice.schedule.ranges(self.config.range_actions);
+        let mut actions = actions_of(&choice.schedule, &self.config);
         match actions.next() {
             Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
             _ => return fail!(State, "another schedule would begin otherwise"),
@@ -287,6 +343,9 @@ impl SharedSchedule {
         if state.current.is_some() {
             state.sweep += 1;
             (state.actions, state.current, state.step) = (None, None, 0);
+            if let Some(open) = state.open.take() {
+                state.decided = Some(open);
+            }
         }
         Ok(state.sweep)
     }
@@ -307,6 +366,7 @@ impl State {
     /// Replaces the decision by `choice`.
     fn take(&mut self, choice: Choice) {
         self.decided = Some(choice);
+        self.open = None;
         self.decisions += 1;
         if self.current.is_none() {
             self.actions = None;
@@ -327,8 +387,8 @@ impl State {
     /// Returns the actions of this shot that are still to come.
     fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
         if self.actions.is_none() {
-            let ranges = self.decide(config, steps)?.schedule.ranges(config.range_actions);
-            self.actions = Some(ranges);
+            let schedule = &self.decide(config, steps)?.schedule;
+            self.actions = Some(actions_of(schedule, config));
         }
         match &mut self.actions {
             Some(actions) => Ok(actions),
@@ -347,6 +407,12 @@ impl State {
     }
 }
 
+/// Returns the actions as the application gets them. The FORWARDs of an endless schedule are not
+/// joined to ranges, since its forward phase may end after any step.
+fn actions_of(schedule: &Schedule, config: &Config) -> Ranges {
+    schedule.ranges(config.range_actions && schedule.steps > 0)
+}
+
 fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {
     if sessions.is_empty() && config.algorithm.is_none() {
         log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
@@ -354,13 +420,22 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
     let sessions: Vec<Vec<TierSpec>> = sessions.values().cloned().collect();
     let choice = choose_among(config, steps, &sessions)?;
     let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
-    if std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
-        let macro_steps = MacroSteps::new(config.adjoint_every, steps);
-        let ranges = choice.schedule.ranges(config.range_actions);
-        validate_ranges(ranges, macro_steps, Some(snapshots))?;
+    validate_if_asked(&choice.schedule, config.range_actions)?;
+    match steps {
+        0 => log::info!("{}: {snapshots} snapshots, for any number of steps", algorithm.name()),
+        _ => {
+            log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name())
+        }
     }
-    log::info!("{}: {steps} steps, {snapshots} snapshots, chunk {chunk}", algorithm.name());
     Ok(choice)
+}
+
+/// Validates a schedule whose number of steps is known, if `GPUZIP_VALIDATE` asks for it.
+fn validate_if_asked(schedule: &Schedule, join: bool) -> Result<()> {
+    if schedule.steps > 0 && std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
+        validate_schedule(schedule, join)?;
+    }
+    Ok(())
 }
 
 /// Returns the plan in `choice` that serves a session with these tiers, or a new plan if it fits

@@ -276,6 +276,15 @@ impl TierSpec {
         Plan::of(index, cache, self.policy)
     }
 
+    /// Returns the plan of a schedule whose forward phase has not ended: one of `plans`, or a new
+    /// one.
+    pub(super) fn open_plan(&self, snapshots: u32, plans: &[Arc<Plan>]) -> Arc<Plan> {
+        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
+            Some(plan) => plan.clone(),
+            None => Arc::new(Plan::open(snapshots, self.cache.unwrap_or(snapshots), self.policy)),
+        }
+    }
+
     /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache.unwrap_or(snapshots)
@@ -286,6 +295,9 @@ impl TierSpec {
 
     /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
     pub fn plan_for(&self, schedule: &Schedule, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
+        if schedule.steps == 0 {
+            return Ok(self.open_plan(schedule.snapshots, plans));
+        }
         match plans.iter().find(|plan| self.is_of(plan, schedule.snapshots)) {
             Some(plan) => Ok(plan.clone()),
             None => Ok(Arc::new(self.plan(&Index::new(schedule)?, schedule.snapshots)?)),
@@ -305,13 +317,12 @@ impl TierSpec {
 
     /// Returns the bytes of the device cache and of the host pool that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let previous = self.shared.as_ref().map_or(0, |shared| shared.previous_bytes);
-        let bytes = |slots: u32, places: u32| {
-            let places = u64::from(places).saturating_mul(previous);
-            u64::from(slots).saturating_mul(self.slot_bytes).saturating_add(places)
-        };
-        let (device, host) = plan.places();
-        (bytes(plan.device_slots, device), bytes(plan.host_slots, host))
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(self.slot_bytes);
+        let (device, host) = (bytes(plan.device_slots), bytes(plan.host_slots));
+        let Some(shared) = &self.shared else { return (device, host) };
+        let previous = |places: u32| u64::from(places).saturating_mul(shared.previous_bytes);
+        let (device_places, host_places) = plan.places();
+        (device.saturating_add(previous(device_places)), host.saturating_add(previous(host_places)))
     }
 
     /// Fails if a plan does not fit these tiers, with an error that says what the plan needs.

@@ -4,7 +4,7 @@
 use super::NONE;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push, with_room};
-use crate::schedule::{Kind, Schedule};
+use crate::schedule::{Algorithm, Kind, Schedule};
 
 /// A SAVE or RESTORE action. Its number among `Index::accesses` is the number of its step of the
 /// plan.
@@ -27,6 +27,17 @@ pub struct Index {
     pub accesses: Vec<Access>,
     /// Number of states that are reversed, n.
     pub states: usize,
+    /// The forward phase of an online schedule.
+    pub forward: Option<ForwardPhase>,
+}
+
+/// The forward phase of an online schedule: its snapshots may be dropped without a RESTORE.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardPhase {
+    /// The most snapshots that are stored at a time.
+    pub snapshots: u32,
+    /// Number of SAVE actions of the forward phase: the first ones of `Index::accesses`.
+    pub saves: usize,
 }
 
 impl Index {
@@ -41,12 +52,19 @@ impl Index {
             log::warn!("{why}");
         }
         let mut accesses = with_room(count as usize)?;
-        let mut clock = 0;
+        let (mut clock, mut forward) = (0, None);
         let mut actions = schedule.actions();
         while let Some(action) = actions.next() {
             match action.kind {
                 Kind::Forward => clock += 1 + u64::from(actions.skip_like(action)),
-                Kind::Backward => clock += 1,
+                Kind::Backward => {
+                    if clock + 1 == schedule.steps as u64 && schedule.algorithm == Algorithm::Online
+                    {
+                        let (snapshots, saves) = (schedule.snapshots, accesses.len());
+                        forward = Some(ForwardPhase { snapshots, saves });
+                    }
+                    clock += 1;
+                }
                 Kind::Save | Kind::Restore => {
                     push(
                         &mut accesses,
@@ -73,6 +91,6 @@ impl Index {
             let this = if access.save { NONE } else { e as u32 };
             access.next = std::mem::replace(&mut upcoming[access.ts as usize], this);
         }
-        Ok(Index { accesses, states })
+        Ok(Index { accesses, states, forward })
     }
 }

@@ -11,16 +11,19 @@
 
 mod index;
 mod issue;
+mod online;
 mod replace;
 mod time_levels;
 
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::fallible_vec::{self, filled};
 use crate::schedule::Schedule;
+use online::Left;
 use std::fmt;
 
-pub use index::{Access, Index};
+pub use index::{Access, ForwardPhase, Index};
 pub use issue::{Issued, Moment};
+pub use online::Forward;
 pub use time_levels::{PreviousLevel, Shares};
 
 /// The absence of a number: no slot, no later use.
@@ -142,6 +145,11 @@ pub struct Plan {
     pub counts: Counts,
     /// Where the previous time levels of snapshots lie, if snapshots share time levels.
     pub shares: Option<Shares>,
+    /// Online, before the forward phase has ended: what the steps of the next SAVEs follow from.
+    pub forward: Option<Box<Forward>>,
+    /// Online: snapshots are dropped without a RESTORE, so that a host slot may be free while the
+    /// download of its dropped snapshot goes on.
+    pub drops: bool,
 }
 
 impl Plan {
@@ -189,9 +197,21 @@ impl Plan {
     }
 
     fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {
-        let mut plan = replace::replace(index, cache, policy, zero_copy)?;
+        let left = match &index.forward {
+            None => None,
+            Some(phase) if policy == Policy::Clairvoyant && !zero_copy => {
+                Some(Left::by(index, phase, cache)?)
+            }
+            Some(_) => {
+                return fail!(
+                    Unsupported,
+                    "an online schedule is planned by the clairvoyant policy, without zero copy"
+                )
+            }
+        };
+        let mut plan = replace::replace(index, cache, policy, zero_copy, left.as_ref())?;
         plan.fetches.sort_unstable();
-        plan.place_on_host(index)?;
+        plan.place_on_host(index, left.as_ref())?;
         plan.count(index);
         Ok(plan)
     }
@@ -199,16 +219,36 @@ impl Plan {
     /// Assigns host slots to the snapshots that need one. A host slot is taken at the SAVE and is
     /// free again after the last RESTORE that reads it, since the transfer has ended by then.
     /// Lifetimes may overlap in any way. The slot that was freed last is reused first.
-    fn place_on_host(&mut self, index: &Index) -> Result<()> {
+    ///
+    /// The host slots of an online schedule's forward phase, `left`, are decided already. They are
+    /// free again after the last RESTORE of the snapshot, wherever that RESTORE reads.
+    fn place_on_host(&mut self, index: &Index, left: Option<&Left>) -> Result<()> {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
         let mut needed = filled(false, states)?;
         let mut last_read = filled(false, self.steps.len())?;
-        for (e, access) in index.accesses.iter().enumerate().rev() {
+        let mut place = filled(NONE, states)?;
+        let mut free = Vec::new();
+        let first = left.map_or(0, |left| left.steps.len());
+        if let Some(left) = left {
+            self.host_slots = left.pool_used;
+            let mut taken = filled(false, left.pool_used as usize)?;
+            for (&ts, &host) in &left.in_pool {
+                // The snapshot of the last state is dropped.
+                let is_needed = ts as usize + 1 < states;
+                taken[host as usize] = is_needed;
+                place[ts as usize] = if is_needed { host } else { NONE };
+            }
+            let mut empty = (0..left.pool_used).rev().filter(|&host| !taken[host as usize]);
+            empty.try_for_each(|host| fallible_vec::push(&mut free, host))?;
+        }
+        for (e, access) in index.accesses.iter().enumerate().skip(first).rev() {
+            let kept = place[access.ts as usize] != NONE;
             let needed = &mut needed[access.ts as usize];
             let step = &mut self.steps[e];
             if !access.save {
                 let reads = step.host != NONE;
-                last_read[e] = if write_all { access.next == NONE } else { reads && !*needed };
+                let at_last_use = write_all || kept;
+                last_read[e] = if at_last_use { access.next == NONE } else { reads && !*needed };
                 *needed |= reads;
             } else {
                 let direct = step.slot == NONE && access.next != NONE;
@@ -217,9 +257,7 @@ impl Plan {
                 *needed = false;
             }
         }
-        let mut place = filled(NONE, states)?;
-        let mut free = Vec::new();
-        for (e, access) in index.accesses.iter().enumerate() {
+        for (e, access) in index.accesses.iter().enumerate().skip(first) {
             let step = &mut self.steps[e];
             let place = &mut place[access.ts as usize];
             if access.save && step.host != NONE {

@@ -1,8 +1,9 @@
 //! Replacement policies: which device cache slot holds which snapshot, and when.
 
+use super::online::Left;
 use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
-use crate::fallible_vec::{filled, push, with_room};
+use crate::fallible_vec::{self, filled, push, with_room};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// The device cache in a dry run of the schedule, without data.
@@ -25,6 +26,9 @@ struct Cache<'a> {
     next_uses: BinaryHeap<(u32, u32)>,
     /// Slots whose snapshot has no later use, in the order of their last uses (clairvoyant).
     dead: VecDeque<u32>,
+    /// Online: for each state, whether its snapshot is in the cache only and was saved in the forward
+    /// phase: it stays in its slot. Empty for other schedules.
+    pinned: Vec<bool>,
     fetches: Vec<Fetch>,
     /// Zero copy: the application works in the slots. `in_hand` is the slot of the last plan step,
     /// which the application may still use at the next plan step.
@@ -43,6 +47,7 @@ pub(super) fn replace(
     capacity: u32,
     policy: Policy,
     zero_copy: bool,
+    left: Option<&Left>,
 ) -> Result<Plan> {
     let accesses = index.accesses.len();
     let most_uses = (2 * capacity as usize).saturating_add(64).min(accesses);
@@ -57,13 +62,18 @@ pub(super) fn replace(
         order: BTreeMap::new(),
         next_uses: with_room(most_uses)?.into(),
         dead: VecDeque::new(),
+        pinned: Vec::new(),
         fetches: Vec::new(),
         zero_copy,
         in_hand: NONE,
         always: Plan::always_has_slot(zero_copy, capacity),
     };
     let mut steps = with_room(index.accesses.len())?;
-    for e in 0..index.accesses.len() as u32 {
+    if let Some(left) = left {
+        steps.extend_from_slice(&left.steps);
+        cache.take_over(left)?;
+    }
+    for e in steps.len() as u32..index.accesses.len() as u32 {
         steps.push(match policy {
             _ if capacity == 0 => cache.without(e),
             Policy::Clairvoyant => cache.clairvoyant(e)?,
@@ -80,10 +90,45 @@ pub(super) fn replace(
         fetches: cache.fetches,
         counts: Counts::default(),
         shares: None,
+        forward: None,
+        drops: left.is_some(),
     })
 }
 
 impl Cache<'_> {
+    /// Notes the next use of the snapshot of u(ts) in `slot`, so that it can be evicted, unless the host
+    /// does not have it and cannot get it.
+    fn keep(&mut self, ts: u32, next: u32, slot: u32) {
+        if !self.pinned.get(ts as usize).is_some_and(|&pinned| pinned) {
+            self.next_uses.push((next, slot));
+        }
+    }
+
+    /// Takes over the cache as the forward phase of an online schedule has left it.
+    fn take_over(&mut self, left: &Left) -> Result<()> {
+        self.used = left.content.len() as u32;
+        self.content = fallible_vec::copied(&left.content)?;
+        self.last_use = filled(NONE, left.content.len())?;
+        self.pinned = fallible_vec::copied(&left.pinned)?;
+        for (e, step) in left.steps.iter().enumerate() {
+            self.saved[self.index.accesses[e].ts as usize] = e as u32;
+            if step.slot != NONE {
+                self.last_use[step.slot as usize] = e as u32;
+            }
+        }
+        for (slot, &ts) in (0..).zip(&left.content) {
+            let save = self.saved[ts as usize];
+            match self.index.accesses[save as usize].next {
+                NONE => self.dead.push_back(slot),
+                next => {
+                    self.place[ts as usize] = slot;
+                    self.keep(ts, next, slot);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn without(&self, e: u32) -> Step {
         Step {
             slot: NONE,
@@ -151,7 +196,7 @@ impl Cache<'_> {
             if self.next_uses.len() == self.next_uses.capacity() {
                 self.next_uses.retain(|&(next, _)| next > e);
             }
-            self.next_uses.push((access.next, slot));
+            self.keep(access.ts, access.next, slot);
         }
         Ok(Step { slot, host })
     }

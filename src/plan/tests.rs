@@ -415,6 +415,29 @@ fn random_trace(n: u32, seeds: &[u32]) -> Trace {
     Trace::new(actions, Some(n)).unwrap()
 }
 
+/// While the number of steps is not known, the plan grows with every SAVE. However the forward phase
+/// ends, the plan of the whole schedule begins with the steps that were played.
+#[test]
+fn an_open_plan_grows_into_the_plan_of_the_whole_schedule() {
+    for s in 1..=8 {
+        for cache in 0..=s {
+            let mut open = Plan::open(s, cache, Policy::Clairvoyant);
+            for n in 1..=130 {
+                for after_save in [false, true] {
+                    let schedule = Schedule::online(n, s, after_save).unwrap();
+                    let plan = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap();
+                    check(&schedule, &plan);
+                    let saves = Index::new(&schedule).unwrap().forward.unwrap().saves;
+                    saves.checked_sub(1).map_or(Ok(()), |last| open.reach(last)).unwrap();
+                    assert_eq!(plan.steps[..saves], open.steps[..saves], "n {n}, s {s}");
+                    assert!(plan.device_slots <= open.device_slots, "n {n}, s {s}");
+                    assert!(plan.host_slots <= open.host_slots, "n {n}, s {s}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn plans_of_any_schedule_are_sound(n in 1u32..400, s in 1u32..40, m in 1u32..30, cache in 0u32..12) {

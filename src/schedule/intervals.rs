@@ -298,6 +298,13 @@ impl Sweep {
         Sweep { intervals, interval: 0, outer, ranges, live: 0, goal: 0, next: Next::Start }
     }
 
+    /// The reversal of the state `live`, and then of `ranges`, whose first states are stored, from the
+    /// last range to the first.
+    pub fn reversing(live: u32, ranges: Vec<Range>) -> Self {
+        let (intervals, outer) = (Intervals::whole(1, 1), Vec::new());
+        Sweep { intervals, interval: 0, outer, ranges, live, goal: live, next: Next::Reverse }
+    }
+
     /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
     /// goal. Returns their number.
     pub fn skip_to(&mut self, last: u32) -> u32 {

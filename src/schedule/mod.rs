@@ -14,6 +14,7 @@
 
 mod intervals;
 mod macro_steps;
+mod online;
 mod priced;
 mod ranges;
 mod revolve;
@@ -24,17 +25,19 @@ mod validate;
 
 use crate::error::{fail, Result};
 use intervals::{Intervals, Sweep};
+use online::{Ended, Online, Phases};
 use std::ffi::CStr;
 use std::sync::Arc;
 
 pub use macro_steps::MacroSteps;
+pub use online::{Rule, Saving};
 pub use priced::{Priced, Prices};
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use terms::Terms;
 pub use trace::Trace;
 pub use transfers::Transfers;
-pub use validate::{validate, validate_ranges, Summary};
+pub use validate::{validate, validate_ranges, validate_schedule, Summary};
 
 /// What the application does next. The values are those of GPUZIP 2.x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +115,13 @@ pub enum Algorithm {
     /// Nested: Revolve over intervals, of which few starts are stored, and Revolve with a fixed
     /// number of slots inside each interval (after H-Revolve).
     Hrevolve = 8,
+    /// Online: for a number of time steps that is not known before the forward phase ends.
+    Online = 9,
 }
 
 impl Algorithm {
     /// All algorithms, in the order of their numbers.
-    pub const ALL: [Algorithm; 7] = [
+    pub const ALL: [Algorithm; 8] = [
         Self::Trace,
         Self::Revolve,
         Self::Uniform,
@@ -124,6 +129,7 @@ impl Algorithm {
         Self::TwoLevel,
         Self::StoreAll,
         Self::Hrevolve,
+        Self::Online,
     ];
 
     /// The name that the command line and the configuration use.
@@ -144,6 +150,7 @@ impl Algorithm {
             Self::TwoLevel => c"two-level",
             Self::StoreAll => c"store-all",
             Self::Hrevolve => c"hrevolve",
+            Self::Online => c"online",
         }
     }
 }
@@ -154,7 +161,8 @@ impl Algorithm {
 pub struct Schedule {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Number of steps: the time steps n, or the macro-steps that they form.
+    /// Number of steps: the time steps n, or the macro-steps that they form; 0: the forward phase goes
+    /// on without end (`Schedule::online_open`).
     pub steps: u32,
     /// The most snapshots that are stored at a time.
     pub snapshots: u32,
@@ -167,6 +175,7 @@ pub struct Schedule {
 #[derive(Clone, Debug)]
 enum Form {
     Intervals(Intervals),
+    Online(Online),
     Trace(Arc<Trace>),
 }
 
@@ -185,6 +194,18 @@ pub fn check_steps(steps: i64) -> Result<u32> {
     match u32::try_from(steps) {
         Ok(valid) if (1..=MAX_STEPS).contains(&valid) => Ok(valid),
         _ => fail!(Argument, "steps = {steps}: give 1 to {MAX_STEPS} time steps"),
+    }
+}
+
+/// As [`check_steps`], but 0 time steps stand for a number that is not known yet, if `may_be_open`.
+pub fn check_steps_of(steps: i64, may_be_open: bool) -> Result<u32> {
+    match steps {
+        0 if may_be_open => Ok(0),
+        0 => fail!(
+            Argument,
+            "steps = 0: give 1 to {MAX_STEPS} time steps, or checkpointing_algorithm = 9 (online) if their number is not known yet"
+        ),
+        steps => check_steps(steps),
     }
 }
 
@@ -220,11 +241,11 @@ impl Schedule {
     /// Chooses, among the schedules with as few forward steps, one that moves least or nearly least
     /// through a device cache of `cache` slots. This schedule may save a few snapshots more, but
     /// more of them have their last use in the cache. `cache` = 0 chooses the schedule with the
-    /// fewest saves. A trace stays as it is.
+    /// fewest saves. A trace and an online schedule stay as they are.
     pub fn through(self, cache: u32) -> Self {
         let form = match self.form {
             Form::Intervals(intervals) => Form::Intervals(intervals.through(cache)),
-            trace => trace,
+            other => other,
         };
         Schedule { form, ..self }
     }
@@ -233,7 +254,7 @@ impl Schedule {
     pub fn cache(&self) -> u32 {
         match &self.form {
             Form::Intervals(intervals) => intervals.cache(),
-            Form::Trace(_) => 0,
+            Form::Online(_) | Form::Trace(_) => 0,
         }
     }
 
@@ -334,6 +355,32 @@ impl Schedule {
         Ok(Self::of(Algorithm::Hrevolve, intervals.snapshots(), intervals.longest(), intervals))
     }
 
+    /// Online with `snapshots` slots: the forward phase goes on without end. `steps` is 0.
+    pub fn online_open(snapshots: u32) -> Result<Self> {
+        check(1, snapshots)?;
+        let online = Online { slots: snapshots, after_save: false, ended: None };
+        Ok(Schedule {
+            algorithm: Algorithm::Online,
+            steps: 0,
+            snapshots,
+            chunk: 0,
+            macro_steps: MacroSteps::new(1, 0),
+            form: Form::Online(online),
+        })
+    }
+
+    /// Online, as it is if the forward phase ends after the FORWARD to u(n-1), n = `steps`. With
+    /// `after_save`, it ends after the SAVE of u(n-1), if the forward phase saves this state: the
+    /// snapshot is dropped, and its slot was wasted.
+    pub fn online(steps: u32, snapshots: u32, after_save: bool) -> Result<Self> {
+        check(steps, snapshots)?;
+        let ended = Some(Arc::new(Ended::after(steps - 1, snapshots, after_save)?));
+        let online = Online { slots: snapshots, after_save, ended };
+        let macro_steps = MacroSteps::new(1, steps);
+        let open = Self::online_open(snapshots)?;
+        Ok(Schedule { steps, macro_steps, form: Form::Online(online), ..open })
+    }
+
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
         let Summary { backward_steps, max_live, .. } = trace.summary;
@@ -384,6 +431,7 @@ impl Schedule {
     pub fn actions(&self) -> Actions {
         let source = match &self.form {
             Form::Intervals(intervals) => Source::Sweep(Sweep::new(intervals.clone())),
+            Form::Online(online) => Source::Online(Box::new(Phases::new(online, self.steps))),
             Form::Trace(trace) => Source::Trace { trace: trace.clone(), next: 0 },
         };
         Actions { source, furthest: 0, reversing: false }
@@ -393,6 +441,12 @@ impl Schedule {
     pub fn accesses(&self) -> Result<u64> {
         match &self.form {
             Form::Intervals(intervals) => Ok(intervals.saves()? + self.steps as u64 - 1),
+            Form::Online(Online { slots, ended: Some(ended), .. }) => {
+                let saves = ended
+                    .sum(self.steps - 1, *slots, |n, s| revolve::writes(n, s).saturating_sub(1));
+                Ok(ended.saves + saves + self.steps as u64 - 1)
+            }
+            Form::Online(_) => Ok(0),
             Form::Trace(trace) => Ok(trace.summary.saves + trace.summary.restores),
         }
     }
@@ -402,7 +456,7 @@ impl Schedule {
     pub fn inner(&self) -> u32 {
         match &self.form {
             Form::Intervals(intervals) => intervals.slots(0).min(intervals.longest().max(2) - 1),
-            Form::Trace(_) => 0,
+            Form::Online(_) | Form::Trace(_) => 0,
         }
     }
 
@@ -412,7 +466,8 @@ impl Schedule {
     }
 
     /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
-    /// slots, without making the plan. `None` for a trace, whose snapshots may form no stack.
+    /// slots, without making the plan. `None` for a trace, whose snapshots may form no stack, and for
+    /// an online schedule, whose transfers do not depend on what follows.
     pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
@@ -420,7 +475,7 @@ impl Schedule {
                 Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
             }
             Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
-            Form::Trace(_) => Ok(None),
+            Form::Online(_) | Form::Trace(_) => Ok(None),
         }
     }
 
@@ -459,6 +514,11 @@ impl Schedule {
     pub fn forward_steps(&self) -> u64 {
         match &self.form {
             Form::Intervals(intervals) => intervals.forward_steps(),
+            Form::Online(Online { slots, ended: Some(ended), .. }) => {
+                let last = self.steps - 1;
+                u64::from(last) + ended.sum(last, *slots, revolve::forward_steps)
+            }
+            Form::Online(_) => 0,
             Form::Trace(trace) => trace.summary.forward_steps,
         }
     }
@@ -475,6 +535,7 @@ pub struct Actions {
 #[derive(Clone, Debug)]
 enum Source {
     Sweep(Sweep),
+    Online(Box<Phases>),
     Trace { trace: Arc<Trace>, next: usize },
 }
 
@@ -485,6 +546,7 @@ impl Iterator for Actions {
     fn next(&mut self) -> Option<Action> {
         let mut action = match &mut self.source {
             Source::Sweep(sweep) => sweep.next()?,
+            Source::Online(phases) => phases.next()?,
             Source::Trace { trace, next } => {
                 *next += 1;
                 *trace.actions.get(*next - 1)?
@@ -504,6 +566,16 @@ impl Iterator for Actions {
 }
 
 impl Actions {
+    /// The snapshot that is gone with the action that `next` returned last, although no RESTORE has read
+    /// it for the last time: in an online schedule, the snapshot that a SAVE replaces, and the one of
+    /// the last state.
+    pub fn dropped(&self) -> Option<u32> {
+        match &self.source {
+            Source::Online(phases) => phases.dropped(),
+            _ => None,
+        }
+    }
+
     /// Skips the FORWARD actions that come next and differ from `last`, the FORWARD that `next`
     /// returned last, in nothing but their time step. Returns their number; it may be less than
     /// there are.

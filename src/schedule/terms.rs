@@ -24,11 +24,11 @@ impl Schedule {
                     (intervals.cache() as i64) << 31 | self.chunk as i64,
                 ]
             }
-            Form::Trace(_) => [head, 0, 0],
+            Form::Online(_) | Form::Trace(_) => [head, 0, 0],
         }
     }
 
-    /// Makes the schedule of these numbers for `steps` time steps. Fails for a trace, whose actions
+    /// Makes the schedule of these numbers for `steps` time steps; 0: not known yet (online). Fails for a trace, whose actions
     /// are in a file.
     pub fn of_terms(steps: u32, [head, within, rest]: Terms) -> Result<Self> {
         let low = |number: i64, bits: u32| (number & ((1 << bits) - 1)) as u32;
@@ -42,6 +42,12 @@ impl Schedule {
         let (snapshots, spacing, inner) =
             (low(head >> 5, 32), low(within, 31), low(within >> 31, 32));
         let intervals = match head & 1 {
+            _ if algorithm == Algorithm::Online => {
+                return match steps {
+                    0 => Self::online_open(snapshots),
+                    _ => Self::online(steps, snapshots, false),
+                };
+            }
             _ if algorithm == Algorithm::Hrevolve => {
                 let starts = snapshots.saturating_sub(inner);
                 Intervals::nested(steps, spacing.max(2), starts, inner)
@@ -55,6 +61,8 @@ impl Schedule {
     /// A 64-bit number of all actions as the application gets them, joined into ranges if `ranges`:
     /// of their kinds, time steps, range ends and flags, in order. Walks through the whole
     /// schedule.
+    ///
+    /// The fingerprint of an endless schedule is that of its parameters.
     pub fn fingerprint(&self, ranges: bool) -> u64 {
         let mixed = |hash: u64, word: u64| {
             let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -64,6 +72,9 @@ impl Schedule {
             let word = (action.kind as u64) << 56 | (action.flags as u64) << 32 | action.ts as u64;
             mixed(mixed(hash, word), end as u64)
         };
+        if self.steps == 0 {
+            return self.terms().iter().fold(0, |hash, &term| mixed(hash, term as u64));
+        }
         self.ranges(ranges).fold(0, action)
     }
 }

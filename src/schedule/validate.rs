@@ -1,7 +1,7 @@
 //! The validator: replays a schedule against a model application and proves that the schedule
 //! reverses every state, each one while it is live.
 
-use super::{flags, Action, Kind, MacroSteps};
+use super::{flags, Action, Algorithm, Kind, MacroSteps, Schedule};
 use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
 
@@ -58,29 +58,77 @@ pub fn validate_ranges(
     macro_steps: MacroSteps,
     limit: Option<u32>,
 ) -> Result<Summary> {
-    let steps = macro_steps.time_steps();
-    let mut model = Model {
-        live: 0,
-        backward: steps,
-        macro_steps,
-        stored: filled(false, steps as usize)?,
-        count: 0,
-        furthest: 0,
-        previous: None,
-        summary: Summary::default(),
-    };
-    for (it, (action, end)) in actions.into_iter().enumerate() {
-        model
-            .apply(action, end, limit)
-            .map_err(|e| e.within(format_args!("action {it}, {:?} {}", action.kind, action.ts)))?;
+    let mut model = Model::new(macro_steps)?;
+    for (it, action) in actions.into_iter().enumerate() {
+        model.step(it, action, None, limit)?;
     }
-    match model.previous {
-        Some((Action { kind: Kind::Terminate, .. }, _)) => Ok(model.summary),
-        _ => fail!(Schedule, "the schedule ends without TERMINATE"),
+    model.end()
+}
+
+/// As [`validate_ranges`], for a schedule whose FORWARDs are joined if `join`. The snapshots of an
+/// online schedule may be dropped without a RESTORE, which only the schedule itself knows; its
+/// FORWARDs are validated one by one.
+pub fn validate_schedule(schedule: &Schedule, join: bool) -> Result<Summary> {
+    let (macro_steps, limit) = (schedule.macro_steps(), Some(schedule.snapshots));
+    if schedule.algorithm != Algorithm::Online {
+        return validate_ranges(schedule.ranges(join), macro_steps, limit);
     }
+    let (mut model, mut actions) = (Model::new(macro_steps)?, schedule.actions());
+    let mut it = 0;
+    while let Some(action) = actions.next() {
+        model.step(it, (action, action.ts), actions.dropped(), limit)?;
+        it += 1;
+    }
+    model.end()
 }
 
 impl Model {
+    fn new(macro_steps: MacroSteps) -> Result<Self> {
+        let steps = macro_steps.time_steps();
+        Ok(Model {
+            live: 0,
+            backward: steps,
+            macro_steps,
+            stored: filled(false, steps as usize)?,
+            count: 0,
+            furthest: 0,
+            previous: None,
+            summary: Summary::default(),
+        })
+    }
+
+    /// Applies action number `it`, with which the snapshot `dropped` is gone.
+    fn step(
+        &mut self,
+        it: usize,
+        (action, end): (Action, u32),
+        dropped: Option<u32>,
+        limit: Option<u32>,
+    ) -> Result<()> {
+        dropped
+            .map_or(Ok(()), |ts| self.drop_snapshot(ts))
+            .and_then(|()| self.apply(action, end, limit))
+            .map_err(|e| e.within(format_args!("action {it}, {:?} {}", action.kind, action.ts)))
+    }
+
+    fn end(self) -> Result<Summary> {
+        match self.previous {
+            Some((Action { kind: Kind::Terminate, .. }, _)) => Ok(self.summary),
+            _ => fail!(Schedule, "the schedule ends without TERMINATE"),
+        }
+    }
+
+    fn drop_snapshot(&mut self, ts: u32) -> Result<()> {
+        match self.stored.get_mut(ts as usize) {
+            Some(stored) if *stored => {
+                *stored = false;
+                self.count -= 1;
+                Ok(())
+            }
+            _ => fail!(Schedule, "drops the snapshot of {ts}, which is not stored"),
+        }
+    }
+
     fn apply(&mut self, action: Action, end: u32, limit: Option<u32>) -> Result<()> {
         let previous = self.previous.replace((action, end));
         match previous {

@@ -256,6 +256,7 @@ impl Tiers {
         ts: i64,
         fields: &[AppMemory],
     ) -> Result<()> {
+        self.catch_up(plan, number)?;
         let step = plan.steps[number];
         if step.slot == NONE && step.host == NONE {
             self.slots.saved.push(Saved { ts, bytes: 0, written: false });
@@ -326,6 +327,7 @@ impl Tiers {
         number: usize,
         body: impl FnOnce(&mut dyn Store, &mut Slots, Step, PreviousLevels) -> Result<(R, bool)>,
     ) -> Result<(R, Restored)> {
+        self.catch_up(plan, number)?;
         let step = plan.steps[number];
         let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, number);
         self.issue(plan, Moment::Restore(number))?;
@@ -334,6 +336,15 @@ impl Tiers {
         let (result, moved) = body(&mut *self.store, &mut self.slots, step, previous_levels)?;
         self.issue(plan, Moment::After(number))?;
         Ok((result, Restored { moved, prefetched, late }))
+    }
+
+    /// Issues the transfers that were due before step `number` of the plan: there are such transfers
+    /// only if the plan was completed since the step before, at the end of an online forward phase.
+    fn catch_up(&mut self, plan: &Plan, number: usize) -> Result<()> {
+        match number.checked_sub(1) {
+            Some(before) if plan.drops => self.issue(plan, Moment::After(before)),
+            _ => Ok(()),
+        }
     }
 
     /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins

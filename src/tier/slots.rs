@@ -80,6 +80,8 @@ pub struct Slots {
     pub spare: u64,
     /// Recorded on the application's lane before a transfer, which waits for this event.
     pub app: Event,
+    /// Whether a free pool slot may still be written by the download of a dropped snapshot.
+    pub drops: bool,
 }
 
 impl Slots {
@@ -88,11 +90,23 @@ impl Slots {
         let app = device.event()?;
         let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());
         let disk = Disk::default();
-        Ok(Slots { device, layout, cache, pool, disk, saved, downloads: 0, spare, app })
+        Ok(Slots {
+            device,
+            layout,
+            cache,
+            pool,
+            disk,
+            saved,
+            downloads: 0,
+            spare,
+            app,
+            drops: false,
+        })
     }
 
     /// Makes the slots that `plan` has more than there are.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+        self.drops = plan.drops;
         fallible_vec::up_to(&mut self.cache, plan.device_slots as usize)?;
         fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
@@ -165,6 +179,9 @@ impl Slots {
     pub fn begin_write(&mut self, lane: Lane, host: u32) -> Result<Place> {
         if self.disk.has(host) {
             return self.disk.leave(&mut *self.device, lane);
+        }
+        if self.drops && lane == Lane::App {
+            self.device.wait(lane, self.pool[host as usize].written)?;
         }
         Ok(self.in_pool(host))
     }

@@ -108,6 +108,7 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
         Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, chunk, inner),
+        Some(Algorithm::Online) => Schedule::online(steps, snapshots, false),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
         None => {
             refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))

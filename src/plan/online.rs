@@ -1,0 +1,203 @@
+//! The plan of an online schedule. In the forward phase, the steps of the plan follow from the
+//! schedule's rule alone, one by one, since nobody knows when the phase ends. When it has ended, the
+//! reverse phase is planned as for every other schedule, from the slots that the forward phase has
+//! left.
+//!
+//! Snapshots are restored in the descending order of their time steps, whenever the forward phase
+//! ends: if the device cache is full, the oldest snapshot leaves it. The rule says which snapshots
+//! are dropped if the phase goes on. A snapshot is therefore written to the host pool at its SAVE
+//! only if it leaves the cache before it is dropped. If the phase ends earlier, a snapshot that was
+//! not written stays in the cache until its last RESTORE.
+
+use super::index::{ForwardPhase, Index};
+use super::{Counts, Plan, Policy, Step, NONE};
+use crate::error::Result;
+use crate::fallible_vec::{filled, push, push_back, with_room};
+use crate::schedule::Rule;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The most SAVEs by which the rule is played ahead to learn whether a snapshot leaves the cache. A
+/// snapshot of which this is not known by then is written.
+const AHEAD: usize = 1024;
+
+/// A SAVE of the forward phase that was played ahead.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    ts: u32,
+    /// The snapshot that it replaces.
+    replaces: Option<u32>,
+    slot: u32,
+    /// Whether the snapshot is written to the pool, if that is known.
+    written: Option<bool>,
+}
+
+/// The places of the snapshots in the forward phase.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    rule: Rule,
+    cache: u32,
+    /// Whether the cache may fill up.
+    writes: bool,
+    /// The SAVEs that were played ahead, and the number of the first one of them.
+    ahead: VecDeque<Planned>,
+    first: u64,
+    /// The slots and the SAVEs' numbers of the snapshots that are in the cache after the last SAVE
+    /// that was played ahead, by time step.
+    cached: BTreeMap<u32, (u32, u64)>,
+    /// The time step of the snapshot in each slot of the cache that was used.
+    content: Vec<u32>,
+    /// The pool slots of the written snapshots by time step, the free pool slots, and the number of
+    /// pool slots used so far.
+    in_pool: BTreeMap<u32, u32>,
+    free: Vec<u32>,
+    pool_used: u32,
+}
+
+impl Forward {
+    /// The places for at most `snapshots` snapshots and a device cache of `cache` slots.
+    fn new(snapshots: u32, cache: u32) -> Self {
+        Forward {
+            rule: Rule::new(snapshots),
+            cache,
+            writes: snapshots > cache,
+            ahead: VecDeque::new(),
+            first: 0,
+            cached: BTreeMap::new(),
+            content: Vec::new(),
+            in_pool: BTreeMap::new(),
+            free: Vec::new(),
+            pool_used: 0,
+        }
+    }
+
+    /// Plays the next SAVE ahead.
+    fn play_ahead(&mut self) -> Result<()> {
+        let (ts, saving) = loop {
+            let ts = self.rule.live();
+            if let Some(saving) = self.rule.next_state()? {
+                break (ts, saving);
+            }
+        };
+        let number = self.first + self.ahead.len() as u64;
+        let mut slot = NONE;
+        if let Some((freed, saved)) = saving.replaces.and_then(|ts| self.cached.remove(&ts)) {
+            slot = freed;
+            self.settle(saved, false);
+        } else if self.cached.len() < self.cache as usize {
+            slot = self.cached.len() as u32;
+        } else if let Some((_, (freed, saved))) = self.cached.pop_first() {
+            slot = freed;
+            self.settle(saved, true);
+        }
+        if slot != NONE {
+            self.cached.insert(ts, (slot, number));
+        }
+        let written = match (self.writes, slot) {
+            (false, _) => Some(false),
+            (true, NONE) => Some(true),
+            _ => None,
+        };
+        push_back(&mut self.ahead, Planned { ts, replaces: saving.replaces, slot, written })
+    }
+
+    /// Notes whether the snapshot of SAVE number `saved` has to be written, unless it is played
+    /// already.
+    fn settle(&mut self, saved: u64, written: bool) {
+        let place = saved.checked_sub(self.first).and_then(|at| self.ahead.get_mut(at as usize));
+        if let Some(planned) = place.filter(|planned| planned.written.is_none()) {
+            planned.written = Some(written);
+        }
+    }
+
+    /// The step of the plan for the next SAVE.
+    fn next_save(&mut self) -> Result<Step> {
+        let known = |planned: &Planned| planned.written.is_some();
+        while self.ahead.len() < AHEAD && !self.ahead.front().is_some_and(known) {
+            self.play_ahead()?;
+        }
+        let Some(Planned { ts, replaces, slot, written }) = self.ahead.pop_front() else {
+            return Ok(Step { slot: NONE, host: NONE });
+        };
+        self.first += 1;
+        if let Some(freed) = replaces.and_then(|ts| self.in_pool.remove(&ts)) {
+            push(&mut self.free, freed)?;
+        }
+        let mut host = NONE;
+        if written.unwrap_or(true) {
+            host = self.free.pop().unwrap_or(self.pool_used);
+            self.pool_used = self.pool_used.max(host + 1);
+            self.in_pool.insert(ts, host);
+        }
+        match self.content.get_mut(slot as usize) {
+            Some(content) => *content = ts,
+            None if slot != NONE => push(&mut self.content, ts)?,
+            None => {}
+        }
+        Ok(Step { slot, host })
+    }
+}
+
+/// What the forward phase has left to the reverse phase.
+pub(super) struct Left {
+    /// The steps of the plan so far.
+    pub steps: Vec<Step>,
+    /// The time step of the snapshot in each slot of the cache that was used.
+    pub content: Vec<u32>,
+    /// The pool slots of the snapshots that were written, by time step, and the number of pool slots
+    /// that were used.
+    pub in_pool: BTreeMap<u32, u32>,
+    pub pool_used: u32,
+    /// For each state, whether its snapshot is in the cache only.
+    pub pinned: Vec<bool>,
+}
+
+impl Left {
+    /// Plays the forward phase of an indexed online schedule.
+    pub fn by(index: &Index, phase: &ForwardPhase, cache: u32) -> Result<Self> {
+        let mut forward = Forward::new(phase.snapshots, cache);
+        let mut steps = with_room(index.accesses.len())?;
+        for _ in 0..phase.saves {
+            push(&mut steps, forward.next_save()?)?;
+        }
+        let Forward { content, in_pool, pool_used, .. } = forward;
+        let mut pinned = filled(false, index.states)?;
+        for ts in content.iter().filter(|ts| !in_pool.contains_key(ts)) {
+            pinned[*ts as usize] = true;
+        }
+        Ok(Left { steps, content, in_pool, pool_used, pinned })
+    }
+}
+
+impl Plan {
+    /// The plan of an online schedule whose forward phase has not ended: it has the slots for
+    /// `snapshots` snapshots, and no steps yet.
+    pub fn open(snapshots: u32, cache: u32, policy: Policy) -> Self {
+        Plan {
+            policy,
+            cache,
+            zero_copy: false,
+            device_slots: cache.min(snapshots),
+            host_slots: if snapshots > cache { snapshots } else { 0 },
+            steps: Vec::new(),
+            fetches: Vec::new(),
+            counts: Counts::default(),
+            shares: None,
+            forward: Some(Box::new(Forward::new(snapshots, cache))),
+            drops: true,
+        }
+    }
+
+    /// Whether the plan grows with the SAVEs of a forward phase that has not ended.
+    pub fn is_open(&self) -> bool {
+        self.forward.is_some()
+    }
+
+    /// Adds steps to an open plan, up to the step with number `number`.
+    pub fn reach(&mut self, number: usize) -> Result<()> {
+        let Some(forward) = &mut self.forward else { return Ok(()) };
+        while self.steps.len() <= number {
+            push(&mut self.steps, forward.next_save()?)?;
+        }
+        Ok(())
+    }
+}
