@@ -416,6 +416,9 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 
   void setup(status *out = nullptr) { call(out, gpuzip_setup); }
 
+  /* Ends the forward phase of a shot that began with steps = 0, as gpuzip_end_forward. */
+  void end_forward(status *out = nullptr) { call(out, gpuzip_end_forward); }
+
   gpuzip_action_t get_action(status *out = nullptr) {
     gpuzip_action_t action = gpuzip_action_t();
     call(out, gpuzip_get_action, &action);

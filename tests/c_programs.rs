@@ -21,7 +21,9 @@ fn a_c_program_is_clean_under_sanitizers() {
         "-fno-sanitize-recover=all",
     ];
     let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
-    for source in ["tests/c/abi.c", "tests/c/run.c", "tests/c/codec.c", "tests/c/halo.c"] {
+    for source in
+        ["tests/c/abi.c", "tests/c/run.c", "tests/c/online.c", "tests/c/codec.c", "tests/c/halo.c"]
+    {
         let program = compile_c(&dir, "cc", &flags, &root().join(source));
         let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
         assert_eq!(stdout(&output), "ok\n", "{source}");
@@ -43,7 +45,9 @@ fn a_c_program_is_clean_under_valgrind() {
         "--show-leak-kinds=definite,indirect,possible",
         "--errors-for-leak-kinds=definite,indirect,possible",
     ];
-    for source in ["tests/c/abi.c", "tests/c/run.c", "tests/c/codec.c", "tests/c/halo.c"] {
+    for source in
+        ["tests/c/abi.c", "tests/c/run.c", "tests/c/online.c", "tests/c/codec.c", "tests/c/halo.c"]
+    {
         let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
         assert_eq!(
             stdout(&run(Command::new("valgrind").args(checks).arg(program))),

@@ -34,9 +34,11 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
         Algorithm::Hrevolve,
+        Algorithm::Online,
     ];
-    let algorithm = algorithms[draw.below(7) as usize];
-    let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
+    let algorithm = algorithms[draw.below(8) as usize];
+    let lru = draw.below(3) == 0 && algorithm != Algorithm::Online;
+    let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
     let config = Config {
         uniform_published: draw.below(2) == 0,
         max_in_flight: [1, 3, 64][draw.below(3) as usize],
@@ -145,6 +147,9 @@ fn zero_copy_copies_nothing_within_the_device() {
         let mut job = Job { devices: 1, shots: 1, streams, ..draw_job(seed) };
         (job.config.policy, job.config.max_in_flight, job.config.zero_copy) =
             (Policy::Clairvoyant, 1 << 20, true);
+        if job.config.algorithm == Some(Algorithm::Online) {
+            job.config.algorithm = Some(Algorithm::Revolve);
+        }
         // The application gives the memory of a restored state back never, at once, or after some
         // actions.
         let (mut draw, chance) = (Draw(seed + 1), [0, 1, 3][seed as usize / 3 % 3]);
@@ -254,7 +259,8 @@ fn on_the_real_driver() {
         let job = Job { devices: job.devices.min(devices.len() as i32), ..job };
         let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
-        if job.config.policy == Policy::Clairvoyant {
+        let online = job.config.algorithm == Some(Algorithm::Online);
+        if job.config.policy == Policy::Clairvoyant && !online {
             let outcome =
                 run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0, || seed % 2 == 0)
                     .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));

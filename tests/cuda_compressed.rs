@@ -44,9 +44,11 @@ fn draw_job(seed: u64) -> Job {
         Algorithm::TwoLevel,
         Algorithm::StoreAll,
         Algorithm::Hrevolve,
+        Algorithm::Online,
     ];
-    let algorithm = algorithms[draw.below(6) as usize];
-    let policy = if draw.below(4) == 0 { Policy::Lru } else { Policy::Clairvoyant };
+    let algorithm = algorithms[draw.below(7) as usize];
+    let lru = draw.below(4) == 0 && algorithm != Algorithm::Online;
+    let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
     let method = METHODS[draw.below(METHODS.len() as u32) as usize].clone();
     let config = Config {
         max_in_flight: [1, 3, 64][draw.below(3) as usize],

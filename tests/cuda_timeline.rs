@@ -60,10 +60,7 @@ fn draw_job(seed: u64, path: &Path) -> Job {
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
     let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
-    (
-        choice.schedule.ranges(job.config.range_actions).collect(),
-        choice.plans[0].counts,
-    )
+    (choice.schedule.ranges(job.config.range_actions).collect(), choice.plans[0].counts)
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_get_schedule(h, &mut other);
         gpuzip_setup(h);
         gpuzip_get_action(h, &mut action);
+        gpuzip_end_forward(h);
         gpuzip_dispatch(h, 1);
         gpuzip_save(h, 0, &field, 1, null_mut());
         gpuzip_retrieve(h, 0, &field, 1, null_mut());

@@ -100,7 +100,7 @@ compile() {
 # c_programs SESSIONS CALLS: compiles and runs the C programs of tests/c; stress_sessions runs
 # SESSIONS random sessions, stress_misuse makes CALLS random calls from eight threads.
 c_programs() {
-    for name in abi run codec halo; do
+    for name in abi run online codec halo; do
         compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
     done
     # shellcheck disable=SC2086 # flags are words

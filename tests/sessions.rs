@@ -8,7 +8,7 @@ use gpuzip::error::Code;
 use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -76,17 +76,19 @@ fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
 }
 
 /// Runs `shots` sweeps with one session per seed, all on one shared schedule, and checks every
-/// restored and every reversed state against a run that keeps all states.
-fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
-    let cursor = Arc::new(SharedSchedule::new(config.clone(), steps as i64).unwrap());
+/// restored and every reversed state against a run that keeps all states. An online schedule is not
+/// told the number of steps before the forward phase ends, and every shot has another one.
+fn run(config: &Config, most: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
+    let open = config.algorithm == Some(Algorithm::Online);
+    let given = if open { 0 } else { most };
+    let cursor = Arc::new(SharedSchedule::new(config.clone(), given as i64).unwrap());
     let mut sessions: Vec<Session> = seeds
         .iter()
         .map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap())
         .collect();
-    let plan = sessions[0].plan().unwrap();
     let every = config.adjoint_every;
-    let forward_steps = cursor.decide().unwrap().forward_steps() * u64::from(every);
     for shot in 0..shots {
+        let steps = if open { 1 + (most - 1) / u32::from(shot + 1) } else { most };
         let mut apps: Vec<App> =
             seeds.iter().map(|seed| App::new(shapes, seed.wrapping_add(shot))).collect();
         let all: Vec<Vec<_>> = apps
@@ -97,7 +99,7 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
             })
             .collect();
         sessions.iter_mut().for_each(|s| s.setup().unwrap());
-        let mut reversed = steps;
+        let (mut reversed, mut is_open) = (steps, open);
         loop {
             let tick = sessions[0].get_action().unwrap();
             let ts = tick.action.ts as i64;
@@ -119,6 +121,13 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
                     Kind::Terminate | Kind::Error => {}
                 }
             }
+            if is_open && tick.end + 1 == steps {
+                let waits = tick.action.flags & flags::NEXT_IS_SAVE != 0;
+                if !waits || (seeds[0] ^ shot) % 2 == 0 {
+                    sessions.last_mut().unwrap().end_forward().unwrap();
+                    is_open = false;
+                }
+            }
             if tick.action.kind == Kind::Backward {
                 reversed = tick.action.ts;
             }
@@ -128,6 +137,8 @@ fn run(config: &Config, steps: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
         }
         assert_eq!(reversed, 0);
         let slot = sessions[0].slot_bytes();
+        let plan = sessions[0].plan().unwrap();
+        let forward_steps = cursor.decide().unwrap().forward_steps() * u64::from(every);
         for session in &mut sessions {
             let (stats, counts) = (session.stats().unwrap(), plan.counts);
             assert_eq!((stats.saves, stats.restores), (counts.saves, counts.restores));
@@ -243,21 +254,23 @@ proptest! {
 
     #[test]
     fn random_sessions_restore_every_state(
-        algorithm in 0usize..7, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
+        algorithm in 0usize..9, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
         ranges: bool, every in 1u32..7, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
     ) {
-        let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Hrevolve][algorithm];
-        let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
+        let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Hrevolve, Algorithm::Online, Algorithm::Online][algorithm];
+        let policy = if lru && algorithm != Algorithm::Online { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
+        let every = if algorithm == Algorithm::Online { 1 } else { every };
         let config = Config { uniform_published: published, range_actions: ranges, adjoint_every: every, chunk, ..config(algorithm, snapshots, cache, policy) };
         run(&config, steps, &shapes(&sizes), &seeds, shots);
     }
 
     /// With a slow simulated link, transfers overlap with all later actions.
     #[test]
-    fn slow_links_change_nothing(seed in any::<u8>(), cache in 0u32..6, snapshots in 2u32..10, lru: bool) {
+    fn slow_links_change_nothing(seed in any::<u8>(), cache in 0u32..6, snapshots in 2u32..10, lru: bool, online: bool) {
+        let (algorithm, lru) = if online { (Algorithm::Online, false) } else { (Algorithm::Revolve, lru) };
         let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
-        let config = Config { link_bandwidth: 5e7, ..config(Algorithm::Revolve, snapshots, cache, policy) };
+        let config = Config { link_bandwidth: 5e7, ..config(algorithm, snapshots, cache, policy) };
         run(&config, 24, &shapes(&[(40, true)]), &[seed], 1);
     }
 }

@@ -9,7 +9,7 @@ use crate::choice::{SharedSchedule, Tick};
 use crate::codec::Settings;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{validate_ranges, Schedule};
+use crate::schedule::{validate_schedule, Algorithm, Schedule, Summary};
 use std::sync::Arc;
 
 /// Converts an action to the struct of the ABI.
@@ -43,7 +43,11 @@ pub(super) fn summarize(
 ) -> Result<gpuzip_summary_t> {
     schedule.check_length()?;
     let macro_steps = schedule.macro_steps();
-    let counts = validate_ranges(schedule.ranges(ranges), macro_steps, Some(schedule.snapshots))?;
+    let counts = match schedule.steps {
+        // The counts follow from the number of steps.
+        0 => Summary::default(),
+        _ => validate_schedule(schedule, ranges)?,
+    };
     let mut summary = gpuzip_summary_t {
         algorithm: schedule.algorithm as i32,
         steps: macro_steps.time_steps() as i32,
@@ -54,7 +58,11 @@ pub(super) fn summarize(
         restores: counts.restores,
         backward_steps: counts.backward_steps,
         max_live: counts.max_live as u64,
-        actions: counts.actions,
+        actions: match schedule.algorithm {
+            // Its FORWARDs are validated one by one.
+            Algorithm::Online if schedule.steps > 0 => schedule.ranges(ranges).count() as u64,
+            _ => counts.actions,
+        },
         ..Default::default()
     };
     if let Some(Planned { plan, compression, tiers, budgets }) = planned {
@@ -81,11 +89,11 @@ pub(super) fn summarize(
     Ok(summary)
 }
 
-/// Makes a schedule for `steps` time steps that stands before its first action. `config` is copied,
-/// strings included. If the budgets decide the number of snapshots, the number is settled at the
-/// first action, when all sessions are attached. Without sessions, algorithm `auto` is Revolve with
-/// GPUZIP's number of snapshots (`snapshot_rule` 1). On success `*schedule` is a handle; give it
-/// back with `gpuzip_schedule_release`.
+/// Makes a schedule for `steps` time steps (0: as for `gpuzip_init`) that stands before its first
+/// action. `config` is copied, strings included. If the budgets decide the number of snapshots, the
+/// number is settled at the first action, when all sessions are attached. Without sessions,
+/// algorithm `auto` is Revolve with GPUZIP's number of snapshots (`snapshot_rule` 1). On success
+/// `*schedule` is a handle; give it back with `gpuzip_schedule_release`.
 ///
 /// # Safety
 /// `config` is NULL or points to a configuration; `schedule` is NULL or points to memory for a

@@ -66,7 +66,8 @@ fn field_of(given: &gpuzip_field_t) -> Result<Field> {
 
 /// Makes a session with a schedule of its own, ready for the first shot, and allocates its memory.
 ///
-/// `config` is copied, strings included. `steps` is the number of time steps, n. `fields` are the
+/// `config` is copied, strings included. `steps` is the number of time steps, n; with
+/// GPUZIP_ALGORITHM_ONLINE it may be 0, and then `gpuzip_end_forward` tells n. `fields` are the
 /// `nfields` fields of a state: their shapes, types and roles are read, and their data may be NULL.
 /// On success `*handle` is the session; give it back with `gpuzip_finalize`.
 ///
@@ -187,6 +188,27 @@ pub unsafe extern "C" fn gpuzip_peek_action(
         // SAFETY: by this function's contract.
         unsafe { write(action, "action", next) }
     })
+}
+
+/// Ends the forward phase of a shot that began without a number of steps (`steps` = 0, for
+/// GPUZIP_ALGORITHM_ONLINE): the state of the current action, FORWARD or SAVE of `ts`, is live and is
+/// the last one, u(n-1) with n = `ts` + 1. The next action is the BACKWARD of `ts`, and then the
+/// reverse phase follows up to TERMINATE. The next shot, after `gpuzip_setup`, again begins without
+/// a number of steps and may have another one.
+///
+/// Until this call the actions are FORWARD and SAVE without end; every FORWARD is one step, with
+/// `range_actions` = 1 too. A SAVE may replace an older snapshot, which the application need not
+/// know. GPUZIP_FLAG_NEXT_IS_SAVE is true unless this call comes next: call it after the FORWARD of
+/// the last state and before its SAVE. After the SAVE it is valid, too, if the state is still live;
+/// then the slot of that SAVE was wasted, and the reverse phase may take more forward steps. With
+/// callbacks, the function `forward` may call it. With several sessions on a schedule, call it for
+/// one of them, when all of them are at the current action.
+///
+/// If n was given, or the forward phase has ended already, or no action has come yet, or a SAVE was
+/// not served, the result is GPUZIP_ERR_STATE.
+#[no_mangle]
+pub extern "C" fn gpuzip_end_forward(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_end_forward", || with_session(handle, Session::end_forward))
 }
 
 /// Moves the session to the current action of its schedule, which must be number `it`. For sessions
@@ -402,7 +424,8 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
     }
 }
 
-/// Describes what was decided for this session: schedule, plan and memory.
+/// Describes what was decided for this session: schedule, plan and memory. As long as the number of
+/// steps is not known (`gpuzip_end_forward`), `steps` and all counts of actions and transfers are 0.
 ///
 /// # Safety
 /// `summary` is NULL or points to a summary whose `struct_size` is set.
@@ -428,7 +451,8 @@ pub unsafe extern "C" fn gpuzip_summary(
 /// Describes what `gpuzip_init` would decide and allocate, and allocates nothing. Parameters as for
 /// `gpuzip_init`. `device_bytes` is the memory that the session would take of the device, and is
 /// enough as `device_budget`, provided the backend is named or follows from the memory of the
-/// fields. `host_bytes` is the host memory of the snapshots at their expected sizes.
+/// fields. `host_bytes` is the host memory of the snapshots at their expected sizes. `steps` = 0 for
+/// GPUZIP_ALGORITHM_ONLINE gives the memory for any number of steps.
 ///
 /// # Safety
 /// As for `gpuzip_init`; `summary` is NULL or points to a summary whose `struct_size` is set.

@@ -94,6 +94,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_get_schedule(null_mut(), null_mut());
         gpuzip_setup(null_mut());
         gpuzip_get_action(null_mut(), null_mut());
+        gpuzip_end_forward(null_mut());
         gpuzip_dispatch(null_mut(), 0);
         gpuzip_save(null_mut(), 0, null(), 0, null_mut());
         gpuzip_retrieve(null_mut(), 0, null(), 0, null_mut());

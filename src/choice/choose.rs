@@ -116,6 +116,13 @@ fn check_online(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> 
     if alternatives.iter().flatten().any(|tiers| tiers.shared.is_some()) {
         return fail!(Unsupported, "shared_levels = 1: the snapshots of an online schedule do not share time levels; use shared_levels = 0");
     }
+    if config.adjoint_every > 1 {
+        return fail!(
+            Unsupported,
+            "adjoint_every = {}: an online schedule reverses every step by itself; use adjoint_every = 1",
+            config.adjoint_every
+        );
+    }
     if config.policy == Policy::Lru {
         return fail!(
             Unsupported,

@@ -4,9 +4,7 @@ use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{
-    validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms,
-};
+use crate::schedule::{validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -129,7 +127,8 @@ impl SharedSchedule {
             "online: the forward phase has ended after {steps} steps, {} forward steps in all",
             schedule.forward_steps()
         );
-        state.actions = Some(Ranges::new(actions, schedule.macro_steps(), self.config.range_actions));
+        state.actions =
+            Some(Ranges::new(actions, schedule.macro_steps(), self.config.range_actions));
         let ended = Choice { alternative, schedule, plans: Vec::new() };
         state.open = state.decided.replace(ended);
         Ok(())

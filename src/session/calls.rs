@@ -44,6 +44,7 @@ impl Session {
         body: impl FnOnce(&mut Tiers, &Plan) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine()?;
+        engine.reach(tick.step)?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
         engine.call(stream, "save", |engine| body(&mut engine.tiers, &engine.plan))?;

@@ -34,6 +34,14 @@ pub(super) struct Engine {
 }
 
 impl Engine {
+    /// Lets an open plan have the step `number`, that of a SAVE.
+    pub(super) fn reach(&mut self, number: usize) -> Result<()> {
+        match self.plan.is_open() && self.plan.steps.len() <= number {
+            true => Arc::make_mut(&mut self.plan).reach(number),
+            false => Ok(()),
+        }
+    }
+
     /// Prepares the tiers and the counters for a shot. If this fails, the shot so far is broken,
     /// since its snapshots are gone.
     pub(super) fn reset(&mut self) -> Result<()> {

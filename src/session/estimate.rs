@@ -6,7 +6,6 @@ use crate::config::Config;
 use crate::device::AppField;
 use crate::error::Result;
 use crate::layout::Layout;
-use crate::schedule::check_steps;
 
 /// The schedule, the plan and the storage of snapshots that a session on its own schedule would
 /// have.
@@ -23,7 +22,7 @@ pub struct Estimate {
 /// these fields. Allocates no snapshot memory.
 pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
     let (layout, steps) =
-        (Layout::new(fields.iter().map(|f| f.field).collect())?, check_steps(steps)?);
+        (Layout::new(fields.iter().map(|f| f.field).collect())?, config.check_steps(steps)?);
     let target = target_of(&mut config, fields)?;
     budget(&mut config, &layout, steps, target);
     let mut options = storage_options(&config, &layout)?;

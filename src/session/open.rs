@@ -143,6 +143,7 @@ impl Session {
         if self.tick.is_none() {
             self.leave_old_plan()?;
         }
+        self.follow_end()?;
         let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
         if let Some(profile) = &self.config.profile {
             tuning::check_backend(profile, Some(target))?;
@@ -202,6 +203,18 @@ impl Session {
         });
         self.begin_tuning();
         self.open_timeline(target);
+        Ok(())
+    }
+
+    /// Takes the whole plan of this shot once its forward phase has ended, which another session of
+    /// the schedule may have told.
+    pub(super) fn follow_end(&mut self) -> Result<()> {
+        let Some(engine) = self.engine.as_mut().filter(|engine| engine.plan.is_open()) else {
+            return Ok(());
+        };
+        if self.schedule.has_ended()? {
+            engine.plan = self.schedule.plan(&self.option.tiers)?;
+        }
         Ok(())
     }
 

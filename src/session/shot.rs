@@ -20,6 +20,10 @@ impl Session {
         if let Some(engine) = &mut self.engine {
             let largest = engine.tiers.largest();
             engine.reset()?;
+            self.sweep = self.schedule.rewind()?;
+            if self.schedule.steps() == 0 {
+                engine.plan = self.schedule.plan(&self.option.tiers)?;
+            }
             self.replan(largest)?;
         }
         self.sweep = self.schedule.rewind()?;
@@ -31,6 +35,17 @@ impl Session {
         }
         self.timeline_setup();
         Ok(())
+    }
+
+    /// Ends the forward phase of a shot whose number of time steps was not known: the state of the
+    /// current action is its last one.
+    pub fn end_forward(&mut self) -> Result<()> {
+        self.process.check()?;
+        self.check_served()?;
+        self.schedule.end_forward_if(|sweep, current| {
+            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
+        })?;
+        self.follow_end()
     }
 
     /// Ends a shot that the application left after its last BACKWARD, without asking for TERMINATE.

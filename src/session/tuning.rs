@@ -22,6 +22,9 @@ impl Session {
                 tick.it
             );
         }
+        if self.schedule.steps() == 0 {
+            return fail!(Unsupported, "autotune with steps = 0: states are sampled at equal distances, for which the number of steps must be known; measure a shot with a known number");
+        }
         self.tuning = true;
         if self.tick.is_none() {
             self.begin_tuning();

@@ -330,8 +330,11 @@ impl Part {
             Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
             Kind::Save => {
                 insist(job, || session.save(ts as i64, &self.app_fields(), stream))?;
-                self.poison();
-                self.next_stream();
+                // Only an online schedule saves the last state. BACKWARD follows.
+                if ts + 1 < job.steps {
+                    self.poison();
+                    self.next_stream();
+                }
             }
             Kind::Restore => {
                 self.poison();
@@ -580,24 +583,35 @@ pub fn run_tuned(
     let mut parts: Vec<Part> =
         (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
     arm();
-    let cursor = Arc::new(SharedSchedule::new(job.config.clone(), job.steps as i64)?);
+    // The sessions of an online schedule learn the number of steps at the end of the forward phase.
+    let open = job.config.algorithm == Some(Algorithm::Online);
+    let steps = if open { 0 } else { job.steps };
+    let cursor = Arc::new(SharedSchedule::new(job.config.clone(), steps as i64)?);
     let mut sessions = Vec::new();
     for part in &parts {
         sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.app_fields())?);
     }
     let mut outcome = Outcome { seen: parts[0].seen(), ..Outcome::default() };
-    for _ in 0..job.shots {
+    for shot in 0..job.shots {
         for session in &mut sessions {
             session.setup()?;
             before_shot(session)?;
         }
         let before = syncs();
         parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
+        let mut is_open = open;
         loop {
             let tick = insist(job, || sessions[0].get_action())?;
             for (session, part) in sessions.iter_mut().zip(&mut parts) {
                 insist(job, || session.dispatch(tick.it))?;
                 part.serve(job, session, tick)?;
+            }
+            if is_open && tick.end + 1 == job.steps {
+                let waits = tick.action.flags & flags::NEXT_IS_SAVE != 0;
+                if !waits || (seed + u64::from(shot)) % 2 == 0 {
+                    insist(job, || sessions[0].end_forward())?;
+                    is_open = false;
+                }
             }
             if tick.action.kind == Kind::Terminate {
                 break;

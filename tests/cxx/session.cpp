@@ -81,6 +81,27 @@ void serve(App &app, gpuzip::session &session, const gpuzip_action_t &action) {
   }
 }
 
+void unknown_steps() {
+  App app;
+  gpuzip::config config = revolve(4, 2);
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_ONLINE;
+  gpuzip::session session(config, 0, app.fields());
+  for (int shot = 0; shot < 2; shot++) {
+    bool open = true;
+    app = App();
+    session.setup();
+    CHECK(session.summary().steps == 0);
+    for (const gpuzip_action_t &action : session.actions()) {
+      serve(app, session, action);
+      if (!open || action.type != GPUZIP_ACTION_FORWARD || action.ts + 1 < kSteps) continue;
+      session.end_forward();
+      open = false;
+    }
+    CHECK(app.reversed == 0 && session.summary().steps == kSteps);
+  }
+  CHECK(thrown("has ended already", [&] { session.end_forward(); }) == GPUZIP_ERR_STATE);
+}
+
 void sweeps() {
   App app;
   gpuzip::session session(revolve(4, 2), kSteps, app.fields());
@@ -511,6 +532,7 @@ void halos() {
 
 int main(int, char **arguments) {
   sweeps();
+  unknown_steps();
   profiles();
   runs();
   macro_steps();

@@ -436,6 +436,55 @@ contains
     call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_finalize')
   end subroutine
 
+  ! Tests shots whose number of steps is unknown until gpuzip_end_forward.
+  subroutine unknown_steps
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_summary_t) :: summary
+    real(c_float), target :: u(5, 4)
+    integer :: last, reversed
+    logical :: open
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_online
+    config%checkpointing_snaps = 3
+    config%cache_capacity = 2
+    call gpuzip_init(config, 0, [gpuzip_field(u)], session)
+    do last = 10, 30, 10
+      call gpuzip_setup(session)
+      call gpuzip_summary(session, summary)
+      call expect(summary%steps == 0 .and. summary%snapshots == 3, 'a number of steps that is unknown')
+      u = 0
+      reversed = last + 1
+      open = .true.
+      do
+        call gpuzip_get_action(session, action)
+        select case (action%type)
+        case (gpuzip_action_forward)
+          u = u + 1
+          if (open .and. action%ts == last) then
+            call gpuzip_end_forward(session)
+            open = .false.
+          end if
+        case (gpuzip_action_save)
+          call gpuzip_save(session, action%ts, u)
+        case (gpuzip_action_restore)
+          call gpuzip_retrieve(session, action%ts, u)
+        case (gpuzip_action_backward)
+          reversed = reversed - 1
+          call expect(action%ts == reversed .and. all(u == reversed), 'a state of a shot without a number of steps')
+        case (gpuzip_action_terminate)
+          exit
+        end select
+      end do
+      call gpuzip_summary(session, summary)
+      call expect(reversed == 0 .and. summary%steps == last + 1, 'the number of steps')
+    end do
+    call gpuzip_end_forward(session, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'gpuzip_end_forward')
+    call gpuzip_finalize(session)
+  end subroutine
+
   ! Tests fields of both kinds and all ranks: a state of ten fields, then ten states of one field
   ! each.
   subroutine every_kind_and_rank
@@ -790,6 +839,7 @@ program calls
   call halos
   call schedules
   call sessions
+  call unknown_steps
   call every_kind_and_rank
   call zero_copy
   call runs

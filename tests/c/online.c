@@ -1,0 +1,284 @@
+/* Tests shots whose number of steps is not known before gpuzip_end_forward: every restored state byte by
+ * byte, for many ends of the forward phase, several shots per session, raw and coded snapshots,
+ * callbacks, and calls in the wrong phase. The program exits with 1 at the first failed check. */
+#include <gpuzip.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(condition)                                                                            \
+  do {                                                                                              \
+    if (!(condition)) {                                                                             \
+      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
+      exit(1);                                                                                      \
+    }                                                                                               \
+  } while (0)
+#define FAILS(call, status, part) CHECK((call) == (status) && strstr(gpuzip_last_error(), part) != NULL)
+
+enum { N = 37, MOST = 400 };
+
+typedef struct {
+  double u[N];
+  int ts, last, reversed;
+  uint64_t forward, saves, restores;
+  gpuzip_t *handle;
+} app_t;
+
+/* Whole numbers, which the codecs here keep exactly. */
+static double value(int ts, int i) { return (double)((ts * 7 + i * 3) % 64); }
+
+static void compute(app_t *a, int ts)
+{
+  for (int i = 0; i < N; i++) {
+    CHECK(a->u[i] == value(ts - 1, i));
+    a->u[i] = value(ts, i);
+  }
+  a->ts = ts;
+}
+
+static void check(const app_t *a, int ts)
+{
+  for (int i = 0; i < N; i++) CHECK(a->u[i] == value(ts, i));
+}
+
+static gpuzip_field_t field_of(app_t *a)
+{
+  gpuzip_field_t f;
+  memset(&f, 0, sizeof f);
+  f.data = a->u, f.n1 = N, f.n2 = f.n3 = 1, f.type = GPUZIP_TYPE_F64;
+  return f;
+}
+
+static gpuzip_config_t config_of(int snapshots, int cache)
+{
+  gpuzip_config_t config;
+  CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_ONLINE;
+  config.checkpointing_snaps = snapshots, config.cache_capacity = cache;
+  config.backend = 1, config.log_level = 3;
+  return config;
+}
+
+static void start(app_t *a, gpuzip_t *h, int last)
+{
+  for (int i = 0; i < N; i++) a->u[i] = value(0, i);
+  a->ts = 0, a->last = last, a->reversed = last + 1, a->handle = h;
+  a->forward = a->saves = a->restores = 0;
+}
+
+/* One shot, whose forward phase ends at the state `last`: after its SAVE, if it has one, with
+ * `after_save`; else after its FORWARD. */
+static void shot(gpuzip_t *h, app_t *a, int last, int after_save)
+{
+  gpuzip_field_t f = field_of(a);
+  gpuzip_action_t action, next;
+  gpuzip_stats_t stats;
+  gpuzip_summary_t summary;
+  uint64_t fingerprint;
+  int ended = 0;
+  stats.struct_size = sizeof stats, summary.struct_size = sizeof summary;
+  start(a, h, last);
+  CHECK(gpuzip_setup(h) == GPUZIP_OK);
+  CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK && summary.steps == 0 && summary.forward_steps == 0);
+  CHECK(summary.snapshots > 0 && summary.algorithm == GPUZIP_ALGORITHM_ONLINE);
+  CHECK(gpuzip_fingerprint(h, &fingerprint) == GPUZIP_OK);
+  FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, "before the first action");
+  for (;;) {
+    CHECK(gpuzip_peek_action(h, &next) == GPUZIP_OK);
+    CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK);
+    CHECK(next.type == action.type && next.ts == action.ts && next.it == action.it);
+    if (action.type == GPUZIP_ACTION_FORWARD) {
+      CHECK(ended || (action.ts_end == action.ts && action.ts <= last));
+      CHECK(((action.flags & GPUZIP_FLAG_RECOMPUTE) != 0) == ended);
+      for (int ts = action.ts; ts <= action.ts_end; ts++) compute(a, ts), a->forward++;
+      CHECK(gpuzip_peek_action(h, &next) == GPUZIP_OK);
+      CHECK((next.type == GPUZIP_ACTION_SAVE) == ((action.flags & GPUZIP_FLAG_NEXT_IS_SAVE) != 0));
+      if (ended || a->ts < last || (after_save && next.type == GPUZIP_ACTION_SAVE)) continue;
+    } else if (action.type == GPUZIP_ACTION_SAVE) {
+      CHECK(a->ts == action.ts);
+      FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, ended ? "" : "was not served");
+      CHECK(gpuzip_save(h, action.ts, &f, 1, NULL) == GPUZIP_OK);
+      a->saves++;
+      if (ended || action.ts < last) continue;
+    } else if (action.type == GPUZIP_ACTION_RESTORE) {
+      memset(a->u, 0xee, sizeof a->u);
+      CHECK(gpuzip_retrieve(h, action.ts, &f, 1, NULL) == GPUZIP_OK);
+      check(a, action.ts);
+      a->ts = action.ts, a->restores++;
+      continue;
+    } else if (action.type == GPUZIP_ACTION_BACKWARD) {
+      CHECK(ended && action.ts == --a->reversed && action.ts == a->ts);
+      CHECK(((action.flags & GPUZIP_FLAG_FIRST_BACKWARD) != 0) == (action.ts == last));
+      check(a, action.ts);
+      continue;
+    } else {
+      break;
+    }
+    /* The last state is live. */
+    CHECK(gpuzip_end_forward(h) == GPUZIP_OK);
+    FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, "has ended already");
+    CHECK(gpuzip_peek_action(h, &next) == GPUZIP_OK);
+    CHECK(next.type == GPUZIP_ACTION_BACKWARD && next.ts == last && (next.flags & GPUZIP_FLAG_FIRST_BACKWARD));
+    ended = 1;
+  }
+  CHECK(action.type == GPUZIP_ACTION_TERMINATE && a->reversed == 0);
+  CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK && summary.steps == last + 1);
+  CHECK(gpuzip_stats(h, &stats) == GPUZIP_OK && stats.backward_steps == (uint64_t)last + 1);
+  CHECK(stats.forward_steps == a->forward && summary.forward_steps == a->forward);
+  CHECK(stats.saves == a->saves && summary.saves == a->saves);
+  CHECK(stats.restores == a->restores && summary.restores == a->restores);
+  CHECK(stats.h2d == summary.h2d && stats.hits == summary.hits && stats.misses == summary.misses);
+  CHECK(stats.d2h == summary.d2h);
+  FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, "has ended already");
+}
+
+static void shots(app_t *a)
+{
+  const int ends[] = {0, 1, 2, 7, 30, 3, MOST - 1, 58, 5};
+  for (int snapshots = 1; snapshots <= 9; snapshots += snapshots < 4 ? 1 : 2)
+    for (int cache = 0; cache <= snapshots; cache++)
+      for (int ranges = 0; ranges < 2; ranges++) {
+        gpuzip_config_t config = config_of(snapshots, cache);
+        gpuzip_field_t f = field_of(a);
+        gpuzip_t *h;
+        config.range_actions = ranges;
+        CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) shot(h, a, ends[i], ends[i] == 0 || (i + ranges) % 2);
+        CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+      }
+}
+
+/* Budgets instead of numbers, slow links, and fp16, which keeps these numbers. */
+static void stored_otherwise(app_t *a)
+{
+  for (int kind = 0; kind < 3; kind++)
+    for (int k = 0; k < 6; k++) {
+      gpuzip_config_t config = config_of(0, 0);
+      gpuzip_field_t f = field_of(a);
+      gpuzip_summary_t summary;
+      gpuzip_t *h;
+      config.device_budget = 1024 * (uint64_t)(1 + k), config.host_budget = 1024 * (uint64_t)(9 - k);
+      if (kind > 0) config.link_bandwidth = 3e6;
+      if (kind > 1) config.compressor = GPUZIP_COMPRESSOR_FP16;
+      summary.struct_size = sizeof summary;
+      CHECK(gpuzip_memory_required(&config, 0, &f, 1, &summary) == GPUZIP_OK);
+      CHECK(summary.steps == 0 && summary.snapshots > 0 && summary.device_bytes <= config.device_budget);
+      CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+      shot(h, a, 80 + k, 0);
+      shot(h, a, 33, 1);
+      CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+    }
+}
+
+static int forward(void *user, int32_t ts, int32_t end, uint32_t flags)
+{
+  app_t *a = user;
+  for (; ts <= end; ts++) compute(a, ts);
+  if (!(flags & GPUZIP_FLAG_RECOMPUTE) && a->ts == a->last) CHECK(gpuzip_end_forward(a->handle) == GPUZIP_OK);
+  return 0;
+}
+
+static int backward(void *user, int32_t ts, uint32_t flags)
+{
+  app_t *a = user;
+  (void)flags;
+  CHECK(ts == --a->reversed);
+  check(a, ts);
+  return 0;
+}
+
+static void by_callbacks(app_t *a)
+{
+  gpuzip_config_t config = config_of(4, 2);
+  gpuzip_field_t f = field_of(a);
+  gpuzip_callbacks_t c;
+  gpuzip_t *h;
+  memset(&c, 0, sizeof c);
+  c.struct_size = sizeof c, c.user = a, c.forward = forward, c.backward = backward;
+  CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+  for (int last = 1; last < 60; last += 11) {
+    start(a, h, last);
+    CHECK(gpuzip_setup(h) == GPUZIP_OK);
+    CHECK(gpuzip_run_forward(h, &c, &f, 1, NULL) == GPUZIP_OK && a->reversed == last + 1);
+    CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_OK && a->reversed == 0);
+  }
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+}
+
+/* Two sessions on one schedule: one of them ends the forward phase. */
+static void together(app_t *a, app_t *b)
+{
+  gpuzip_config_t config = config_of(3, 1);
+  gpuzip_schedule_t *schedule;
+  gpuzip_field_t f = field_of(a), g = field_of(b);
+  gpuzip_t *h, *k;
+  CHECK(gpuzip_schedule_create(&config, 0, &schedule) == GPUZIP_OK);
+  CHECK(gpuzip_attach(schedule, &config, &f, 1, &h) == GPUZIP_OK);
+  CHECK(gpuzip_attach(schedule, &config, &g, 1, &k) == GPUZIP_OK);
+  for (int last = 4; last < 50; last += 9) {
+    gpuzip_action_t action;
+    CHECK(gpuzip_setup(h) == GPUZIP_OK && gpuzip_setup(k) == GPUZIP_OK);
+    start(a, h, last), start(b, k, last);
+    do {
+      CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && gpuzip_dispatch(k, action.it) == GPUZIP_OK);
+      if (action.type == GPUZIP_ACTION_FORWARD) {
+        compute(a, action.ts), compute(b, action.ts);
+        if (action.ts == last && !(action.flags & GPUZIP_FLAG_RECOMPUTE)) CHECK(gpuzip_end_forward(h) == GPUZIP_OK);
+      } else if (action.type == GPUZIP_ACTION_SAVE) {
+        CHECK(gpuzip_save(h, action.ts, &f, 1, NULL) == GPUZIP_OK && gpuzip_save(k, action.ts, &g, 1, NULL) == GPUZIP_OK);
+      } else if (action.type == GPUZIP_ACTION_RESTORE) {
+        CHECK(gpuzip_retrieve(h, action.ts, &f, 1, NULL) == GPUZIP_OK && gpuzip_retrieve(k, action.ts, &g, 1, NULL) == GPUZIP_OK);
+        check(a, action.ts), check(b, action.ts);
+      } else if (action.type == GPUZIP_ACTION_BACKWARD) {
+        check(a, action.ts), check(b, action.ts);
+        CHECK(action.ts == --a->reversed);
+      }
+    } while (action.type != GPUZIP_ACTION_TERMINATE);
+    CHECK(a->reversed == 0);
+  }
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK && gpuzip_finalize(k) == GPUZIP_OK && gpuzip_schedule_release(schedule) == GPUZIP_OK);
+}
+
+static void refused(app_t *a)
+{
+  gpuzip_config_t config = config_of(3, 1);
+  gpuzip_field_t f = field_of(a);
+  gpuzip_action_t action;
+  gpuzip_t *h;
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_ARGUMENT, "checkpointing_algorithm = 9 (online)");
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_AUTO;
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_ARGUMENT, "steps = 0");
+  config = config_of(0, 1);
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_CONFIG, "online needs the number of snapshots");
+  config = config_of(3, 1), config.zero_copy = 1;
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "zero_copy = 1");
+  config = config_of(3, 1), config.policy = GPUZIP_POLICY_LRU;
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "policy = 1");
+  config = config_of(3, 1), config.snapshot_rule = 1;
+  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_CONFIG, "snapshot_rule = 1");
+  config = config_of(3, 1);
+  CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+  FAILS(gpuzip_autotune(h), GPUZIP_ERR_UNSUPPORTED, "steps = 0");
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+  /* Online with a known number of steps runs like every other schedule. */
+  CHECK(gpuzip_init(&config, 20, &f, 1, &h) == GPUZIP_OK);
+  CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && action.type == GPUZIP_ACTION_SAVE);
+  CHECK(gpuzip_save(h, 0, &f, 1, NULL) == GPUZIP_OK);
+  FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, "the number of steps is known, 20");
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+  FAILS(gpuzip_end_forward(NULL), GPUZIP_ERR_ARGUMENT, "NULL");
+}
+
+int main(void)
+{
+  static app_t a, b;
+  shots(&a);
+  stored_otherwise(&a);
+  by_callbacks(&a);
+  together(&a, &b);
+  refused(&a);
+  puts("ok");
+  return 0;
+}
