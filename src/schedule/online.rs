@@ -491,7 +491,7 @@ mod tests {
             for s in 1..=12 {
                 for after_save in [false, true] {
                     let schedule = Schedule::online(n, s, after_save).unwrap();
-                    let counts = validate_schedule(&schedule).unwrap();
+                    let counts = validate_schedule(&schedule, false).unwrap();
                     assert_eq!(counts.forward_steps, schedule.forward_steps(), "n {n}, s {s}");
                     let accesses = counts.saves + counts.restores;
                     assert_eq!(accesses, schedule.accesses().unwrap(), "n {n}, s {s}");
