@@ -4,11 +4,11 @@ use super::checked::adopted;
 use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;
-use crate::choice::TierSpec;
-use crate::choice::{SharedSchedule, Tick};
+use crate::choice::{lower_bound, SharedSchedule, Tick, TierSpec};
 use crate::codec::Settings;
 use crate::error::{fail, Result};
-use crate::plan::Plan;
+use crate::plan::{Plan, Policy};
+use crate::predict::simulate;
 use crate::schedule::{validate_schedule, Algorithm, Schedule, Summary};
 use std::sync::Arc;
 
@@ -24,6 +24,9 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
         reserved: [0; 2],
     }
 }
+
+/// Additions of the dynamic programs for the bound in a summary: at most some 0.1 s.
+const BOUND_WORK: u64 = 300_000_000;
 
 /// The plan of a session, how its snapshots are stored, and its budgets.
 pub(super) struct Planned<'a> {
@@ -84,6 +87,14 @@ pub(super) fn summarize(
         summary.host_bytes = tiers.bytes_of(plan).1;
         if summary.device_bytes.max(summary.host_bytes) == u64::MAX {
             return fail!(Memory, "snapshots of {} bytes do not fit any memory", tiers.slot_bytes);
+        }
+        let is_known = schedule.steps > 0 && tiers.costs.check(schedule.steps).is_ok();
+        if is_known && plan.policy == Policy::Clairvoyant {
+            let simulation = simulate(schedule, plan, &tiers.costs, tiers.budgets)?;
+            let bound = lower_bound(schedule.steps, tiers, BOUND_WORK)?;
+            // The bound is one of nested schedules. A trace of another kind may be faster.
+            summary.predicted_s = simulation.makespan;
+            summary.bound_s = bound.min(simulation.makespan);
         }
     }
     Ok(summary)

@@ -670,7 +670,16 @@ fn the_estimate_is_what_init_takes() {
             && before.slot_bytes == 4096
     );
     assert!(before.max_live <= before.snapshots as u64);
+    assert!(before.bound_s > 0.0 && before.bound_s <= before.predicted_s, "{before:?}");
     gpuzip_finalize(handle);
+
+    // The bound is of the clairvoyant policy.
+    let config = gpuzip_config_t { policy: 1, ..config };
+    let mut published = new();
+    // SAFETY: all pointers are to live values.
+    let status =
+        unsafe { gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut published) };
+    assert_eq!((status, published.predicted_s, published.bound_s), (GPUZIP_OK, 0.0, 0.0));
 }
 
 #[test]

@@ -538,8 +538,17 @@ pub struct gpuzip_summary_t {
     /// The `host_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
     /// the free memory; 0: none.
     pub host_budget: u64,
+    /// The predicted time of a shot in seconds, by the profile, or else by speeds that are typical of
+    /// the backend; 0 for a schedule without a session, for policy lru, and as long as the number of
+    /// steps is unknown.
+    pub predicted_s: f64,
+    /// A lower bound of the predicted time in seconds: no nested schedule whose snapshots are stored
+    /// as this plan stores them is faster within the same slots. The plan is at most
+    /// `predicted_s / bound_s` times slower than the best one. `gpuzip plan --thorough` finds a
+    /// larger bound of the same kind for long problems. 0 where `predicted_s` is 0.
+    pub bound_s: f64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 3],
 }
 
 /// The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per

@@ -104,6 +104,14 @@ impl<'a> Problem<'a> {
         slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2)
     }
 
+    /// How often the dynamic program can run with `work` additions. The prices know no shared time
+    /// levels.
+    fn runs(&self, work: u64) -> usize {
+        let is_priced = self.tiers.shared.is_none() && self.costs().forward.least() > 0.0;
+        let runs = if is_priced { work / self.work().max(1) } else { 0 };
+        usize::try_from(runs).unwrap_or(usize::MAX)
+    }
+
     fn priced(&self, cache: u32, host: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {
         let (costs, step) = (self.costs(), self.costs().forward.least());
         let stream = (1.0 - up - down) * step;
@@ -133,6 +141,19 @@ impl<'a> Problem<'a> {
     }
 }
 
+/// Returns seconds such that no nested schedule for `steps` time steps is faster on `tiers`. `work` is
+/// the most additions of the dynamic programs, as for `certify`; if they need more, the bound counts
+/// steps and restores only.
+pub fn lower_bound(steps: u32, tiers: &TierSpec, work: u64) -> Result<f64> {
+    let problem = Problem::new(steps, tiers);
+    let mut longest = problem.of_steps();
+    for weights in weights().take(problem.runs(work)) {
+        let Some(priced) = problem.priced(problem.cache, problem.host, weights)? else { break };
+        longest = longest.max(problem.bound(&priced, weights));
+    }
+    Ok(longest)
+}
+
 /// Bounds the time of `steps` time steps from below and tries the priced schedules. Each entry of
 /// `alternatives` is a storage option of all sessions that follow the schedule. `best` is the best
 /// plan so far. `work` is the most additions of the dynamic programs; some
@@ -151,10 +172,9 @@ pub fn certify(
         for tiers in sessions {
             let problem = Problem::new(steps, tiers);
             longest = longest.max(problem.of_steps());
-            let is_priced = tiers.shared.is_none() && problem.costs().forward.least() > 0.0;
-            let share = share / sessions.len().max(1) as u64;
-            let runs = if is_priced { share / problem.work().max(1) / 2 } else { 0 };
-            for weights in weights().take(runs as usize) {
+            // Half of the work is for the schedules with fewer slots.
+            let share = share / sessions.len().max(1) as u64 / 2;
+            for weights in weights().take(problem.runs(share)) {
                 let all = problem.priced(problem.cache, problem.host, weights)?;
                 let Some(priced) = all else { break };
                 knows = true;
