@@ -9,8 +9,7 @@ use crate::schedule::Schedule;
 /// The least seconds that a shot takes with a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
-    /// The least time of the application's stream: the time if the stream never waits. Exact for
-    /// steps of equal cost, unless snapshots share time levels.
+    /// The least time of the application's stream: about the time if the stream never waits.
     pub stream: f64,
     /// The least time until the last transfer to the device ends: the forward sweep, then the
     /// uploads.
@@ -39,8 +38,10 @@ impl Bound {
 }
 
 /// Returns the least seconds of the application's stream, which does all forward and backward steps
-/// and saves and restores all snapshots, in `accesses` SAVEs and RESTOREs.
-pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, accesses: u64) -> f64 {
+/// and saves and restores all snapshots. SAVEs are counted as in the variant of the schedule with the
+/// fewest SAVEs, for which there is a formula.
+pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
+    let accesses = schedule.clone().through(0).accesses()?;
     let costs = &tiers.costs;
     let restores = u64::from(schedule.steps) - 1;
     // A SAVE and a transfer may leave out the previous time level, which another snapshot has.
@@ -54,25 +55,23 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, accesses: u64) -> f6
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
     let saves = accesses.saturating_sub(restores) as f64 * (costs.compress + copy_in);
     let restores = restores as f64 * (costs.decompress + copy_out);
-    costs.forward.total(schedule.steps - 1)
+    Ok(costs.forward.total(schedule.steps - 1)
         + repeated
         + costs.backward.total(schedule.steps)
-        + (saves + restores)
+        + (saves + restores))
 }
 
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
-/// longer even without transfers and with the fewest SAVEs, which is found in less time than the
-/// transfers are counted.
+/// longer even without transfers, which is found in less time than the transfers are counted.
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
 pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<Bound>> {
     let costs = &tiers.costs;
-    let fewest_saves = schedule.clone().through(0).accesses()?;
-    if stream(schedule, tiers, fewest_saves) >= limit {
+    let stream = stream(schedule, tiers)?;
+    if stream >= limit {
         return Ok(None);
     }
-    let stream = stream(schedule, tiers, schedule.accesses()?);
     let cache = tiers.cache.unwrap_or(schedule.snapshots);
     let moved = match schedule.transfers(cache)? {
         Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,

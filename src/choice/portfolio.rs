@@ -17,15 +17,12 @@ fn ladder(low: u32, high: u32) -> Vec<u32> {
     rungs
 }
 
-/// Returns `most` and smaller numbers down to a sixteenth of it. The smaller ones are the same for all
-/// values of `most`, so that more room for snapshots adds numbers and takes none away.
-fn numbers_of_starts(most: u32) -> Vec<u32> {
-    let smaller = std::iter::successors(Some(1), |&x: &u32| Some(x + x.div_ceil(2)));
-    let mut numbers: Vec<u32> =
-        smaller.take_while(|&x| x < most).filter(|&x| x >= most / 16).collect();
-    numbers.push(most);
-    numbers.reverse();
-    numbers
+/// Returns numbers below `high`, each about half as large again as the one before. They are the same
+/// ones for all values of `high`, so that a larger `high` adds numbers and takes none away.
+fn spread(high: u32) -> Vec<u32> {
+    std::iter::successors(Some(1), |&x: &u32| Some(x + x.div_ceil(2)))
+        .take_while(|&x| x < high)
+        .collect()
 }
 
 /// Up to this number of time steps, the portfolio has all variants of Revolve.
@@ -42,8 +39,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     for snapshots in ladder(1, most.min(all)) {
         let revolve = Schedule::revolve(steps, snapshots)?;
         if cache > 0 && snapshots > cache {
-            // An application may occupy one slot of the cache.
-            for slots in [cache, cache - 1].into_iter().filter(|&slots| slots > 0) {
+            // Fewer slots than there are leave some for the application and for uploads that run
+            // ahead.
+            let fewer = std::iter::once(cache - 1).chain(spread(cache).into_iter().rev().take(3));
+            for slots in fewer.filter(|&slots| slots > 0).chain([cache]) {
                 fallible_vec::push(&mut members, revolve.clone().through(slots))?;
             }
         }
@@ -68,9 +67,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
     }
     // Fewer starts of intervals need fewer transfers and more forward steps.
     let all_starts = most.saturating_sub(cache).max(1);
-    for (k, starts) in numbers_of_starts(all_starts).into_iter().enumerate() {
+    let fewer = spread(all_starts).into_iter().filter(|&starts| starts >= all_starts / 16);
+    for starts in fewer.chain([all_starts]) {
         let chunks = ladder(2, steps / starts);
-        for chunk in chunks.into_iter().step_by(if k == 0 { 1 } else { 2 }) {
+        for chunk in chunks.into_iter().step_by(if starts == all_starts { 1 } else { 2 }) {
             for inner in [cache, cache.saturating_sub(1)] {
                 let snapshots = starts.saturating_add(inner).min(most);
                 nested(&mut members, steps, snapshots, chunk, &[inner])?;
@@ -103,8 +103,9 @@ pub(super) fn neighbours(
     let mut members = Vec::new();
     match best.algorithm {
         Revolve => {
-            let less = best.cache().saturating_sub(1);
-            let caches = if closely { &[best.cache(), less][..] } else { &[best.cache()] };
+            let through = best.cache();
+            let near = [through, through.saturating_sub(1), (through + 1).min(cache)];
+            let caches = if closely { &near[..] } else { &near[..1] };
             for s in around(best.snapshots, most, closely) {
                 for &cache in caches {
                     let schedule = Schedule::revolve(steps, s)?.through(cache);

@@ -387,7 +387,7 @@ pub(super) fn evaluate(
         if tiers.check(&plan).is_err() {
             return Ok(None);
         }
-        let patience = limit - stream(schedule, tiers, schedule.accesses()?);
+        let patience = limit - stream(schedule, tiers)?;
         match simulate_within(schedule, &plan, &tiers.costs, tiers.budgets, patience)? {
             Some(simulation) if simulation.makespan < limit => {
                 if simulation.makespan >= slowest.makespan {
