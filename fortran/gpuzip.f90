@@ -413,8 +413,15 @@ module gpuzip
     ! The `host_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from the free memory; 0:
     ! none.
     integer(c_int64_t) :: host_budget = 0
+    ! The predicted time of a shot in seconds, by the profile, or else by speeds that are typical of the backend; 0 for
+    ! a schedule without a session, and for policy lru.
+    real(c_double) :: predicted_s = 0
+    ! A lower bound of the predicted time in seconds: no nested schedule whose snapshots are stored as this plan stores
+    ! them is faster within the same slots. The plan is at most `predicted_s / bound_s` times slower than the best one.
+    ! `gpuzip plan --thorough` finds a larger bound of the same kind for long problems. 0 where `predicted_s` is 0.
+    real(c_double) :: bound_s = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(5) = 0
+    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   ! One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.

@@ -802,9 +802,21 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t host_budget;
   /*
+   The predicted time of a shot in seconds, by the profile, or else by speeds that are typical of
+   the backend; 0 for a schedule without a session, and for policy lru.
+   */
+  double predicted_s;
+  /*
+   A lower bound of the predicted time in seconds: no nested schedule whose snapshots are stored
+   as this plan stores them is faster within the same slots. The plan is at most
+   `predicted_s / bound_s` times slower than the best one. `gpuzip plan --thorough` finds a
+   larger bound of the same kind for long problems. 0 where `predicted_s` is 0.
+   */
+  double bound_s;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[5];
+  uint64_t reserved[3];
 } gpuzip_summary_t;
 
 /*
