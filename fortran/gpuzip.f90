@@ -414,7 +414,7 @@ module gpuzip
     ! none.
     integer(c_int64_t) :: host_budget = 0
     ! The predicted time of a shot in seconds, by the profile, or else by speeds that are typical of the backend; 0 for
-    ! a schedule without a session, and for policy lru.
+    ! a schedule without a session, for policy lru, and as long as the number of steps is unknown.
     real(c_double) :: predicted_s = 0
     ! A lower bound of the predicted time in seconds: no nested schedule whose snapshots are stored as this plan stores
     ! them is faster within the same slots. The plan is at most `predicted_s / bound_s` times slower than the best one.

@@ -803,7 +803,8 @@ typedef struct gpuzip_summary_t {
   uint64_t host_budget;
   /*
    The predicted time of a shot in seconds, by the profile, or else by speeds that are typical of
-   the backend; 0 for a schedule without a session, and for policy lru.
+   the backend; 0 for a schedule without a session, for policy lru, and as long as the number of
+   steps is unknown.
    */
   double predicted_s;
   /*

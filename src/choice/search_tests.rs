@@ -219,7 +219,8 @@ fn no_member_of_the_portfolio_is_faster() {
     }
 }
 
-/// With more slots a plan is never slower, whichever tier gets them, but for a percent in few cases: the search varies parameters step by step and may end beside the best ones.
+/// With more slots a plan is never slower, whichever tier gets them, but for less than a percent in
+/// few cases: the search varies parameters step by step and may end beside the best ones.
 #[test]
 fn more_slots_never_give_a_slower_plan() {
     let (mut slower, mut worst) = (0, 1.0f64);
