@@ -189,7 +189,8 @@ fn macro_steps_are_planned_as_longer_steps() {
         d2h_gbs: 0.2,
         ..Profile::typical_gpu(STATE)
     };
-    let all = Algorithm::ALL.into_iter().filter(|a| *a != Algorithm::Trace).map(Some);
+    let planned = |a: &Algorithm| !matches!(a, Algorithm::Trace | Algorithm::Online);
+    let all = Algorithm::ALL.into_iter().filter(planned).map(Some);
     for algorithm in all.chain([None]) {
         for (every, count) in [(2, 150), (4, 75), (7, 43), (300, 1), (1, 300)] {
             let time_steps = every * count;
@@ -213,6 +214,19 @@ fn macro_steps_are_planned_as_longer_steps() {
                 assert_eq!(shorter.macro_steps().time_steps(), time_steps - 1);
             }
         }
+    }
+}
+
+/// An online schedule reverses every step by itself, whether the number of steps is known or not.
+#[test]
+fn online_schedules_have_no_macro_steps() {
+    for steps in [0, 300] {
+        let config =
+            Config { algorithm: Some(Algorithm::Online), adjoint_every: 2, ..configured(4, 10) };
+        let tiers = TierSpec::new(&config, STATE, STATE);
+        let error = choose(&config, steps, &[tiers]).unwrap_err();
+        assert_eq!(error.code, Code::Unsupported);
+        assert!(error.message.contains("adjoint_every = 2: an online schedule"), "{error}");
     }
 }
 
