@@ -873,6 +873,12 @@ module gpuzip
       type(c_ptr), value :: handle
     end function
 
+    integer(c_int32_t) function c_gpuzip_setup_steps(handle, steps) bind(c, name='gpuzip_setup_steps')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: steps
+    end function
+
     integer(c_int32_t) function c_gpuzip_get_action(handle, action) bind(c, name='gpuzip_get_action')
       import
       type(c_ptr), value :: handle
@@ -1131,7 +1137,7 @@ module gpuzip
   public :: gpuzip_set_log_level, gpuzip_set_log_callback, gpuzip_config_init, gpuzip_config_load, gpuzip_config_free
   public :: gpuzip_schedule_create, gpuzip_schedule_get_action, gpuzip_schedule_rewind, gpuzip_schedule_summary
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
-  public :: gpuzip_end_forward
+  public :: gpuzip_end_forward, gpuzip_setup_steps
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
@@ -1521,6 +1527,15 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_setup(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Prepares a shot of another number of time steps.
+  subroutine gpuzip_setup_steps(handle, steps, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(in) :: steps
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_setup_steps(handle%handle, int(steps, c_int32_t)), stat, errmsg)
   end subroutine
 
   subroutine gpuzip_end_forward(handle, stat, errmsg)

@@ -1521,6 +1521,20 @@ gpuzip_status_t gpuzip_get_schedule(struct gpuzip_t *handle,
 gpuzip_status_t gpuzip_setup(struct gpuzip_t *handle);
 
 /*
+ Prepares a shot as `gpuzip_setup` does, but of `steps` time steps, 1 to 2^31 - 1, which need not be
+ the number given at init. If the number changes, the call makes a new plan, as `gpuzip_init` does:
+ budgets that `auto` chose from the free memory are chosen anew, a profile stays, and the memory for
+ snapshots is allocated anew at the first save. The number holds for all later shots, until another
+ call of this function.
+
+ If there is no plan for `steps`, or several sessions follow the schedule, or n was not known at init
+ (`steps` = 0; then `gpuzip_end_forward` tells n), the call returns the error, and a shot of as many
+ steps as before is prepared.
+ */
+gpuzip_status_t gpuzip_setup_steps(struct gpuzip_t *handle,
+                                   int32_t steps);
+
+/*
  Moves the schedule and this session to the next action and writes the action to `*action`. The
  application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
  action. After TERMINATE only `gpuzip_setup` is valid.

@@ -416,6 +416,9 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 
   void setup(status *out = nullptr) { call(out, gpuzip_setup); }
 
+  /* Prepares a shot of another number of time steps, as gpuzip_setup_steps. */
+  void setup_steps(std::int32_t steps, status *out = nullptr) { call(out, gpuzip_setup_steps, steps); }
+
   /* Ends the forward phase of a shot that began with steps = 0, as gpuzip_end_forward. */
   void end_forward(status *out = nullptr) { call(out, gpuzip_end_forward); }
 

@@ -500,6 +500,7 @@ fn strangers(input: &mut Input) {
         [
             gpuzip_get_action(handle, &mut action),
             gpuzip_setup(handle),
+            gpuzip_setup_steps(handle, number as i32),
             gpuzip_end_forward(handle),
             gpuzip_dispatch(handle, 0),
             gpuzip_finalize(handle),

@@ -150,6 +150,22 @@ pub extern "C" fn gpuzip_setup(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_setup", || with_session(handle, Session::setup))
 }
 
+/// Prepares a shot as `gpuzip_setup` does, but of `steps` time steps, 1 to 2^31 - 1, which need not be
+/// the number given at init. If the number changes, the call makes a new plan, as `gpuzip_init` does:
+/// budgets that `auto` chose from the free memory are chosen anew, a profile stays, and the memory for
+/// snapshots is allocated anew at the first save. The number holds for all later shots, until another
+/// call of this function.
+///
+/// If there is no plan for `steps`, or several sessions follow the schedule, or n was not known at init
+/// (`steps` = 0; then `gpuzip_end_forward` tells n), the call returns the error, and a shot of as many
+/// steps as before is prepared.
+#[no_mangle]
+pub extern "C" fn gpuzip_setup_steps(handle: *mut gpuzip_t, steps: i32) -> gpuzip_status_t {
+    entry("gpuzip_setup_steps", || {
+        with_session(handle, |session| session.setup_steps(steps.into()))
+    })
+}
+
 /// Moves the schedule and this session to the next action and writes the action to `*action`. The
 /// application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
 /// action. After TERMINATE only `gpuzip_setup` is valid.

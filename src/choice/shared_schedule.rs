@@ -6,6 +6,7 @@ use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::schedule::{validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The current action, and its place in the shot.
@@ -27,8 +28,9 @@ pub struct Tick {
 /// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
     config: Config,
-    /// Number of time steps; 0: each shot tells it at the end of its forward phase.
-    steps: u32,
+    /// Number of time steps; 0: each shot tells it at the end of its forward phase. Changes while
+    /// `state` is locked.
+    steps: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -68,7 +70,7 @@ impl SharedSchedule {
             step: 0,
             current: None,
         };
-        Ok(SharedSchedule { config, steps, state: Mutex::new(state) })
+        Ok(SharedSchedule { config, steps: steps.into(), state: Mutex::new(state) })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
@@ -80,12 +82,12 @@ impl SharedSchedule {
 
     /// Returns the number of time steps, n; 0: every shot has its own.
     pub fn steps(&self) -> u32 {
-        self.steps
+        self.steps.load(Ordering::Relaxed)
     }
 
     /// Returns the macro-steps that the time steps form.
     pub fn macro_steps(&self) -> MacroSteps {
-        MacroSteps::new(self.config.adjoint_every, self.steps)
+        MacroSteps::new(self.config.adjoint_every, self.steps())
     }
 
     /// Ends the forward phase of this shot, whose number of time steps was not known, if `ready`
@@ -96,11 +98,11 @@ impl SharedSchedule {
         ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
     ) -> Result<()> {
         let mut state = self.lock()?;
-        if self.steps > 0 {
+        if self.steps() > 0 {
             return fail!(
                 State,
                 "the number of steps is known, {}: only a session with steps = 0 ends its forward phase",
-                self.steps
+                self.steps()
             );
         }
         ready(state.sweep, state.current)?;
@@ -169,7 +171,36 @@ impl SharedSchedule {
         state.check_between_shots()?;
         let mut sessions = state.sessions.clone();
         sessions.insert(number, options);
-        let choice = decide(&self.config, self.steps, &sessions)?;
+        let choice = decide(&self.config, self.steps(), &sessions)?;
+        state.sessions = sessions;
+        state.take(choice);
+        Ok(())
+    }
+
+    /// Decides the schedule anew for another number of time steps, with these tiers of its only
+    /// session, number `number`. Valid between shots only. If it fails, nothing has changed.
+    pub fn set_steps(&self, number: u64, steps: i64, options: Vec<TierSpec>) -> Result<()> {
+        let steps = self.config.check_steps(steps)?;
+        let mut state = self.lock()?;
+        state.check_between_shots()?;
+        if steps == 0 || self.steps() == 0 {
+            return fail!(
+                State,
+                "steps = {steps} after {}: a shot of unknown length is ended by gpuzip_end_forward; \
+                 a session has either known numbers of steps or unknown ones",
+                self.steps()
+            );
+        }
+        if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
+            return fail!(
+                State,
+                "{} sessions follow the schedule, and the number of steps can be changed for one only: make a new schedule",
+                state.sessions.len()
+            );
+        }
+        let sessions = BTreeMap::from([(number, options)]);
+        let choice = decide(&self.config, steps, &sessions)?;
+        self.steps.store(steps, Ordering::Relaxed);
         state.sessions = sessions;
         state.take(choice);
         Ok(())
@@ -180,7 +211,7 @@ impl SharedSchedule {
     pub fn agreeable(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.check_between_shots()?;
-        Ok(state.decide(&self.config, self.steps)?.schedule.clone())
+        Ok(state.decide(&self.config, self.steps())?.schedule.clone())
     }
 
     /// Takes the schedule that `terms` describe, if it differs from the decided one. Valid between
@@ -189,7 +220,7 @@ impl SharedSchedule {
         let mut state = self.lock()?;
         state.check_between_shots()?;
         state.told = true;
-        let decided = state.decide(&self.config, self.steps)?;
+        let decided = state.decide(&self.config, self.steps())?;
         if decided.schedule.terms() == terms {
             return Ok(());
         }
@@ -230,7 +261,7 @@ impl SharedSchedule {
             return fail!(State, "{} sessions follow the schedule", state.sessions.len());
         }
         let sessions = BTreeMap::from([(number, options)]);
-        let choice = decide(&self.config, self.steps, &sessions)?;
+        let choice = decide(&self.config, self.steps(), &sessions)?;
         let mut actions = actions_of(&choice.schedule, &self.config);
         match actions.next() {
             Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
@@ -245,7 +276,7 @@ impl SharedSchedule {
     /// A session whose plan belongs to an earlier decision needs a new plan.
     pub fn alternative(&self) -> Result<(usize, u64)> {
         let mut state = self.lock()?;
-        let alternative = state.decide(&self.config, self.steps)?.alternative;
+        let alternative = state.decide(&self.config, self.steps())?.alternative;
         Ok((alternative, state.decisions))
     }
 
@@ -263,19 +294,19 @@ impl SharedSchedule {
 
     /// Decides the schedule and the plans, if they are not decided yet, and returns the schedule.
     pub fn decide(&self) -> Result<Schedule> {
-        Ok(self.lock()?.decide(&self.config, self.steps)?.schedule.clone())
+        Ok(self.lock()?.decide(&self.config, self.steps())?.schedule.clone())
     }
 
     /// Does what `decide` does, for the application: from then on `replan_at_start` fails.
     pub fn tell(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.told = true;
-        Ok(state.decide(&self.config, self.steps)?.schedule.clone())
+        Ok(state.decide(&self.config, self.steps())?.schedule.clone())
     }
 
     /// Returns the plan for a session with these tiers.
     pub fn plan(&self, tiers: &TierSpec) -> Result<Arc<Plan>> {
-        plan_for(self.lock()?.decide(&self.config, self.steps)?, tiers)
+        plan_for(self.lock()?.decide(&self.config, self.steps())?, tiers)
     }
 
     /// Moves on to the next action and returns it.
@@ -288,7 +319,7 @@ impl SharedSchedule {
     pub fn advance_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
-        let Some((action, end)) = state.actions(&self.config, self.steps)?.next() else {
+        let Some((action, end)) = state.actions(&self.config, self.steps())?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
         if action.kind == Kind::Error {
@@ -307,7 +338,7 @@ impl SharedSchedule {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
         state.told = true;
-        match state.actions(&self.config, self.steps)?.peek() {
+        match state.actions(&self.config, self.steps())?.peek() {
             Some((action, end)) => Ok(state.tick(action, end)),
             None => fail!(State, "the sweep has terminated: only setup is valid now"),
         }
@@ -326,7 +357,7 @@ impl SharedSchedule {
     ) -> Result<Option<Kind>> {
         let mut state = self.lock()?;
         ready(state.sweep, state.current)?;
-        Ok(state.actions(&self.config, self.steps)?.peek_kind())
+        Ok(state.actions(&self.config, self.steps())?.peek_kind())
     }
 
     /// Returns the current action; `None` before the first one.

@@ -138,6 +138,28 @@ impl Session {
         self.promise = were_left.then(|| Promise::of(&self.config));
     }
 
+    /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
+    /// are chosen anew, too, after the memory of the old plan was freed.
+    pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
+        let mut config = self.config.clone();
+        let were_left = self.promise.is_some();
+        if were_left {
+            let steps = config.check_steps(steps)?;
+            (self.engine, self.promise) = (None, None);
+            (config.device_budget, config.host_budget) = (0, 0);
+            budget(&mut config, &self.layout, steps, self.target);
+            self.promise = Some(Promise::of(&self.config));
+        }
+        let options = storage_options(&config, &self.layout)?;
+        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
+        self.schedule.set_steps(self.number, steps, tiers)?;
+        if were_left {
+            self.promise = Some(Promise::of(&config));
+        }
+        (self.config, self.options, self.decision) = (config, options, None);
+        Ok(())
+    }
+
     /// Opens the device and allocates the tiers, if the device is known and this was not done yet.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.tick.is_none() {

@@ -37,6 +37,20 @@ impl Session {
         Ok(())
     }
 
+    /// Prepares a shot of `steps` time steps, with a plan for that number. If there is no such plan,
+    /// returns the error and prepares a shot of as many steps as before.
+    pub fn setup_steps(&mut self, steps: i64) -> Result<()> {
+        self.process.check()?;
+        self.end_reversed_shot()?;
+        if steps != i64::from(self.schedule.steps()) {
+            self.schedule.rewind()?;
+            let planned = self.plan_for(steps);
+            self.setup()?;
+            return planned;
+        }
+        self.setup()
+    }
+
     /// Ends the forward phase of a shot whose number of time steps was not known: the state of the
     /// current action is its last one.
     pub fn end_forward(&mut self) -> Result<()> {

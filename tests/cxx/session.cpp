@@ -112,7 +112,9 @@ void sweeps() {
     CHECK(app.reversed == 0 && session.stats().backward_steps == kSteps);
   }
   CHECK(session.summary().snapshots == 4);
-  session.setup();
+  session.setup_steps(kSteps + 5);
+  CHECK(session.summary().steps == kSteps + 5);
+  session.setup_steps(kSteps);
   gpuzip::schedule schedule = session.get_schedule();
   CHECK(session.peek_action().it == 0 && session.peek_action().type == GPUZIP_ACTION_SAVE && schedule.peek_action().it == 0);
   int reductions = 0;
