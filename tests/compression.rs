@@ -574,6 +574,8 @@ fn bytes_of_the_cache_wait_for_their_download() {
         fetches: Vec::new(),
         counts: Counts::default(),
         shares: None,
+        forward: None,
+        drops: false,
     };
     let (cache, pool) = (102_400, 600_000);
     let mut device =

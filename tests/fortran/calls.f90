@@ -396,6 +396,7 @@ contains
     call gpuzip_summary(session, summary)
     call expect(summary%steps == 15 .and. summary%predicted_s >= summary%bound_s .and. summary%bound_s > 0, 'other steps')
     call gpuzip_setup_steps(session, 12)
+    call gpuzip_summary(session, summary)
     call gpuzip_peek_action(session, action)
     call expect(action%type == gpuzip_action_save .and. action%it == 0, 'the next action')
     call gpuzip_get_schedule(session, followed)
