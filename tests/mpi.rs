@@ -138,8 +138,8 @@ const REVOLVE: [(&str, &str); 3] = [
 #[test]
 fn any_number_of_ranks_has_the_serial_image() {
     for mpi in mpis().into_iter().map(|name| Mpi::new(name, "image")) {
-        for grid in [THREE_D, TWO_D] {
-            let job = [&grid[..], &["--verify"]].concat();
+        for (grid, every) in [(THREE_D, "1"), (TWO_D, "1"), (TWO_D, "7")] {
+            let job = [&grid[..], &["--verify", "--every", every]].concat();
             let serial = tempdir("mpi-serial-out");
             let expected = stdout(&run(rtm3d()
                 .args(&job)
@@ -153,7 +153,7 @@ fn any_number_of_ranks_has_the_serial_image() {
                     assert_eq!(
                         facts(&json),
                         facts(&expected),
-                        "{} on {ranks} ranks, {decompose:?}",
+                        "{} on {ranks} ranks, {decompose:?}, every {every}",
                         mpi.name
                     );
                     for file in ["image.f32", "image_filtered.f32", "image.png"] {

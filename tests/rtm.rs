@@ -261,6 +261,83 @@ fn tuned_migrations_have_the_same_image() {
     );
 }
 
+/// Steps of a small job in 2-D whose image uses every k-th state.
+fn sparse(steps: &str, every: &str, more: &[&str], config: &[(&str, &str)]) -> String {
+    let args = [
+        "--n1", "24", "--n2", "40", "--n3", "1", "--shots", "2", "--border", "8", "--steps", steps,
+        "--every", every,
+    ];
+    verify(&[&args[..], more].concat(), "every", config)
+}
+
+/// An image of every k-th state does not depend on how the states were kept. The data of the steps
+/// after the last of these states are computed in the first BACKWARD: here 0 to 4 steps, and all.
+#[test]
+fn images_of_every_kth_state_do_not_depend_on_the_schedule() {
+    for (steps, every) in
+        [("89", "1"), ("89", "2"), ("89", "3"), ("89", "5"), ("90", "2"), ("90", "5"), ("90", "90")]
+    {
+        let mut hashes = BTreeSet::new();
+        for (algorithm, more) in [
+            ("revolve", &[][..]),
+            ("revolve", &["--zero-copy"]),
+            ("uniform", &[]),
+            ("zcut", &["--zero-copy"]),
+            ("two-level", &[]),
+            ("hrevolve", &["--zero-copy"]),
+            ("store-all", &[]),
+            ("store-all", &["--zero-copy"]),
+            ("auto", if every == "90" { &[] } else { &["--tune"] }), // 90: nothing to measure
+        ] {
+            let config = [
+                ("CHECKPOINTING_ALGORITHM", algorithm),
+                ("CHECKPOINTING_SNAPS", "4"),
+                ("CACHE_CAPACITY", "2"),
+                ("ADJOINT_EVERY", "4"), // --every counts
+            ];
+            let json = sparse(steps, every, more, &config);
+            assert_eq!([value(&json, "steps"), value(&json, "every")], [steps, every]);
+            let backward = value(&json, "backward_steps").parse::<u32>().unwrap();
+            assert_eq!(backward, 2 * steps.parse::<u32>().unwrap(), "in two shots");
+            hashes.insert((
+                value(&json, "image_hash").to_string(),
+                value(&json, "illumination_hash").to_string(),
+            ));
+        }
+        assert_eq!(hashes.len(), 1, "{steps} steps, every {every}: {hashes:?}");
+    }
+}
+
+/// With one state in each half period of the image's highest frequency, the image keeps its shape
+/// and takes fewer forward steps; with fewer states it does not, and a warning says so.
+#[test]
+fn an_image_of_every_fourth_state_has_the_shape_of_one_of_every_state() {
+    let image = |every: &str| {
+        let dir = common::tempdir(&format!("every-{every}"));
+        let output = run(rtm3d()
+            .args(["--n1", "48", "--n2", "64", "--n3", "1", "--shots", "2", "--json"])
+            .args(["--every", every, "--out"])
+            .arg(&dir)
+            .envs(FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value))));
+        let steps = value(&stdout(&output), "forward_steps").parse::<u64>().unwrap();
+        let warned = String::from_utf8_lossy(&output.stderr).contains("is too few for waves");
+        (floats(&dir.join("image_filtered.f32")), steps, warned)
+    };
+    let (all, most, _) = image("1");
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    for (every, is_enough) in [("4", true), ("40", false)] {
+        let (sampled, steps, warned) = image(every);
+        let energies = product(&all, &all) * product(&sampled, &sampled);
+        let correlation = product(&all, &sampled) / energies.sqrt();
+        println!("every {every}: correlation {correlation:.6}, {steps} of {most} forward steps");
+        assert!(sampled != all && (correlation > 0.9999) == is_enough, "{every}: {correlation}");
+        assert_eq!(warned, !is_enough, "{every}");
+        assert!(steps < most, "{steps} forward steps in place of {most}");
+    }
+}
+
 #[test]
 fn a_recorded_schedule_gives_the_same_image() {
     let args =
@@ -659,6 +736,9 @@ fn bad_jobs_are_told_what_is_wrong() {
         (&["--taylor"], "add --gradient"),
         (&["--gradient", "--sweep"], "--gradient --sweep"),
         (&["--gradient", "--dump-snapshots", "10"], "--gradient --dump-snapshots"),
+        (&["--every", "0"], "--every 0: out of range"),
+        (&["--every", "3", "--gradient"], "--every 3 --gradient: the gradient of this misfit"),
+        (&["--every", "3", "--dump-snapshots", "10"], "--every 3 --dump-snapshots 10"),
         (
             &[
                 "--gradient",

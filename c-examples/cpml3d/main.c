@@ -232,8 +232,8 @@ static int run_job(const job_t *job)
 /* Refuses options of rtm3d that this program does not have. */
 static int check_options(const options_t *o)
 {
-    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL || o->zero_copy)
-        return complain("--bench, --sweep, --codecs, --dump-snapshots, --taylor, --tune and --zero-copy are rtm3d's; a gradient is all that is computed here");
+    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL || o->zero_copy || o->every > 1)
+        return complain("--bench, --sweep, --codecs, --dump-snapshots, --every, --taylor, --tune and --zero-copy are rtm3d's; a gradient is all that is computed here");
     return 0;
 }
 
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
         return BAD_OPTIONS;
     if (options.help) {
         options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
-                     "--bench --sweep --codecs --dump-snapshots --gradient --taylor --tune --zero-copy");
+                     "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy");
         return DONE;
     }
     if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)

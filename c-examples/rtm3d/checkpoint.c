@@ -59,7 +59,7 @@ void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg)
 }
 
 gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *config, const setting_t *setting,
-                                     const grid_t *g, size_t steps, const wavefield_t *u)
+                                     const grid_t *g, size_t steps, size_t every, const wavefield_t *u)
 {
     gpuzip_config_t cfg = *config;
     gpuzip_field_t fields[2];
@@ -69,7 +69,7 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
     cfg.range_actions = cfg.zero_copy;  /* sweep() takes one step per action, sweep_in_slots() a range */
     if (cfg.zero_copy && u == NULL && cfg.backend == 0)
         cfg.backend = 1;  /* the host: memory is handed out before the program shows any of its own */
-    cfg.adjoint_every = 0;  /* both loops image every state */
+    cfg.adjoint_every = (int32_t)every;  /* the rest of the program counts on this number */
     checkpoint_fields(g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);
@@ -81,7 +81,7 @@ gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *con
 }
 
 gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
-                                 const grid_t *g, size_t steps, const wavefield_t *u)
+                                 const grid_t *g, size_t steps, size_t every, const wavefield_t *u)
 {
     gpuzip_config_t cfg;
     gpuzip_status_t status;
@@ -90,15 +90,23 @@ gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_c
     if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
         return status;
     cfg.zero_copy |= zero_copy;
-    status = checkpoint_configure(c, &cfg, setting, g, steps, u);
+    status = checkpoint_configure(c, &cfg, setting, g, steps, every, u);
     gpuzip_config_free(&cfg);
     return status;
 }
 
-int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps,
+int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps, size_t every,
                     const wavefield_t *u)
 {
-    return checkpoint_failed(checkpoint_start(c, config, zero_copy, NULL, g, steps, u)) ? -1 : 0;
+    return checkpoint_failed(checkpoint_start(c, config, zero_copy, NULL, g, steps, every, u)) ? -1 : 0;
+}
+
+/* A BACKWARD action: the adjoint of its steps, and the image at the first of them. */
+static void backward(shot_t *shot, const gpuzip_action_t *action, image_t *image)
+{
+    if (action->flags & GPUZIP_FLAG_FIRST_BACKWARD)
+        shot_record_rest(shot, (size_t)action->ts);
+    shot_backward(shot, (size_t)action->ts, (size_t)action->ts_end, shot->u.curr, image);
 }
 
 /* The checkpointing loop: does what each action says, until TERMINATE. */
@@ -127,7 +135,7 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
             wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may not have zeros there */
             break;
         case GPUZIP_ACTION_BACKWARD:
-            shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            backward(shot, &action, image);
             break;
         case GPUZIP_ACTION_TERMINATE:
             return 0;
@@ -198,7 +206,7 @@ static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_loss
                 wavefield_clear_halo(&shot->u, &shot->medium->grid);
             break;
         case GPUZIP_ACTION_BACKWARD:
-            shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            backward(shot, &action, image);
             if (checkpoint_failed(handed_give_back(h, NULL)))
                 return -1;
             break;

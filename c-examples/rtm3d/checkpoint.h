@@ -19,21 +19,22 @@ typedef struct checkpoint_t {
     gpuzip_stats_t total;      /* counts and seconds summed over shots; largest peaks */
 } checkpoint_t;
 
-/* Makes a session for `steps` steps of a wavefield on `g`. `config`: the path of a
+/* Makes a session for `steps` steps of a wavefield on `g`, of which every `every`-th state enters
+ * the image; the key adjoint_every of the configuration does not count. `config`: the path of a
  * configuration file, or NULL for defaults and GPUZIP_* environment variables only. `zero_copy`:
  * whether the session works with zero copy if the configuration does not ask for it. `u`: a
  * wavefield whose memory decides on the device; with NULL the first save decides. Returns 0, or
  * -1 with the reason on stderr. */
-int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps,
+int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps, size_t every,
                     const wavefield_t *u);
 /* As checkpoint_open, with the codec of `setting`, and without messages. A negative status is a
  * failure, whose reason gpuzip_last_error() returns. */
 gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
-                                 const grid_t *g, size_t steps, const wavefield_t *u);
+                                 const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
 /* As checkpoint_start, with a configuration in place of a file; the program may have set its
  * device and budgets. The caller keeps `cfg`. */
 gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg, const setting_t *setting,
-                                     const grid_t *g, size_t steps, const wavefield_t *u);
+                                     const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
 /* Migrates one shot, whose data were observed, into `image`. Returns 0, or -1 with the reason
  * on stderr. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);

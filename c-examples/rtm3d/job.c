@@ -84,6 +84,20 @@ static double default_steps(const job_t *job)
     return ceil((path / speed + 2.4 / job->freq) / job->dt);
 }
 
+/* The highest frequency of a Ricker wavelet, over its peak frequency: above it, amplitudes are
+ * below 4 % of the largest. */
+#define HIGHEST 2.5
+
+/* The product of two fields has twice their highest frequency. */
+static void check_sampling(const job_t *job)
+{
+    const double limit = 1.0 / (2.0 * HIGHEST * job->freq), interval = (double)job->every * job->dt;
+
+    if (job->every > 1 && interval > limit)
+        warn("--every %zu: a state in %.3g s is too few for waves of up to %.3g Hz, so the image has artefacts; use at "
+             "most %.0f", job->every, interval, HIGHEST * job->freq, fmax(1.0, floor(limit / job->dt)));
+}
+
 static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
 {
     const double limit = stable_dt(grid_dims(&job->grid), job->grid.dx, vmax);
@@ -103,6 +117,7 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
         return complain("%.3g time steps of %g s would be needed: give --steps or a larger --dt",
                         default_steps(job), job->dt);
     job->steps = o->steps != 0 ? o->steps : (size_t)default_steps(job);
+    check_sampling(job);
     return 0;
 }
 
@@ -128,6 +143,10 @@ static int make_task(job_t *job, const options_t *o)
         return complain("--taylor: the smooth model is the true one, so there is no direction to test; give another --init");
     if (o->gradient && (o->dump != NULL || o->sweep))
         return complain("--gradient %s: one at a time; leave one out", o->sweep ? "--sweep" : "--dump-snapshots");
+    if (job->every > 1 && o->gradient)
+        return complain("--every %zu --gradient: the gradient of this misfit needs every state; leave one out", job->every);
+    if (job->every > 1 && o->dump != NULL)
+        return complain("--every %zu --dump-snapshots %s: there is no image; leave one out", job->every, o->dump);
     if (o->dump != NULL && (job->dump = snapshots_list(o->dump, job->steps, &job->dumps)) == NULL)
         return -1;
     if (o->sweep && (job->setting = setting_list(o->codecs != NULL ? o->codecs : SETTING_DEFAULTS,
@@ -143,7 +162,7 @@ int job_prepare(job_t *job, const options_t *o)
 
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
-                   .shots = or_default(o->shots, o->sweep ? 1 : 8), .verify = o->verify, .json = o->json,
+                   .shots = or_default(o->shots, o->sweep ? 1 : 8), .every = or_default(o->every, 1), .verify = o->verify, .json = o->json,
                    .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)

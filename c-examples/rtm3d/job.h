@@ -16,6 +16,7 @@ typedef struct job_t {
     double dt, freq;
     double vmin;         /* slowest velocity */
     size_t steps, shots;
+    size_t every;        /* k: u(0), u(k), u(2k), ... enter the image */
     size_t *dump;        /* time steps whose states are dumped, ascending */
     size_t dumps;        /* their number; 0: migrate */
     setting_t *setting;  /* codec settings to compare */

@@ -58,8 +58,10 @@ static int run_open(run_t *run, const job_t *job)
 
     if (medium_init(&run->truth, g, job->dt, job->model) != 0 ||
         medium_init(&run->smooth, g, job->dt, job->smooth) != 0 ||
-        survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
-        shot_init(&run->shot, &run->smooth, &run->survey) != 0 ||
+        survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0)
+        return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    run->survey.every = job->every;
+    if (shot_init(&run->shot, &run->smooth, &run->survey) != 0 ||
         image_init(&run->one, g) != 0 || image_init(&run->image, g) != 0 ||
         image_init(&run->expected, g) != 0)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
@@ -211,7 +213,7 @@ static int run_job(const job_t *job)
     int status = FAILED;
 
     memset(&run, 0, sizeof run);
-    if (checkpoint_open(&run.checkpoint, job->config, job->zero_copy, &job->grid, job->steps, NULL) != 0)
+    if (checkpoint_open(&run.checkpoint, job->config, job->zero_copy, &job->grid, job->steps, job->every, NULL) != 0)
         return BAD_OPTIONS;
     if (output_open(&r.files, job->out) == 0 && run_open(&run, job) == 0 &&
         migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 &&

@@ -41,6 +41,8 @@ static const struct option {
     {"--freq", NUMBER, offsetof(options_t, freq), 1e-6, 1e6,
      "peak frequency in Hz (default: 8 points per shortest wavelength)"},
     {"--shots", COUNT, offsetof(options_t, shots), 1, 1e6, "sources along the line (default 8)"},
+    {"--every", COUNT, offsetof(options_t, every), 1, 2147483647.0,
+     "correlate every k-th state only, which needs fewer snapshots and forward steps (default 1)"},
     {"--config", TEXT, offsetof(options_t, config), 0, 0,
      "gpuzip configuration file; GPUZIP_* environment variables override it"},
     {"--out", TEXT, offsetof(options_t, out), 0, 0, "folder for the images (default rtm3d-out)"},

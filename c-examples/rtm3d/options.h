@@ -8,7 +8,7 @@
  * NULL. */
 typedef struct options_t {
     const char *model, *init, *config, *out, *dump, *codecs;
-    size_t n1, n2, n3, steps, shots, border, extrude;
+    size_t n1, n2, n3, steps, shots, every, border, extrude;
     double dx, dt, freq, smooth;
     int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, help;
 } options_t;

@@ -28,6 +28,7 @@ double progress_steps_of_shot(const job_t *job, const checkpoint_t *c)
     const double once = (double)(job->steps - 1);
     double steps = once + (double)c->plan.forward_steps + (double)c->plan.backward_steps;
 
+    steps += (double)((job->steps - 1) % job->every);  /* shot_record_rest */
     if (job->verify)
         steps += 2.0 * once + 1.0;
     return steps + (job->taylor ? TAYLOR_SIZES * once : 0.0);

@@ -58,6 +58,7 @@ int reference_open(reference_t *r, const grid_t *g, size_t steps)
 void reference_migrate(reference_t *r, shot_t *shot, image_t *image)
 {
     const grid_t *g = &shot->medium->grid;
+    const size_t every = shot->survey->every;
 
     shot_begin(shot);
     field_copy(g, r->states[0], shot->u.curr);
@@ -65,8 +66,11 @@ void reference_migrate(reference_t *r, shot_t *shot, image_t *image)
         shot_forward(shot, ts, 1);
         field_copy(g, r->states[ts], shot->u.curr);
     }
-    for (size_t ts = r->steps; ts-- > 0;)
-        shot_backward(shot, ts, r->states[ts], image);
+    for (size_t end = r->steps; end > 0;) {  /* the steps of one BACKWARD are ts to end - 1 */
+        const size_t ts = (end - 1) / every * every;
+        shot_backward(shot, ts, end - 1, r->states[ts], image);
+        end = ts;
+    }
 }
 
 void reference_close(reference_t *r)

@@ -19,7 +19,8 @@ typedef struct reference_t {
 size_t reference_bytes(const grid_t *g, size_t steps);
 /* Returns 0, or -1 with the reason on stderr, for instance if the states do not fit in memory. */
 int reference_open(reference_t *r, const grid_t *g, size_t steps);
-/* Migrates one shot, whose data were observed, into `image`. */
+/* Migrates one shot, whose data were observed, into `image`, in which every k-th state enters for
+ * k = survey->every. */
 void reference_migrate(reference_t *r, shot_t *shot, image_t *image);
 void reference_close(reference_t *r);
 

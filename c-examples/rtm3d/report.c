@@ -39,6 +39,8 @@ static void text_plan(const job_t *job, const checkpoint_t *c)
            job->name, g->n1, g->n2, g->n3, g->dx, g->e1, g->e2, g->e3);
     printf("survey            %zu shots, %zu steps of %g s, Ricker wavelet of %g Hz\n", job->shots,
            job->steps, job->dt, job->freq);
+    if (job->every > 1)
+        printf("image             of every %zu-th state\n", job->every);
     printf("checkpointing     %s, %d snapshots, cache of %d slots, %s\n",
            gpuzip_algorithm_name(c->plan.algorithm), (int)c->plan.snapshots, (int)c->plan.cache,
            policy_name(c->plan.policy));
@@ -56,7 +58,7 @@ static int would_share(const job_t *job, const checkpoint_t *c)
     const int32_t a = c->plan.algorithm;
     const int neighbours = a == GPUZIP_ALGORITHM_STORE_ALL || a == GPUZIP_ALGORITHM_ZCUT || a == GPUZIP_ALGORITHM_TWO_LEVEL ||
                            (size_t)c->plan.snapshots + 1 >= job->steps;
-    return neighbours && !c->shared_levels && c->policy == GPUZIP_POLICY_CLAIRVOYANT && !checkpoint_is_lossy(c);
+    return neighbours && job->every == 1 && !c->shared_levels && c->policy == GPUZIP_POLICY_CLAIRVOYANT && !checkpoint_is_lossy(c);
 }
 
 static void text_memory(const job_t *job, const checkpoint_t *c)
@@ -170,8 +172,8 @@ static void json_job(const job_t *job, const checkpoint_t *c)
 {
     const grid_t *g = &job->grid;
     printf("{\"n1\": %zu, \"n2\": %zu, \"n3\": %zu, \"dx\": %.9g, \"dt\": %.9g, \"steps\": %zu, "
-           "\"shots\": %zu, \"freq\": %.9g", g->n1, g->n2, g->n3, g->dx, job->dt, job->steps,
-           job->shots, job->freq);
+           "\"shots\": %zu, \"every\": %zu, \"freq\": %.9g", g->n1, g->n2, g->n3, g->dx, job->dt, job->steps,
+           job->shots, job->every, job->freq);
     json_next("model", job->name);
     json_next("algorithm", gpuzip_algorithm_name(c->plan.algorithm));
     printf(", \"snapshots\": %d, \"cache\": %d", (int)c->plan.snapshots, (int)c->plan.cache);

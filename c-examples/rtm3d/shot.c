@@ -22,7 +22,7 @@ static size_t source_cell(const grid_t *g, size_t i, size_t n)
 
 int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double dt, double freq)
 {
-    *s = (survey_t){.steps = steps, .shots = shots, .receivers = g->n2 * g->n3};
+    *s = (survey_t){.steps = steps, .every = 1, .shots = shots, .receivers = g->n2 * g->n3};
     s->source = malloc(shots * sizeof *s->source);
     s->receiver = malloc(s->receivers * sizeof *s->receiver);
     s->wavelet = malloc(steps * sizeof *s->wavelet);
@@ -99,6 +99,8 @@ int shot_init(shot_t *shot, const medium_t *medium, const survey_t *survey)
     *shot = (shot_t){.medium = medium, .survey = survey};
     status |= wavefield_init(&shot->u, g);
     status |= wavefield_init(&shot->lambda, g);
+    if (survey->every > 1)
+        status |= wavefield_init(&shot->ahead, g);
     shot->observed = calloc(survey->steps, survey->receivers * sizeof *shot->observed);
     shot->synthetic = calloc(survey->steps, survey->receivers * sizeof *shot->synthetic);
     if (status == 0 && shot->observed != NULL && shot->synthetic != NULL)
@@ -111,6 +113,7 @@ void shot_free(shot_t *shot)
 {
     wavefield_free(&shot->u);
     wavefield_free(&shot->lambda);
+    wavefield_free(&shot->ahead);
     free(shot->observed);
     free(shot->synthetic);
     *shot = (shot_t){.medium = NULL};
@@ -163,6 +166,22 @@ void shot_forward_to(shot_t *shot, size_t ts, int record, real *next)
     step(shot, shot->medium, ts, record ? shot->synthetic : NULL, next);
 }
 
+void shot_record_rest(shot_t *shot, size_t ts)
+{
+    const grid_t *g = &shot->medium->grid;
+    const wavefield_t u = shot->u;
+
+    if (ts + 1 >= shot->survey->steps)
+        return;
+    field_copy(g, shot->ahead.curr, u.curr);
+    field_copy(g, shot->ahead.prev, u.prev);
+    shot->u = shot->ahead;
+    for (size_t next = ts + 1; next < shot->survey->steps; next++)
+        shot_forward(shot, next, 1);
+    shot->ahead = shot->u;  /* curr and prev may have changed places */
+    shot->u = u;
+}
+
 /* I += u lambda and S += u^2 on the cells of the model. */
 static void correlate(const grid_t *g, const real *u, const real *lambda, image_t *image)
 {
@@ -180,7 +199,8 @@ static void correlate(const grid_t *g, const real *u, const real *lambda, image_
     }
 }
 
-void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
+/* Computes lambda(ts+1) -> lambda(ts). */
+static void step_back(shot_t *shot, size_t ts)
 {
     const survey_t *s = shot->survey;
     const size_t at = (ts + 1) * s->receivers;
@@ -189,9 +209,15 @@ void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image)
     for (size_t r = 0; ts + 1 < s->steps && r < s->receivers; r++)
         inject(shot->medium, &shot->lambda, s->receiver[r],
                shot->observed[at + r] - shot->synthetic[at + r]);
+}
+
+void shot_backward(shot_t *shot, size_t ts, size_t ts_end, const real *u, image_t *image)
+{
+    for (size_t t = ts_end + 1; t-- > ts;)
+        step_back(shot, t);
     correlate(&shot->medium->grid, u, shot->lambda.curr, image);
     if (image->gradient != NULL) {
         correlate_laplacian(shot->medium, u, shot->lambda.curr, image->gradient);
-        image->gradient[shot->source] += shot->lambda.curr[shot->source] * s->wavelet[ts];
+        image->gradient[shot->source] += shot->lambda.curr[shot->source] * shot->survey->wavelet[ts];
     }
 }

@@ -25,6 +25,11 @@
  *     I += u(ts) lambda(ts),    S += u(ts)^2.
  *
  * There are no data at n (no schedule produces u(n)), so lambda(n-1) = 0.
+ *
+ * With survey_t.every = k > 1, only u(0), u(k), u(2k), ... enter the image: BACKWARD ts..ts_end
+ * computes lambda(ts_end), ..., lambda(ts), and then correlates lambda(ts) with u(ts). The last
+ * state that a schedule produces is then the last multiple of k below n. The data of the steps
+ * after it are still needed: shot_record_rest computes them.
  */
 #ifndef RTM_SHOT_H
 #define RTM_SHOT_H
@@ -39,6 +44,7 @@
 /* Sources and receivers; positions are indices into a field. */
 typedef struct survey_t {
     size_t steps;      /* n: states 0 .. n-1 are computed */
+    size_t every;      /* k: u(0), u(k), u(2k), ... enter the image */
     size_t shots;      /* number of sources */
     size_t receivers;  /* one on every cell of the surface */
     size_t *source;    /* [shots] */
@@ -61,6 +67,7 @@ typedef struct shot_t {
     const survey_t *survey;
     size_t source;           /* position of this shot */
     wavefield_t u, lambda;
+    wavefield_t ahead;       /* for shot_record_rest if survey->every > 1; otherwise NULL */
     real *observed;          /* [steps][receivers]: data of the true model */
     real *synthetic;         /* [steps][receivers]: data of the smooth model */
     /* Fetches the planes beside a part of a decomposed grid, before a step reads them. NULL:
@@ -70,8 +77,8 @@ typedef struct shot_t {
     void (*stepped)(void);   /* called after each forward or backward step, or NULL */
 } shot_t;
 
-/* Places shots along the longer horizontal axis, on alternating sides of its centre line.
- * Returns 0, or -1: no memory. */
+/* Places shots along the longer horizontal axis, on alternating sides of its centre line. Every
+ * state enters the image: the caller may change `every` before shot_init. Returns 0, or -1: no memory. */
 int survey_init(survey_t *s, const grid_t *g, size_t steps, size_t shots, double dt, double freq);
 void survey_free(survey_t *s);
 
@@ -95,8 +102,11 @@ void shot_begin(shot_t *shot);
 void shot_forward(shot_t *shot, size_t ts, int record);
 /* As shot_forward, with u(ts) in `next`; see propagate_to. */
 void shot_forward_to(shot_t *shot, size_t ts, int record, real *next);
-/* Computes lambda(ts+1) -> lambda(ts) and correlates lambda with `u`, the field u(ts). A
- * gradient needs a grid that is not decomposed. */
-void shot_backward(shot_t *shot, size_t ts, const real *u, image_t *image);
+/* Computes u(ts+1), ..., u(n-1) on a copy of u(ts), which is live, and records their synthetic
+ * data. Does nothing if ts is n-1, as it always is with survey->every = 1. */
+void shot_record_rest(shot_t *shot, size_t ts);
+/* Computes lambda(t+1) -> lambda(t) for t = ts_end, ..., ts, and then correlates lambda(ts) with
+ * `u`, the field u(ts). A gradient needs ts_end = ts, and a grid that is not decomposed. */
+void shot_backward(shot_t *shot, size_t ts, size_t ts_end, const real *u, image_t *image);
 
 #endif

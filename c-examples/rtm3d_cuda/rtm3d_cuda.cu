@@ -48,7 +48,7 @@ static int run_open(run_t *run, const job_t *job)
     if (run_prepare(run, job) != 0)
         return FAILED;
     /* The library allocates its memory before the reference takes all that is left. */
-    if (checkpoint_open(&run->checkpoint, job->config, job->zero_copy, g, job->steps, &run->shot.u) != 0)
+    if (checkpoint_open(&run->checkpoint, job->config, job->zero_copy, g, job->steps, job->every, &run->shot.u) != 0)
         return BAD_OPTIONS;
     if (job->verify)
         gpu_reference_open(&run->reference, g, job->steps);
@@ -227,11 +227,13 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor");
+        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --every");
         return DONE;
     }
     if (options.bench)
         return gpu_bench(&options) == 0 ? DONE : FAILED;
+    if (options.every > 1)
+        return complain("--every %zu: is of rtm3d and rtm3d_mpi, on the CPU; leave it out", options.every), BAD_OPTIONS;
     if (options.gradient)
         return complain("--gradient: is rtm3d's, on the CPU; leave it out"), BAD_OPTIONS;
     if (job_prepare(&job, &options) != 0)

@@ -96,8 +96,11 @@ static int open_rank(run_t *run)
 {
     const job_t *job = run->job;
     const grid_t *g = grid_of(run);
+    int failed;
 
-    if (open_media(run) != 0 || shot_init(&run->shot, &run->smooth, &run->survey) != 0 || image_init(&run->one, g) != 0 ||
+    failed = open_media(run) != 0;
+    run->survey.every = job->every;
+    if (failed || shot_init(&run->shot, &run->smooth, &run->survey) != 0 || image_init(&run->one, g) != 0 ||
         image_init(&run->part, g) != 0 || image_init(&run->expected, g) != 0 ||
         (run->rank == 0 && image_init(&run->image, &job->grid) != 0)) {
         complain("rank %d: no memory for %zu points and %zu steps of data", run->rank, g->points, job->steps);
@@ -132,8 +135,8 @@ static tuned_t *by_profile(run_t *run)
 static int open_session(run_t *run)
 {
     const job_t *job = run->job;
-    return plan_open(&run->checkpoint, job->config, job->zero_copy, &run->node, grid_of(run), job->steps, by_profile(run)) == 0
-               ? DONE : BAD_OPTIONS;
+    return plan_open(&run->checkpoint, job->config, job->zero_copy, &run->node, grid_of(run), job->steps, job->every,
+                     by_profile(run)) == 0 ? DONE : BAD_OPTIONS;
 }
 
 /* Opens the sessions of all ranks. */
@@ -143,8 +146,8 @@ static int open_sessions(run_t *run)
     int code;
 
     if (run->decompose)
-        return plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, by_profile(run),
-                                  MPI_COMM_WORLD) == 0 ? DONE : BAD_OPTIONS;
+        return plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, job->every,
+                                  by_profile(run), MPI_COMM_WORLD) == 0 ? DONE : BAD_OPTIONS;
     ROOT_FIRST(code, run->rank, open_session(run));
     return code;
 }

@@ -5,7 +5,7 @@
 #include "message.h"
 
 int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *node, const grid_t *g, size_t steps,
-              tuned_t *tuned)
+              size_t every, tuned_t *tuned)
 {
     gpuzip_config_t cfg;
     int status = -1;
@@ -14,7 +14,7 @@ int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *
     if (checkpoint_failed(gpuzip_config_init(&cfg)) || checkpoint_failed(gpuzip_config_load(config, &cfg)))
         return -1;
     cfg.zero_copy |= zero_copy;
-    if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, NULL, g, steps, NULL)) &&
+    if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, NULL, g, steps, every, NULL)) &&
         (tuned == NULL || tune_apply(tuned, c) == 0))
         status = 0;
     gpuzip_config_free(&cfg);
@@ -27,10 +27,10 @@ static int32_t least(void *world, int64_t *value)
     return MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, *(MPI_Comm *)world) != MPI_SUCCESS;
 }
 
-int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps, tuned_t *tuned,
-                       MPI_Comm world)
+int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps,
+                       size_t every, tuned_t *tuned, MPI_Comm world)
 {
-    int opened = plan_open(c, config, 0, node, g, steps, tuned) == 0;
+    int opened = plan_open(c, config, 0, node, g, steps, every, tuned) == 0;
     gpuzip_status_t status = gpuzip_agree(opened ? c->session : NULL, least, &world);
 
     if (!opened)

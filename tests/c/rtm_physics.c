@@ -100,7 +100,7 @@ static void adjoint(const char *what, size_t n1, size_t n2, size_t n3)
         shot.synthetic[i] = 0;  /* the residual, observed - synthetic, becomes the random r */
     }
     for (size_t ts = steps; ts-- > 0;) {
-        shot_backward(&shot, ts, shot.u.curr, &image);
+        shot_backward(&shot, ts, ts, shot.u.curr, &image);
         right += (double)s.wavelet[ts] * shot.lambda.curr[shot.source];
     }
     check(what, fabs(left - right) / fabs(left), is_double() ? 1e-12 : 1e-3);
@@ -263,7 +263,7 @@ static double slope(shot_t *shot, const medium_t *m, const double *change)
         field_copy(g, states[ts], shot->u.curr);
     }
     for (size_t ts = steps; ts-- > 0; free(states[ts]))
-        shot_backward(shot, ts, states[ts], &image);
+        shot_backward(shot, ts, ts, states[ts], &image);
     for (size_t i = 0; i < cells; i++)
         unit[i] = 1.0f;  /* the gradient is relative to m = 1 / v^2: v^2 m = 1 */
     gradient_collect(g, unit, image.gradient, gradient);
