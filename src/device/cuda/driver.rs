@@ -237,6 +237,15 @@ pub fn has(name: &CStr) -> bool {
     !symbol(name).is_null()
 }
 
+/// Whether this process has loaded the library `name`.
+fn is_open(name: &CStr) -> bool {
+    // SAFETY: a library that is loaded already runs no code when it is opened once more and closed.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        !library.is_null() && libc::dlclose(library) == 0
+    }
+}
+
 /// Whether this process has loaded a CUDA driver. Without a driver, no memory can be on a device.
 /// Looks through the loaded libraries only if libraries were loaded since the last look.
 pub fn is_in_process() -> bool {
@@ -263,7 +272,11 @@ pub fn is_in_process() -> bool {
         0
     }
 
-    if !FOUND.load(Ordering::Relaxed) {
+    if !FOUND.load(Ordering::Relaxed) && Process::current().is_child() {
+        // Another thread may have held the lock of `dl_iterate_phdr` at the fork; glibc gives the
+        // child a new lock for dlopen only.
+        FOUND.store(is_open(c"libcuda.so.1") || is_open(c"libcuda.so"), Ordering::Relaxed);
+    } else if !FOUND.load(Ordering::Relaxed) {
         let mut loads = [LOADS.load(Ordering::Relaxed), 0];
         // SAFETY: `look` has the required type and keeps no pointer.
         match unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut loads).cast()) } {
