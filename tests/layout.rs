@@ -51,7 +51,7 @@ layouts! {
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
         mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, reserved_32 164, device_budget 168,
-        host_budget 176, reserved 184;
+        host_budget 176, predicted_s 184, bound_s 192, reserved 200;
     gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
     gpuzip_profile_info_t, 160: struct_size 0, state_bytes 8, forward_ms 16, backward_ms 24, h2d_gbs 32, d2h_gbs 40, d2d_gbs 48,
