@@ -403,7 +403,7 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
 /* Runs one shot by callbacks. Returns 0 if the shot ended early, else 1. */
 static int run(job_t *job)
 {
-  gpuzip_callbacks_t callbacks = {sizeof callbacks, job, on_forward, on_backward, on_locate, on_observe, {0}};
+  gpuzip_callbacks_t callbacks = {.struct_size = sizeof callbacks, .user = job, .forward = on_forward, .backward = on_backward, .locate = on_locate, .observe = on_observe};
   const app_t *app = &job->apps[0];
   int32_t status;
   begin_shot(job);
