@@ -88,10 +88,12 @@ pub(super) fn summarize(
         if summary.device_bytes.max(summary.host_bytes) == u64::MAX {
             return fail!(Memory, "snapshots of {} bytes do not fit any memory", tiers.slot_bytes);
         }
+        // The steps of the plan are macro-steps, those of the session's tiers are time steps.
+        let tiers = tiers.clone().in_macro_steps(macro_steps)?;
         let is_known = schedule.steps > 0 && tiers.costs.check(schedule.steps).is_ok();
         if is_known && plan.policy == Policy::Clairvoyant {
             let simulation = simulate(schedule, plan, &tiers.costs, tiers.budgets)?;
-            let bound = lower_bound(schedule.steps, tiers, BOUND_WORK)?;
+            let bound = lower_bound(schedule.steps, &tiers, BOUND_WORK)?;
             // The bound is one of nested schedules. A trace of another kind may be faster.
             summary.predicted_s = simulation.makespan;
             summary.bound_s = bound.min(simulation.makespan);

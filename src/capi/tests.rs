@@ -683,6 +683,30 @@ fn the_estimate_is_what_init_takes() {
     assert_eq!((status, published.predicted_s, published.bound_s), (GPUZIP_OK, 0.0, 0.0));
 }
 
+/// With BACKWARDs of several time steps a shot still computes every time step.
+#[test]
+fn the_predicted_time_counts_time_steps() {
+    let mut data = vec![0f32; 1000];
+    let fields = [field(&mut data)];
+    let predicted = |adjoint_every, steps| {
+        let config = gpuzip_config_t { device_budget: 1 << 23, adjoint_every, ..config() };
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: all pointers are to live values.
+        let status =
+            unsafe { gpuzip_memory_required(&config, steps, fields.as_ptr(), 1, &mut summary) };
+        assert_eq!((status, summary.steps), (GPUZIP_OK, steps));
+        assert!(0.0 < summary.bound_s && summary.bound_s <= summary.predicted_s, "{summary:?}");
+        summary.predicted_s
+    };
+    // All states are stored, so that fewer snapshots are all that changes.
+    let every = [1, 4, 50].map(|every| predicted(every, 400));
+    assert!(every[0] > every[1] && every[1] > every[2], "{every:?}");
+    assert!(every[2] > predicted(1, 200), "{every:?}");
+}
+
 #[test]
 fn streams_of_impossible_sizes_are_refused() {
     let (byte, mut x) = (0u8, [0f32; 4]);

@@ -200,7 +200,7 @@ impl TierSpec {
 
     /// Returns the tiers for a schedule whose steps are macro-steps. Fails if snapshots share time
     /// levels: snapshots that are several time steps apart have none in common.
-    pub(super) fn in_macro_steps(self, macro_steps: MacroSteps) -> Result<Self> {
+    pub(crate) fn in_macro_steps(self, macro_steps: MacroSteps) -> Result<Self> {
         if macro_steps.every() > 1 && self.shared.is_some() {
             return fail!(
                 Unsupported,
