@@ -12,13 +12,16 @@
 use super::index::{ForwardPhase, Index};
 use super::{Counts, Plan, Policy, Step, NONE};
 use crate::error::Result;
-use crate::fallible_vec::{filled, push, push_back, with_room};
+use crate::fallible_vec::{filled, insert, push, push_back, with_room};
 use crate::schedule::Rule;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// The most SAVEs by which the rule is played ahead to learn whether a snapshot leaves the cache. A
 /// snapshot of which this is not known by then is written.
 const AHEAD: usize = 1024;
+
+/// So many entries of snapshots that have left the cache may stay in `Forward::order` in any case.
+const FEW: usize = 64;
 
 /// A SAVE of the forward phase that was played ahead.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +46,15 @@ pub struct Forward {
     first: u64,
     /// The slots and the SAVEs' numbers of the snapshots that are in the cache after the last SAVE
     /// that was played ahead, by time step.
-    cached: BTreeMap<u32, (u32, u64)>,
+    cached: HashMap<u32, (u32, u64)>,
+    /// The time steps of these snapshots in ascending order, and between them some of snapshots that
+    /// have left the cache since.
+    order: VecDeque<u32>,
     /// The time step of the snapshot in each slot of the cache that was used.
     content: Vec<u32>,
     /// The pool slots of the written snapshots by time step, the free pool slots, and the number of
     /// pool slots used so far.
-    in_pool: BTreeMap<u32, u32>,
+    in_pool: HashMap<u32, u32>,
     free: Vec<u32>,
     pool_used: u32,
 }
@@ -62,9 +68,10 @@ impl Forward {
             writes: snapshots > cache,
             ahead: VecDeque::new(),
             first: 0,
-            cached: BTreeMap::new(),
+            cached: HashMap::new(),
+            order: VecDeque::new(),
             content: Vec::new(),
-            in_pool: BTreeMap::new(),
+            in_pool: HashMap::new(),
             free: Vec::new(),
             pool_used: 0,
         }
@@ -85,12 +92,16 @@ impl Forward {
             self.settle(saved, false);
         } else if self.cached.len() < self.cache as usize {
             slot = self.cached.len() as u32;
-        } else if let Some((_, (freed, saved))) = self.cached.pop_first() {
+        } else if let Some((freed, saved)) = self.remove_oldest() {
             slot = freed;
             self.settle(saved, true);
         }
         if slot != NONE {
-            self.cached.insert(ts, (slot, number));
+            if self.order.len() > 2 * self.cached.len() + FEW {
+                self.order.retain(|ts| self.cached.contains_key(ts));
+            }
+            push_back(&mut self.order, ts)?;
+            insert(&mut self.cached, ts, (slot, number))?;
         }
         let written = match (self.writes, slot) {
             (false, _) => Some(false),
@@ -98,6 +109,16 @@ impl Forward {
             _ => None,
         };
         push_back(&mut self.ahead, Planned { ts, replaces: saving.replaces, slot, written })
+    }
+
+    /// Removes the oldest snapshot from the cache; returns its slot and the number of its SAVE.
+    fn remove_oldest(&mut self) -> Option<(u32, u64)> {
+        loop {
+            let ts = self.order.pop_front()?;
+            if let Some(oldest) = self.cached.remove(&ts) {
+                return Some(oldest);
+            }
+        }
     }
 
     /// Notes whether the snapshot of SAVE number `saved` has to be written, unless it is played
@@ -126,7 +147,7 @@ impl Forward {
         if written.unwrap_or(true) {
             host = self.free.pop().unwrap_or(self.pool_used);
             self.pool_used = self.pool_used.max(host + 1);
-            self.in_pool.insert(ts, host);
+            insert(&mut self.in_pool, ts, host)?;
         }
         match self.content.get_mut(slot as usize) {
             Some(content) => *content = ts,
@@ -145,7 +166,7 @@ pub(super) struct Left {
     pub content: Vec<u32>,
     /// The pool slots of the snapshots that were written, by time step, and the number of pool slots
     /// that were used.
-    pub in_pool: BTreeMap<u32, u32>,
+    pub in_pool: HashMap<u32, u32>,
     pub pool_used: u32,
     /// For each state, whether its snapshot is in the cache only.
     pub pinned: Vec<bool>,
