@@ -73,9 +73,9 @@ impl Policy {
 /// A SAVE stores into `slot`, and from there the snapshot is written back to `host` if the step has
 /// one. A SAVE without a slot stores straight to `host`. A SAVE with neither stores nothing, since
 /// no later RESTORE reads the snapshot; under zero copy the application still computes that state in
-/// `slot`, if there are slots ([`Plan::always_has_slot`]). A RESTORE reads from `slot`, into which the snapshot is
-/// first fetched from `host` if the step has one. A RESTORE without a slot reads straight from
-/// `host`.
+/// `slot`, if there are slots ([`Plan::always_has_slot`]). A RESTORE reads from `slot`, into which
+/// the snapshot is first fetched from `host` if the step has one. A RESTORE without a slot reads
+/// straight from `host`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The device cache slot, or [`NONE`].

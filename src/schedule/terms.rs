@@ -28,8 +28,8 @@ impl Schedule {
         }
     }
 
-    /// Makes the schedule of these numbers for `steps` time steps; 0: not known yet (online). Fails for a trace, whose actions
-    /// are in a file.
+    /// Makes the schedule of these numbers for `steps` time steps; 0: not known yet (online). Fails
+    /// for a trace, whose actions are in a file.
     pub fn of_terms(steps: u32, [head, within, rest]: Terms) -> Result<Self> {
         let low = |number: i64, bits: u32| (number & ((1 << bits) - 1)) as u32;
         let Some(algorithm) = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4))
