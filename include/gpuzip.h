@@ -1630,10 +1630,10 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
  u(ts), so that the library need not copy the fields.
 
  The current action is the FORWARD to `ts` (the `ts_end` of a range) with
- GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. At a range, the memory may be asked for before any of
- its steps, so that the last steps write time levels of u(ts) where they belong. `data[i]` becomes the address of field i, to
- which work on `stream` may write from now on. `gpuzip_save_commit` must follow. Nothing is
- copied within the device.
+ GPUZIP_FLAG_NEXT_IS_SAVE, or the SAVE of `ts`. At a range, the application may ask for the memory
+ before any step of the range, so that the last steps write the time levels of u(ts) where they
+ belong. `data[i]` becomes the address of field i, to which work on `stream` may write from now
+ on. `gpuzip_save_commit` must follow. Nothing is copied within the device.
 
  Pointers:
  `data` is NULL or points to room for `nfields` addresses.
