@@ -8,7 +8,7 @@ use crate::schedule::Schedule;
 /// Returns numbers from `low` to `high`: every small number, then numbers about a tenth apart, and
 /// `high`.
 fn ladder(low: u32, high: u32) -> Vec<u32> {
-    let next = |&x: &u32| Some(x + (x / 10).max(1)).filter(|&x| x + 1 < high);
+    let next = |&x: &u32| x.checked_add((x / 10).max(1)).filter(|&x| x < high - 1);
     let mut rungs: Vec<u32> =
         std::iter::successors(Some(low).filter(|_| low + 1 < high), next).collect();
     // `high - 1` is a rung, too: an application that works in the slots may occupy one slot.
@@ -20,7 +20,7 @@ fn ladder(low: u32, high: u32) -> Vec<u32> {
 /// Returns numbers below `high`, each about half as large again as the one before. They are the same
 /// ones for all values of `high`, so that a larger `high` adds numbers and takes none away.
 fn spread(high: u32) -> Vec<u32> {
-    std::iter::successors(Some(1), |&x: &u32| Some(x + x.div_ceil(2)))
+    std::iter::successors(Some(1), |&x: &u32| x.checked_add(x.div_ceil(2)))
         .take_while(|&x| x < high)
         .collect()
 }
